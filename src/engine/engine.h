@@ -1,0 +1,203 @@
+/* The engine: memory and operators of one device.
+ *
+ * A layer never asks which engine it runs on. It fills an op_args, the engine makes an op of it, and
+ * the op runs forward and backward on the blobs it was made for. Everything is created once, at
+ * set-up: running an op allocates nothing. The CPU engine (oneDNN) is the specification of the others.
+ *
+ * Order of set-up: ops are created bottom-up. Creating an op chooses the layout of its tops
+ * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms.
+ * When all ops exist, the net places the data pointers. An op runs only after that. */
+#ifndef POSEIDON_ENGINE_ENGINE_H
+#define POSEIDON_ENGINE_ENGINE_H
+
+#include "engine/tensor.h"
+
+enum op_kind {
+    OP_CONV,
+    OP_INNER_PRODUCT,
+    OP_POOL,
+    OP_RELU,
+    OP_LRN,
+    OP_DROPOUT,
+    OP_SOFTMAX,
+    OP_SOFTMAX_LOSS,
+    OP_ACCURACY,
+    OP_CONCAT,
+    OP_SPLIT,
+    OP_FLATTEN, /* same elements in the same logical order, another shape: Flatten, Reshape */
+    OP_ELTWISE,
+    OP_KINDS
+};
+
+/* All spatial pairs are {height, width}. */
+struct conv_args {
+    int kernel[2], stride[2], pad[2], dilation[2]; /* dilation 1 = dense */
+    int group;
+    bool bias; /* params: weight (O, C/group, kh, kw), then bias (O) */
+};
+
+struct inner_product_args {
+    int axis;       /* bottom is seen as (product of axes before, product of axes from here on) */
+    bool bias;      /* params: weight (O, K), or (K, O) if transpose; then bias (O) */
+    bool transpose;
+};
+
+enum pool_method { POOL_MAX, POOL_AVE };
+
+struct pool_args {
+    enum pool_method method;
+    int kernel[2], stride[2], pad[2]; /* the top's shape is given; windows are clipped as in Caffe:
+                                         MAX to the image, AVE's divisor to [-pad, size + pad) */
+    /* MAX with two tops: the second is the flat index of the maximum in its H x W plane */
+};
+
+struct relu_args {
+    float negative_slope;
+};
+
+struct lrn_args {
+    int local_size;
+    float alpha, beta, k;
+    bool within_channel; /* k is then 1 whatever it says: Caffe ignores it */
+};
+
+struct dropout_args {
+    float ratio;
+};
+
+struct softmax_args {
+    int axis;
+};
+
+enum loss_normalization { LOSS_FULL, LOSS_VALID, LOSS_BATCH_SIZE, LOSS_NONE };
+
+struct softmax_loss_args {
+    int axis;
+    bool has_ignore_label;
+    int ignore_label;
+    enum loss_normalization normalization;
+    /* bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss (scalar),
+       optionally the probabilities. backward reads the loss weight from tops[0]->grad. */
+};
+
+struct accuracy_args {
+    int top_k, axis;
+    bool has_ignore_label;
+    int ignore_label;
+    /* tops: accuracy (scalar), optionally per class (classes). No backward. */
+};
+
+struct concat_args {
+    int axis;
+};
+
+enum eltwise_operation { ELTWISE_PROD, ELTWISE_SUM, ELTWISE_MAX };
+
+struct eltwise_args {
+    enum eltwise_operation operation;
+    const float *coeff; /* SUM: one per bottom, borrowed for the call; NULL: all 1 */
+};
+
+struct op_args {
+    enum op_kind kind;
+    bool train;           /* TRAIN phase: dropout drops, backward will be called */
+    const char *layer;    /* name for messages, borrowed for the op's life */
+    int layer_index;      /* key of the random generator */
+    int nbottoms, ntops, nparams;
+    struct blob **bottoms, **tops; /* arrays and blobs outlive the op. tops[0] == bottoms[0]: in place */
+    struct param **params;         /* ditto */
+    const bool *propagate;         /* per bottom: backward writes its gradient. Outlives the op */
+    union {
+        struct conv_args conv;
+        struct inner_product_args inner_product;
+        struct pool_args pool;
+        struct relu_args relu;
+        struct lrn_args lrn;
+        struct dropout_args dropout;
+        struct softmax_args softmax;
+        struct softmax_loss_args softmax_loss;
+        struct accuracy_args accuracy;
+        struct concat_args concat;
+        struct eltwise_args eltwise;
+    } u;
+};
+
+/* What changes from one pass to the next. */
+struct run {
+    uint64_t seed;
+    uint64_t first_sample; /* global index, over the whole run, of this rank's first sample in this
+                              pass; sample n of the batch is first_sample + n. Key of dropout masks */
+};
+
+struct op;
+
+struct op_i {
+    int (*forward)(struct op *op, const struct run *run);
+    /* Reads tops[]->grad (and may overwrite it: nobody reads it afterwards, except an inner product's,
+     * which stays intact until its factors were sent), writes bottoms[i]->grad where propagate[i] and
+     * params' grad where wanted. NULL: the op has no backward. */
+    int (*backward)(struct op *op, const struct run *run);
+    void (*destroy)(struct op *op);
+};
+
+struct op { /* first member of every engine's own op structs */
+    const struct op_i *i;
+};
+
+struct engine_options {
+    int threads; /* compute threads of this rank; 0: the engine's default */
+};
+
+struct engine_i {
+    const char *name;
+    int (*open)(const struct engine_options *options, void **context);
+    void (*close)(void *context);
+    /* Device memory, zeroed, aligned for the library; free(NULL) is fine. */
+    int (*alloc)(void *context, size_t bytes, const char *what, void **out);
+    void (*free)(void *context, void *memory);
+    /* Host, plain row-major, in the tensor's shape <-> the tensor in its layout. */
+    int (*write)(void *context, struct tensor *to, const float *from);
+    int (*read)(void *context, const struct tensor *from, float *to);
+    /* Frees tensor->layout (not its data); the tensor is plain again. */
+    void (*release)(void *context, struct tensor *tensor);
+    bool (*supports)(void *context, enum op_kind kind);
+    int (*op_create)(void *context, const struct op_args *args, struct op **out);
+    /* C = alpha op(A) op(B) + beta C, all plain row-major engine memory: C is m x n, inner size k. */
+    int (*gemm)(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                int64_t ldc);
+    /* The plain (rows x columns) input and top gradient that an inner product op saw in its last
+     * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
+     * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
+    void (*factors)(struct op *op, const float **bottom, const float **top_grad);
+};
+
+struct engine {
+    const struct engine_i *i;
+    void *context;
+};
+
+/* Opens the engine of that name ("cpu"); fails with the list of engines this build has. */
+int engine_open(const char *name, const struct engine_options *options, struct engine *out);
+void engine_close(struct engine *engine);
+
+/* Name of the operator, for messages. */
+const char *op_kind_name(enum op_kind kind);
+
+static inline int op_forward(struct op *op, const struct run *run)
+{
+    return op->i->forward(op, run);
+}
+
+static inline int op_backward(struct op *op, const struct run *run)
+{
+    return op->i->backward(op, run);
+}
+
+static inline void op_destroy(struct op *op)
+{
+    if (op)
+        op->i->destroy(op);
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* Shapes: counting with care, since every dimension may come from a file. */
+#include "engine/tensor.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+size_t shape_elems(const struct shape *shape)
+{
+    return shape_count(shape, 0, shape->naxes);
+}
+
+size_t shape_count(const struct shape *shape, int from, int to)
+{
+    size_t count = 1;
+
+    for (int i = from; i < to && i < shape->naxes; i++)
+        count *= (size_t)shape->dim[i];
+    return count;
+}
+
+bool shape_equal(const struct shape *a, const struct shape *b)
+{
+    if (a->naxes != b->naxes)
+        return false;
+    for (int i = 0; i < a->naxes; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+int shape_set(struct shape *shape, int naxes, const int64_t *dim, const char *what)
+{
+    int64_t count = 1;
+
+    if (naxes < 0 || naxes > SHAPE_MAX_AXES)
+        return error_set("%s has %d axes; at most %d are possible", what, naxes, SHAPE_MAX_AXES);
+    shape->naxes = naxes;
+    for (int i = 0; i < naxes; i++) {
+        if (dim[i] < 0)
+            return error_set("%s: axis %d has the negative size %" PRId64, what, i, dim[i]);
+        if (dim[i] > 0 && count > INT32_MAX / dim[i])
+            return error_set("%s: blob size exceeds INT_MAX (%d elements)", what, INT32_MAX);
+        count *= dim[i];
+        shape->dim[i] = dim[i];
+    }
+    return 0;
+}
+
+int shape_axis(const struct shape *shape, int axis, int *out)
+{
+    if (axis < -shape->naxes || axis >= shape->naxes)
+        return error_set("axis %d is out of range for a blob of %d axes", axis, shape->naxes);
+    *out = axis < 0 ? axis + shape->naxes : axis;
+    return 0;
+}
+
+const char *shape_text(const struct shape *shape, char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    buffer[0] = '\0';
+    for (int i = 0; i < shape->naxes && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%" PRId64 " ", shape->dim[i]);
+    if (used < size)
+        snprintf(buffer + used, size - used, "(%zu)", shape_elems(shape));
+    return buffer;
+}
+
+int64_t shape_dim(const struct shape *shape, int axis)
+{
+    return axis < shape->naxes ? shape->dim[axis] : 1;
+}

@@ -1,0 +1,42 @@
+/* Counter-based random numbers (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as
+ * 1, 2, 3", SC'11). A number is a pure function of (seed, stream, a, b, index): no state, any order,
+ * any thread, any number of ranks gives the same draw. Training keys everything by
+ * (seed, layer, iteration, global sample index), never by rank: DESIGN.md, world-size invariance. */
+#ifndef POSEIDON_UTIL_RNG_H
+#define POSEIDON_UTIL_RNG_H
+
+#include <stdint.h>
+
+/* What a sequence of draws is for; two purposes never share numbers. */
+enum rng_stream {
+    RNG_FILLER = 1, /* a: parameter index in the net, b: 0 */
+    RNG_DROPOUT,    /* a: layer index, b: global sample index over the whole run */
+    RNG_AUGMENT,    /* a: data layer index, b: global sample index over the whole run */
+    RNG_SHUFFLE,    /* a: data layer index, b: epoch */
+    RNG_DUMMY,      /* a: layer index, b: global sample index */
+};
+
+struct rng {
+    uint32_t key[2];
+    uint32_t base[3]; /* the upper words of the counter */
+};
+
+/* A sequence of 2^34 32-bit words, addressed by index below. Cheap: no allocation, no mixing yet. */
+struct rng rng_make(uint64_t seed, enum rng_stream stream, uint32_t a, uint64_t b);
+
+/* Word number `index` of the sequence. */
+uint32_t rng_u32(const struct rng *rng, uint64_t index);
+
+/* Four words 4*block .. 4*block+3 at once: what loops over many draws should use. */
+void rng_block(const struct rng *rng, uint32_t block, uint32_t out[4]);
+
+/* Uniform in [0, 1), 24 bits. */
+float rng_uniform(const struct rng *rng, uint64_t index);
+
+/* Standard normal by Box-Muller; draws 2*(index/2) and the next one are a pair. */
+float rng_normal(const struct rng *rng, uint64_t index);
+
+/* Uniform in 0 .. n-1 without modulo bias worth speaking of (64-bit multiply); n > 0. */
+uint32_t rng_below(const struct rng *rng, uint64_t index, uint32_t n);
+
+#endif
