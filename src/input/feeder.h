@@ -1,0 +1,64 @@
+/* The feeder: keeps transformed batches ready ahead of training, in its own thread.
+ *
+ * Global order: the run is an endless sequence of samples; sample g is record g mod N of the source
+ * (or the shuffled order of its epoch). Pass p of this rank covers samples
+ * [first_sample + (p*nranks + rank)*batch, ... + batch). Augmentation is drawn by the global sample index.
+ * So the same samples, cropped and mirrored alike, are seen in the same iteration at any number of
+ * ranks. */
+#ifndef POSEIDON_INPUT_FEEDER_H
+#define POSEIDON_INPUT_FEEDER_H
+
+#include "input/source.h"
+#include "spec/caffe.pb-c.h"
+
+/* Caffe's transform_param, resolved: y = (x - mean) * scale on a crop, maybe mirrored. */
+struct transform {
+    float scale;
+    bool mirror;
+    int crop;                /* 0: none; square */
+    bool random_crop;        /* TRAIN; else centre */
+    struct shape in, out;    /* C,H,W before and after */
+    float *mean;             /* full size in.C*H*W, or NULL */
+    float *channel_mean;     /* in.C values, or NULL; never both */
+};
+
+/* Resolves the message against the record's shape. Mean files: HDF5 (dataset `mean` or `data`,
+ * C,H,W or 1,C,H,W). Size mismatches name both sizes and suggest mean_value. */
+int transform_create(const Caffe__TransformationParameter *param, const struct shape *record, bool train,
+                     const char *base_file, struct transform *out);
+void transform_free(struct transform *transform);
+
+/* One sample. stream draws: crop offsets and mirror, keyed by the global sample index. */
+void transform_apply(const struct transform *transform, const void *record, enum source_type type,
+                     uint64_t seed, int layer_index, uint64_t sample, float *out);
+
+struct feeder_options {
+    int batch;
+    int rank, nranks;
+    uint64_t first_sample;   /* where pass 0 of rank 0 starts */
+    uint64_t seed;
+    int layer_index;
+    bool shuffle;            /* a new permutation of the records every epoch */
+    int depth;               /* batches kept ready, >= 2 */
+};
+
+struct feeder;
+
+/* Takes ownership of source and of what transform holds (also when it fails). `transform` applies to
+ * field 0; NULL: none, floats as they are. Starts the thread. */
+int feeder_create(struct source *source, const struct transform *transform, const struct feeder_options *o,
+                  struct feeder **out);
+
+/* The next batch: fields[f] is batch x field shape floats, borrowed until the next call. Waits if none
+ * is ready. A read error of the thread is reported here. */
+int feeder_next(struct feeder *feeder, const float *const **fields);
+
+/* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). */
+int feeder_seek(struct feeder *feeder, uint64_t first_sample);
+
+/* How often and how long (seconds) feeder_next had to wait since creation, first batch excluded. */
+void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds);
+
+void feeder_destroy(struct feeder *feeder);
+
+#endif

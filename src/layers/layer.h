@@ -1,0 +1,89 @@
+/* The layer: what a Caffe layer means - its shapes, its parameters, what it asks of the engine.
+ *
+ * A layer type is one table in one file, listed in layers/registry.c. Setting up has two steps:
+ * `setup` works on shapes alone (that is all that `poseidon summary` needs: no engine, no data), and
+ * `build` creates the ops. Most layers have neither forward nor backward of their own: the net then
+ * runs the op. */
+#ifndef POSEIDON_LAYERS_LAYER_H
+#define POSEIDON_LAYERS_LAYER_H
+
+#include "engine/engine.h"
+#include "spec/netdef.h"
+
+struct layer;
+
+/* What a data layer needs to know of its surroundings; the same for all layers of a net. */
+struct layer_env {
+    bool look_only;          /* shapes only: no data source may be opened */
+    int batch;               /* > 0: replaces the batch size of data layers (per rank) */
+    const int64_t *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
+    const char *base_file;   /* relative paths that do not exist are tried beside this file; or NULL */
+    /* Which part of the global sample order this rank reads, see input/feeder.h. */
+    int rank, nranks;         /* among workers */
+    uint64_t first_sample;
+    uint64_t seed;
+    char **notices;          /* things to say aloud are appended here, one a line; owned by the caller */
+};
+
+/* A parameter as the layer declares it; the net makes a struct param of it, or shares one by name. */
+struct param_def {
+    struct shape shape;
+    const Caffe__FillerParameter *filler; /* NULL: constant 0. Borrowed from the definition */
+};
+
+#define LAYER_MAX_PARAMS 4
+
+struct layer_i {
+    const char *type;              /* Caffe's name */
+    int min_bottoms, max_bottoms;  /* max -1: any number */
+    int min_tops, max_tops;
+    bool is_data;                  /* a source of samples: has no bottoms */
+    bool no_backward;              /* asking for its gradient is an error (Accuracy) or never happens */
+    bool no_in_place;              /* refuses a top that is its bottom */
+    unsigned no_gradient_to;       /* bit b: bottom b never receives a gradient (labels) */
+    /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
+     * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
+    int (*setup)(struct layer *layer, const struct layer_env *env);
+    /* Creates layer->op (or what forward needs). */
+    int (*build)(struct layer *layer, struct engine *engine);
+    int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
+    int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
+    void (*destroy)(struct layer *layer);                        /* frees state; NULL: nothing */
+    /* Data layers only: jump to that place of the global order; waits for input so far. */
+    int (*seek)(struct layer *layer, uint64_t first_sample);
+    void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
+};
+
+struct layer {
+    const struct layer_i *i;
+    const struct layer_def *def;   /* borrowed from the net's definition */
+    const Caffe__LayerParameter *param; /* = def->param */
+    int index;                     /* place in the net */
+    bool train;                    /* TRAIN phase */
+    int nbottoms, ntops, nparams;
+    struct blob **bottoms, **tops; /* the arrays are the layer's, the blobs the net's. Automatic tops
+                                      of loss layers are here too */
+    struct param *params[LAYER_MAX_PARAMS]; /* the net's, or the training net's in a test net */
+    struct param_def param_defs[LAYER_MAX_PARAMS];
+    bool *propagate;               /* per bottom: backward writes its gradient */
+    bool needs_backward;
+    double flops;                  /* of one forward pass over the batch, a multiply-add counted as 2 */
+    struct op *op;
+    void *state;                   /* the layer's own */
+};
+
+/* The table for that type; NULL with the message "unknown layer type: X (known types: ...)". */
+const struct layer_i *layer_find(const char *type);
+
+int layer_declare_param(struct layer *layer, const struct shape *shape,
+                        const Caffe__FillerParameter *filler);
+
+/* Starts op_args for this layer: bottoms, tops, params, names. The layer fills kind and u. */
+struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
+
+/* Fills `elems` floats of host memory by Caffe's rules (caffe.md 1.8); `shape` gives fan-in and
+ * fan-out. Draws depend on (seed, param_index) only. Fails on an unknown filler name. */
+int filler_fill(const Caffe__FillerParameter *filler, const struct shape *shape, uint64_t seed,
+                int param_index, float *out);
+
+#endif

@@ -1,0 +1,100 @@
+/* The net of one phase: layers, blobs, parameters, and the two passes.
+ *
+ * net_create works on shapes alone; net_build adds ops and memory. Parameters lie in one plain array,
+ * gradients in another, layer after layer: a *group* is the parameters that one layer owns (weight and
+ * bias side by side), the unit that a syncer moves. A test net shares the training net's parameters. */
+#ifndef POSEIDON_NET_NET_H
+#define POSEIDON_NET_NET_H
+
+#include "layers/layer.h"
+
+/* The parameters owned by one layer: contiguous in the arenas. */
+struct param_group {
+    int layer;         /* the owner's index */
+    const char *name;  /* the owner's name, borrowed */
+    size_t begin;      /* element offset in the arenas; a multiple of 16 (one cache line) */
+    size_t elems;      /* weight and bias together, no padding between them */
+    int first, nparams; /* range in net->params */
+    int contributors;  /* layers whose backward adds to its gradient (> 1: shared by name) */
+    bool trains;       /* some parameter has lr_mult != 0 and a loss depends on it */
+    /* Fully connected with sufficient factors: inner product, axis of the batch, its weight not
+     * shared, not transposed; gradient of W (m x n) = sum over k rows of top_grad^T bottom. */
+    bool factorable;
+    int64_t m, n;      /* outputs, inputs */
+    int64_t k;         /* rows of one pass (the batch) */
+};
+
+/* How a pass talks to whoever synchronises the parameters. Either may be NULL. */
+struct net_hooks {
+    void *context;
+    int (*before_forward)(void *context, int group); /* the layer is about to read the group's values */
+    int (*after_backward)(void *context, int group); /* the group's gradient of this pass is final */
+};
+
+struct net_output {
+    const struct blob *blob;
+    float loss_weight; /* 0: not part of the loss */
+};
+
+struct net {
+    const struct net_def *def; /* borrowed */
+    bool train;
+    int nlayers;
+    struct layer *layers;
+    int nblobs;
+    struct blob **blobs;       /* owned */
+    int nparams;
+    struct param *params;      /* owned; NULL in a net that shares */
+    const struct net *owner_of_params; /* the training net whose parameters this one uses, or NULL */
+    int ngroups;
+    struct param_group *groups; /* forward order of their owners */
+    int *group_of_layer;       /* per layer: the group it reads, or -1. Layers that share name the owner's
+                                  group; a layer reads at most LAYER_MAX_PARAMS groups, see net_groups_of */
+    size_t elems;              /* of each arena, padding between groups included */
+    size_t nlearnable;         /* parameters without padding */
+    float *values, *grads;     /* the arenas, engine memory; NULL before net_build */
+    int noutputs;
+    struct net_output *outputs; /* unconsumed tops by name, alphabetically */
+    struct engine *engine;     /* borrowed; NULL before net_build */
+    double flops;              /* one forward pass */
+};
+
+/* Shapes, parameters, groups. `def` must outlive the net. `share`: the training net whose parameters
+ * of the same layer names (and shapes) this net uses, or NULL. Not collective. */
+int net_create(const struct net_def *def, bool train, const struct layer_env *env,
+               const struct net *share, struct net **out);
+
+/* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
+int net_build(struct net *net, struct engine *engine, uint64_t seed);
+
+/* One pass over a batch. loss: sum over tops of weight * elements; NULL if unwanted. */
+int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss);
+
+/* Backward of the pass just run. `first`: gradients are overwritten, not added to (first micro-batch
+ * of an iteration). after_backward fires for a group when its last contributor has run, in an order
+ * that is the same on every rank. */
+int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
+
+/* Values of an output blob as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
+int net_read_blob(const struct net *net, const struct blob *blob, float *out);
+
+/* By name; NULL if absent. The last layer of that name wins, as in Caffe. */
+struct layer *net_find_layer(const struct net *net, const char *name);
+struct blob *net_find_blob(const struct net *net, const char *name);
+
+/* Host pointer of the two factors of a factorable group's last pass: k x n and k x m, plain. */
+void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad);
+
+/* Marks the group's values as changed, so that ops renew their copies. */
+void net_touch(struct net *net, int group);
+
+/* Data layers: jump to that place of the global sample order; how often and long forward waited. */
+int net_seek(struct net *net, uint64_t first_sample);
+void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
+
+/* Bytes of blobs, gradients, parameters that net_build allocated. */
+size_t net_memory(const struct net *net);
+
+void net_destroy(struct net *net);
+
+#endif
