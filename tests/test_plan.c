@@ -21,8 +21,12 @@ static const struct {
 
 START_TEST(rule_switches_where_the_formula_says)
 {
+    double exact = 2.0 * (double)layers[_i].m * (double)layers[_i].n /
+                   ((double)layers[_i].k * (double)(layers[_i].m + layers[_i].n));
+
+    ck_assert_double_eq_tol(exact, layers[_i].wins_up_to, 0.05);
     for (int p = 2; p <= 256; p++) {
-        bool wins = (double)p <= layers[_i].wins_up_to + 0.05;
+        bool wins = (double)p <= exact;
         ck_assert_msg(plan_prefers_sfb(layers[_i].m, layers[_i].n, layers[_i].k, p, p) == wins,
                       "%s at %d nodes", layers[_i].layer, p);
     }
