@@ -30,7 +30,8 @@ int error_context(const char *format, ...)
     va_end(args);
     if (used < 0 || (size_t)used >= sizeof text)
         return -1;
-    snprintf(text + used, sizeof text - (size_t)used, ": %s", message);
+    if (snprintf(text + used, sizeof text - (size_t)used, ": %s", message) < 0)
+        return -1; /* a message cut at the end is still worth showing */
     memcpy(message, text, sizeof message);
     return -1;
 }
