@@ -143,10 +143,10 @@ static int read_escape(struct scanner *s)
         return error_at(s, s->at - 1, "invalid escape sequence in a string");
     for (size_t i = 1; i <= digits; i++)
         if (!is_hex(peek(s, i)))
-            return error_at(s, s->at - 1, c == 'x' || c == 'X'
-                                              ? "expected hexadecimal digits behind \\x"
-                                              : "expected 4 hexadecimal digits behind \\u or 8 "
-                                                "behind \\U");
+            return error_at(s, s->at - 1,
+                            c == 'x' || c == 'X' ? "expected hexadecimal digits behind \\x"
+                                                 : "expected 4 hexadecimal digits behind \\u or 8 "
+                                                   "behind \\U");
     if (c == 'U') {
         uint32_t code = 0;
 
@@ -165,15 +165,17 @@ static int read_string(struct scanner *s)
 
     while (s->at < s->end && *s->at != quote) {
         if (*s->at == '\n')
-            return error_at(s, s->token.text,
-                            "a string must end on the line it begins on; its closing quote is missing");
+            return error_at(
+                s, s->token.text,
+                "a string must end on the line it begins on; its closing quote is missing");
         if (*s->at == '\0')
             return error_at(s, s->at, "a zero byte inside a string");
         if (*s->at++ == '\\' && read_escape(s))
             return -1;
     }
     if (s->at == s->end)
-        return error_at(s, s->token.text, "expected the closing quote of a string, found end of file");
+        return error_at(s, s->token.text,
+                        "expected the closing quote of a string, found end of file");
     s->at++;
     s->token.kind = SCAN_STRING;
     return 0;
@@ -265,8 +267,10 @@ int scan_next(struct scanner *s)
         if (read_string(s))
             return -1;
     } else if ((unsigned char)c < ' ' || (unsigned char)c >= 127) {
-        return scan_error(s, "expected text, found the byte 0x%02x (only strings and comments may "
-                             "hold other characters than ASCII)", (unsigned)(unsigned char)c);
+        return scan_error(s,
+                          "expected text, found the byte 0x%02x (only strings and comments may "
+                          "hold other characters than ASCII)",
+                          (unsigned)(unsigned char)c);
     } else {
         s->token.kind = SCAN_SYMBOL;
         s->at++;
@@ -322,7 +326,8 @@ double scan_double(const struct scan_token *token)
     if (token->length >= sizeof small) {
         text = malloc(token->length + 1);
         if (text == NULL)
-            return strtod(token->text, NULL); /* a number never lies at the very end of its buffer */
+            return strtod(token->text,
+                          NULL); /* a number never lies at the very end of its buffer */
     }
     memcpy(text, token->text, token->length);
     text[token->length] = '\0';

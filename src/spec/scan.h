@@ -1,8 +1,8 @@
 /* Tokens of protobuf's text format.
  *
- * The scanner looks at one token at a time and never copies: a token points into the text. It accepts
- * what protoc's tokenizer accepts in text files ("1f" is a number, "#" starts a comment, numbers and
- * names may touch) and refuses the rest with FILE:LINE:COLUMN, both counted from 1. */
+ * The scanner looks at one token at a time and never copies: a token points into the text. It
+ * accepts what protoc's tokenizer accepts in text files ("1f" is a number, "#" starts a comment,
+ * numbers and names may touch) and refuses the rest with FILE:LINE:COLUMN, both counted from 1. */
 #ifndef POSEIDON_SPEC_SCAN_H
 #define POSEIDON_SPEC_SCAN_H
 
@@ -35,8 +35,8 @@ struct scanner {
     struct scan_token token; /* the current one */
 };
 
-/* Starts at the first token of `length` bytes of `text`, which must stay in place; skips a byte-order
- * mark and says so in *had_mark. */
+/* Starts at the first token of `length` bytes of `text`, which must stay in place; skips a
+ * byte-order mark and says so in *had_mark. */
 int scan_start(struct scanner *scanner, const char *name, const char *text, size_t length,
                bool *had_mark);
 

@@ -168,8 +168,9 @@ void suggest_value(const ProtobufCEnumDescriptor *descriptor, const char *name, 
     if (descriptor->n_values <= 8) {
         for (unsigned i = 0; i < descriptor->n_values && used < bytes; i++)
             used += (size_t)snprintf(out + used, bytes - used, "%s%s",
-                                     i == 0 ? "; expected " : i + 1 < descriptor->n_values
-                                                                  ? ", " : " or ",
+                                     i == 0                         ? "; expected "
+                                     : i + 1 < descriptor->n_values ? ", "
+                                                                    : " or ",
                                      descriptor->values[i].name);
         return;
     }

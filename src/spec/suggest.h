@@ -1,4 +1,5 @@
-/* What someone may have meant: the nearest known word, and where fields of Caffe's forks come from. */
+/* What someone may have meant: the nearest known word, and where fields of Caffe's forks come from.
+ */
 #ifndef POSEIDON_SPEC_SUGGEST_H
 #define POSEIDON_SPEC_SUGGEST_H
 
@@ -19,9 +20,9 @@ void suggest_offer(struct suggest *suggest, const char *candidate);
  * 64 for words too long to compare. */
 int suggest_distance(const char *a, const char *b);
 
-/* Writes a remark on an unknown field of a message into `out` ("" when there is nothing to say): the
- * nearest name, the fork of Caffe that has such a field, or the message it belongs into.
- * outer: the message around this one, or NULL. */
+/* Writes a remark on an unknown field of a message into `out` ("" when there is nothing to say):
+ * the nearest name, the fork of Caffe that has such a field, or the message it belongs into. outer:
+ * the message around this one, or NULL. */
 void suggest_field(const ProtobufCMessageDescriptor *message,
                    const ProtobufCMessageDescriptor *outer, const char *name, char *out,
                    size_t bytes);

@@ -91,9 +91,9 @@ static int read_unsigned(struct reader *r, const ProtobufCFieldDescriptor *field
     char expected[80];
 
     if (r->scan.token.kind != SCAN_INTEGER)
-        return wrong_value(r, field,
-                           scan_is(&r->scan, "-") ? "an integer that is not negative"
-                                                  : "an integer", "");
+        return wrong_value(
+            r, field, scan_is(&r->scan, "-") ? "an integer that is not negative" : "an integer",
+            "");
     snprintf(expected, sizeof expected, "an integer from 0 to %llu", (unsigned long long)most);
     if (!scan_integer(&r->scan.token, most, out))
         return wrong_value(r, field, expected, "");
@@ -419,12 +419,13 @@ static int expected_name(struct reader *r)
     struct scan_shown found = scan_show(&r->scan.token);
 
     if (r->depth == 0)
-        return scan_error(&r->scan, "expected the name of a field of \"%s\", found %s%s",
-                          r->stack[0]->name, found.text,
-                          scan_is(&r->scan, "}") || scan_is(&r->scan, ">")
-                              ? ", which closes nothing" : "");
-    return scan_error(&r->scan, "expected the name of a field, or the end of the \"%s\" that began "
-                                "on line %d, found %s",
+        return scan_error(
+            &r->scan, "expected the name of a field of \"%s\", found %s%s", r->stack[0]->name,
+            found.text,
+            scan_is(&r->scan, "}") || scan_is(&r->scan, ">") ? ", which closes nothing" : "");
+    return scan_error(&r->scan,
+                      "expected the name of a field, or the end of the \"%s\" that began "
+                      "on line %d, found %s",
                       r->stack[r->depth]->name, r->line_of[r->depth], found.text);
 }
 
@@ -436,7 +437,8 @@ static int read_field_value(struct reader *r, ProtobufCMessage *message,
 
     if (field->label != PROTOBUF_C_LABEL_REPEATED && field_is_set(message, field)) {
         r->scan.token = *token;
-        return scan_error(&r->scan, "field \"%s\" of \"%s\" is given a second time, expected it once",
+        return scan_error(&r->scan,
+                          "field \"%s\" of \"%s\" is given a second time, expected it once",
                           field->name, r->stack[r->depth]->name);
     }
     if (take(r, ":", &colon))
@@ -487,9 +489,9 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
         if (read_field(r, message))
             return -1;
     if (close != NULL && !scan_is(&r->scan, close))
-        return scan_error(&r->scan, "expected \"%s\" to end the \"%s\" that began on line %d, found %s",
-                          close, r->stack[r->depth]->name, r->line_of[r->depth],
-                          scan_show(&r->scan.token).text);
+        return scan_error(
+            &r->scan, "expected \"%s\" to end the \"%s\" that began on line %d, found %s", close,
+            r->stack[r->depth]->name, r->line_of[r->depth], scan_show(&r->scan.token).text);
     return 0;
 }
 

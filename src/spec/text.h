@@ -1,9 +1,9 @@
 /* Reads protobuf's text format into protobuf-c messages of any type.
  *
  * The grammar is protoc's, so a file is accepted here exactly when protoc accepts it, but for two
- * kindnesses: a byte-order mark is skipped, and `device_id: "0,1"` in a solver is kept in device_list.
- * Messages read "FILE:LINE:COLUMN: what was expected, what was found"; unknown fields are collected,
- * one a line, so that one attempt shows them all. */
+ * kindnesses: a byte-order mark is skipped, and `device_id: "0,1"` in a solver is kept in
+ * device_list. Messages read "FILE:LINE:COLUMN: what was expected, what was found"; unknown fields
+ * are collected, one a line, so that one attempt shows them all. */
 #ifndef POSEIDON_SPEC_TEXT_H
 #define POSEIDON_SPEC_TEXT_H
 
@@ -25,8 +25,8 @@ int text_read_string(const char *name, const char *text, size_t length,
  * (malloc) for whatever is added or taken out. */
 ProtobufCMessage *text_root(const struct text_doc *doc);
 
-/* The line, from 1, on which this part of the message began; 0 for parts that were not read from the
- * file, and for doc NULL. */
+/* The line, from 1, on which this part of the message began; 0 for parts that were not read from
+ * the file, and for doc NULL. */
 int text_line(const struct text_doc *doc, const void *message);
 
 /* Says that `message` began on that line, for messages that take the place of others. */
@@ -35,7 +35,8 @@ int text_set_line(struct text_doc *doc, const void *message, int line);
 /* The file's name as it was given. */
 const char *text_name(const struct text_doc *doc);
 
-/* Remarks on the file that its user should see, one a line, each ending in a newline; "" if none. */
+/* Remarks on the file that its user should see, one a line, each ending in a newline; "" if none.
+ */
 const char *text_notices(const struct text_doc *doc);
 
 /* Adds a remark (printf style, no newline). */
