@@ -5,13 +5,14 @@ AC_DEFUN([POSEIDON_SUMMARY],
        [poseidon_tests="not built: Check is missing (Debian: check, Spack: check)"
 poseidon_check_version=no])
 poseidon_compiler=`$CC --version 2>/dev/null | head -n 1`
+poseidon_flags=`AS_ECHO(["$CFLAGS $OPENMP_CFLAGS $SANITIZE_CFLAGS $COVERAGE_CFLAGS"]) | sed 's/  */ /g; s/ $//'`
 AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
 
   $PACKAGE_STRING
   ----------------------------------------------------------------------
   compiler      $CC: $poseidon_compiler
-  flags         $CFLAGS $OPENMP_CFLAGS $SANITIZE_CFLAGS $COVERAGE_CFLAGS
-  warnings      $WARN_CFLAGS
+  flags         $poseidon_flags
+  warnings     $WARN_CFLAGS
   MPI           $poseidon_mpi_version (MPI $poseidon_mpi_standard)
   HDF5          $poseidon_hdf5_version, from $poseidon_hdf5_where
   oneDNN        $poseidon_dnnl_version, from $poseidon_dnnl_where
