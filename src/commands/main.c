@@ -1,7 +1,144 @@
-#include <stdio.h>
+/* poseidon: picks the command. */
+#include "commands/commands.h"
 
-int main(void)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spec/suggest.h"
+#include "util/agree.h"
+#include "util/error.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+};
+
+static int command_help(int argc, char **argv);
+
+static const struct command commands[] = {
+    {"train", command_train, "train a net: mpirun -np N poseidon train --solver=FILE"},
+    {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE"},
+    {"time", command_time, "measure every layer, forward and backward"},
+    {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
+    {"convert", command_convert, "make HDF5 data from CIFAR-10 or MNIST files"},
+    {"help", command_help, "this text, or the help of one command"},
+};
+
+enum { NCOMMANDS = sizeof commands / sizeof *commands };
+
+static const struct command *find(const char *name)
 {
-    puts("poseidon");
+    for (int i = 0; i < NCOMMANDS; i++)
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+static int print_usage(FILE *to)
+{
+    fprintf(to, "poseidon %s: trains convolutional networks data-parallel from Caffe's layer files\n\n"
+                "usage: poseidon COMMAND [OPTIONS]\n\n",
+            PACKAGE_VERSION);
+    for (int i = 0; i < NCOMMANDS; i++)
+        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+    fprintf(to, "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
     return 0;
+}
+
+static int unknown_command(const char *name)
+{
+    struct suggest suggest = suggest_start(name);
+
+    for (int i = 0; i < NCOMMANDS; i++)
+        suggest_offer(&suggest, commands[i].name);
+    fprintf(stderr, "poseidon: unknown command '%s'", name);
+    if (suggest.nearest)
+        fprintf(stderr, "; did you mean '%s'?", suggest.nearest);
+    fprintf(stderr, " ('poseidon help' lists all)\n");
+    return 1;
+}
+
+static int command_help(int argc, char **argv)
+{
+    char help[] = "--help";
+
+    if (argc < 2)
+        return print_usage(stdout);
+    const struct command *command = find(argv[1]);
+    if (!command || command->run == command_help)
+        return command ? print_usage(stdout) : unknown_command(argv[1]);
+    char *arguments[] = {argv[1], help, NULL};
+    return command->run(2, arguments);
+}
+
+int command_fail(const char *command)
+{
+    fprintf(stderr, "poseidon %s: %s\n", command, error_text());
+    return 1;
+}
+
+int command_start_mpi(int *argc, char ***argv)
+{
+    int level = 0, size = 1;
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+        return error_set("MPI_Init_thread failed");
+    if (level < MPI_THREAD_SERIALIZED)
+        return error_set("this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size == 1 && tasks && atoi(tasks) > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))
+        return error_set("srun started %s separate programs instead of one job of %s ranks: use "
+                         "'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun",
+                         tasks, tasks);
+    return 0;
+}
+
+int command_end_mpi(const char *command, int status, bool in_flight)
+{
+    int rank = 0;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (status && rank == 0)
+        command_fail(command);
+    fflush(NULL);
+    if (status && in_flight) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Finalize();
+    return status ? 1 : 0;
+}
+
+int parse_chw(const char *text, long long out[3])
+{
+    char end;
+
+    if (sscanf(text, "%lld,%lld,%lld%c", &out[0], &out[1], &out[2], &end) != 3 || out[0] <= 0 ||
+        out[1] <= 0 || out[2] <= 0)
+        return error_set("--input-shape wants C,H,W such as 3,224,224, found '%s'", text);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 1;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return print_usage(stdout);
+    if (!strcmp(argv[1], "--version")) {
+        printf("poseidon %s\n", PACKAGE_VERSION);
+        return 0;
+    }
+    const struct command *command = find(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : unknown_command(argv[1]);
 }

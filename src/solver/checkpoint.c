@@ -1,4 +1,3 @@
-
 /* Between a net in memory and a snapshot on disk. Parameters are plain arrays in Caffe's shapes
  * already, so this only lines up names and pointers. */
 #include "solver/checkpoint.h"

@@ -256,7 +256,7 @@ static const char *scheme_of_group(void *context, int group)
 
 static void introduce(struct trainer *t)
 {
-    FILE *to = t->options->json ? stderr : stdout;
+    const struct net_scheme scheme = {.name = scheme_of_group, .context = t};
 
     if (t->rank != 0)
         return;
@@ -268,8 +268,8 @@ static void introduce(struct trainer *t)
         if (!end)
             break;
     }
-    net_summary_print(t->net, scheme_of_group, t, to);
-    fflush(to);
+    if (!t->options->json)
+        net_print_summary(t->net, &scheme, stdout);
     LOG_INFO(t->log, "Use CPU.");
     LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
              t->nworkers, t->nworkers == 1 ? "" : "s", t->batch, t->iter_size,

@@ -1,0 +1,34 @@
+/* What commands that take a net instead of a solver share: one phase of a net file. */
+#ifndef POSEIDON_COMMANDS_MODEL_H
+#define POSEIDON_COMMANDS_MODEL_H
+
+#include "net/net.h"
+
+struct model_options {
+    const char *model;       /* net file */
+    const char *phase;       /* "TRAIN" or "TEST" */
+    const char *stages;      /* comma list or NULL */
+    int level;
+    int batch;               /* > 0: replaces the training data's batch size */
+    const char *input_shape; /* "C,H,W" or NULL */
+    bool look_only;
+    int rank, nranks;
+};
+
+struct model {
+    struct text_doc *doc;
+    struct net_def *def;
+    struct net *net;
+    struct engine engine;    /* .i NULL: not built */
+    char *notices;           /* things to say aloud; owned */
+};
+
+/* Shapes alone. */
+int model_open(const struct model_options *options, struct model *out);
+
+/* Opens the engine and builds the net. */
+int model_build(struct model *model, const char *engine, int threads, uint64_t seed);
+
+void model_close(struct model *model);
+
+#endif

@@ -1,0 +1,193 @@
+/* poseidon test: scores a net, batch by batch, then the means; Caffe's lines. Under mpirun the batches
+ * are spread over the ranks, and the scores are the same as on one. */
+#include "commands/commands.h"
+#include "commands/model.h"
+#include "commands/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "solver/checkpoint.h"
+#include "solver/trainer.h"
+#include "util/agree.h"
+#include "util/error.h"
+#include "util/json.h"
+
+struct test_run {
+    struct model_options model_options;
+    const char *weights, *engine;
+    int iterations, threads;
+    bool json;
+    int rank, nranks;
+    struct log log;
+    struct model model;
+    size_t width;  /* outputs, then the loss */
+    double *table; /* iterations + 1 rows; the last: means */
+};
+
+static int parse(struct test_run *t, int argc, char **argv)
+{
+    int nwords, status;
+    const struct option options[] = {
+        {"model", OPTION_TEXT, &t->model_options.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required"},
+        {"iterations", OPTION_COUNT, &t->iterations, "N", "batches to run (default 50)"},
+        {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
+        {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
+        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default)"},
+        {"threads", OPTION_COUNT, &t->threads, "N", "compute threads per rank"},
+        {"json", OPTION_FLAG, &t->json, NULL, "print the scores as JSON, and nothing else, on standard output"},
+    };
+    const struct command_line line = {
+        .command = "test", .synopsis = "--model=FILE --weights=FILES [OPTIONS]", .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .about = "Scores the TEST phase of a net with trained weights.",
+    };
+
+    status = options_parse(&line, argc, argv, &nwords);
+    if (status)
+        return status;
+    if (!t->model_options.model)
+        return error_set("Need a model definition to score: --model=FILE");
+    if (!t->weights)
+        return error_set("Need model weights to score: --weights=FILE");
+    return 0;
+}
+
+/* Weights are rank 0's to read; the others get the values. */
+static int load(struct test_run *t)
+{
+    struct net *net = t->model.net;
+    int status = t->rank == 0 ? checkpoint_load_weights(t->weights, net, &t->log) : 0;
+
+    if (error_agree(MPI_COMM_WORLD, status))
+        return -1;
+    for (size_t at = 0; at < net->elems; at += 1 << 24) {
+        size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
+        MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+    }
+    for (int g = 0; g < net->ngroups; g++)
+        net_touch(net, g);
+    return 0;
+}
+
+static int run_batches(struct test_run *t)
+{
+    struct run run = {.seed = 1};
+
+    for (int b = t->rank; b < t->iterations; b += t->nranks) {
+        double *row = t->table + (size_t)b * t->width;
+        if (net_forward(t->model.net, &run, NULL, &row[t->width - 1]) ||
+            trainer_read_outputs(t->model.net, row))
+            return error_context("batch %d", b);
+    }
+    return 0;
+}
+
+static void print_scores(struct test_run *t)
+{
+    const struct net *net = t->model.net;
+    double *mean = t->table + (size_t)t->iterations * t->width;
+    size_t at = 0;
+
+    for (int b = 0; b < t->iterations; b++) {
+        at = 0;
+        for (int i = 0; i < net->noutputs; i++)
+            for (size_t e = 0; e < shape_elems(&net->outputs[i].blob->value.shape); e++, at++) {
+                double value = t->table[(size_t)b * t->width + at];
+                mean[at] += value / t->iterations;
+                LOG_INFO(&t->log, "Batch %d, %s = %g", b, net->outputs[i].blob->name, value);
+            }
+        mean[at] += t->table[(size_t)b * t->width + at] / t->iterations;
+    }
+    LOG_INFO(&t->log, "Loss: %g", mean[t->width - 1]);
+    at = 0;
+    for (int i = 0; i < net->noutputs; i++)
+        for (size_t e = 0; e < shape_elems(&net->outputs[i].blob->value.shape); e++, at++) {
+            double weight = (double)net->outputs[i].loss_weight;
+            if (weight != 0)
+                LOG_INFO(&t->log, "%s = %g (* %g = %g loss)", net->outputs[i].blob->name, mean[at], weight,
+                         weight * mean[at]);
+            else
+                LOG_INFO(&t->log, "%s = %g", net->outputs[i].blob->name, mean[at]);
+        }
+}
+
+static int print_json(struct test_run *t)
+{
+    const struct net *net = t->model.net;
+    const double *mean = t->table + (size_t)t->iterations * t->width;
+    struct json json = {.depth = 0};
+    size_t at = 0;
+    int status;
+
+    json_object_begin(&json);
+    json_key(&json, "iterations");
+    json_int(&json, t->iterations);
+    json_key(&json, "loss");
+    json_double(&json, mean[t->width - 1]);
+    json_key(&json, "test");
+    json_object_begin(&json);
+    for (int i = 0; i < net->noutputs; i++) {
+        size_t n = shape_elems(&net->outputs[i].blob->value.shape);
+        json_key(&json, net->outputs[i].blob->name);
+        if (n != 1)
+            json_array_begin(&json);
+        for (size_t e = 0; e < n; e++)
+            json_double(&json, mean[at++]);
+        if (n != 1)
+            json_array_end(&json);
+    }
+    json_object_end(&json);
+    json_object_end(&json);
+    status = json_print(&json, stdout);
+    json_free(&json);
+    return status;
+}
+
+static int score(struct test_run *t)
+{
+    size_t cells;
+    int status;
+
+    t->model_options.rank = t->rank;
+    t->model_options.nranks = t->nranks;
+    status = model_open(&t->model_options, &t->model);
+    if (!status)
+        status = model_build(&t->model, t->engine, t->threads, 1);
+    if (error_agree(MPI_COMM_WORLD, status) || load(t))
+        return -1;
+    t->width = count_outputs(t->model.net) + 1;
+    cells = ((size_t)t->iterations + 1) * t->width;
+    t->table = calloc(cells, sizeof *t->table);
+    if (!t->table)
+        status = error_memory(cells * sizeof *t->table, "scores");
+    LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
+    if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))
+        return -1;
+    MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (t->rank != 0)
+        return 0;
+    print_scores(t);
+    return t->json ? print_json(t) : 0;
+}
+
+int command_test(int argc, char **argv)
+{
+    struct test_run t = {.model_options = {.phase = "TEST"}, .engine = "cpu", .iterations = 50};
+    int status = parse(&t, argc, argv);
+
+    if (status > 0)
+        return 0;
+    if (command_start_mpi(&argc, &argv))
+        return command_fail("test");
+    MPI_Comm_rank(MPI_COMM_WORLD, &t.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &t.nranks);
+    log_init(&t.log, t.rank == 0, stderr, NULL);
+    status = error_agree(MPI_COMM_WORLD, status);
+    if (!status)
+        status = error_agree(MPI_COMM_WORLD, score(&t));
+    free(t.table);
+    model_close(&t.model);
+    return command_end_mpi("test", status, false);
+}

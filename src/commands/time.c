@@ -1,0 +1,191 @@
+/* poseidon time: every layer, forward and backward, as Caffe's tool prints it. One clean pass first,
+ * so that set-up costs nobody. */
+#include "commands/commands.h"
+#include "commands/model.h"
+#include "commands/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <string.h>
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/json.h"
+#include "util/log.h"
+
+struct timing {
+    struct model_options model_options;
+    const char *engine;
+    int iterations, threads;
+    bool json;
+    struct log log;
+    struct model model;
+    double *forward, *backward; /* per layer: seconds, summed over the iterations */
+    double total;
+};
+
+static int parse(struct timing *t, int argc, char **argv)
+{
+    int nwords, status;
+    const struct option options[] = {
+        {"model", OPTION_TEXT, &t->model_options.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
+        {"phase", OPTION_TEXT, &t->model_options.phase, "PHASE", "TRAIN (default) or TEST"},
+        {"batch", OPTION_COUNT, &t->model_options.batch, "N", "samples per pass, instead of the net's"},
+        {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
+        {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
+        {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W", "input size where the net does not tell"},
+        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default)"},
+        {"threads", OPTION_COUNT, &t->threads, "N", "compute threads"},
+        {"json", OPTION_FLAG, &t->json, NULL, "print the figures as JSON, and nothing else, on standard output"},
+    };
+    const struct command_line line = {
+        .command = "time", .synopsis = "--model=FILE [OPTIONS]", .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .about = "Measures every layer, forward and backward, on blank input. Opens no data.",
+    };
+
+    status = options_parse(&line, argc, argv, &nwords);
+    if (status)
+        return status;
+    return t->model_options.model ? 0 : error_set("Need a model definition to time: --model=FILE");
+}
+
+static int one_pass(struct timing *t, const struct run *run, bool count)
+{
+    struct net *net = t->model.net;
+
+    for (int i = 0; i < net->nlayers; i++) {
+        double start = clock_seconds();
+        if (net_layer_forward(net, i, run))
+            return -1;
+        if (count)
+            t->forward[i] += clock_seconds() - start;
+    }
+    for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
+        double start = clock_seconds();
+        if (net_layer_backward(net, i, run))
+            return -1;
+        if (count)
+            t->backward[i] += clock_seconds() - start;
+    }
+    return 0;
+}
+
+static double sum(const struct timing *t, const double *seconds)
+{
+    double total = 0;
+
+    for (int i = 0; i < t->model.net->nlayers; i++)
+        total += seconds[i];
+    return total * 1e3 / t->iterations;
+}
+
+static void print_log(struct timing *t)
+{
+    const struct net *net = t->model.net;
+
+    LOG_INFO(&t->log, "Average time per layer: ");
+    for (int i = 0; i < net->nlayers; i++) {
+        const char *name = net->layers[i].def->name;
+        double forward = t->forward[i] / t->iterations, rate = net->layers[i].flops / forward * 1e-9;
+        if (net->layers[i].flops > 0 && forward > 0)
+            LOG_INFO(&t->log, "%10s\tforward: %g ms. (%.3g GFLOP/s)", name, forward * 1e3, rate);
+        else
+            LOG_INFO(&t->log, "%10s\tforward: %g ms.", name, forward * 1e3);
+        LOG_INFO(&t->log, "%10s\tbackward: %g ms.", name, t->backward[i] * 1e3 / t->iterations);
+    }
+    LOG_INFO(&t->log, "Average Forward pass: %g ms.", sum(t, t->forward));
+    LOG_INFO(&t->log, "Average Backward pass: %g ms.", sum(t, t->backward));
+    LOG_INFO(&t->log, "Average Forward-Backward: %g ms.", t->total * 1e3 / t->iterations);
+    LOG_INFO(&t->log, "Total Time: %g ms.", t->total * 1e3);
+    LOG_INFO(&t->log, "*** Benchmark ends ***");
+}
+
+static int print_json(struct timing *t)
+{
+    const struct net *net = t->model.net;
+    struct json json = {.depth = 0};
+    int status;
+
+    json_object_begin(&json);
+    json_key(&json, "iterations");
+    json_int(&json, t->iterations);
+    json_key(&json, "forward_ms");
+    json_double(&json, sum(t, t->forward));
+    json_key(&json, "backward_ms");
+    json_double(&json, sum(t, t->backward));
+    json_key(&json, "forward_backward_ms");
+    json_double(&json, t->total * 1e3 / t->iterations);
+    json_key(&json, "layers");
+    json_array_begin(&json);
+    for (int i = 0; i < net->nlayers; i++) {
+        json_object_begin(&json);
+        json_key(&json, "name");
+        json_string(&json, net->layers[i].def->name);
+        json_key(&json, "type");
+        json_string(&json, net->layers[i].def->type);
+        json_key(&json, "forward_ms");
+        json_double(&json, t->forward[i] * 1e3 / t->iterations);
+        json_key(&json, "backward_ms");
+        json_double(&json, t->backward[i] * 1e3 / t->iterations);
+        json_key(&json, "flops");
+        json_double(&json, net->layers[i].flops);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_object_end(&json);
+    status = json_print(&json, stdout);
+    json_free(&json);
+    return status;
+}
+
+static int measure(struct timing *t)
+{
+    struct run run = {.seed = 1};
+    size_t n;
+
+    if (model_open(&t->model_options, &t->model))
+        return -1;
+    if (t->model.notices && *t->model.notices)
+        LOG_INFO(&t->log, "%.*s", (int)(strlen(t->model.notices) - 1), t->model.notices);
+    if (model_build(&t->model, t->engine, t->threads, 1))
+        return -1;
+    n = (size_t)t->model.net->nlayers + 1;
+    t->forward = calloc(n, sizeof *t->forward);
+    t->backward = calloc(n, sizeof *t->backward);
+    if (!t->forward || !t->backward)
+        return error_memory(2 * n * sizeof *t->forward, "timings");
+    LOG_INFO(&t->log, "Performing Forward");
+    if (one_pass(t, &run, false))
+        return -1;
+    LOG_INFO(&t->log, "*** Benchmark begins ***");
+    LOG_INFO(&t->log, "Testing for %d iterations.", t->iterations);
+    for (int i = 0; i < t->iterations; i++) {
+        double start = clock_seconds();
+        if (one_pass(t, &run, true))
+            return -1;
+        t->total += clock_seconds() - start;
+        LOG_INFO(&t->log, "Iteration: %d forward-backward time: %g ms.", i + 1,
+                 (clock_seconds() - start) * 1e3);
+    }
+    print_log(t);
+    return t->json ? print_json(t) : 0;
+}
+
+int command_time(int argc, char **argv)
+{
+    struct timing t = {.model_options = {.phase = "TRAIN", .look_only = true}, .engine = "cpu",
+                       .iterations = 50};
+    int status = parse(&t, argc, argv);
+
+    if (status)
+        return status > 0 ? 0 : command_fail("time");
+    log_init(&t.log, true, stderr, NULL);
+    status = measure(&t);
+    free(t.forward);
+    free(t.backward);
+    model_close(&t.model);
+    return status ? command_fail("time") : 0;
+}

@@ -1,0 +1,95 @@
+/* poseidon train */
+#include "commands/commands.h"
+#include "commands/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "solver/trainer.h"
+#include "util/agree.h"
+#include "util/error.h"
+#include "util/json.h"
+
+static int parse(int argc, char **argv, struct trainer_options *o)
+{
+    const char *comm = "paper", *overlap = "wfbp";
+    int nwords;
+    const struct option options[] = {
+        {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
+        {"weights", OPTION_TEXT, &o->weights, "FILES", "start from these weights, by layer name (comma list)"},
+        {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
+        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default)"},
+        {"comm", OPTION_TEXT, &comm, "MODE",
+         "ps: parameter server; sfb: factors for fully connected layers; paper: the cheaper (default)"},
+        {"overlap", OPTION_TEXT, &overlap, "HOW",
+         "wfbp: traffic under backprop (default); none: after it, to see the gain"},
+        {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
+        {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
+        {"batch", OPTION_COUNT, &o->batch, "N", "training samples per rank and pass, instead of the net's"},
+        {"global-batch", OPTION_COUNT, &o->global_batch, "N", "training samples per iteration over all ranks"},
+        {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
+        {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
+        {"threads", OPTION_COUNT, &o->threads, "N", "compute threads per rank (default: the cores it may use)"},
+        {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
+        {"json", OPTION_FLAG, &o->json, NULL, "print the same JSON, and nothing else, on standard output"},
+    };
+    const struct command_line line = {
+        .command = "train", .synopsis = "--solver=FILE [OPTIONS]", .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .about = "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
+                 "Each rank takes batch_size samples per pass: N ranks train like one with N times the batch."};
+    int status = options_parse(&line, argc, argv, &nwords);
+
+    if (status)
+        return status;
+    if (!o->solver)
+        return error_set("Need a solver definition to train: --solver=FILE");
+    if (strcmp(overlap, "wfbp") && strcmp(overlap, "none"))
+        return error_set("--overlap=%s is not known (wfbp or none)", overlap);
+    o->overlap = !strcmp(overlap, "wfbp");
+    return comm_mode_parse(comm, &o->comm);
+}
+
+static int report(struct trainer *trainer, const struct trainer_options *o)
+{
+    struct json json = {.depth = 0};
+    int status = 0;
+
+    trainer_summary(trainer, &json);
+    if (o->summary)
+        status = json_write_file(&json, o->summary);
+    if (o->json && !status)
+        status = json_print(&json, stdout);
+    json_free(&json);
+    return status;
+}
+
+int command_train(int argc, char **argv)
+{
+    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .seed = -1};
+    struct trainer *trainer = NULL;
+    struct log log;
+    bool in_flight = false;
+    int status, rank = 0;
+
+    /* --help must not need a working MPI job */
+    status = parse(argc, argv, &options);
+    if (status > 0)
+        return 0;
+    if (command_start_mpi(&argc, &argv))
+        return command_fail("train");
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    log_init(&log, rank == 0, stderr, NULL);
+    status = error_agree(MPI_COMM_WORLD, status);
+    if (!status)
+        status = trainer_create(MPI_COMM_WORLD, &options, &log, &trainer);
+    if (!status) {
+        status = trainer_run(trainer);
+        in_flight = status != 0;
+    }
+    if (!status)
+        status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, &options) : 0);
+    if (!in_flight)
+        trainer_destroy(trainer);
+    return command_end_mpi("train", status, in_flight);
+}
