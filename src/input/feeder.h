@@ -23,7 +23,9 @@ struct transform {
 };
 
 /* Resolves the message against the record's shape. Mean files: HDF5 (dataset `mean` or `data`,
- * C,H,W or 1,C,H,W). Size mismatches name both sizes and suggest mean_value. */
+ * C,H,W or 1,C,H,W) or Caffe's binaryproto, found as named or else beside base_file (NULL: as named).
+ * param NULL: no change but to float. Size mismatches name both sizes and suggest mean_value. On
+ * failure *out owns nothing. */
 int transform_create(const Caffe__TransformationParameter *param, const struct shape *record, bool train,
                      const char *base_file, struct transform *out);
 void transform_free(struct transform *transform);
@@ -39,7 +41,7 @@ struct feeder_options {
     uint64_t seed;
     int layer_index;
     bool shuffle;            /* a new permutation of the records every epoch */
-    int depth;               /* batches kept ready, >= 2 */
+    int depth;               /* batches in the ring, the borrowed one included; >= 2 */
 };
 
 struct feeder;
@@ -50,13 +52,16 @@ int feeder_create(struct source *source, const struct transform *transform, cons
                   struct feeder **out);
 
 /* The next batch: fields[f] is batch x field shape floats, borrowed until the next call. Waits if none
- * is ready. A read error of the thread is reported here. */
+ * is ready. A read error of the thread is reported here, after the batches before it, and again at
+ * every call until a seek. */
 int feeder_next(struct feeder *feeder, const float *const **fields);
 
-/* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). */
+/* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). The borrowed
+ * batch stays valid until the next feeder_next. */
 int feeder_seek(struct feeder *feeder, uint64_t first_sample);
 
-/* How often and how long (seconds) feeder_next had to wait since creation, first batch excluded. */
+/* How often and how long (seconds) feeder_next had to wait since creation; the first batch after
+ * creation and after every jump is not counted. Asked by the thread that calls feeder_next. */
 void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds);
 
 void feeder_destroy(struct feeder *feeder);

@@ -41,6 +41,10 @@ struct layer_i {
     bool no_backward;              /* asking for its gradient is an error (Accuracy) or never happens */
     bool no_in_place;              /* refuses a top that is its bottom */
     unsigned no_gradient_to;       /* bit b: bottom b never receives a gradient (labels) */
+    unsigned no_gradient_from;     /* bit t: nothing flows back through top t (indices, counts) */
+    bool auto_tops;                /* a loss: tops missing up to min_tops are added, unnamed */
+    bool keeps_top;                /* backward reads its top's values: a layer that later works in
+                                      place on that top would destroy them */
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
@@ -78,8 +82,16 @@ const struct layer_i *layer_find(const char *type);
 int layer_declare_param(struct layer *layer, const struct shape *shape,
                         const Caffe__FillerParameter *filler);
 
+/* Appends a line to what is to be said aloud (env->notices), with the layer's name in front. */
+int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Starts op_args for this layer: bottoms, tops, params, names. The layer fills kind and u. */
 struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
+
+/* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
+int layer_forward(struct layer *layer, const struct run *run);
+int layer_backward(struct layer *layer, const struct run *run);
 
 /* Fills `elems` floats of host memory by Caffe's rules (caffe.md 1.8); `shape` gives fan-in and
  * fan-out. Draws depend on (seed, param_index) only. Fails on an unknown filler name. */

@@ -44,12 +44,12 @@ struct net {
     int nblobs;
     struct blob **blobs;       /* owned */
     int nparams;
-    struct param *params;      /* owned; NULL in a net that shares */
+    struct param *params;      /* owned. A net that shares has only those the training net lacks */
     const struct net *owner_of_params; /* the training net whose parameters this one uses, or NULL */
     int ngroups;
-    struct param_group *groups; /* forward order of their owners */
-    int *group_of_layer;       /* per layer: the group it reads, or -1. Layers that share name the owner's
-                                  group; a layer reads at most LAYER_MAX_PARAMS groups, see net_groups_of */
+    struct param_group *groups; /* of the parameters owned; forward order of their owners */
+    int *group_of_layer;       /* per layer: the first group it reads, or -1. Layers that share name the
+                                  owner's group; net_groups_of gives all that a layer reads */
     size_t elems;              /* of each arena, padding between groups included */
     size_t nlearnable;         /* parameters without padding */
     float *values, *grads;     /* the arenas, engine memory; NULL before net_build */
@@ -57,17 +57,25 @@ struct net {
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;     /* borrowed; NULL before net_build */
     double flops;              /* one forward pass */
+    struct net_internals *internals; /* what only src/net needs; owned */
 };
 
 /* Shapes, parameters, groups. `def` must outlive the net. `share`: the training net whose parameters
- * of the same layer names (and shapes) this net uses, or NULL. Not collective. */
+ * of the same layer names (and shapes) this net uses, or NULL; it must outlive this net. Layers with
+ * parameters that it lacks get their own, said in a notice. Errors begin "FILE:LINE: layer 'NAME'
+ * (TYPE): ". Only a net of the TRAIN phase has gradients. Not collective. */
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 
-/* One pass over a batch. loss: sum over tops of weight * elements; NULL if unwanted. */
+/* The groups that a layer reads, ascending, at most LAYER_MAX_PARAMS; returns how many. More than one
+ * where only some of its parameters are shared by name. Numbers are of this net's groups; in a net
+ * that shares, parameters of the training net belong to none of them. */
+int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS]);
+
+/* One pass over a batch. before_forward fires for every layer and every group it reads. loss: sum over tops of weight * elements; NULL if unwanted. */
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss);
 
 /* Backward of the pass just run. `first`: gradients are overwritten, not added to (first micro-batch

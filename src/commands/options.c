@@ -1,0 +1,160 @@
+/* Command lines by table. */
+#include "commands/options.h"
+
+#include "spec/suggest.h"
+#include "util/error.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_help(const struct command_line *line)
+{
+    printf("usage: poseidon %s %s\n\n%s\n", line->command, line->synopsis, line->about);
+    if (line->noptions > 0)
+        printf("\noptions:\n");
+    for (int i = 0; i < line->noptions; i++) {
+        const struct option *o = &line->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
+        printf("  %-26s %s\n", left, o->help);
+    }
+    printf("  %-26s %s\n", "--help", "print this and stop");
+}
+
+static int parse_number(const char *name, const char *text, long long least, long long most,
+                        long long *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    if (end == text || *end || errno == ERANGE)
+        return error_set("--%s wants a whole number, found '%s'", name, text);
+    if (*out < least || *out > most)
+        return error_set("--%s=%s is out of range: %lld to %lld", name, text, least, most);
+    return 0;
+}
+
+static int parse_bytes(const char *name, const char *text, size_t *out)
+{
+    char *end;
+    double factor = 1, value;
+
+    errno = 0;
+    value = strtod(text, &end);
+    if (end != text)
+        switch (tolower((unsigned char)*end)) {
+        case 'k':
+            factor = 1024, end++;
+            break;
+        case 'm':
+            factor = 1024 * 1024, end++;
+            break;
+        case 'g':
+            factor = 1024 * 1024 * 1024, end++;
+            break;
+        default:
+            break;
+        }
+    if (tolower((unsigned char)*end) == 'b')
+        end++;
+    if (end == text || *end || errno == ERANGE || !(value * factor >= 1 && value * factor < 0x1p62))
+        return error_set("--%s wants a size such as 512k or 2m, found '%s'", name, text);
+    *out = (size_t)(value * factor);
+    return 0;
+}
+
+static int store(const struct option *o, const char *text)
+{
+    long long number;
+
+    switch (o->type) {
+    case OPTION_TEXT:
+        *(const char **)o->target = text;
+        return 0;
+    case OPTION_INT:
+    case OPTION_COUNT:
+        if (parse_number(o->name, text, o->type == OPTION_COUNT, INT_MAX, &number))
+            return -1;
+        *(int *)o->target = (int)number;
+        return 0;
+    case OPTION_SEED:
+        return parse_number(o->name, text, 0, LLONG_MAX, (long long *)o->target);
+    case OPTION_BYTES:
+        return parse_bytes(o->name, text, (size_t *)o->target);
+    case OPTION_FLAG:
+        break;
+    }
+    return 0;
+}
+
+static int unknown(const struct command_line *line, const char *name)
+{
+    struct suggest suggest = suggest_start(name);
+
+    for (int i = 0; i < line->noptions; i++)
+        suggest_offer(&suggest, line->options[i].name);
+    if (suggest.nearest)
+        return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)", name,
+                         suggest.nearest, line->command);
+    return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
+}
+
+/* One option at argv[*i]; takes the next word as its value where it has none of its own. */
+static int parse_option(const struct command_line *line, int argc, char **argv, int *i)
+{
+    char name[64];
+    const char *word = argv[*i] + (argv[*i][1] == '-' ? 2 : 1), *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+
+    if (length >= sizeof name)
+        return error_set("unknown option %s", argv[*i]);
+    memcpy(name, word, length);
+    name[length] = '\0';
+    for (size_t c = 0; c < length; c++)
+        if (name[c] == '_')
+            name[c] = '-';
+    for (int k = 0; k < line->noptions; k++) {
+        const struct option *o = &line->options[k];
+        bool off = o->type == OPTION_FLAG && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
+        if (strcmp(name, o->name) && !off)
+            continue;
+        if (o->type == OPTION_FLAG) {
+            if (equals && strcmp(equals + 1, "true") && strcmp(equals + 1, "false"))
+                return error_set("--%s is a flag: give it alone, or =true or =false", o->name);
+            *(bool *)o->target = off ? false : !equals || !strcmp(equals + 1, "true");
+            return 0;
+        }
+        if (equals)
+            return store(o, equals + 1);
+        if (*i + 1 >= argc)
+            return error_set("--%s wants a value: --%s=%s", o->name, o->name, o->value);
+        return store(o, argv[++*i]);
+    }
+    return unknown(line, name);
+}
+
+int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)
+{
+    *nwords = 0;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-help") || !strcmp(argv[i], "-h")) {
+            print_help(line);
+            return 1;
+        }
+        if (argv[i][0] == '-' && argv[i][1] != '\0') {
+            if (parse_option(line, argc, argv, &i))
+                return -1;
+        } else if (*nwords >= line->max_words) {
+            return error_set("unexpected word '%s' (poseidon %s %s)", argv[i], line->command,
+                             line->synopsis);
+        } else {
+            argv[++*nwords] = argv[i];
+        }
+    }
+    return 0;
+}

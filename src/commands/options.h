@@ -1,0 +1,41 @@
+/* Command lines: one table per command drives parsing, checks and --help.
+ *
+ * Caffe's forms are all taken: -x v, --x v, -x=v, --x=v; flags as --x and --nox. */
+#ifndef POSEIDON_COMMANDS_OPTIONS_H
+#define POSEIDON_COMMANDS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum option_type {
+    OPTION_TEXT,  /* const char **: borrowed from argv */
+    OPTION_INT,   /* int * */
+    OPTION_COUNT, /* int *: at least 1 */
+    OPTION_SEED,  /* long long * */
+    OPTION_BYTES, /* size_t *: a number with an optional k, m or g */
+    OPTION_FLAG,  /* bool * */
+};
+
+struct option {
+    const char *name;     /* without dashes */
+    enum option_type type;
+    void *target;         /* keeps its value where the option is not given */
+    const char *value;    /* what stands for the value in --help; NULL for flags */
+    const char *help;
+};
+
+struct command_line {
+    const char *command;  /* "train" */
+    const char *synopsis; /* what follows the command's name in the first line of --help */
+    const char *about;    /* a paragraph for --help */
+    const struct option *options;
+    int noptions;
+    int max_words;        /* how many words that are no options may stand there */
+};
+
+/* Parses argv[1..]; argv[0] is the command's name. The words that are no options are moved to the front
+ * of argv[1..] and counted in *nwords. Returns 0, 1 if --help was asked for (and printed), -1 with the
+ * message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'", ...). */
+int options_parse(const struct command_line *line, int argc, char **argv, int *nwords);
+
+#endif

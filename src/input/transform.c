@@ -1,0 +1,307 @@
+/* transform_param: y = (x - mean) * scale on a crop, maybe mirrored.
+ *
+ * The mean image has the size of the record and is cut at the same window as the record; the window
+ * and the mirror of a sample are a function of its global index alone. */
+#include "input/feeder.h"
+
+#include "util/error.h"
+#include "util/h5.h"
+#include "util/rng.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Which draw of a sample is for what. */
+enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN };
+
+#define BINARYPROTO_MAX_BYTES ((off_t)2147483647)
+
+static const char *size_text(const struct shape *shape, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%lldx%lldx%lld", (long long)shape->dim[0], (long long)shape->dim[1],
+             (long long)shape->dim[2]);
+    return buffer;
+}
+
+/* The mean's shape without its leading axes of size 1, against the record's. */
+static int mean_check(const char *path, int naxes, const int64_t *dim, const struct shape *record)
+{
+    char expected[128], found[512];
+    size_t used = 0;
+    int skip = naxes == 4 && dim[0] == 1 ? 1 : 0;
+
+    if (naxes - skip == 3 && dim[skip] == record->dim[0] && dim[skip + 1] == record->dim[1] &&
+        dim[skip + 2] == record->dim[2])
+        return 0;
+    found[0] = '\0';
+    for (int i = skip; i < naxes && used < sizeof found; i++)
+        used += (size_t)snprintf(found + used, sizeof found - used, "%s%lld", i > skip ? "x" : "",
+                                 (long long)dim[i]);
+    return error_set("%s: the mean image is %s, but the records are %s (C x H x W, before cropping); "
+                     "mean_value, one per channel, works at any size",
+                     path, used ? found : "a scalar", size_text(record, expected, sizeof expected));
+}
+
+static int mean_load_hdf5(const char *path, const struct shape *record, float *mean)
+{
+    struct h5_dataset dataset;
+    int64_t dim[H5S_MAX_RANK];
+    hid_t file;
+    int status = -1;
+
+    if (h5_file_open(path, &file))
+        return -1;
+    if (H5Lexists(file, "mean", H5P_DEFAULT) <= 0 && H5Lexists(file, "data", H5P_DEFAULT) > 0)
+        status = h5_dataset_open(file, path, "data", &dataset);
+    else
+        status = h5_dataset_open(file, path, "mean", &dataset);
+    if (status == 0) {
+        for (int i = 0; i < dataset.naxes; i++)
+            dim[i] = (int64_t)dataset.dim[i];
+        status = mean_check(path, dataset.naxes, dim, record);
+        if (status == 0)
+            status = h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, mean);
+        h5_dataset_close(&dataset);
+    }
+    H5Fclose(file);
+    return status;
+}
+
+static int bytes_load(const char *path, uint8_t **out, size_t *length)
+{
+    struct stat st;
+    FILE *file = fopen(path, "rb");
+
+    *out = NULL;
+    if (!file)
+        return error_set("%s: %s", path, strerror(errno));
+    if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > BINARYPROTO_MAX_BYTES) {
+        error_set("%s: neither an HDF5 file nor a binaryproto", path);
+        goto fail;
+    }
+    *length = (size_t)st.st_size;
+    *out = malloc(*length ? *length : 1);
+    if (!*out) {
+        error_memory(*length, "the mean file");
+        goto fail;
+    }
+    if (fread(*out, 1, *length, file) != *length) {
+        error_set("%s: cannot be read: %s", path, strerror(errno));
+        goto fail;
+    }
+    fclose(file);
+    return 0;
+
+fail:
+    fclose(file);
+    free(*out);
+    *out = NULL;
+    return -1;
+}
+
+static int mean_load_binaryproto(const char *path, const struct shape *record, float *mean)
+{
+    Caffe__BlobProto *blob = NULL;
+    uint8_t *bytes = NULL;
+    size_t length = 0, elems = shape_elems(record);
+    int64_t dim[SHAPE_MAX_AXES];
+    int naxes = 4, status = -1;
+
+    if (bytes_load(path, &bytes, &length))
+        return -1;
+    blob = caffe__blob_proto__unpack(NULL, length, bytes);
+    if (!blob || (blob->n_data == 0 && blob->n_double_data == 0)) {
+        error_set("%s: neither an HDF5 file nor a binaryproto with a mean image", path);
+        goto done;
+    }
+    if (blob->shape && blob->shape->n_dim <= SHAPE_MAX_AXES) {
+        naxes = (int)blob->shape->n_dim;
+        memcpy(dim, blob->shape->dim, (size_t)naxes * sizeof *dim);
+    } else {
+        dim[0] = blob->num;
+        dim[1] = blob->channels;
+        dim[2] = blob->height;
+        dim[3] = blob->width;
+    }
+    if (mean_check(path, naxes, dim, record))
+        goto done;
+    if ((blob->n_data ? blob->n_data : blob->n_double_data) != elems) {
+        error_set("%s: holds %zu values; its shape says %zu", path,
+                  blob->n_data ? blob->n_data : blob->n_double_data, elems);
+        goto done;
+    }
+    for (size_t i = 0; i < elems; i++)
+        mean[i] = blob->n_data ? blob->data[i] : (float)blob->double_data[i];
+    status = 0;
+
+done:
+    if (blob)
+        caffe__blob_proto__free_unpacked(blob, NULL);
+    free(bytes);
+    return status;
+}
+
+/* The name as given, or beside the file that names it where only that exists. NULL without memory. */
+static char *mean_path(const char *name, const char *base_file)
+{
+    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
+    size_t folder = slash ? (size_t)(slash - base_file) + 1 : 0;
+    char *path = malloc(folder + strlen(name) + 1);
+
+    if (!path)
+        return NULL;
+    memcpy(path, base_file ? base_file : "", folder);
+    strcpy(path + folder, name);
+    if (access(name, F_OK) == 0 || name[0] == '/' || access(path, F_OK) != 0)
+        strcpy(path, name);
+    return path;
+}
+
+static int mean_load(const char *name, const char *base_file, struct transform *t)
+{
+    size_t elems = shape_elems(&t->in);
+    char *path = mean_path(name, base_file);
+    struct stat st;
+    int status;
+
+    t->mean = malloc(elems * sizeof *t->mean);
+    if (!t->mean || !path) {
+        free(path);
+        return error_memory(elems * sizeof *t->mean, "the mean image");
+    }
+    h5_lock();
+    if (h5_is_file(path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+        status = mean_load_hdf5(path, &t->in, t->mean);
+        h5_unlock();
+    } else {
+        h5_unlock();
+        status = mean_load_binaryproto(path, &t->in, t->mean);
+    }
+    free(path);
+    return status ? error_context("mean_file") : 0;
+}
+
+static int means_set(const float *value, size_t n, struct transform *t)
+{
+    int64_t channels = t->in.dim[0];
+
+    if (n != 1 && n != (size_t)channels)
+        return error_set("transform_param: %zu mean_value for %lld channels; expected 1 or one per "
+                         "channel",
+                         n, (long long)channels);
+    t->channel_mean = malloc((size_t)channels * sizeof *t->channel_mean);
+    if (!t->channel_mean)
+        return error_memory((size_t)channels * sizeof *t->channel_mean, "mean_value");
+    for (int64_t c = 0; c < channels; c++)
+        t->channel_mean[c] = value[n == 1 ? 0 : c];
+    return 0;
+}
+
+int transform_create(const Caffe__TransformationParameter *param, const struct shape *record, bool train,
+                     const char *base_file, struct transform *out)
+{
+    struct transform t = {.scale = 1, .random_crop = train, .in = *record, .out = *record};
+    bool mean_file;
+
+    *out = (struct transform){0};
+    if (record->naxes != 3)
+        return error_set("transform_param: a record has %d axes; expected an image, C x H x W",
+                         record->naxes);
+    if (!param) {
+        *out = t;
+        return 0;
+    }
+    mean_file = param->mean_file && param->mean_file[0];
+    t.scale = param->scale;
+    t.mirror = param->mirror;
+    if (param->crop_size > record->dim[1] || param->crop_size > record->dim[2])
+        return error_set("transform_param: crop_size %lu is larger than the image, %lldx%lld "
+                         "(height x width)",
+                         (unsigned long)param->crop_size, (long long)record->dim[1],
+                         (long long)record->dim[2]);
+    t.crop = (int)param->crop_size;
+    if (t.crop)
+        t.out.dim[1] = t.out.dim[2] = t.crop;
+    if (mean_file && param->n_mean_value)
+        return error_set("transform_param: both mean_file ('%s') and mean_value are given; expected "
+                         "one of them",
+                         param->mean_file);
+    if ((mean_file && mean_load(param->mean_file, base_file, &t)) ||
+        (param->n_mean_value && means_set(param->mean_value, param->n_mean_value, &t))) {
+        transform_free(&t);
+        return -1;
+    }
+    *out = t;
+    return 0;
+}
+
+void transform_free(struct transform *transform)
+{
+    free(transform->mean);
+    free(transform->channel_mean);
+    transform->mean = transform->channel_mean = NULL;
+}
+
+/* n neighbours of one row; mean is NULL where one value serves the channel. */
+static void row_u8(const uint8_t *x, const float *mean, float value, float scale, int64_t n, float *y)
+{
+    if (mean)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = ((float)x[i] - mean[i]) * scale;
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = ((float)x[i] - value) * scale;
+}
+
+static void row_f32(const float *x, const float *mean, float value, float scale, int64_t n, float *y)
+{
+    if (mean)
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (x[i] - mean[i]) * scale;
+    else
+        for (int64_t i = 0; i < n; i++)
+            y[i] = (x[i] - value) * scale;
+}
+
+static void row_reverse(float *y, int64_t n)
+{
+    for (int64_t i = 0, j = n - 1; i < j; i++, j--) {
+        float swap = y[i];
+        y[i] = y[j];
+        y[j] = swap;
+    }
+}
+
+void transform_apply(const struct transform *t, const void *record, enum source_type type,
+                     uint64_t seed, int layer_index, uint64_t sample, float *out)
+{
+    struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    int64_t height = t->in.dim[1], width = t->in.dim[2];
+    int64_t rows = t->out.dim[1], columns = t->out.dim[2];
+    bool mirror = t->mirror && rng_below(&rng, DRAW_MIRROR, 2);
+    int64_t top = (height - rows) / 2, left = (width - columns) / 2;
+
+    if (t->crop && t->random_crop) {
+        top = rng_below(&rng, DRAW_ROW, (uint32_t)(height - rows + 1));
+        left = rng_below(&rng, DRAW_COLUMN, (uint32_t)(width - columns + 1));
+    }
+    for (int64_t c = 0; c < t->in.dim[0]; c++) {
+        float value = t->channel_mean ? t->channel_mean[c] : 0;
+        for (int64_t h = 0; h < rows; h++) {
+            int64_t from = (c * height + top + h) * width + left;
+            const float *mean = t->mean ? t->mean + from : NULL;
+            float *y = out + (c * rows + h) * columns;
+
+            if (type == SOURCE_U8)
+                row_u8((const uint8_t *)record + from, mean, value, t->scale, columns, y);
+            else
+                row_f32((const float *)record + from, mean, value, t->scale, columns, y);
+            if (mirror)
+                row_reverse(y, columns);
+        }
+    }
+}

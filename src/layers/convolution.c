@@ -1,0 +1,223 @@
+/* Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1 per axis, where the extent of a
+ * dilated kernel is dilation * (kernel - 1) + 1. Several bottoms share the weights, one top each:
+ * then there is one op per bottom, and gradients of the later ones add to those of the first. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct convolution {
+    struct conv_args args;
+    struct op **ops; /* one per bottom; owned */
+};
+
+static int read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args *args)
+{
+    const struct spatial_field kernel = {"kernel_size",
+                                         "kernel_h",
+                                         "kernel_w",
+                                         p->n_kernel_size,
+                                         p->kernel_size,
+                                         p->has_kernel_h,
+                                         p->has_kernel_w,
+                                         p->kernel_h,
+                                         p->kernel_w,
+                                         -1,
+                                         1};
+    const struct spatial_field stride = {
+        "stride",        "stride_h",  "stride_w",  p->n_stride, p->stride, p->has_stride_h,
+        p->has_stride_w, p->stride_h, p->stride_w, 1,           1};
+    const struct spatial_field pad = {
+        "pad",        "pad_h",  "pad_w",  p->n_pad, p->pad, p->has_pad_h,
+        p->has_pad_w, p->pad_h, p->pad_w, 0,        0};
+    const struct spatial_field dilation = {
+        "dilation", "dilation_h", "dilation_w", p->n_dilation, p->dilation, false, false, 0, 0, 1,
+        1};
+
+    if (layer_spatial_pair(&kernel, args->kernel) || layer_spatial_pair(&stride, args->stride) ||
+        layer_spatial_pair(&pad, args->pad) || layer_spatial_pair(&dilation, args->dilation))
+        return -1;
+    return 0;
+}
+
+static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p)
+{
+    int64_t channels = layer->bottoms[0]->value.shape.dim[1];
+
+    if (!p->has_num_output || p->num_output == 0 || p->num_output > INT32_MAX)
+        return error_set("num_output is %s; expected at least 1",
+                         p->has_num_output ? "out of range" : "missing");
+    if (p->group == 0 || p->group > INT32_MAX)
+        return error_set("group is %" PRIu32 "; expected at least 1", p->group);
+    if (channels % p->group != 0)
+        return error_set("bottom '%s' has %" PRId64 " channels, which group %" PRIu32
+                         " does not divide",
+                         layer->bottoms[0]->name, channels, p->group);
+    if (p->num_output % p->group != 0)
+        return error_set("num_output %" PRIu32 " is not divisible by group %" PRIu32, p->num_output,
+                         p->group);
+    return 0;
+}
+
+static int check_bottoms(const struct layer *layer)
+{
+    const struct shape *first = &layer->bottoms[0]->value.shape;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+
+    for (int b = 0; b < layer->nbottoms; b++) {
+        const struct shape *shape = &layer->bottoms[b]->value.shape;
+        if (layer_expect_axes(layer, b, 4, "N,C,H,W"))
+            return -1;
+        if (!shape_equal(first, shape))
+            return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
+                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
+                             layer->bottoms[b]->name, shape_text(shape, found, sizeof(found)));
+    }
+    return 0;
+}
+
+static int top_size(const struct conv_args *args, int i, int64_t in, int64_t *out)
+{
+    int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
+    int64_t padded = in + 2 * (int64_t)args->pad[i];
+
+    if (extent > padded)
+        return error_set(
+            "kernel %dx%d (dilation %dx%d) is larger than the padded input: %s %" PRId64
+            " > %" PRId64 " + 2 * %d",
+            args->kernel[0], args->kernel[1], args->dilation[0], args->dilation[1],
+            i ? "width" : "height", extent, in, args->pad[i]);
+    *out = (padded - extent) / args->stride[i] + 1;
+    return 0;
+}
+
+static int set_top(struct layer *layer, const struct conv_args *args, int64_t outputs)
+{
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    int64_t dim[4] = {bottom->dim[0], outputs};
+
+    if (top_size(args, 0, bottom->dim[2], &dim[2]) || top_size(args, 1, bottom->dim[3], &dim[3]))
+        return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))
+            return -1;
+    layer->flops = 2.0 * layer->nbottoms * (double)shape_elems(&layer->tops[0]->value.shape) *
+                   (double)(bottom->dim[1] / args->group) * args->kernel[0] * args->kernel[1];
+    return 0;
+}
+
+static int declare_params(struct layer *layer, const struct conv_args *args,
+                          const Caffe__ConvolutionParameter *p)
+{
+    int64_t weight[4] = {p->num_output, layer->bottoms[0]->value.shape.dim[1] / args->group,
+                         args->kernel[0], args->kernel[1]};
+    int64_t bias[1] = {p->num_output};
+    struct shape shape;
+
+    if (shape_set(&shape, 4, weight, "weight") ||
+        layer_declare_param(layer, &shape, p->weight_filler))
+        return -1;
+    if (!args->bias)
+        return 0;
+    if (shape_set(&shape, 1, bias, "bias"))
+        return -1;
+    return layer_declare_param(layer, &shape, p->bias_filler);
+}
+
+static int convolution_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
+    struct convolution *state;
+    int axis;
+
+    (void)env;
+    if (!p)
+        return error_set("convolution_param is missing; it must give num_output and kernel_size");
+    if (layer->ntops != layer->nbottoms)
+        return error_set("expected one top per bottom, found %d bottoms and %d tops",
+                         layer->nbottoms, layer->ntops);
+    if (check_bottoms(layer) || layer_resolve_axis(layer, "axis", p->axis, &axis))
+        return -1;
+    if (axis != 1)
+        return error_set("axis is %d; only channels at axis 1 (N,C,H,W) are supported", p->axis);
+    layer->state = state = calloc(1, sizeof(*state));
+    if (!state)
+        return error_memory(sizeof(*state), "a convolution");
+    if (read_geometry(p, &state->args) || check_channels(layer, p))
+        return -1;
+    state->args.group = (int)p->group;
+    state->args.bias = p->bias_term;
+    if (set_top(layer, &state->args, p->num_output))
+        return -1;
+    return declare_params(layer, &state->args, p);
+}
+
+static int convolution_build(struct layer *layer, struct engine *engine)
+{
+    struct convolution *state = layer->state;
+
+    state->ops = calloc((size_t)layer->nbottoms, sizeof(struct op *));
+    if (!state->ops)
+        return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
+    for (int b = 0; b < layer->nbottoms; b++) {
+        struct op_args args = layer_op_args(layer, OP_CONV);
+        args.nbottoms = args.ntops = 1;
+        args.bottoms += b;
+        args.tops += b;
+        args.propagate += b;
+        args.u.conv = state->args;
+        if (engine->i->op_create(engine->context, &args, &state->ops[b]))
+            return -1;
+    }
+    return 0;
+}
+
+static int convolution_forward(struct layer *layer, const struct run *run)
+{
+    struct convolution *state = layer->state;
+
+    for (int b = 0; b < layer->nbottoms; b++)
+        if (op_forward(state->ops[b], run))
+            return -1;
+    return 0;
+}
+
+static int convolution_backward(struct layer *layer, const struct run *run)
+{
+    struct convolution *state = layer->state;
+
+    for (int b = 0; b < layer->nbottoms; b++) {
+        if (op_backward(state->ops[b], run))
+            return -1;
+        for (int i = 0; i < layer->nparams; i++)
+            layer->params[i]->accumulate = true;
+    }
+    return 0;
+}
+
+static void convolution_destroy(struct layer *layer)
+{
+    struct convolution *state = layer->state;
+
+    for (int b = 0; state && state->ops && b < layer->nbottoms; b++)
+        op_destroy(state->ops[b]);
+    if (state)
+        free(state->ops);
+    free(state);
+}
+
+const struct layer_i layer_convolution = {
+    .type = "Convolution",
+    .min_bottoms = 1,
+    .max_bottoms = -1,
+    .min_tops = 1,
+    .max_tops = -1,
+    .no_in_place = true,
+    .setup = convolution_setup,
+    .build = convolution_build,
+    .forward = convolution_forward,
+    .backward = convolution_backward,
+    .destroy = convolution_destroy,
+};

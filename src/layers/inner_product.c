@@ -1,0 +1,73 @@
+/* InnerProduct: top (rows x O) = bottom (rows x K) W^T + b, where rows are all axes before `axis`
+ * and K all from there on. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+
+static int declare_params(struct layer *layer, const Caffe__InnerProductParameter *p,
+                          int64_t inputs)
+{
+    int64_t outputs = p->num_output;
+    int64_t weight[2] = {p->transpose ? inputs : outputs, p->transpose ? outputs : inputs};
+    struct shape shape;
+
+    if (shape_set(&shape, 2, weight, "weight") ||
+        layer_declare_param(layer, &shape, p->weight_filler))
+        return -1;
+    if (!p->bias_term)
+        return 0;
+    if (shape_set(&shape, 1, &outputs, "bias"))
+        return -1;
+    return layer_declare_param(layer, &shape, p->bias_filler);
+}
+
+static int inner_product_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    struct shape *top = &layer->tops[0]->value.shape;
+    int64_t dim[SHAPE_MAX_AXES];
+    int axis;
+
+    (void)env;
+    if (!p)
+        return error_set("inner_product_param is missing; it must give num_output");
+    if (!p->has_num_output || p->num_output == 0 || p->num_output > INT32_MAX)
+        return error_set("num_output is %s; expected at least 1",
+                         p->has_num_output ? "out of range" : "missing");
+    if (layer_resolve_axis(layer, "axis", p->axis, &axis))
+        return -1;
+    int64_t inputs = (int64_t)shape_count(bottom, axis, bottom->naxes);
+    for (int i = 0; i < axis; i++)
+        dim[i] = bottom->dim[i];
+    dim[axis] = p->num_output;
+    if (shape_set(top, axis + 1, dim, layer->tops[0]->name))
+        return -1;
+    layer->flops = 2.0 * (double)shape_elems(top) * (double)inputs;
+    return declare_params(layer, p, inputs);
+}
+
+static int inner_product_build(struct layer *layer, struct engine *engine)
+{
+    const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
+    struct op_args args = layer_op_args(layer, OP_INNER_PRODUCT);
+    int axis;
+
+    if (layer_resolve_axis(layer, "axis", p->axis, &axis))
+        return -1;
+    args.u.inner_product = (struct inner_product_args){axis, p->bias_term, p->transpose};
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_inner_product = {
+    .type = "InnerProduct",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .setup = inner_product_setup,
+    .build = inner_product_build,
+};

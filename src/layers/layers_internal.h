@@ -1,0 +1,40 @@
+/* What the layer families share: their tables, and the checks that many of them make. */
+#ifndef POSEIDON_LAYERS_LAYERS_INTERNAL_H
+#define POSEIDON_LAYERS_LAYERS_INTERNAL_H
+
+#include "layers/layer.h"
+
+extern const struct layer_i layer_accuracy, layer_concat, layer_convolution, layer_data,
+    layer_dropout, layer_eltwise, layer_flatten, layer_hdf5_data, layer_inner_product, layer_input,
+    layer_lrn, layer_pooling, layer_relu, layer_softmax, layer_softmax_loss, layer_split;
+
+/* Room for any shape_text. */
+#define SHAPE_TEXT_BYTES 288
+
+/* A height or width pair as the messages of convolution and pooling give it: `name` for both axes,
+ * or `name_h` and `name_w` one by one. */
+struct spatial_field {
+    const char *name; /* "kernel_size", "stride", "pad", ... */
+    const char *name_h, *name_w;
+    size_t n; /* values of `name`: 0, 1 (both axes), or 2 */
+    const uint32_t *value;
+    bool has_h, has_w;
+    uint32_t h, w;
+    int absent; /* what an absent field means; -1: it must be there */
+    int least;  /* smallest allowed value */
+};
+
+/* Resolves the field into {height, width}. */
+int layer_spatial_pair(const struct spatial_field *field, int out[2]);
+
+/* Fails unless the bottom has that many axes; `meaning` names them: "N,C,H,W". */
+int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning);
+
+/* Resolves a possibly negative axis of the first bottom; the message names `field` and the shape.
+ */
+int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);
+
+/* All tops take the first bottom's shape. */
+void layer_tops_like_bottom(struct layer *layer);
+
+#endif

@@ -1,0 +1,80 @@
+/* Layers that treat every element alike and may work in place: ReLU and Dropout. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+static float relu_slope(const struct layer *layer)
+{
+    const Caffe__ReLUParameter *p = layer->param->relu_param;
+
+    return p ? p->negative_slope : 0;
+}
+
+static int relu_setup(struct layer *layer, const struct layer_env *env)
+{
+    (void)env;
+    layer_tops_like_bottom(layer);
+    layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
+    /* In place, backward has only the result; its sign tells the input's as long as slope >= 0. */
+    if (layer->train && layer->tops[0] == layer->bottoms[0] && relu_slope(layer) < 0)
+        return error_set(
+            "negative_slope %g cannot be trained in place: the result does not tell the "
+            "input's sign; give the top another name than '%s'",
+            (double)relu_slope(layer), layer->tops[0]->name);
+    return 0;
+}
+
+static int relu_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args = layer_op_args(layer, OP_RELU);
+
+    args.u.relu.negative_slope = relu_slope(layer);
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_relu = {
+    .type = "ReLU",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = relu_setup,
+    .build = relu_build,
+};
+
+static float dropout_ratio(const struct layer *layer)
+{
+    const Caffe__DropoutParameter *p = layer->param->dropout_param;
+
+    return p ? p->dropout_ratio : 0.5f;
+}
+
+static int dropout_setup(struct layer *layer, const struct layer_env *env)
+{
+    float ratio = dropout_ratio(layer);
+
+    (void)env;
+    if (!(ratio >= 0 && ratio < 1))
+        return error_set("dropout_ratio is %g; expected at least 0 and less than 1", (double)ratio);
+    layer_tops_like_bottom(layer);
+    layer->flops = layer->train ? (double)shape_elems(&layer->bottoms[0]->value.shape) : 0;
+    return 0;
+}
+
+static int dropout_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args = layer_op_args(layer, OP_DROPOUT);
+
+    args.u.dropout.ratio = dropout_ratio(layer);
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_dropout = {
+    .type = "Dropout",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .setup = dropout_setup,
+    .build = dropout_build,
+};

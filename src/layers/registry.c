@@ -1,0 +1,169 @@
+/* The registry: which layer types exist, and the helpers that all families use. A new type is one
+ * table in one file and one line here. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In alphabetical order, for the message that lists them. */
+static const struct layer_i *const layer_types[] = {
+    &layer_accuracy,      &layer_concat,  &layer_convolution,  &layer_data,
+    &layer_dropout,       &layer_eltwise, &layer_flatten,      &layer_hdf5_data,
+    &layer_inner_product, &layer_input,   &layer_lrn,          &layer_pooling,
+    &layer_relu,          &layer_softmax, &layer_softmax_loss, &layer_split,
+};
+
+#define NTYPES (sizeof(layer_types) / sizeof(layer_types[0]))
+
+const struct layer_i *layer_find(const char *type)
+{
+    char known[512];
+    size_t used = 0;
+
+    for (size_t i = 0; i < NTYPES; i++)
+        if (strcmp(layer_types[i]->type, type) == 0)
+            return layer_types[i];
+    for (size_t i = 0; i < NTYPES && used < sizeof(known); i++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
+                                 layer_types[i]->type);
+    if (strcmp(type, "Python") == 0)
+        error_set("this layer needs Caffe's Python layers, which only Caffe itself can run "
+                  "(known types: %s)",
+                  known);
+    else
+        error_set("unknown layer type: %s (known types: %s)", type, known);
+    return NULL;
+}
+
+int layer_declare_param(struct layer *layer, const struct shape *shape,
+                        const Caffe__FillerParameter *filler)
+{
+    if (layer->nparams == LAYER_MAX_PARAMS)
+        return error_set("a layer has at most %d parameters", LAYER_MAX_PARAMS);
+    layer->param_defs[layer->nparams++] = (struct param_def){*shape, filler};
+    return 0;
+}
+
+struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
+{
+    return (struct op_args){
+        .kind = kind,
+        .train = layer->train,
+        .layer = layer->def->name,
+        .layer_index = layer->index,
+        .nbottoms = layer->nbottoms,
+        .ntops = layer->ntops,
+        .nparams = layer->nparams,
+        .bottoms = layer->bottoms,
+        .tops = layer->tops,
+        .params = layer->params,
+        .propagate = layer->propagate,
+    };
+}
+
+int layer_forward(struct layer *layer, const struct run *run)
+{
+    return layer->i->forward ? layer->i->forward(layer, run) : op_forward(layer->op, run);
+}
+
+int layer_backward(struct layer *layer, const struct run *run)
+{
+    return layer->i->backward ? layer->i->backward(layer, run) : op_backward(layer->op, run);
+}
+
+int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    size_t before, more;
+    char *grown;
+
+    if (!env->notices)
+        return 0;
+    int start = snprintf(line, sizeof(line), "layer '%s': ", layer->def->name);
+    if (start < 0 || (size_t)start >= sizeof(line))
+        start = 0;
+    va_start(arguments, format);
+    vsnprintf(line + start, sizeof(line) - (size_t)start, format, arguments);
+    va_end(arguments);
+    before = *env->notices ? strlen(*env->notices) : 0;
+    more = strlen(line);
+    grown = realloc(*env->notices, before + more + 2);
+    if (!grown)
+        return error_memory(before + more + 2, "notices");
+    memcpy(grown + before, line, more);
+    memcpy(grown + before + more, "\n", 2);
+    *env->notices = grown;
+    return 0;
+}
+
+static int check_pair(const struct spatial_field *field, const int pair[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (pair[i] < field->least || pair[i] > 1 << 24)
+            return error_set("%s must be at least %d and at most %d, but it is %u x %u",
+                             field->name, field->least, 1 << 24, (unsigned)pair[0],
+                             (unsigned)pair[1]);
+    return 0;
+}
+
+int layer_spatial_pair(const struct spatial_field *field, int out[2])
+{
+    if (field->n > 0 && (field->has_h || field->has_w))
+        return error_set("give either %s or %s and %s, not both", field->name, field->name_h,
+                         field->name_w);
+    if (field->n > 2)
+        return error_set("%s has %zu values; expected one for both spatial axes, or two (height, "
+                         "width)",
+                         field->name, field->n);
+    if (field->n > 0) {
+        out[0] = (int)field->value[0];
+        out[1] = (int)field->value[field->n - 1];
+    } else if (field->has_h && field->has_w) {
+        out[0] = (int)field->h;
+        out[1] = (int)field->w;
+    } else if (field->has_h || field->has_w) {
+        return error_set("%s is given without %s; both are needed",
+                         field->has_h ? field->name_h : field->name_w,
+                         field->has_h ? field->name_w : field->name_h);
+    } else if (field->absent < 0) {
+        return error_set("%s (or %s and %s) is missing", field->name, field->name_h, field->name_w);
+    } else {
+        out[0] = out[1] = field->absent;
+    }
+    return check_pair(field, out);
+}
+
+int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)
+{
+    const struct blob *blob = layer->bottoms[bottom];
+    char found[SHAPE_TEXT_BYTES];
+
+    if (blob->value.shape.naxes == naxes)
+        return 0;
+    return error_set("expected a bottom of %d axes (%s), found '%s' of %d: %s", naxes, meaning,
+                     blob->name, blob->value.shape.naxes,
+                     shape_text(&blob->value.shape, found, sizeof(found)));
+}
+
+int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out)
+{
+    const struct blob *blob = layer->bottoms[0];
+    char found[SHAPE_TEXT_BYTES];
+
+    if (shape_axis(&blob->value.shape, axis, out) == 0)
+        return 0;
+    return error_set("%s %d is out of range for bottom '%s' of %d axes: %s", field, axis,
+                     blob->name, blob->value.shape.naxes,
+                     shape_text(&blob->value.shape, found, sizeof(found)));
+}
+
+void layer_tops_like_bottom(struct layer *layer)
+{
+    for (int i = 0; i < layer->ntops; i++)
+        layer->tops[i]->value.shape = layer->bottoms[0]->value.shape;
+}

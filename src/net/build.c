@@ -1,0 +1,173 @@
+/* Building: arenas and initial parameters, then ops bottom-up, then the memory of blobs.
+ *
+ * Ops choose layouts as they are created, so blobs get their memory last, in the sizes that came
+ * out. A tensor with a base has none of its own. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Engine memory that the net frees in the end. */
+static int allocate(struct net *net, size_t bytes, const char *what, float **out)
+{
+    struct net_internals *internals = net->internals;
+    void *memory;
+
+    if (net->engine->i->alloc(net->engine->context, bytes, what, &memory))
+        return -1;
+    internals->memory[internals->nmemory++] = memory;
+    internals->bytes += bytes;
+    *out = memory;
+    return 0;
+}
+
+static int place_params(struct net *net)
+{
+    struct net_internals *internals = net->internals;
+    size_t bytes = net->elems * sizeof(float);
+
+    if (net->nparams == 0)
+        return 0;
+    if (allocate(net, bytes, "the parameters", &net->values))
+        return -1;
+    if (net->train && allocate(net, bytes, "the parameters' gradients", &net->grads))
+        return -1;
+    for (int g = 0; g < net->ngroups; g++) {
+        size_t at = net->groups[g].begin;
+        for (int i = net->groups[g].first; i < net->groups[g].first + net->groups[g].nparams; i++) {
+            struct param *param = &net->params[i];
+            param->value = net->values + at;
+            param->grad = net->train && param->wants_grad ? net->grads + at : NULL;
+            at += shape_elems(&param->shape);
+        }
+    }
+    for (int v = 0; v < internals->nviews; v++) {
+        struct shape shape = internals->views[v].shape;
+        internals->views[v] = net->params[internals->view_of[v]];
+        internals->views[v].shape = shape;
+    }
+    return 0;
+}
+
+/* Which of the layer's parameters has that index in the net. */
+static const struct param_def *param_def(const struct net *net, int index)
+{
+    int owner = net->internals->layer_of_param[index];
+    int p = 0;
+
+    while (net->internals->param_of_layer[owner][p] != index)
+        p++;
+    return &net->layers[owner].param_defs[p];
+}
+
+static int fill_params(struct net *net, uint64_t seed)
+{
+    size_t largest = 1;
+    float *host;
+    int status = 0;
+
+    for (int i = 0; i < net->nparams; i++)
+        if (shape_elems(&net->params[i].shape) > largest)
+            largest = shape_elems(&net->params[i].shape);
+    host = malloc(largest * sizeof(float));
+    if (!host)
+        return error_memory(largest * sizeof(float), "initial parameters");
+    for (int i = 0; !status && i < net->nparams; i++) {
+        struct param *param = &net->params[i];
+        struct tensor tensor = {.shape = param->shape,
+                                .bytes = shape_elems(&param->shape) * sizeof(float),
+                                .data = param->value};
+        status = filler_fill(param_def(net, i)->filler, &param->shape, seed, i, host);
+        if (status)
+            net_layer_error(net, net->internals->layer_of_param[i]);
+        else
+            status = net->engine->i->write(net->engine->context, &tensor, host);
+    }
+    for (int g = 0; g < net->ngroups; g++)
+        net_touch(net, g);
+    free(host);
+    return status;
+}
+
+static void start_plain(struct tensor *tensor)
+{
+    tensor->layout = NULL;
+    tensor->bytes = shape_elems(&tensor->shape) * sizeof(float);
+    tensor->base = NULL;
+    tensor->data = NULL;
+}
+
+static int create_ops(struct net *net)
+{
+    for (int i = 0; i < net->nblobs; i++) {
+        start_plain(&net->blobs[i]->value);
+        start_plain(&net->blobs[i]->grad);
+    }
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->build(&net->layers[l], net->engine))
+            return net_layer_error(net, l);
+    return 0;
+}
+
+static struct tensor *root_of(struct tensor *tensor)
+{
+    while (tensor->base)
+        tensor = tensor->base;
+    return tensor;
+}
+
+/* Memory for a tensor, or for what it is based on; `what` and the blob's name are for messages. */
+static int place(struct net *net, struct tensor *tensor, const char *what, const char *name)
+{
+    struct tensor *root = root_of(tensor);
+    char text[256];
+
+    if (!root->data) {
+        snprintf(text, sizeof(text), "%s of blob '%s'", what, name);
+        if (allocate(net, root->bytes ? root->bytes : sizeof(float), text, &root->data))
+            return -1;
+    }
+    tensor->data = root->data;
+    return 0;
+}
+
+static int place_blobs(struct net *net)
+{
+    for (int i = 0; i < net->nblobs; i++) {
+        struct blob *blob = net->blobs[i];
+        if (place(net, &blob->value, "the values", blob->name))
+            return -1;
+        if (blob->wants_grad && place(net, &blob->grad, "the gradient", blob->name))
+            return -1;
+    }
+    return 0;
+}
+
+static int make_scratch(struct net *net)
+{
+    size_t largest = 1;
+
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        const struct net_loss *loss = &net->internals->losses[i];
+        size_t elems = shape_elems(&net->layers[loss->layer].tops[loss->top]->value.shape);
+        if (elems > largest)
+            largest = elems;
+    }
+    net->internals->scratch = malloc(largest * sizeof(float));
+    return net->internals->scratch ? 0 : error_memory(largest * sizeof(float), "the losses");
+}
+
+int net_build(struct net *net, struct engine *engine, uint64_t seed)
+{
+    size_t most = 2 * (size_t)net->nblobs + 2;
+
+    net->engine = engine;
+    net->internals->memory = calloc(most, sizeof(void *));
+    if (!net->internals->memory)
+        return error_memory(most * sizeof(void *), "the net's memory list");
+    if (place_params(net) || fill_params(net, seed) || create_ops(net) || place_blobs(net))
+        return -1;
+    return make_scratch(net);
+}

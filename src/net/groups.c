@@ -1,0 +1,133 @@
+/* Groups: what one layer owns, side by side in the arenas, and what a syncer must know of it. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int group_of_param(const struct net *net, int param)
+{
+    for (int g = 0; g < net->ngroups; g++)
+        if (param >= net->groups[g].first && param < net->groups[g].first + net->groups[g].nparams)
+            return g;
+    return -1;
+}
+
+int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS])
+{
+    int count = 0;
+
+    for (int p = 0; p < net->layers[layer].nparams; p++) {
+        int group = group_of_param(net, net->internals->param_of_layer[layer][p]);
+        int i = 0;
+        while (i < count && out[i] < group)
+            i++;
+        if (group < 0 || (i < count && out[i] == group))
+            continue;
+        memmove(out + i + 1, out + i, (size_t)(count - i) * sizeof(int));
+        out[i] = group;
+        count++;
+    }
+    return count;
+}
+
+static void collect_params(struct net *net)
+{
+    size_t end = 0;
+
+    for (int i = 0; i < net->nparams; i++) {
+        int owner = net->internals->layer_of_param[i];
+        struct param_group *group = net->ngroups ? &net->groups[net->ngroups - 1] : NULL;
+        if (!group || group->layer != owner) {
+            group = &net->groups[net->ngroups++];
+            end = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
+            *group = (struct param_group){
+                .layer = owner, .name = net->layers[owner].def->name, .begin = end, .first = i};
+        }
+        size_t elems = shape_elems(&net->params[i].shape);
+        group->nparams++;
+        group->elems += elems;
+        end += elems;
+        net->nlearnable += elems;
+    }
+    net->elems = (end + NET_GROUP_ALIGN - 1) / NET_GROUP_ALIGN * NET_GROUP_ALIGN;
+}
+
+/* wants_grad of the parameters, and who adds to each group's gradient. */
+static void find_contributors(struct net *net)
+{
+    struct net_internals *internals = net->internals;
+
+    for (int l = net->nlayers - 1; l >= 0; l--) {
+        const struct layer *layer = &net->layers[l];
+        int groups[LAYER_MAX_PARAMS], ngroups = net_groups_of(net, l, groups);
+        if (!layer->needs_backward)
+            continue;
+        for (int i = 0; i < ngroups; i++) {
+            bool adds = false;
+            for (int p = 0; p < layer->nparams; p++) {
+                int param = internals->param_of_layer[l][p];
+                if (group_of_param(net, param) != groups[i] || net->params[param].lr_mult == 0)
+                    continue;
+                net->params[param].wants_grad = true;
+                adds = true;
+            }
+            if (!adds)
+                continue;
+            net->groups[groups[i]].trains = true;
+            net->groups[groups[i]].contributors++;
+            internals->last_contributor[groups[i]] = l;
+        }
+    }
+}
+
+static int count_readers(const struct net *net, int group)
+{
+    int readers = 0;
+
+    for (int l = 0; l < net->nlayers; l++) {
+        int groups[LAYER_MAX_PARAMS], ngroups = net_groups_of(net, l, groups);
+        for (int i = 0; i < ngroups; i++)
+            readers += groups[i] == group;
+    }
+    return readers;
+}
+
+static void find_factors(struct net *net, struct param_group *group)
+{
+    const struct layer *layer = &net->layers[group->layer];
+    const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
+    const struct shape *top = &layer->tops[0]->value.shape;
+
+    if (strcmp(layer->i->type, "InnerProduct") != 0)
+        return;
+    group->m = top->dim[top->naxes - 1];
+    group->n = (int64_t)shape_elems(&layer->params[0]->shape) / group->m;
+    group->k = (int64_t)shape_count(top, 0, top->naxes - 1);
+    group->factorable = !p->transpose && top->naxes == 2 && group->nparams == layer->nparams &&
+                        layer->params[0]->wants_grad &&
+                        count_readers(net, (int)(group - net->groups)) == 1;
+}
+
+int net_make_groups(struct net *net)
+{
+    struct net_internals *internals = net->internals;
+    size_t nlayers = (size_t)net->nlayers + 1;
+    int groups[LAYER_MAX_PARAMS];
+
+    net->groups = calloc(nlayers, sizeof(struct param_group));
+    net->group_of_layer = calloc(nlayers, sizeof(int));
+    internals->last_contributor = calloc(nlayers, sizeof(int));
+    if (!net->groups || !net->group_of_layer || !internals->last_contributor)
+        return error_memory(nlayers * sizeof(struct param_group), "the parameter groups");
+    collect_params(net);
+    for (int g = 0; g < net->ngroups; g++)
+        internals->last_contributor[g] = -1;
+    for (int l = 0; l < net->nlayers; l++)
+        net->group_of_layer[l] = net_groups_of(net, l, groups) > 0 ? groups[0] : -1;
+    find_contributors(net);
+    for (int g = 0; g < net->ngroups; g++)
+        find_factors(net, &net->groups[g]);
+    return 0;
+}

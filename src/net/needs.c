@@ -1,0 +1,231 @@
+/* Needs: which layers run backward and which blobs carry a gradient.
+ *
+ * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
+ * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
+ * Then the layers that work in place are checked against backward passes that still want the old
+ * values. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Per blob, by its index. */
+struct flow {
+    bool need;       /* forward sweep: something below wants a gradient */
+    bool under_loss; /* backward sweep: a loss depends on it */
+    bool wet;        /* backward sweep: its reader passes a gradient down */
+};
+
+struct sweep {
+    struct net *net;
+    struct flow *flow;
+};
+
+static int blob_index(const struct net *net, const struct blob *blob)
+{
+    int i = 0;
+
+    while (net->blobs[i] != blob)
+        i++;
+    return i;
+}
+
+static struct flow *flow_of(const struct sweep *sweep, const struct blob *blob)
+{
+    return &sweep->flow[blob_index(sweep->net, blob)];
+}
+
+static float loss_weight(const struct layer *layer, int top)
+{
+    return top < layer->def->nweights ? layer->def->loss_weights[top] : 0;
+}
+
+static int read_layer_losses(struct net *net, struct layer *layer)
+{
+    struct net_internals *internals = net->internals;
+
+    for (int t = 0; t < layer->ntops; t++) {
+        float weight = loss_weight(layer, t);
+        if (weight == 0)
+            continue;
+        if (net->train && (layer->i->no_gradient_from >> t & 1))
+            return error_set("top '%s' has loss_weight %g, but no gradient can come from it",
+                             layer->tops[t]->name, (double)weight);
+        internals->losses[internals->nlosses++] = (struct net_loss){layer->index, t, weight};
+    }
+    return 0;
+}
+
+static int read_losses(struct net *net)
+{
+    size_t ntops = 0;
+
+    for (int l = 0; l < net->nlayers; l++)
+        ntops += (size_t)net->layers[l].ntops;
+    net->internals->losses = calloc(ntops + 1, sizeof(struct net_loss));
+    if (!net->internals->losses)
+        return error_memory(ntops * sizeof(struct net_loss), "the losses");
+    for (int l = 0; l < net->nlayers; l++)
+        if (read_layer_losses(net, &net->layers[l]))
+            return net_layer_error(net, l);
+    for (int o = 0; o < net->noutputs; o++)
+        for (int i = 0; i < net->internals->nlosses; i++) {
+            const struct net_loss *loss = &net->internals->losses[i];
+            if (net->layers[loss->layer].tops[loss->top] == net->outputs[o].blob)
+                net->outputs[o].loss_weight = loss->weight;
+        }
+    return 0;
+}
+
+static bool learns(const struct layer *layer)
+{
+    for (int p = 0; p < layer->nparams; p++)
+        if (layer->params[p]->lr_mult != 0)
+            return true;
+    return false;
+}
+
+/* Does the layer want to pass a gradient down to that bottom? */
+static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
+{
+    bool force = sweep->net->def->param->force_backward;
+    bool want = flow_of(sweep, layer->bottoms[b])->need;
+
+    if (layer->param->n_propagate_down > 0)
+        want = layer->param->propagate_down[b];
+    if (force && !(layer->i->no_gradient_to >> b & 1))
+        want = true;
+    return want;
+}
+
+static void sweep_forward(struct sweep *sweep, struct layer *layer)
+{
+    layer->needs_backward = learns(layer);
+    for (int b = 0; b < layer->nbottoms; b++) {
+        layer->propagate[b] = wants_bottom(sweep, layer, b);
+        layer->needs_backward |= layer->propagate[b];
+    }
+    for (int t = 0; t < layer->ntops; t++)
+        flow_of(sweep, layer->tops[t])->need =
+            layer->needs_backward && !(layer->i->no_gradient_from >> t & 1);
+}
+
+static bool has_loss(const struct net *net, int layer, int top)
+{
+    for (int i = 0; i < net->internals->nlosses; i++)
+        if (net->internals->losses[i].layer == layer && net->internals->losses[i].top == top)
+            return true;
+    return false;
+}
+
+static void sweep_backward(struct sweep *sweep, struct layer *layer)
+{
+    bool contributes = false, wet = false;
+
+    for (int t = 0; t < layer->ntops; t++) {
+        const struct flow *top = flow_of(sweep, layer->tops[t]);
+        bool loss = has_loss(sweep->net, layer->index, t);
+        contributes |= loss || top->under_loss;
+        wet |= loss || top->wet;
+    }
+    if (!contributes || !wet)
+        layer->needs_backward = false;
+    for (int b = 0; b < layer->nbottoms; b++) {
+        struct flow *bottom = flow_of(sweep, layer->bottoms[b]);
+        if (!layer->needs_backward)
+            layer->propagate[b] = false;
+        bottom->under_loss = contributes && !(layer->i->no_gradient_to >> b & 1);
+        bottom->wet = layer->propagate[b];
+    }
+}
+
+static int check_labels(const struct layer *layer)
+{
+    for (int b = 0; b < layer->nbottoms; b++)
+        if (layer->propagate[b] && (layer->i->no_gradient_to >> b & 1))
+            return error_set(
+                "bottom '%s' (index %d) comes from layers that learn, but a %s layer gives "
+                "it no gradient; propagate_down: false at that place accepts this",
+                layer->bottoms[b]->name, b, layer->i->type);
+    return 0;
+}
+
+/* blob->wants_grad: its reader writes the gradient, or the loss seeds it. */
+static void mark_blobs(struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        struct layer *layer = &net->layers[l];
+        for (int b = 0; b < layer->nbottoms; b++)
+            if (layer->propagate[b])
+                layer->bottoms[b]->wants_grad = true;
+    }
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        const struct net_loss *loss = &net->internals->losses[i];
+        if (net->layers[loss->layer].needs_backward)
+            net->layers[loss->layer].tops[loss->top]->wants_grad = true;
+    }
+}
+
+/* Follows a value back through layers that only pass its memory on, to see who else relies on it.
+ */
+static int check_in_place(const struct net *net, const struct layer *layer, int b)
+{
+    struct net_wire wire = net->internals->wires[layer->index][b];
+
+    for (;;) {
+        const struct layer *from = &net->layers[wire.layer];
+        const char *type = from->i->type;
+        if (strcmp(type, "Split") == 0 && from->ntops > 1)
+            return error_set(
+                "works in place on '%s', which shares its memory with the other tops of "
+                "layer '%s' (Split); give the top another name",
+                layer->bottoms[b]->name, from->def->name);
+        if (from->i->keeps_top && from->needs_backward)
+            return error_set(
+                "works in place on '%s', but layer '%s' (%s) still needs that value for "
+                "its gradient; give the top another name",
+                layer->bottoms[b]->name, from->def->name, type);
+        bool passes = strcmp(type, "Split") == 0 || strcmp(type, "Flatten") == 0 ||
+                      (strcmp(type, "Concat") == 0 && from->nbottoms == 1);
+        if (!passes)
+            return 0;
+        wire = net->internals->wires[wire.layer][0];
+    }
+}
+
+static int check_layers(struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        if (check_labels(layer))
+            return net_layer_error(net, l);
+        for (int t = 0; t < layer->ntops && t < layer->nbottoms; t++)
+            if (layer->tops[t] == layer->bottoms[t] && check_in_place(net, layer, t))
+                return net_layer_error(net, l);
+    }
+    return 0;
+}
+
+int net_find_needs(struct net *net)
+{
+    struct sweep sweep = {.net = net};
+
+    if (read_losses(net))
+        return -1;
+    if (!net->train)
+        return check_layers(net);
+    sweep.flow = calloc((size_t)net->nblobs + 1, sizeof(struct flow));
+    if (!sweep.flow)
+        return error_memory((size_t)net->nblobs * sizeof(struct flow), "the gradient flow");
+    for (int l = 0; l < net->nlayers; l++)
+        sweep_forward(&sweep, &net->layers[l]);
+    for (int l = net->nlayers - 1; l >= 0; l--)
+        sweep_backward(&sweep, &net->layers[l]);
+    free(sweep.flow);
+    if (check_layers(net))
+        return -1;
+    mark_blobs(net);
+    return 0;
+}

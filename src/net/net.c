@@ -1,0 +1,167 @@
+/* The net as a whole: making it from its definition, looking things up, and taking it down. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int net_layer_error(const struct net *net, int layer)
+{
+    const struct layer_def *def = &net->def->layers[layer];
+
+    return error_context("%s (%s)", layer_def_place(def).text, def->type);
+}
+
+int net_create(const struct net_def *def, bool train, const struct layer_env *env,
+               const struct net *share, struct net **out)
+{
+    struct net *net = calloc(1, sizeof(*net));
+
+    *out = NULL;
+    if (train && share) {
+        free(net);
+        return error_set("a net of the TRAIN phase cannot use the parameters of another");
+    }
+    if (!net)
+        return error_memory(sizeof(*net), "a net");
+    net->def = def;
+    net->train = train;
+    net->owner_of_params = share;
+    net->internals = calloc(1, sizeof(*net->internals));
+    if (!net->internals) {
+        error_memory(sizeof(*net->internals), "a net");
+        goto fail;
+    }
+    if (net_wire_layers(net, env) || net_make_params(net, env) || net_find_needs(net) ||
+        net_make_groups(net))
+        goto fail;
+    *out = net;
+    return 0;
+fail:
+    net_destroy(net);
+    return -1;
+}
+
+struct layer *net_find_layer(const struct net *net, const char *name)
+{
+    for (int l = net->nlayers - 1; l >= 0; l--)
+        if (strcmp(net->layers[l].def->name, name) == 0)
+            return &net->layers[l];
+    return NULL;
+}
+
+struct blob *net_find_blob(const struct net *net, const char *name)
+{
+    for (int i = net->nblobs - 1; i >= 0; i--)
+        if (strcmp(net->blobs[i]->name, name) == 0)
+            return net->blobs[i];
+    return NULL;
+}
+
+void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad)
+{
+    net->engine->i->factors(net->layers[net->groups[group].layer].op, bottom, top_grad);
+}
+
+void net_touch(struct net *net, int group)
+{
+    const struct param_group *g = &net->groups[group];
+    struct net_internals *internals = net->internals;
+
+    for (int i = g->first; i < g->first + g->nparams; i++)
+        net->params[i].version++;
+    for (int v = 0; v < internals->nviews; v++)
+        internals->views[v].version = net->params[internals->view_of[v]].version;
+}
+
+int net_seek(struct net *net, uint64_t first_sample)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->seek && net->layers[l].i->seek(&net->layers[l], first_sample))
+            return net_layer_error(net, l);
+    return 0;
+}
+
+void net_input_waits(const struct net *net, uint64_t *times, double *seconds)
+{
+    *times = 0;
+    *seconds = 0;
+    for (int l = 0; l < net->nlayers; l++) {
+        uint64_t layer_times;
+        double layer_seconds;
+        if (!net->layers[l].i->waits)
+            continue;
+        net->layers[l].i->waits(&net->layers[l], &layer_times, &layer_seconds);
+        *times += layer_times;
+        *seconds += layer_seconds;
+    }
+}
+
+size_t net_memory(const struct net *net)
+{
+    return net->internals->bytes;
+}
+
+static void destroy_layers(struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        struct layer *layer = &net->layers[l];
+        op_destroy(layer->op);
+        if (layer->i && layer->i->destroy)
+            layer->i->destroy(layer);
+        free(layer->bottoms);
+        free(layer->tops);
+        free(layer->propagate);
+        if (net->internals->wires)
+            free(net->internals->wires[l]);
+    }
+    free(net->layers);
+}
+
+static void destroy_blobs(struct net *net)
+{
+    for (int i = 0; i < net->nblobs; i++) {
+        if (net->engine) {
+            net->engine->i->release(net->engine->context, &net->blobs[i]->value);
+            net->engine->i->release(net->engine->context, &net->blobs[i]->grad);
+        }
+        free(net->blobs[i]);
+    }
+    free(net->blobs);
+}
+
+static void destroy_internals(struct net *net)
+{
+    struct net_internals *internals = net->internals;
+
+    for (size_t i = 0; i < internals->nmemory; i++)
+        net->engine->i->free(net->engine->context, internals->memory[i]);
+    free(internals->memory);
+    free(internals->wires);
+    free(internals->losses);
+    free(internals->views);
+    free(internals->view_of);
+    free(internals->layer_of_param);
+    free(internals->param_of_layer);
+    free(internals->written);
+    free(internals->last_contributor);
+    free(internals->scratch);
+    free(internals);
+}
+
+void net_destroy(struct net *net)
+{
+    if (!net)
+        return;
+    if (net->internals) {
+        destroy_layers(net);
+        destroy_blobs(net);
+        destroy_internals(net);
+    }
+    free(net->params);
+    free(net->groups);
+    free(net->group_of_layer);
+    free(net->outputs);
+    free(net);
+}

@@ -1,0 +1,52 @@
+/* What the files of src/net share. */
+#ifndef POSEIDON_NET_NET_INTERNAL_H
+#define POSEIDON_NET_NET_INTERNAL_H
+
+#include "net/net.h"
+
+/* Floats per cache line: groups begin at multiples of it. */
+#define NET_GROUP_ALIGN 16
+
+/* Where a bottom comes from. */
+struct net_wire {
+    int layer, top;
+};
+
+/* One term of the loss: weight times the sum of the blob's elements. */
+struct net_loss {
+    int layer, top;
+    float weight;
+};
+
+struct net_internals {
+    struct net_wire **wires; /* per layer, per bottom: its producer; owned */
+    int nlosses;
+    struct net_loss *losses; /* by layer, ascending; owned */
+    /* Parameters shared under another shape (share_mode PERMISSIVE): the layer then has its own
+     * struct param over the owner's memory. */
+    int nviews;
+    struct param *views;                     /* owned */
+    int *view_of;                            /* per view: the parameter it shows; owned */
+    int *layer_of_param;                     /* per parameter: its owner; owned */
+    int (*param_of_layer)[LAYER_MAX_PARAMS]; /* per layer: index in net->params, or -1 where the
+                                                training net has it; owned */
+    bool *written;         /* per parameter: its gradient of this pass has a value already */
+    int *last_contributor; /* per group: the layer whose backward completes it, or -1; owned */
+    float *scratch;        /* host memory for reading losses and writing their seeds; owned */
+    size_t nmemory;
+    void **memory; /* engine memory of blobs and gradients; owned */
+    size_t bytes;  /* all engine memory */
+};
+
+/* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
+int net_layer_error(const struct net *net, int layer);
+
+/* Layers, blobs and wires, each layer's shapes (wire.c). */
+int net_wire_layers(struct net *net, const struct layer_env *env);
+/* Parameters, sharing (params.c) and, once the needs are known, groups (groups.c). */
+int net_make_params(struct net *net, const struct layer_env *env);
+int net_make_groups(struct net *net);
+/* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
+int net_find_needs(struct net *net);
+
+#endif

@@ -1,0 +1,233 @@
+/* Parameters: one for each that a layer declares, unless it is shared - by name within the net, or
+ * by layer with the training net. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for any shape_text. */
+#define SHAPE_TEXT_BYTES 288
+
+/* A parameter that others may share by its name. */
+struct shared {
+    const char *name;
+    struct param *param;    /* this net's or the training net's */
+    int index;              /* in net->params, or -1 */
+    int layer;              /* the owner */
+    bool has_lr, has_decay; /* its multipliers were given, not assumed */
+};
+
+struct sharing {
+    struct net *net;
+    const struct layer_env *env;
+    int nshared;
+    struct shared *shared;
+};
+
+static const Caffe__ParamSpec *spec_of(const struct layer *layer, int p)
+{
+    return (size_t)p < layer->param->n_param ? layer->param->param[p] : NULL;
+}
+
+static const char *share_name(const struct layer *layer, int p)
+{
+    const Caffe__ParamSpec *spec = spec_of(layer, p);
+
+    return spec && spec->name && spec->name[0] ? spec->name : NULL;
+}
+
+static struct shared *find_shared(struct sharing *sharing, const char *name)
+{
+    for (int i = 0; name && i < sharing->nshared; i++)
+        if (strcmp(sharing->shared[i].name, name) == 0)
+            return &sharing->shared[i];
+    return NULL;
+}
+
+static void remember_name(struct sharing *sharing, const struct layer *layer, int p)
+{
+    const Caffe__ParamSpec *spec = spec_of(layer, p);
+
+    if (!share_name(layer, p))
+        return;
+    sharing->shared[sharing->nshared++] = (struct shared){
+        .name = spec->name,
+        .param = layer->params[p],
+        .index = sharing->net->internals->param_of_layer[layer->index][p],
+        .layer = layer->index,
+        .has_lr = spec->has_lr_mult,
+        .has_decay = spec->has_decay_mult,
+    };
+}
+
+static void add_param(struct sharing *sharing, struct layer *layer, int p)
+{
+    struct net *net = sharing->net;
+    const Caffe__ParamSpec *spec = spec_of(layer, p);
+    struct param *param = &net->params[net->nparams];
+
+    param->shape = layer->param_defs[p].shape;
+    param->lr_mult = spec ? spec->lr_mult : 1;
+    param->decay_mult = spec ? spec->decay_mult : 1;
+    layer->params[p] = param;
+    net->internals->layer_of_param[net->nparams] = layer->index;
+    net->internals->param_of_layer[layer->index][p] = net->nparams++;
+    remember_name(sharing, layer, p);
+}
+
+static int check_shared_shape(const struct sharing *sharing, const struct layer *layer, int p,
+                              const struct shared *owner)
+{
+    const struct shape *shape = &layer->param_defs[p].shape;
+    bool permissive =
+        spec_of(layer, p)->share_mode == CAFFE__PARAM_SPEC__DIM_CHECK_MODE__PERMISSIVE;
+    const char *owner_name = sharing->net->layers[owner->layer].def->name;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+
+    if (permissive && shape_elems(shape) == shape_elems(&owner->param->shape))
+        return 0;
+    if (!permissive && shape_equal(shape, &owner->param->shape))
+        return 0;
+    return error_set("parameter %d shares '%s' with layer '%s', whose %s is %s; here it is %s", p,
+                     owner->name, owner_name, permissive ? "number of elements" : "shape",
+                     shape_text(&owner->param->shape, expected, sizeof(expected)),
+                     shape_text(shape, found, sizeof(found)));
+}
+
+/* A multiplier that is given must agree with one given before; the first one given holds. */
+static int agree(const struct shared *owner, const char *field, bool has, float value,
+                 bool *owner_has, float *owner_value)
+{
+    if (!has || (*owner_has && *owner_value == value))
+        return 0;
+    if (*owner_has)
+        return error_set("shared parameter '%s' has %s %g here, but %g before", owner->name, field,
+                         (double)value, (double)*owner_value);
+    *owner_value = value;
+    *owner_has = true;
+    return 0;
+}
+
+static void add_view(struct net *net, struct layer *layer, int p, int owner)
+{
+    struct net_internals *internals = net->internals;
+    struct param *view = &internals->views[internals->nviews];
+
+    *view = net->params[owner];
+    view->shape = layer->param_defs[p].shape;
+    internals->view_of[internals->nviews++] = owner;
+    layer->params[p] = view;
+}
+
+static int use_shared(struct sharing *sharing, struct layer *layer, int p, struct shared *owner)
+{
+    const Caffe__ParamSpec *spec = spec_of(layer, p);
+    struct net *net = sharing->net;
+    bool theirs =
+        owner->index < 0; /* the training net's: not ours to change or to show otherwise */
+
+    if (check_shared_shape(sharing, layer, p, owner))
+        return -1;
+    if (theirs && !shape_equal(&owner->param->shape, &layer->param_defs[p].shape))
+        return error_set("parameter %d shares '%s' of the training net under another shape", p,
+                         owner->name);
+    if (!theirs && (agree(owner, "lr_mult", spec->has_lr_mult, spec->lr_mult, &owner->has_lr,
+                          &owner->param->lr_mult) ||
+                    agree(owner, "decay_mult", spec->has_decay_mult, spec->decay_mult,
+                          &owner->has_decay, &owner->param->decay_mult)))
+        return -1;
+    layer->params[p] = owner->param;
+    net->internals->param_of_layer[layer->index][p] = owner->index;
+    if (!theirs && !shape_equal(&owner->param->shape, &layer->param_defs[p].shape))
+        add_view(net, layer, p, owner->index);
+    return 0;
+}
+
+/* The training net's layer of that name, with the same parameters; NULL in *out if it has none. */
+static int find_trained(const struct net *net, const struct layer *layer, const struct layer **out)
+{
+    const struct layer *trained = NULL;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+
+    *out = NULL;
+    if (net->owner_of_params && layer->nparams > 0)
+        trained = net_find_layer(net->owner_of_params, layer->def->name);
+    if (!trained)
+        return 0;
+    if (trained->nparams != layer->nparams)
+        return error_set("expected %d parameters, as this layer has in the training net, found %d",
+                         trained->nparams, layer->nparams);
+    for (int p = 0; p < layer->nparams; p++) {
+        const struct shape *theirs = &trained->params[p]->shape;
+        const struct shape *ours = &layer->param_defs[p].shape;
+        if (!shape_equal(theirs, ours))
+            return error_set("parameter %d has shape %s in the training net, but here it is %s", p,
+                             shape_text(theirs, expected, sizeof(expected)),
+                             shape_text(ours, found, sizeof(found)));
+    }
+    *out = trained;
+    return 0;
+}
+
+static int make_layer_params(struct sharing *sharing, struct layer *layer)
+{
+    struct net *net = sharing->net;
+    const struct layer *trained;
+    bool own = false;
+
+    if (layer->param->n_param > (size_t)layer->nparams)
+        return error_set("found %zu param { } for a layer of %d parameters", layer->param->n_param,
+                         layer->nparams);
+    if (find_trained(net, layer, &trained))
+        return -1;
+    for (int p = 0; p < layer->nparams; p++) {
+        struct shared *owner = find_shared(sharing, share_name(layer, p));
+        if (trained) {
+            layer->params[p] = trained->params[p];
+            net->internals->param_of_layer[layer->index][p] = -1;
+            if (!owner)
+                remember_name(sharing, layer, p);
+        } else if (owner) {
+            if (use_shared(sharing, layer, p, owner))
+                return -1;
+        } else {
+            add_param(sharing, layer, p);
+            own = true;
+        }
+    }
+    if (own && net->owner_of_params)
+        return layer_notice(layer, sharing->env,
+                            "not in the training net; its parameters stay as "
+                            "their fillers made them");
+    return 0;
+}
+
+int net_make_params(struct net *net, const struct layer_env *env)
+{
+    struct sharing sharing = {.net = net, .env = env};
+    struct net_internals *internals = net->internals;
+    size_t declared = 0;
+    int status = 0;
+
+    for (int l = 0; l < net->nlayers; l++)
+        declared += (size_t)net->layers[l].nparams;
+    net->params = calloc(declared + 1, sizeof(struct param));
+    internals->views = calloc(declared + 1, sizeof(struct param));
+    internals->view_of = calloc(declared + 1, sizeof(int));
+    internals->layer_of_param = calloc(declared + 1, sizeof(int));
+    internals->written = calloc(declared + 1, sizeof(bool));
+    internals->param_of_layer =
+        calloc((size_t)net->nlayers + 1, sizeof(*internals->param_of_layer));
+    sharing.shared = calloc(declared + 1, sizeof(struct shared));
+    if (!net->params || !internals->views || !internals->view_of || !internals->layer_of_param ||
+        !internals->written || !internals->param_of_layer || !sharing.shared)
+        status = error_memory(declared * sizeof(struct param), "the parameters");
+    for (int l = 0; !status && l < net->nlayers; l++)
+        if (make_layer_params(&sharing, &net->layers[l]))
+            status = net_layer_error(net, l);
+    free(sharing.shared);
+    return status;
+}

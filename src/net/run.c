@@ -1,0 +1,126 @@
+/* The two passes. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <string.h>
+
+static int call_before(const struct net *net, int layer, const struct net_hooks *hooks)
+{
+    int groups[LAYER_MAX_PARAMS], count;
+
+    if (!hooks || !hooks->before_forward)
+        return 0;
+    count = net_groups_of(net, layer, groups);
+    for (int i = 0; i < count; i++)
+        if (hooks->before_forward(hooks->context, groups[i]))
+            return -1;
+    return 0;
+}
+
+static int add_losses(struct net *net, double *sum)
+{
+    struct net_internals *internals = net->internals;
+
+    *sum = 0;
+    for (int i = 0; i < internals->nlosses; i++) {
+        const struct net_loss *loss = &internals->losses[i];
+        const struct blob *blob = net->layers[loss->layer].tops[loss->top];
+        size_t elems = shape_elems(&blob->value.shape);
+        if (net_read_blob(net, blob, internals->scratch))
+            return -1;
+        for (size_t e = 0; e < elems; e++)
+            *sum += (double)loss->weight * internals->scratch[e];
+    }
+    return 0;
+}
+
+int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        if (call_before(net, l, hooks))
+            return -1;
+        if (layer_forward(&net->layers[l], run))
+            return net_layer_error(net, l);
+    }
+    return loss ? add_losses(net, loss) : 0;
+}
+
+/* The gradient of the whole loss by each element of a loss top is its weight. */
+static int seed_losses(struct net *net, int layer)
+{
+    struct net_internals *internals = net->internals;
+
+    for (int i = 0; i < internals->nlosses; i++) {
+        const struct net_loss *loss = &internals->losses[i];
+        if (loss->layer != layer)
+            continue;
+        struct blob *blob = net->layers[layer].tops[loss->top];
+        size_t elems = shape_elems(&blob->value.shape);
+        for (size_t e = 0; e < elems; e++)
+            internals->scratch[e] = loss->weight;
+        if (net->engine->i->write(net->engine->context, &blob->grad, internals->scratch))
+            return -1;
+    }
+    return 0;
+}
+
+/* A gradient is overwritten by the first layer that computes it in an iteration, added to by
+ * others. */
+static void set_accumulate(struct net *net, struct layer *layer, bool first)
+{
+    for (int p = 0; p < layer->nparams; p++) {
+        int index = net->internals->param_of_layer[layer->index][p];
+        layer->params[p]->accumulate = !first || net->internals->written[index];
+        net->internals->written[index] = true;
+    }
+}
+
+static int call_after(const struct net *net, int layer, const struct net_hooks *hooks)
+{
+    int groups[LAYER_MAX_PARAMS], count;
+
+    if (!hooks || !hooks->after_backward)
+        return 0;
+    count = net_groups_of(net, layer, groups);
+    for (int i = 0; i < count; i++)
+        if (net->internals->last_contributor[groups[i]] == layer &&
+            hooks->after_backward(hooks->context, groups[i]))
+            return -1;
+    return 0;
+}
+
+/* What the syncer decided of a parameter holds for its other shapes too. */
+static void refresh_views(struct net *net)
+{
+    for (int v = 0; v < net->internals->nviews; v++) {
+        struct param *view = &net->internals->views[v];
+        view->factored = net->params[net->internals->view_of[v]].factored;
+    }
+}
+
+int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks)
+{
+    if (!net->train)
+        return error_set("a net of the TEST phase has no backward pass");
+    memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
+    refresh_views(net);
+    for (int l = net->nlayers - 1; l >= 0; l--) {
+        struct layer *layer = &net->layers[l];
+        if (!layer->needs_backward)
+            continue;
+        if (seed_losses(net, l))
+            return net_layer_error(net, l);
+        set_accumulate(net, layer, first);
+        if (layer_backward(layer, run))
+            return net_layer_error(net, l);
+        if (call_after(net, l, hooks))
+            return -1;
+    }
+    return 0;
+}
+
+int net_read_blob(const struct net *net, const struct blob *blob, float *out)
+{
+    return net->engine->i->read(net->engine->context, &blob->value, out);
+}

@@ -1,0 +1,234 @@
+/* Wiring: which blob is meant by each bottom and top, and the shapes along the way.
+ *
+ * A name means the latest blob produced under it. A top named like the same-index bottom of its
+ * layer is that very blob: the layer works in place. Splits are in the definition already, so each
+ * version of a blob has one reader at most. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A top by name while the graph is built. */
+struct version {
+    struct blob *blob;
+    struct net_wire from;
+    bool consumed;
+};
+
+struct wiring {
+    struct net *net;
+    struct version *versions; /* one per blob, same index as net->blobs */
+};
+
+static int find_version(const struct wiring *wiring, const char *name)
+{
+    for (int i = wiring->net->nblobs - 1; i >= 0; i--)
+        if (strcmp(wiring->versions[i].blob->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The unread tops, as a help for whoever misspelt one. */
+static const char *list_available(const struct wiring *wiring, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < wiring->net->nblobs; i++) {
+        const struct version *version = &wiring->versions[i];
+        size_t length = strlen(version->blob->name);
+        if (version->consumed)
+            continue;
+        if (used + length + 8 > size) {
+            strcpy(text + used, ", ...");
+            break;
+        }
+        strcpy(text + used, used ? ", " : "");
+        strcat(text + used, version->blob->name);
+        used += strlen(text + used);
+    }
+    return used ? text : "none";
+}
+
+static int connect_bottom(struct wiring *wiring, struct layer *layer, int b)
+{
+    const char *name = layer->def->bottoms[b];
+    int found = find_version(wiring, name);
+    char available[256];
+
+    if (found < 0)
+        return error_set("unknown bottom blob '%s' (bottom index %d); unused tops so far: %s", name,
+                         b, list_available(wiring, available, sizeof(available)));
+    if (wiring->versions[found].consumed)
+        return error_set(
+            "bottom blob '%s' (bottom index %d) was used up before, by another layer or "
+            "bottom; unused tops so far: %s",
+            name, b, list_available(wiring, available, sizeof(available)));
+    wiring->versions[found].consumed = true;
+    layer->bottoms[b] = wiring->versions[found].blob;
+    wiring->net->internals->wires[layer->index][b] = wiring->versions[found].from;
+    return 0;
+}
+
+static struct blob *add_blob(struct wiring *wiring, const char *name)
+{
+    struct net *net = wiring->net;
+    struct blob *blob = calloc(1, sizeof(*blob));
+
+    if (!blob) {
+        error_memory(sizeof(*blob), "a blob");
+        return NULL;
+    }
+    blob->name = name;
+    wiring->versions[net->nblobs].blob = blob;
+    net->blobs[net->nblobs++] = blob;
+    return blob;
+}
+
+static int connect_top(struct wiring *wiring, struct layer *layer, int t)
+{
+    bool automatic = t >= layer->def->ntops;
+    const char *name = automatic ? "(automatic)" : layer->def->tops[t];
+    int found = automatic ? -1 : find_version(wiring, name);
+
+    if (found >= 0 && t < layer->nbottoms && layer->bottoms[t] == wiring->versions[found].blob) {
+        if (layer->i->no_in_place)
+            return error_set("top '%s' is also the bottom; a %s layer cannot work in place", name,
+                             layer->i->type);
+    } else if (found >= 0) {
+        const struct layer *other = &wiring->net->layers[wiring->versions[found].from.layer];
+        return error_set(
+            "top blob '%s' is produced by multiple sources: layer '%s' made it already", name,
+            other->def->name);
+    } else {
+        if (!add_blob(wiring, name))
+            return -1;
+        found = wiring->net->nblobs - 1;
+    }
+    layer->tops[t] = wiring->versions[found].blob;
+    wiring->versions[found].from = (struct net_wire){layer->index, t};
+    wiring->versions[found].consumed = false;
+    return 0;
+}
+
+static int check_count(const char *what, int found, int min, int max)
+{
+    const char *s = found == 1 ? "" : "s";
+
+    if (found >= min && (max < 0 || found <= max))
+        return 0;
+    if (min == max)
+        return error_set("takes %d %s blob(s), found %d", min, what, found);
+    if (found < min)
+        return error_set("takes at least %d %s blob(s), found %d", min, what, found);
+    return error_set("takes at most %d %s blob%s, found %d", max, what, s, found);
+}
+
+static int count_blobs(struct layer *layer)
+{
+    int tops = layer->def->ntops;
+
+    layer->nbottoms = layer->def->nbottoms;
+    layer->ntops = layer->i->auto_tops && tops < layer->i->min_tops ? layer->i->min_tops : tops;
+    if (check_count("bottom", layer->nbottoms, layer->i->min_bottoms, layer->i->max_bottoms))
+        return -1;
+    return check_count("top", layer->ntops, layer->i->min_tops, layer->i->max_tops);
+}
+
+static int allocate_layer(struct net *net, struct layer *layer)
+{
+    size_t nbottoms = (size_t)layer->nbottoms, ntops = (size_t)layer->ntops;
+
+    layer->bottoms = calloc(nbottoms + 1, sizeof(struct blob *));
+    layer->tops = calloc(ntops + 1, sizeof(struct blob *));
+    layer->propagate = calloc(nbottoms + 1, sizeof(bool));
+    net->internals->wires[layer->index] = calloc(nbottoms + 1, sizeof(struct net_wire));
+    if (!layer->bottoms || !layer->tops || !layer->propagate ||
+        !net->internals->wires[layer->index])
+        return error_memory((nbottoms + ntops + 3) * sizeof(void *), "a layer");
+    return 0;
+}
+
+static int wire_layer(struct wiring *wiring, struct layer *layer, const struct layer_env *env)
+{
+    struct net *net = wiring->net;
+
+    layer->i = layer_find(layer->def->type);
+    if (!layer->i || count_blobs(layer) || allocate_layer(net, layer))
+        return -1;
+    for (int b = 0; b < layer->nbottoms; b++)
+        if (connect_bottom(wiring, layer, b))
+            return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        if (connect_top(wiring, layer, t))
+            return -1;
+    if (layer->i->setup(layer, env))
+        return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        layer->tops[t]->grad.shape = layer->tops[t]->value.shape;
+    net->flops += layer->flops;
+    return 0;
+}
+
+static int compare_outputs(const void *a, const void *b)
+{
+    const struct net_output *x = a, *y = b;
+
+    return strcmp(x->blob->name, y->blob->name);
+}
+
+/* Unread tops; those that were made up for a loss layer are nobody's output. */
+static int find_outputs(struct wiring *wiring)
+{
+    struct net *net = wiring->net;
+
+    net->outputs = calloc((size_t)net->nblobs + 1, sizeof(struct net_output));
+    if (!net->outputs)
+        return error_memory((size_t)net->nblobs * sizeof(struct net_output), "the outputs");
+    for (int i = 0; i < net->nblobs; i++) {
+        struct net_wire from = wiring->versions[i].from;
+        if (!wiring->versions[i].consumed && from.top < net->layers[from.layer].def->ntops)
+            net->outputs[net->noutputs++].blob = net->blobs[i];
+    }
+    qsort(net->outputs, (size_t)net->noutputs, sizeof(struct net_output), compare_outputs);
+    return 0;
+}
+
+static int allocate_net(struct wiring *wiring)
+{
+    struct net *net = wiring->net;
+    size_t nlayers = (size_t)net->def->nlayers, ntops = 0;
+
+    for (size_t i = 0; i < nlayers; i++)
+        ntops += (size_t)net->def->layers[i].ntops + 1; /* 1: an automatic top */
+    net->layers = calloc(nlayers + 1, sizeof(struct layer));
+    net->blobs = calloc(ntops + 1, sizeof(struct blob *));
+    net->internals->wires = calloc(nlayers + 1, sizeof(struct net_wire *));
+    wiring->versions = calloc(ntops + 1, sizeof(struct version));
+    if (!net->layers || !net->blobs || !net->internals->wires || !wiring->versions)
+        return error_memory(nlayers * sizeof(struct layer), "the layers");
+    return 0;
+}
+
+int net_wire_layers(struct net *net, const struct layer_env *env)
+{
+    struct wiring wiring = {.net = net};
+    int status = allocate_net(&wiring);
+
+    for (int l = 0; !status && l < net->def->nlayers; l++) {
+        struct layer *layer = &net->layers[l];
+        layer->def = &net->def->layers[l];
+        layer->param = layer->def->param;
+        layer->index = l;
+        layer->train = net->train;
+        net->nlayers = l + 1;
+        if (wire_layer(&wiring, layer, env))
+            status = net_layer_error(net, l);
+    }
+    if (!status)
+        status = find_outputs(&wiring);
+    free(wiring.versions);
+    return status;
+}

@@ -1,0 +1,319 @@
+/* The loop, in Caffe's order of events: test, forward and backward, display, update, snapshot. The
+ * update is not a step of the loop: it happens in sync while this thread computes, and the next
+ * forward pass waits for it layer by layer. */
+#include "solver/trainer.h"
+
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the hooks of one pass need. */
+struct pass {
+    struct sync *sync;
+    bool last; /* micro-batch of its iteration */
+};
+
+static int before_forward(void *context, int group)
+{
+    return sync_wait(((struct pass *)context)->sync, group);
+}
+
+static int after_backward(void *context, int group)
+{
+    struct pass *pass = context;
+
+    return sync_post(pass->sync, group, pass->last);
+}
+
+static uint64_t samples_before(const struct trainer *t, int64_t iteration)
+{
+    return t->at.cursor + (uint64_t)(iteration - t->at.iteration) * (uint64_t)t->iter_size *
+                              (uint64_t)t->nworkers * (uint64_t)t->batch;
+}
+
+/* One iteration's passes on this worker; the loss is their mean. */
+static int compute(struct trainer *t, int64_t iteration, double *loss)
+{
+    struct pass pass = {.sync = t->sync};
+    struct net_hooks hooks = {.context = &pass, .before_forward = before_forward,
+                              .after_backward = after_backward};
+
+    *loss = 0;
+    for (int micro = 0; micro < t->iter_size; micro++) {
+        struct run run = {.seed = t->seed,
+                          .first_sample = samples_before(t, iteration) +
+                                          ((uint64_t)micro * (uint64_t)t->nworkers + (uint64_t)t->rank) *
+                                              (uint64_t)t->batch};
+        double one = 0;
+        pass.last = micro == t->iter_size - 1;
+        if (net_forward(t->net, &run, &hooks, &one))
+            return error_context("iteration %" PRId64, iteration);
+        *loss += one / t->iter_size;
+        if (!isfinite(*loss))
+            return error_set("iteration %" PRId64 ": loss = %g: training has diverged; lower base_lr (the "
+                             "rate is %g now), or set clip_gradients",
+                             iteration, *loss, (double)t->rates[iteration - t->at.iteration]);
+        if (net_backward(t->net, &run, micro == 0, &hooks))
+            return error_context("iteration %" PRId64, iteration);
+    }
+    return sync_flush(t->sync);
+}
+
+static void remember_loss(struct trainer *t, double loss)
+{
+    int window = t->solver->average_loss > 0 ? t->solver->average_loss : 1;
+
+    t->losses[t->nlosses++ % window] = (float)loss;
+}
+
+static double smoothed_loss(const struct trainer *t)
+{
+    int64_t window = t->solver->average_loss > 0 ? t->solver->average_loss : 1;
+    int64_t n = t->nlosses < window ? t->nlosses : window;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)t->losses[i];
+    return n > 0 ? sum / (double)n : 0;
+}
+
+size_t count_outputs(const struct net *net)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < net->noutputs; i++)
+        count += shape_elems(&net->outputs[i].blob->value.shape);
+    return count;
+}
+
+void log_outputs(struct log *log, const char *which, const struct net *net, const double *values)
+{
+    int k = 0;
+
+    for (int i = 0; i < net->noutputs; i++) {
+        const struct net_output *output = &net->outputs[i];
+        double weight = (double)output->loss_weight;
+        for (size_t e = 0; e < shape_elems(&output->blob->value.shape); e++, k++)
+            if (output->loss_weight != 0)
+                LOG_INFO(log, "    %s net output #%d: %s = %g (* %g = %g loss)", which, k,
+                         output->blob->name, values[k], weight, weight * values[k]);
+            else
+                LOG_INFO(log, "    %s net output #%d: %s = %g", which, k, output->blob->name, values[k]);
+    }
+}
+
+int trainer_read_outputs(const struct net *net, double *values)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < net->noutputs; i++) {
+        const struct blob *blob = net->outputs[i].blob;
+        size_t n = shape_elems(&blob->value.shape);
+        float *plain = malloc((n + 1) * sizeof *plain);
+        if (!plain || net_read_blob(net, blob, plain)) {
+            if (!plain)
+                error_memory(n * sizeof *plain, "an output");
+            free(plain);
+            return -1;
+        }
+        for (size_t e = 0; e < n; e++)
+            values[at++] = (double)plain[e];
+        free(plain);
+    }
+    return 0;
+}
+
+/* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
+static int display(struct trainer *t, int64_t iteration, double seconds, bool training)
+{
+    size_t noutputs = training ? count_outputs(t->net) : 0;
+    double *sums = calloc(noutputs + 1, sizeof *sums);
+    double lapse = seconds - t->display_seconds;
+    double rate = lapse > 0 ? (double)(iteration - t->display_iter) / lapse : 0;
+    int status = -1;
+
+    if (!sums) {
+        error_memory(noutputs * sizeof *sums, "outputs");
+        goto done;
+    }
+    sums[0] = smoothed_loss(t);
+    if (training && trainer_read_outputs(t->net, sums + 1))
+        goto done;
+    if (sync_sum(t->sync, sums, (int)noutputs + 1))
+        goto done;
+    for (size_t i = 0; i <= noutputs; i++)
+        sums[i] /= t->nworkers;
+    t->final_loss = sums[0];
+    if (training) {
+        LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g", iteration, rate,
+                 lapse, t->solver->display, sums[0]);
+        log_outputs(t->log, "Train", t->net, sums + 1);
+        LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
+                 (double)t->rates[iteration - t->at.iteration]);
+    }
+    t->display_iter = iteration;
+    t->display_seconds = seconds;
+    status = 0;
+done:
+    free(sums);
+    return status;
+}
+
+static int snapshot(struct trainer *t, int64_t iteration)
+{
+    struct train_state state = {.iteration = iteration, .cursor = samples_before(t, iteration),
+                                .current_step = iteration > t->at.iteration
+                                                    ? t->steps[iteration - 1 - t->at.iteration]
+                                                    : t->at.current_step};
+    size_t elems = (size_t)t->rule.nhistory * t->net->elems;
+    float *history = NULL;
+    int status = -1;
+
+    if (t->rank == 0) {
+        history = malloc((elems + 1) * sizeof *history);
+        if (!history)
+            return error_memory(elems * sizeof *history, "a snapshot");
+    }
+    if (sync_gather_history(t->sync, history) == 0)
+        status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, t->net, t->rule.nhistory,
+                                                 history, &state, t->log)
+                              : 0;
+    free(history);
+    t->last_snapshot = (int)iteration;
+    return status;
+}
+
+static bool due(int64_t iteration, int interval)
+{
+    return interval > 0 && iteration % interval == 0;
+}
+
+static int test_all(struct trainer *t, int64_t iteration)
+{
+    for (int i = 0; t->worker && i < t->defs.ntests; i++)
+        if (trainer_test(t, i, iteration))
+            return -1;
+    return 0;
+}
+
+static void show_progress(struct trainer *t, int64_t iteration, double seconds)
+{
+    int64_t done = iteration + 1 - t->at.iteration;
+    double rate = seconds > 0 ? (double)done / seconds : 0;
+
+    log_progress(t->log, &(struct log_progress){
+                             .iteration = iteration + 1, .max_iter = t->max_iter,
+                             .images_per_second = rate * t->nworkers * t->batch * t->iter_size,
+                             .eta_seconds = rate > 0 ? (double)(t->max_iter - iteration - 1) / rate : -1,
+                             .loss = smoothed_loss(t)});
+}
+
+static int log_clipping(struct trainer *t, int64_t iteration)
+{
+    double norm, scale;
+
+    if (t->rank != 0 || t->solver->clip_gradients <= 0)
+        return 0;
+    if (sync_clip(t->sync, iteration, &norm, &scale))
+        return -1;
+    if (scale < 1)
+        LOG_INFO(t->log, "Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
+                 norm, (double)t->solver->clip_gradients, scale);
+    return 0;
+}
+
+static int worker_iteration(struct trainer *t, int64_t iteration, double start, double *paused)
+{
+    double loss, seconds;
+
+    if (compute(t, iteration, &loss))
+        return -1;
+    remember_loss(t, loss);
+    seconds = clock_seconds() - start - *paused;
+    if (due(iteration, t->solver->display) && display(t, iteration, seconds, true))
+        return -1;
+    show_progress(t, iteration, seconds);
+    return log_clipping(t, iteration);
+}
+
+/* Tests, snapshots: what stands outside the time of training. */
+static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save, double *paused)
+{
+    double start;
+    int status = 0;
+
+    if (!test && !save)
+        return 0;
+    if (sync_wait_all(t->sync, iteration - 1))
+        return -1;
+    start = clock_seconds();
+    if (save)
+        status = snapshot(t, iteration);
+    if (test && !status)
+        status = test_all(t, iteration);
+    *paused += clock_seconds() - start;
+    return status;
+}
+
+static int finish(struct trainer *t, double start, double *paused)
+{
+    const Caffe__SolverParameter *s = t->solver;
+    int64_t end = t->max_iter;
+    bool trained = end > t->at.iteration;
+
+    if (trained && sync_wait_all(t->sync, end - 1))
+        return -1;
+    t->train_seconds = clock_seconds() - start - *paused;
+    if (s->snapshot_after_train && t->last_snapshot != end && snapshot(t, end))
+        return -1;
+    if (t->worker) {
+        double unused = 0;
+        if (trained && display(t, end, t->train_seconds, false))
+            return -1;
+        if (due(end, s->display)) {
+            struct run run = {.seed = t->seed, .first_sample = samples_before(t, end)};
+            struct net_hooks none = {.context = NULL};
+            if (net_forward(t->net, &run, &none, &unused) || sync_sum(t->sync, &unused, 1))
+                return -1;
+            LOG_INFO(t->log, "Iteration %" PRId64 ", loss = %g", end, unused / t->nworkers);
+        }
+        if (due(end, s->test_interval) && test_all(t, end))
+            return -1;
+    }
+    log_progress_end(t->log);
+    LOG_INFO(t->log, "Optimization Done.");
+    return 0;
+}
+
+static int loop(struct trainer *t)
+{
+    const Caffe__SolverParameter *s = t->solver;
+    double start = clock_seconds(), paused = 0;
+
+    t->display_iter = t->at.iteration;
+    LOG_INFO(t->log, "Solving %s", t->net->def->name);
+    LOG_INFO(t->log, "Learning Rate Policy: %s", s->lr_policy);
+    for (int64_t i = t->at.iteration; i < t->max_iter; i++) {
+        bool test = due(i, s->test_interval) && (i > 0 || s->test_initialization);
+        bool save = due(i, s->snapshot) && i > t->at.iteration;
+        if (pause_for(t, i, test, save, &paused))
+            return -1;
+        if (t->worker ? worker_iteration(t, i, start, &paused) : sync_wait_all(t->sync, i))
+            return -1;
+    }
+    return finish(t, start, &paused);
+}
+
+int trainer_run(struct trainer *t)
+{
+    int status = loop(t);
+
+    log_progress_end(t->log);
+    if (sync_close(t->sync, status))
+        return -1;
+    return trainer_collect(t);
+}

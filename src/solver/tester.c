@@ -1,0 +1,73 @@
+/* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n, ...
+ * and puts each batch's outputs into its own place of one vector that is then summed over the workers
+ * (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
+#include "solver/trainer.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Samples in one pass of a test net. */
+static uint64_t test_batch(const struct net *net)
+{
+    for (int i = 0; i < net->nlayers; i++)
+        if (net->layers[i].i->is_data && net->layers[i].ntops > 0)
+            return (uint64_t)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
+    return 0;
+}
+
+/* This worker's batches; per batch: outputs, then the loss. */
+static int run_batches(struct trainer *t, struct net *net, int batches, size_t width, double *table)
+{
+    struct run run = {.seed = t->seed};
+
+    for (int b = t->rank; b < batches; b += t->nworkers) {
+        double *row = table + (size_t)b * width;
+        if (net_forward(net, &run, NULL, &row[width - 1]) || trainer_read_outputs(net, row))
+            return error_context("test batch %d", b);
+    }
+    return 0;
+}
+
+int trainer_test(struct trainer *t, int i, int64_t iteration)
+{
+    struct net *net = t->tests[i];
+    int batches = t->defs.test_iter[i], interval = t->solver->test_interval;
+    size_t width = count_outputs(net) + 1;
+    double *table = calloc(((size_t)batches + 1) * width, sizeof *table);
+    int status = -1;
+
+    if (!table)
+        return error_memory((size_t)batches * width * sizeof *table, "test scores");
+    LOG_INFO(t->log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
+    /* a test begins where Caffe's would have got to after all tests before it */
+    uint64_t before = interval > 0 ? (uint64_t)(iteration / interval) : 0;
+    if (net_seek(net, before * (uint64_t)batches * test_batch(net)) ||
+        run_batches(t, net, batches, width, table) ||
+        sync_sum(t->sync, table, (int)((size_t)batches * width)))
+        goto done;
+    double *mean = table + (size_t)batches * width;
+    for (int b = 0; b < batches; b++)
+        for (size_t k = 0; k < width; k++)
+            mean[k] += table[(size_t)b * width + k];
+    for (size_t k = 0; k < width && batches > 0; k++)
+        mean[k] /= batches;
+    if (t->solver->test_compute_loss)
+        LOG_INFO(t->log, "Test loss: %g", mean[width - 1]);
+    log_outputs(t->log, "Test", net, mean);
+    if (i == 0) {
+        free(t->scores);
+        t->scores = malloc(width * sizeof *t->scores);
+        if (!t->scores) {
+            error_memory(width * sizeof *t->scores, "test scores");
+            goto done;
+        }
+        memcpy(t->scores, mean, width * sizeof *t->scores);
+    }
+    status = 0;
+done:
+    free(table);
+    return status;
+}

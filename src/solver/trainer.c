@@ -1,0 +1,342 @@
+/* From a command line to a rank that is ready to train. Every step that can fail on one rank alone is
+ * followed by an agreement, so that all ranks stop together with one message. */
+#define _GNU_SOURCE
+#include "solver/trainer.h"
+
+#include "net/summary.h"
+#include "solver/settings.h"
+#include "spec/read.h"
+#include "util/agree.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SOURCE_OF_DIGEST_WORDS = 8 };
+
+static int check_ranks(struct trainer *t)
+{
+    const struct trainer_options *o = t->options;
+
+    if (o->servers >= t->nranks)
+        return error_set("--servers=%d leaves no worker: %d rank%s, and at least one must compute; start "
+                         "more ranks (mpirun -np N) or ask for fewer servers",
+                         o->servers, t->nranks, t->nranks == 1 ? " is there" : "s are there");
+    t->nworkers = t->nranks - o->servers;
+    t->worker = t->rank < t->nworkers;
+    if (o->batch > 0 && o->global_batch > 0)
+        return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
+    return 0;
+}
+
+static int read_solver(struct trainer *t)
+{
+    const struct trainer_options *o = t->options;
+
+    if (spec_read_solver(o->solver, &t->doc))
+        return -1;
+    t->solver = (const Caffe__SolverParameter *)text_root(t->doc);
+    t->max_iter = o->max_iter > 0 ? o->max_iter : t->solver->max_iter;
+    t->iter_size = t->solver->iter_size;
+    if (t->iter_size < 1)
+        return error_set("%s: iter_size must be at least 1, found %d", o->solver, t->iter_size);
+    if (t->max_iter <= 0)
+        return error_set("%s: max_iter must be set and positive, found %d", o->solver, t->max_iter);
+    t->seed = o->seed >= 0 ? (uint64_t)o->seed
+              : t->solver->random_seed >= 0 ? (uint64_t)t->solver->random_seed
+                                            : 1; /* repeatable unless asked otherwise */
+    if (rule_from_solver(t->solver, &t->rule) || policy_from_solver(t->solver, &t->policy))
+        return -1;
+    t->policy.max_iter = t->max_iter;
+    return solver_nets_load(t->doc, t->solver, &t->defs);
+}
+
+static int batch_per_pass(struct trainer *t, int *out)
+{
+    const struct trainer_options *o = t->options;
+    int shares = t->nworkers * t->iter_size;
+
+    *out = o->batch;
+    if (o->global_batch <= 0)
+        return 0;
+    if (o->global_batch % shares)
+        return error_set("--global-batch=%d cannot be shared evenly: %d worker%s times iter_size %d "
+                         "makes %d shares",
+                         o->global_batch, t->nworkers, t->nworkers == 1 ? "" : "s", t->iter_size, shares);
+    *out = o->global_batch / shares;
+    return 0;
+}
+
+/* Samples of one pass: the first axis of what the first data layer gives. */
+static int batch_of(const struct net *net, int *out)
+{
+    for (int i = 0; i < net->nlayers; i++)
+        if (net->layers[i].i->is_data && net->layers[i].ntops > 0) {
+            *out = (int)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
+            return 0;
+        }
+    return error_set("%s: the net has no data layer to train from", net->def->file);
+}
+
+static int create_nets(struct trainer *t)
+{
+    struct layer_env env = {.rank = t->worker ? t->rank : 0, .nranks = t->nworkers, .seed = t->seed,
+                            .notices = &t->notices, .base_file = t->options->solver};
+
+    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
+        batch_of(t->net, &t->batch))
+        return -1;
+    if (!t->worker)
+        return 0;
+    t->tests = calloc((size_t)t->defs.ntests + 1, sizeof(struct net *));
+    if (!t->tests)
+        return error_memory(sizeof(struct net *), "test nets");
+    env.batch = 0;
+    for (int i = 0; i < t->defs.ntests; i++)
+        if (net_create(t->defs.tests[i], false, &env, t->net, &t->tests[i]))
+            return -1;
+    return 0;
+}
+
+/* Cores this process may use, divided by the ranks of this node that share them. */
+static int default_threads(struct trainer *t)
+{
+    MPI_Comm node;
+    cpu_set_t mask;
+    int local = 1, allowed = 1, online;
+
+    if (t->options->threads > 0)
+        return t->options->threads;
+    if (getenv("OMP_NUM_THREADS"))
+        return 0; /* the engine's library reads it */
+    if (MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node) == MPI_SUCCESS) {
+        MPI_Comm_size(node, &local);
+        MPI_Comm_free(&node);
+    }
+    if (!sched_getaffinity(0, sizeof mask, &mask))
+        allowed = CPU_COUNT(&mask);
+    online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (allowed >= online) /* not bound: the ranks share all cores */
+        allowed /= local;
+    return allowed > 1 ? allowed : 1;
+}
+
+static int build_nets(struct trainer *t, int threads)
+{
+    struct engine_options options = {.threads = threads};
+
+    if (!t->worker)
+        return 0;
+    if (engine_open(t->options->engine, &options, &t->engine))
+        return -1;
+    if (net_build(t->net, &t->engine, t->seed))
+        return -1;
+    for (int i = 0; i < t->defs.ntests; i++)
+        if (net_build(t->tests[i], &t->engine, t->seed))
+            return error_context("test net #%d", i);
+    return 0;
+}
+
+static int create_plan(struct trainer *t)
+{
+    struct plan_options options = {.comm = t->options->comm, .nranks = t->nranks,
+                                   .servers = t->options->servers, .iter_size = t->iter_size,
+                                   .chunk_bytes = t->options->chunk_bytes};
+
+    return plan_create(&options, t->net->ngroups, t->net->groups, &t->plan);
+}
+
+/* Rank 0 reads files; what it found goes to everybody. *history: rank 0, to be freed; NULL if none. */
+static int load_files(struct trainer *t, float **history)
+{
+    const struct trainer_options *o = t->options;
+    const char *weights = o->weights;
+    size_t blocks = (size_t)t->rule.nhistory;
+
+    *history = NULL;
+    if (t->rank != 0)
+        return 0;
+    if (o->snapshot && o->weights)
+        return error_set("Give a snapshot to resume training or weights to finetune but not both.");
+    if (t->solver->snapshot > 0 || t->solver->snapshot_after_train) {
+        if (t->solver->snapshot_prefix && snapshot_probe(t->solver->snapshot_prefix))
+            return -1;
+    }
+    if (o->snapshot) {
+        *history = calloc(blocks * t->net->elems + 1, sizeof **history);
+        if (!*history)
+            return error_memory(blocks * t->net->elems * sizeof **history, "history");
+        return checkpoint_resume(o->snapshot, t->net, t->rule.nhistory, *history, &t->at, t->log);
+    }
+    for (size_t i = 0; !weights && i < t->solver->n_weights; i++)
+        if (checkpoint_load_weights(t->solver->weights[i], t->net, t->log))
+            return -1;
+    return weights ? checkpoint_load_weights(weights, t->net, t->log) : 0;
+}
+
+static int work_out_rates(struct trainer *t)
+{
+    int64_t n = t->max_iter - t->at.iteration;
+    int32_t step = t->at.current_step;
+
+    if (n < 0)
+        n = 0;
+    t->rates = calloc((size_t)n + 1, sizeof *t->rates);
+    t->steps = calloc((size_t)n + 1, sizeof *t->steps);
+    t->losses = calloc((size_t)(t->solver->average_loss > 0 ? t->solver->average_loss : 1),
+                       sizeof *t->losses);
+    if (!t->rates || !t->steps || !t->losses)
+        return error_memory((uint64_t)n * sizeof *t->rates, "learning rates");
+    for (int64_t i = 0; i < n; i++) {
+        t->rates[i] = policy_rate(&t->policy, t->at.iteration + i, &step);
+        t->steps[i] = step;
+    }
+    return 0;
+}
+
+/* The solver as src/sync sees it. */
+static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                  float *value, const float *grad, float *history, size_t stride, size_t n)
+{
+    const struct trainer *t = context;
+    struct rule_step step = {.iteration = iteration, .scale = scale,
+                             .rate = t->rates[iteration - t->at.iteration]};
+
+    rule_apply(&t->rule, &step, lr_mult, decay_mult, value, grad, history, stride, n);
+}
+
+static void warn(void *context, const char *text)
+{
+    struct trainer *t = context;
+
+    /* from whichever rank waits: its own log is off unless it is rank 0 */
+    LOG_ERROR(t->log, "%s", text);
+}
+
+/* All that ranks could have been given differently and that would make them disagree in silence. */
+static uint64_t digest(const struct trainer *t)
+{
+    const uint64_t words[SOURCE_OF_DIGEST_WORDS] = {
+        t->seed, (uint64_t)t->max_iter, (uint64_t)t->iter_size, (uint64_t)t->batch,
+        (uint64_t)t->rule.type, (uint64_t)t->solver->test_interval, (uint64_t)t->solver->snapshot,
+        (uint64_t)t->solver->display};
+    uint64_t hash = 0;
+
+    for (int i = 0; i < SOURCE_OF_DIGEST_WORDS; i++)
+        hash = (hash ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    return hash;
+}
+
+static int start_sync(struct trainer *t, const float *history)
+{
+    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply};
+    struct sync_options options = {.overlap = t->options->overlap, .clip = t->solver->clip_gradients,
+                                   .iteration = t->at.iteration, .stall_seconds = 60, .warn = warn,
+                                   .warn_context = t, .digest = digest(t)};
+
+    if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
+        sync_share_values(t->sync))
+        return -1;
+    if (t->options->snapshot && sync_load_history(t->sync, history))
+        return -1;
+    return error_agree(t->world, sync_start(t->sync));
+}
+
+static const char *scheme_of_group(void *context, int group)
+{
+    const struct trainer *t = context;
+
+    if (t->nranks == 1 && t->plan->scheme[group] != SCHEME_NONE)
+        return "local";
+    return scheme_name(t->plan->scheme[group]);
+}
+
+static void introduce(struct trainer *t)
+{
+    FILE *to = t->options->json ? stderr : stdout;
+
+    if (t->rank != 0)
+        return;
+    for (char *line = t->notices, *end; line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        LOG_INFO(t->log, "%s", line);
+        if (!end)
+            break;
+    }
+    net_summary_print(t->net, scheme_of_group, t, to);
+    fflush(to);
+    LOG_INFO(t->log, "Use CPU.");
+    LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
+             t->nworkers, t->nworkers == 1 ? "" : "s", t->batch, t->iter_size,
+             t->nworkers * t->batch * t->iter_size);
+    if (t->options->servers > 0)
+        LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
+                 t->options->servers == 1 ? "" : "s");
+    LOG_INFO(t->log, "Solver scaffolding done.");
+}
+
+int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
+                   struct trainer **out)
+{
+    struct trainer *t = calloc(1, sizeof *t);
+    float *history = NULL;
+    int threads;
+
+    *out = t;
+    if (error_agree(world, t ? 0 : error_memory(sizeof *t, "the trainer")))
+        goto fail;
+    t->options = options;
+    t->log = log;
+    t->world = world;
+    t->last_snapshot = -1;
+    MPI_Comm_rank(world, &t->rank);
+    MPI_Comm_size(world, &t->nranks);
+    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
+        goto fail;
+    threads = default_threads(t); /* collective */
+    if (error_agree(world, create_nets(t) || create_plan(t)))
+        goto fail;
+    if (error_agree(world, build_nets(t, threads)) || error_agree(world, load_files(t, &history)))
+        goto fail;
+    MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
+    if (error_agree(world, work_out_rates(t)) ||
+        error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
+        goto fail;
+    free(history);
+    introduce(t);
+    return 0;
+fail:
+    free(history);
+    trainer_destroy(t);
+    *out = NULL;
+    return -1;
+}
+
+void trainer_destroy(struct trainer *t)
+{
+    if (!t)
+        return;
+    if (t->sync)
+        sync_destroy(t->sync);
+    plan_destroy(t->plan);
+    for (int i = 0; t->tests && i < t->defs.ntests; i++)
+        net_destroy(t->tests[i]);
+    free(t->tests);
+    net_destroy(t->net);
+    if (t->engine.i)
+        engine_close(&t->engine);
+    solver_nets_free(&t->defs);
+    text_free(t->doc);
+    free(t->rates);
+    free(t->steps);
+    free(t->losses);
+    free(t->scores);
+    free(t->notices);
+    free(t->figures);
+    free(t);
+}

@@ -1,0 +1,111 @@
+/* The training loop of one rank: solver, nets, synchronisation, snapshots and log, in Caffe's order of
+ * events (caffe.md 1.11), with traffic of one iteration flowing under the computation. */
+#ifndef POSEIDON_SOLVER_TRAINER_H
+#define POSEIDON_SOLVER_TRAINER_H
+
+#include <mpi.h>
+
+#include "solver/checkpoint.h"
+#include "solver/nets.h"
+#include "solver/policy.h"
+#include "solver/rule.h"
+#include "sync/sync.h"
+#include "util/log.h"
+
+struct trainer_options {
+    const char *solver;      /* path of the solver file */
+    const char *weights;     /* comma list of weight files, or NULL */
+    const char *snapshot;    /* solver state to resume from, or NULL */
+    const char *engine;
+    enum comm_mode comm;
+    bool overlap;
+    int servers;
+    size_t chunk_bytes;
+    int batch;               /* > 0: per rank, replaces the training data's */
+    int global_batch;        /* > 0: over all workers; exclusive with batch */
+    int max_iter;            /* > 0: replaces the solver's */
+    long long seed;          /* >= 0: replaces the solver's */
+    int threads;             /* > 0: compute threads of this rank */
+    const char *summary;     /* JSON file at the end, or NULL */
+    bool json;               /* that JSON on standard output too, and nothing else there */
+};
+
+/* What every rank reports at the end. */
+enum trainer_figure {
+    FIGURE_SENT,          /* bytes of gradients, parameters and factors */
+    FIGURE_RECEIVED,
+    FIGURE_PREDICTED,     /* sent bytes of one iteration by the plan */
+    FIGURE_CONTROL,
+    FIGURE_STALL,         /* seconds the compute thread waited for the network */
+    FIGURE_INPUT_WAITS,   /* times */
+    FIGURE_INPUT_SECONDS,
+    FIGURES
+};
+
+struct trainer {
+    const struct trainer_options *options;
+    struct log *log;
+    MPI_Comm world;
+    int rank, nranks;
+    bool worker;             /* this rank computes; else it is a dedicated server */
+    int nworkers;
+
+    struct text_doc *doc;    /* the solver file */
+    const Caffe__SolverParameter *solver; /* its message */
+    struct solver_nets defs;
+    struct net *net;         /* to train */
+    struct net **tests;      /* defs.ntests of them; NULL on dedicated servers */
+    struct engine engine;    /* .i NULL: not open */
+    struct plan *plan;
+    struct sync *sync;
+    struct rule rule;
+    struct policy policy;
+    float *rates;            /* of iterations first_iter .. max_iter-1, worked out beforehand: a server may
+                                need one before its compute thread gets there */
+    int32_t *steps;          /* the policy's current_step after each of them, for snapshots */
+    struct train_state at;   /* where training starts */
+    int max_iter, iter_size;
+    int batch;               /* samples of one pass on one rank */
+    uint64_t seed;
+    char *notices;           /* from files and nets, said once the log is up */
+
+    float *losses;           /* the last average_loss losses, a ring */
+    int64_t nlosses;         /* ever put in */
+    double train_seconds;    /* iterations alone, without tests and snapshots */
+    double display_seconds;  /* of train_seconds at the last display */
+    int64_t display_iter;
+    double final_loss;       /* smoothed, over all workers, of the last iteration */
+    double *scores;          /* outputs of the last test of the first test net; NULL: none yet */
+    int last_snapshot;       /* iteration, -1: none */
+    double *figures;         /* rank 0, after the run: FIGURES per rank */
+};
+
+/* Reads everything, builds nets, loads weights or state, starts traffic. Collective. */
+int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
+                   struct trainer **out);
+
+/* Trains to max_iter. Collective; after a failure on any rank returns that rank's failure on all. */
+int trainer_run(struct trainer *trainer);
+
+/* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
+ * lines on rank 0, keeps the scores. Collective over the workers. */
+int trainer_test(struct trainer *trainer, int i, int64_t iteration);
+
+/* Caffe's "X net output #k" lines of a net whose output values, all elements of all outputs in order,
+ * are given. */
+void log_outputs(struct log *log, const char *which, const struct net *net, const double *values);
+size_t count_outputs(const struct net *net);
+
+/* All output values of a net, element by element, outputs in order. */
+int trainer_read_outputs(const struct net *net, double *values);
+
+/* After a successful run: gathers every rank's figures on rank 0. Collective; trainer_run's last step. */
+int trainer_collect(struct trainer *trainer);
+
+/* The summary as a JSON object. Rank 0, after trainer_run. */
+struct json;
+void trainer_summary(struct trainer *trainer, struct json *json);
+
+void trainer_destroy(struct trainer *trainer);
+
+#endif

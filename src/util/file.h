@@ -1,0 +1,20 @@
+/* Files that appear whole or not at all: written beside their place under a temporary name, forced
+ * to the disk, renamed. A kill or a crash at any moment leaves the old file or the new one. */
+#ifndef POSEIDON_UTIL_FILE_H
+#define POSEIDON_UTIL_FILE_H
+
+#include <stddef.h>
+
+/* The temporary name for PATH, in its folder: PATH.tmp. Always the same one, so that what a killed
+ * run left behind is overwritten and not piled up. One process may write PATH at a time. Returns
+ * memory that the caller frees, or NULL with a message. */
+char *file_temp_name(const char *path);
+
+/* Puts the complete, closed file `temp` in the place of `path`: fsync, rename, fsync of the folder.
+ * When that fails, `temp` is removed, and `path` is what it was. */
+int file_commit(const char *temp, const char *path);
+
+/* Writes `length` bytes as the file `path`, whole or not at all. */
+int file_write(const char *path, const void *data, size_t length);
+
+#endif

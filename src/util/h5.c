@@ -1,0 +1,287 @@
+/* HDF5 helpers. The one trick: HDF5's innermost error entry is the only one that says something, so
+ * messages quote that one and leave the twenty above it out. */
+#include "util/h5.h"
+
+#include "util/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The library's state is the process's, so its lock has to be too. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+#define CACHE_DEFAULT_BYTES ((size_t)1 << 20)
+#define CACHE_MAX_BYTES     ((size_t)256 << 20)
+
+void h5_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    h5_quiet(); /* thread-safe builds keep this setting per thread */
+}
+
+void h5_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void h5_quiet(void)
+{
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+struct reason {
+    char *buffer;
+    size_t size;
+};
+
+static herr_t reason_visit(unsigned n, const H5E_error2_t *entry, void *data)
+{
+    struct reason *reason = data;
+
+    if (n == 0 && entry->desc)
+        snprintf(reason->buffer, reason->size, "%s", entry->desc);
+    return 0;
+}
+
+const char *h5_reason(char *buffer, size_t size)
+{
+    struct reason reason = {buffer, size};
+
+    snprintf(buffer, size, "HDF5 gives no reason");
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, reason_visit, &reason);
+    return buffer;
+}
+
+bool h5_is_file(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && H5Fis_hdf5(path) > 0;
+}
+
+static int file_missing(const char *path)
+{
+    char folder[1024];
+
+    if (path[0] != '/' && getcwd(folder, sizeof folder))
+        return error_set("%s: no such file (the current folder is %s)", path, folder);
+    return error_set("%s: no such file", path);
+}
+
+int h5_file_open(const char *path, hid_t *out)
+{
+    struct stat st;
+    char reason[512];
+
+    *out = -1;
+    if (stat(path, &st) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return file_missing(path);
+        return error_set("%s: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(st.st_mode))
+        return error_set("%s is a folder; expected an HDF5 file", path);
+    if (access(path, R_OK) != 0)
+        return error_set("%s: %s", path, strerror(errno));
+    if (st.st_size == 0)
+        return error_set("%s is not an HDF5 file: it is empty", path);
+    if (H5Fis_hdf5(path) <= 0)
+        return error_set("%s is not an HDF5 file", path);
+    *out = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (*out >= 0)
+        return 0;
+    h5_reason(reason, sizeof reason);
+    if (strstr(reason, "truncated") || st.st_size < 96)
+        return error_set("%s: truncated HDF5 file of %lld bytes (%s)", path, (long long)st.st_size,
+                         reason);
+    return error_set("%s: HDF5 cannot open it (%s)", path, reason);
+}
+
+struct listing {
+    char text[1024];
+    size_t used;
+};
+
+static herr_t listing_visit(hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    struct listing *listing = data;
+    H5O_info_t object;
+    const char *suffix = "";
+    int added;
+
+    (void)info;
+    if (H5Oget_info_by_name(group, name, &object, H5P_DEFAULT) >= 0 &&
+        object.type == H5O_TYPE_GROUP)
+        suffix = "/";
+    if (listing->used >= sizeof listing->text)
+        return 1;
+    added = snprintf(listing->text + listing->used, sizeof listing->text - listing->used,
+                     "%s'%s%s'", listing->used ? ", " : "", name, suffix);
+    listing->used += (size_t)added;
+    return 0;
+}
+
+static int dataset_missing(hid_t file, const char *path, const char *name)
+{
+    struct listing listing = {.used = 0};
+
+    H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, listing_visit, &listing);
+    return error_set("%s: no data set '%s'; the file holds %s", path, name,
+                     listing.used ? listing.text : "nothing");
+}
+
+/* One run of chunks across all but the first axis is what a record needs; twice that survives a
+ * batch that ends inside a chunk. */
+static size_t cache_bytes(hid_t id, const struct h5_dataset *dataset, size_t *nchunks)
+{
+    hid_t properties = H5Dget_create_plist(id), type = H5Dget_type(id);
+    hsize_t chunk[H5S_MAX_RANK];
+    double bytes = 0, chunks = 1;
+
+    if (H5Pget_layout(properties) == H5D_CHUNKED &&
+        H5Pget_chunk(properties, H5S_MAX_RANK, chunk) == dataset->naxes) {
+        bytes = (double)H5Tget_size(type) * (double)chunk[0];
+        for (int i = 1; i < dataset->naxes; i++) {
+            hsize_t across = (dataset->dim[i] + chunk[i] - 1) / chunk[i];
+            chunks *= (double)across;
+            bytes *= (double)(across * chunk[i]);
+        }
+    }
+    H5Tclose(type);
+    H5Pclose(properties);
+    bytes *= 2;
+    *nchunks = chunks < 10000 ? (size_t)(2 * chunks) : 20000;
+    if (bytes > (double)CACHE_MAX_BYTES)
+        return CACHE_MAX_BYTES;
+    return (size_t)bytes;
+}
+
+static hid_t dataset_reopen_cached(hid_t file, const char *name, hid_t id,
+                                   const struct h5_dataset *dataset)
+{
+    size_t nchunks, bytes = cache_bytes(id, dataset, &nchunks);
+    hid_t access, again;
+
+    if (bytes <= CACHE_DEFAULT_BYTES)
+        return id;
+    access = H5Pcreate(H5P_DATASET_ACCESS);
+    H5Pset_chunk_cache(access, 100 * nchunks + 1, bytes, 1.0);
+    H5Dclose(id);
+    again = H5Dopen2(file, name, access);
+    H5Pclose(access);
+    return again;
+}
+
+static int dataset_describe(hid_t id, struct h5_dataset *out)
+{
+    hid_t space = H5Dget_space(id), type = H5Dget_type(id);
+    H5T_class_t class = H5Tget_class(type);
+    int status = 0;
+
+    out->is_u8 = class == H5T_INTEGER && H5Tget_size(type) == 1 && H5Tget_sign(type) == H5T_SGN_NONE;
+    out->naxes = H5Sget_simple_extent_ndims(space);
+    if (out->naxes < 0 || H5Sget_simple_extent_type(space) == H5S_NULL)
+        status = error_set("%s: data set '%s' has no shape", out->path, out->name);
+    else if (class != H5T_INTEGER && class != H5T_FLOAT)
+        status = error_set("%s: data set '%s' holds %s; expected integers or floats", out->path,
+                           out->name,
+                           class == H5T_STRING     ? "text"
+                           : class == H5T_ENUM     ? "an enumeration (or booleans)"
+                           : class == H5T_COMPOUND ? "compound values"
+                                                   : "values of another kind");
+    else
+        H5Sget_simple_extent_dims(space, out->dim, NULL);
+    H5Tclose(type);
+    H5Sclose(space);
+    return status;
+}
+
+int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_dataset *out)
+{
+    char reason[512];
+    hid_t id;
+
+    *out = (struct h5_dataset){.id = -1, .path = path, .name = name};
+    id = H5Dopen2(file, name, H5P_DEFAULT);
+    if (id < 0) {
+        h5_reason(reason, sizeof reason);
+        if (H5Lexists(file, name, H5P_DEFAULT) <= 0)
+            return dataset_missing(file, path, name);
+        return error_set("%s: '%s' cannot be opened as a data set (%s)", path, name, reason);
+    }
+    if (dataset_describe(id, out)) {
+        H5Dclose(id);
+        return -1;
+    }
+    out->id = dataset_reopen_cached(file, name, id, out);
+    if (out->id < 0)
+        return error_set("%s: data set '%s' cannot be opened again (%s)", path, name,
+                         h5_reason(reason, sizeof reason));
+    return 0;
+}
+
+void h5_dataset_close(struct h5_dataset *dataset)
+{
+    if (dataset->id >= 0)
+        H5Dclose(dataset->id);
+    dataset->id = -1;
+}
+
+int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t count, hid_t type,
+                    void *out)
+{
+    hsize_t start[H5S_MAX_RANK] = {first}, size[H5S_MAX_RANK];
+    hid_t from = -1, to = -1;
+    char reason[512];
+    int status = 0;
+
+    if (dataset->naxes < 1 || count > dataset->dim[0] || first > dataset->dim[0] - count)
+        return error_set("%s: records %llu..%llu of data set '%s' asked for; it has %llu",
+                         dataset->path, (unsigned long long)first,
+                         (unsigned long long)(first + count) - 1, dataset->name,
+                         dataset->naxes < 1 ? 0 : (unsigned long long)dataset->dim[0]);
+    memcpy(size, dataset->dim, sizeof size);
+    size[0] = count;
+    from = H5Dget_space(dataset->id);
+    to = H5Screate_simple(dataset->naxes, size, NULL);
+    if (from < 0 || to < 0 ||
+        H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
+        H5Dread(dataset->id, type, to, from, H5P_DEFAULT, out) < 0) {
+        h5_reason(reason, sizeof reason);
+        status = error_set("%s: records %llu..%llu of data set '%s' cannot be read (%s)",
+                           dataset->path, (unsigned long long)first,
+                           (unsigned long long)(first + count) - 1, dataset->name, reason);
+    }
+    if (to >= 0)
+        H5Sclose(to);
+    if (from >= 0)
+        H5Sclose(from);
+    return status;
+}
+
+int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out)
+{
+    char reason[512];
+
+    if (H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+        return error_set("%s: data set '%s' cannot be read (%s)", dataset->path, dataset->name,
+                         h5_reason(reason, sizeof reason));
+    return 0;
+}
+
+const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    snprintf(buffer, size, "scalar");
+    for (int i = 0; i < dataset->naxes && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%llu", i ? "x" : "",
+                                 (unsigned long long)dataset->dim[i]);
+    return buffer;
+}

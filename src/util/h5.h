@@ -1,0 +1,56 @@
+/* HDF5 behind one lock, with errors that say what is wrong with the file.
+ *
+ * HDF5 is thread-safe only in some builds, and the feeder's thread reads while the main thread may
+ * write a snapshot. So every HDF5 call of the process is made between h5_lock and h5_unlock; the
+ * functions below expect the lock held unless they say otherwise. Not collective. */
+#ifndef POSEIDON_UTIL_H5_H
+#define POSEIDON_UTIL_H5_H
+
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A data set that is open for reading, with what its users ask about. */
+struct h5_dataset {
+    hid_t id;                    /* negative: not open */
+    const char *path, *name;     /* borrowed; for messages */
+    int naxes;                   /* 0 for a scalar */
+    hsize_t dim[H5S_MAX_RANK];
+    bool is_u8;                  /* stored as unsigned 8-bit integers */
+};
+
+/* Takes and releases the process-wide lock; not recursive. Taking it also silences HDF5's automatic
+ * error printing for the calling thread. */
+void h5_lock(void);
+void h5_unlock(void);
+
+/* Stops HDF5 from printing its error stack in this thread (h5_lock does it too). */
+void h5_quiet(void);
+
+/* What HDF5 says about the call that just failed: the innermost description. Returns buffer. */
+const char *h5_reason(char *buffer, size_t size);
+
+/* Whether path is a readable file that begins like an HDF5 file. */
+bool h5_is_file(const char *path);
+
+/* Opens a file for reading. Messages tell apart: no such file (with the current folder where the
+ * path is relative), a folder, no permission, empty, not HDF5, truncated, damaged. */
+int h5_file_open(const char *path, hid_t *out);
+
+/* Opens a data set of integers or floats for reading. path and name are kept, not copied. Where it
+ * is missing the message lists what the file holds. The chunk cache is sized so that reading record
+ * after record decompresses every chunk once. On failure out->id is negative. */
+int h5_dataset_open(hid_t file, const char *path, const char *name, struct h5_dataset *out);
+void h5_dataset_close(struct h5_dataset *dataset);
+
+/* Reads [first, first + count) of the first axis as memory type `type` (H5T_NATIVE_FLOAT, ...). */
+int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t count, hid_t type,
+                    void *out);
+
+/* Reads all of it. */
+int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out);
+
+/* "60000x1x28x28"; "scalar". Returns buffer. */
+const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,254 @@
+/* A JSON writer. Objects are written one member a line, arrays in one line: readable by people, and
+ * stable under diff. */
+#include "util/json.h"
+
+#include "util/error.h"
+#include "util/file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static void misuse(struct json *json, const char *fault)
+{
+    if (json->fault == NULL)
+        json->fault = fault;
+}
+
+static void new_line(struct json *json)
+{
+    strbuf_printf(&json->text, "\n%*s", 2 * json->depth, "");
+}
+
+/* What stands between the previous member and the next one. */
+static void separate(struct json *json)
+{
+    int top = json->depth - 1;
+
+    if (json->filled[top])
+        strbuf_puts(&json->text, json->closing[top] == ']' ? ", " : ",");
+    json->filled[top] = true;
+    if (json->closing[top] == '}')
+        new_line(json);
+}
+
+/* Every value starts here: checks that one may stand at this place. False: write nothing. */
+static bool value_begin(struct json *json)
+{
+    if (json->fault)
+        return false;
+    if (json->depth == 0) {
+        if (json->complete)
+            misuse(json, "a second top-level value");
+        json->complete = true;
+    } else if (json->closing[json->depth - 1] == ']') {
+        separate(json);
+    } else if (!json->after_key) {
+        misuse(json, "a value without a key in an object");
+    }
+    json->after_key = false;
+    return json->fault == NULL;
+}
+
+static void open_scope(struct json *json, char opening, char closing)
+{
+    if (!value_begin(json))
+        return;
+    if (json->depth == JSON_MAX_DEPTH) {
+        misuse(json, "nesting deeper than 32");
+        return;
+    }
+    strbuf_putc(&json->text, opening);
+    json->closing[json->depth] = closing;
+    json->filled[json->depth] = false;
+    json->depth++;
+}
+
+static void close_scope(struct json *json, char closing)
+{
+    bool filled;
+
+    if (json->fault)
+        return;
+    if (json->depth == 0 || json->closing[json->depth - 1] != closing || json->after_key) {
+        misuse(json, "an end without its begin, or after a key");
+        return;
+    }
+    json->depth--;
+    filled = json->filled[json->depth];
+    if (filled && closing == '}')
+        new_line(json);
+    strbuf_putc(&json->text, closing);
+}
+
+void json_object_begin(struct json *json)
+{
+    open_scope(json, '{', '}');
+}
+
+void json_object_end(struct json *json)
+{
+    close_scope(json, '}');
+}
+
+void json_array_begin(struct json *json)
+{
+    open_scope(json, '[', ']');
+}
+
+void json_array_end(struct json *json)
+{
+    close_scope(json, ']');
+}
+
+/* Length of the UTF-8 sequence at s, or 0 where there is none (overlong forms and surrogates too).
+ */
+static int utf8_length(const unsigned char *s)
+{
+    unsigned char low = 0x80, high = 0xbf;
+    int length, i;
+
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    if (s[0] == 0xe0)
+        low = 0xa0;
+    else if (s[0] == 0xed)
+        high = 0x9f;
+    else if (s[0] == 0xf0)
+        low = 0x90;
+    else if (s[0] == 0xf4)
+        high = 0x8f;
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (i = 2; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+static void write_quoted(struct strbuf *text, const char *value)
+{
+    const unsigned char *s = (const unsigned char *)value;
+
+    strbuf_putc(text, '"');
+    while (*s) {
+        int length = utf8_length(s);
+
+        if (length == 0) {
+            strbuf_puts(text, "\xef\xbf\xbd");
+            length = 1;
+        } else if (*s == '"' || *s == '\\') {
+            strbuf_printf(text, "\\%c", *s);
+        } else if (*s == '\n') {
+            strbuf_puts(text, "\\n");
+        } else if (*s == '\t') {
+            strbuf_puts(text, "\\t");
+        } else if (*s < 0x20 || *s == 0x7f) {
+            strbuf_printf(text, "\\u%04x", *s);
+        } else {
+            strbuf_append(text, (const char *)s, (size_t)length);
+        }
+        s += length;
+    }
+    strbuf_putc(text, '"');
+}
+
+void json_key(struct json *json, const char *key)
+{
+    if (json->fault)
+        return;
+    if (json->depth == 0 || json->closing[json->depth - 1] != '}' || json->after_key) {
+        misuse(json, "a key outside an object, or after a key");
+        return;
+    }
+    separate(json);
+    write_quoted(&json->text, key);
+    strbuf_puts(&json->text, ": ");
+    json->after_key = true;
+}
+
+void json_string(struct json *json, const char *value)
+{
+    if (value == NULL)
+        json_null(json);
+    else if (value_begin(json))
+        write_quoted(&json->text, value);
+}
+
+void json_int(struct json *json, int64_t value)
+{
+    if (value_begin(json))
+        strbuf_printf(&json->text, "%" PRId64, value);
+}
+
+void json_uint(struct json *json, uint64_t value)
+{
+    if (value_begin(json))
+        strbuf_printf(&json->text, "%" PRIu64, value);
+}
+
+void json_double(struct json *json, double value)
+{
+    if (!isfinite(value))
+        json_null(json);
+    else if (value_begin(json))
+        strbuf_printf(&json->text, "%.9g", value);
+}
+
+void json_bool(struct json *json, bool value)
+{
+    if (value_begin(json))
+        strbuf_puts(&json->text, value ? "true" : "false");
+}
+
+void json_null(struct json *json)
+{
+    if (value_begin(json))
+        strbuf_puts(&json->text, "null");
+}
+
+int json_text(struct json *json, const char **text)
+{
+    if (json->fault)
+        return error_set("JSON report: %s", json->fault);
+    if (json->depth > 0)
+        return error_set("JSON report: %d object(s) or array(s) not closed", json->depth);
+    if (!json->complete)
+        return error_set("JSON report: nothing written");
+    if (json->text.length == 0 || json->text.data[json->text.length - 1] != '\n')
+        strbuf_putc(&json->text, '\n');
+    if (strbuf_status(&json->text))
+        return error_context("JSON report");
+    *text = strbuf_text(&json->text);
+    return 0;
+}
+
+int json_print(struct json *json, FILE *to)
+{
+    const char *text;
+
+    if (json_text(json, &text))
+        return -1;
+    if (fputs(text, to) == EOF || fflush(to) == EOF)
+        return error_set("cannot write the JSON report: %s", strerror(errno));
+    return 0;
+}
+
+int json_write_file(struct json *json, const char *path)
+{
+    const char *text;
+
+    if (json_text(json, &text))
+        return -1;
+    return file_write(path, text, json->text.length);
+}
+
+void json_free(struct json *json)
+{
+    strbuf_free(&json->text);
+    *json = (struct json){0};
+}

@@ -1,0 +1,60 @@
+/* Writes JSON piece by piece into a growing text.
+ *
+ *     struct json json = {0};
+ *     json_object_begin(&json);
+ *     json_key(&json, "ranks");
+ *     json_int(&json, 4);
+ *     json_object_end(&json);
+ *     status = json_write_file(&json, "summary.json");
+ *     json_free(&json);
+ *
+ * Wrong nesting (a value without a key in an object, an end without its begin) and lack of memory
+ * are remembered and reported by the function that takes the text out. Not thread-safe. */
+#ifndef POSEIDON_UTIL_JSON_H
+#define POSEIDON_UTIL_JSON_H
+
+#include "util/strbuf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define JSON_MAX_DEPTH 32
+
+/* All zero is an empty document. */
+struct json {
+    struct strbuf text;
+    int depth;                    /* open objects and arrays */
+    char closing[JSON_MAX_DEPTH]; /* '}' or ']' of each */
+    bool filled[JSON_MAX_DEPTH];  /* it has a member already */
+    bool after_key;               /* a value must follow */
+    bool complete;                /* the one top-level value is there */
+    const char *fault;            /* the first misuse, or NULL */
+};
+
+void json_object_begin(struct json *json);
+void json_object_end(struct json *json);
+void json_array_begin(struct json *json);
+void json_array_end(struct json *json);
+void json_key(struct json *json, const char *key);
+
+/* Bytes that are not UTF-8 (a path may hold any) become U+FFFD. NULL is written as null. */
+void json_string(struct json *json, const char *value);
+void json_int(struct json *json, int64_t value);
+void json_uint(struct json *json, uint64_t value);
+/* Nine digits, enough for any float; nan and the infinities, which JSON lacks, become null. */
+void json_double(struct json *json, double value);
+void json_bool(struct json *json, bool value);
+void json_null(struct json *json);
+
+/* The finished document in *text, ending in a newline; borrowed until the writer changes or is
+ * freed. Fails where it is incomplete or wrongly nested. */
+int json_text(struct json *json, const char **text);
+
+/* The finished document to a stream, or as a file that appears whole or not at all. */
+int json_print(struct json *json, FILE *to);
+int json_write_file(struct json *json, const char *path);
+
+void json_free(struct json *json);
+
+#endif

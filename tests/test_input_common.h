@@ -1,0 +1,36 @@
+/* What the input suites share: fixture paths and a way to state the expected error. */
+#ifndef POSEIDON_TEST_INPUT_COMMON_H
+#define POSEIDON_TEST_INPUT_COMMON_H
+
+#include "util/error.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A path below tests/data/input; valid until the fourth call after it. */
+static inline const char *fixture(const char *name)
+{
+    static char paths[4][1024];
+    static int next;
+    const char *top = getenv("abs_top_srcdir");
+    char *path = paths[next++ % 4];
+
+    snprintf(path, sizeof paths[0], "%s/tests/data/input/%s", top ? top : ".", name);
+    return path;
+}
+
+/* status is a failure whose message holds all of the given pieces (end the list with NULL). */
+#define expect_error(status, ...)                                                                  \
+    do {                                                                                           \
+        const char *const pieces_[] = {__VA_ARGS__, NULL};                                         \
+        ck_assert_int_ne((status), 0);                                                             \
+        for (int piece_ = 0; pieces_[piece_]; piece_++)                                            \
+            ck_assert_msg(strstr(error_text(), pieces_[piece_]) != NULL, "'%s' not in: %s",        \
+                          pieces_[piece_], error_text());                                          \
+    } while (0)
+
+#define expect_ok(status) ck_assert_msg((status) == 0, "%s", error_text())
+
+#endif
