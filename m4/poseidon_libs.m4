@@ -18,7 +18,7 @@ AS_CASE([$with_hdf5],
 [HDF5_CFLAGS=
 HDF5_LIBS=-lhdf5
 poseidon_hdf5_where='the compiler'"'"'s paths'])])])],
-[POSEIDON_PREFIX_FLAGS([$with_hdf5], [HDF5_CFLAGS], [HDF5_LIBS])
+[POSEIDON_PREFIX([HDF5], [$with_hdf5], [hdf5.h], [HDF5_CFLAGS], [HDF5_LIBS])
 HDF5_LIBS="$HDF5_LIBS -lhdf5"
 poseidon_hdf5_where=$with_hdf5])
 AC_MSG_CHECKING([for HDF5 ($poseidon_hdf5_where)])
@@ -49,7 +49,8 @@ AS_CASE([$with_dnnl],
 [no], [AC_MSG_ERROR([oneDNN cannot be left out: it computes the layers.])],
 [yes], [poseidon_dnnl_where='the compiler'"'"'s paths'
 AS_IF([test -z "$DNNL_LIBS"], [DNNL_LIBS=-ldnnl])],
-[POSEIDON_PREFIX_FLAGS([$with_dnnl], [DNNL_CFLAGS], [DNNL_LIBS])
+[POSEIDON_PREFIX([oneDNN], [$with_dnnl], [oneapi/dnnl/dnnl.h dnnl.h],
+                [DNNL_CFLAGS], [DNNL_LIBS])
 DNNL_LIBS="$DNNL_LIBS -ldnnl"
 poseidon_dnnl_where=$with_dnnl])
 m4_define([poseidon_dnnl_body], [const dnnl_version_t *v = dnnl_version();

@@ -29,13 +29,20 @@ $1=`$CC -E $2 $CPPFLAGS conftest.$ac_ext 2>/dev/null |
 rm -f conftest.$ac_ext
 AS_IF([test -z "$$1"], [$1=unknown])])
 
-# POSEIDON_PREFIX_FLAGS(DIR, CPPFLAGS-VARIABLE, LDFLAGS-VARIABLE)
-# The flags of a library installed under DIR. A run path is recorded: a prefix given by hand is
-# rarely known to the loader.
-AC_DEFUN([POSEIDON_PREFIX_FLAGS],
-[$2="-I$1/include"
-$3=
+# POSEIDON_PREFIX(NAME, DIR, HEADERS, CPPFLAGS-VARIABLE, LDFLAGS-VARIABLE)
+# The flags of a library installed under DIR; an error if none of HEADERS is there, for then the
+# system's own would be taken in its place unnoticed. A run path is recorded: a prefix given by
+# hand is rarely known to the loader.
+AC_DEFUN([POSEIDON_PREFIX],
+[poseidon_found=
+for poseidon_file in $3; do
+    AS_IF([test -f "$2/include/$poseidon_file"], [poseidon_found=yes])
+done
+AS_IF([test -z "$poseidon_found"],
+      [AC_MSG_ERROR([$1: there is no $2/include/m4_car(m4_unquote(m4_split([$3]))).])])
+$4="-I$2/include"
+$5=
 for poseidon_lib in lib64 lib lib/x86_64-linux-gnu lib/aarch64-linux-gnu; do
-    AS_IF([test -d "$1/$poseidon_lib"],
-          [$3="$$3 -L$1/$poseidon_lib -Wl,-rpath,$1/$poseidon_lib"])
+    AS_IF([test -d "$2/$poseidon_lib"],
+          [$5="$$5 -L$2/$poseidon_lib -Wl,-rpath,$2/$poseidon_lib"])
 done])

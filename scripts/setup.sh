@@ -180,7 +180,8 @@ setup_build() {
     setup_folder=$1
     shift
     mkdir -p "$setup_folder"
-    if [ ! -x configure ] || [ ! -f Makefile.in ] || [ ! -f config.h.in ]; then
+    if [ ! -x configure ] || [ ! -f Makefile.in ] || [ ! -f config.h.in ] ||
+        [ ! -f build-aux/install-sh ]; then
         setup_say 'autoreconf'
         autoreconf -fi >"$setup_folder/autoreconf.log" 2>&1 || {
             cat "$setup_folder/autoreconf.log" >&2
