@@ -1,5 +1,5 @@
 /* Reads Caffe's net and solver files of any age into today's form. */
-#include "spec/spec.h"
+#include "spec/read.h"
 
 #include "spec/field.h"
 #include "spec/upgrade.h"

@@ -1,6 +1,6 @@
 /* Reads Caffe's net and solver files of any age into today's form. */
-#ifndef POSEIDON_SPEC_SPEC_H
-#define POSEIDON_SPEC_SPEC_H
+#ifndef POSEIDON_SPEC_READ_H
+#define POSEIDON_SPEC_READ_H
 
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
