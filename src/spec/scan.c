@@ -94,7 +94,7 @@ struct scan_shown scan_show(const struct scan_token *token)
     if (token->kind == SCAN_END)
         snprintf(shown.text, sizeof shown.text, "end of file");
     else if (token->kind == SCAN_STRING && token->length <= most)
-        snprintf(shown.text, sizeof shown.text, "%.*s", (int)token->length, token->text);
+        snprintf(shown.text, sizeof shown.text, "the string %.*s", (int)token->length, token->text);
     else if (token->length <= most)
         snprintf(shown.text, sizeof shown.text, "\"%.*s\"", (int)token->length, token->text);
     else
@@ -137,16 +137,16 @@ static void skip_blanks(struct scanner *s)
 static int read_escape(struct scanner *s)
 {
     char c = peek(s, 0);
-    size_t digits = c == 'u' ? 4 : c == 'U' ? 8 : c == 'x' || c == 'X' ? 1 : 0;
+    size_t digits = c == 'u' ? 4 : c == 'U' ? 8 : c == 'x' ? 1 : 0;
 
     if (c == '\0' || (!is_octal(c) && digits == 0 && strchr("abfnrtv\\?'\"", c) == NULL))
         return error_at(s, s->at - 1, "invalid escape sequence in a string");
     for (size_t i = 1; i <= digits; i++)
         if (!is_hex(peek(s, i)))
             return error_at(s, s->at - 1,
-                            c == 'x' || c == 'X' ? "expected hexadecimal digits behind \\x"
-                                                 : "expected 4 hexadecimal digits behind \\u or 8 "
-                                                   "behind \\U");
+                            c == 'x' ? "expected hexadecimal digits behind \\x"
+                                     : "expected 4 hexadecimal digits behind \\u or 8 "
+                                       "behind \\U");
     if (c == 'U') {
         uint32_t code = 0;
 
@@ -229,6 +229,8 @@ static int read_number(struct scanner *s)
     } else if (read_fraction(s)) {
         return -1;
     }
+    if (is_letter(peek(s, 0)))
+        return error_at(s, s->at, "expected a space between a number and a name");
     if (peek(s, 0) == '.')
         return error_at(s, s->at,
                         s->token.kind == SCAN_FLOAT
@@ -405,7 +407,7 @@ size_t scan_string(const struct scan_token *token, char *out)
             for (int i = 0; i < 3 && at < end && is_octal(*at); i++)
                 code = code * 8 + (unsigned)(*at++ - '0');
             *to++ = (char)code;
-        } else if (*at == 'x' || *at == 'X') {
+        } else if (*at == 'x') {
             at++;
             *to++ = (char)read_hex(&at, end, 2);
         } else if (*at == 'u') {

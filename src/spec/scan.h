@@ -1,8 +1,8 @@
 /* Tokens of protobuf's text format.
  *
  * The scanner looks at one token at a time and never copies: a token points into the text. It
- * accepts what protoc's tokenizer accepts in text files ("1f" is a number, "#" starts a comment,
- * numbers and names may touch) and refuses the rest with FILE:LINE:COLUMN, both counted from 1. */
+ * accepts what protoc's tokenizer accepts in text files ("1f" is a number, "#" starts a comment)
+ * and refuses the rest with FILE:LINE:COLUMN, both counted from 1. */
 #ifndef POSEIDON_SPEC_SCAN_H
 #define POSEIDON_SPEC_SCAN_H
 

@@ -1,0 +1,108 @@
+/* Reads Caffe's net and solver files of any age into today's form. */
+#include "spec/read.h"
+
+#include "spec/field.h"
+#include "spec/upgrade.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+Caffe__NetParameter *spec_net(const struct text_doc *doc)
+{
+    return (Caffe__NetParameter *)text_root(doc);
+}
+
+Caffe__SolverParameter *spec_solver(const struct text_doc *doc)
+{
+    return (Caffe__SolverParameter *)text_root(doc);
+}
+
+int spec_read_net(const char *path, struct text_doc **out)
+{
+    struct text_doc *doc;
+
+    if (text_read_file(path, &caffe__net_parameter__descriptor, &doc))
+        return -1;
+    if (upgrade_net(spec_net(doc), doc)) {
+        text_free(doc);
+        return -1;
+    }
+    *out = doc;
+    return 0;
+}
+
+/* The part of a path behind its last slash. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
+{
+    const char *base = base_name(path), *dot = strrchr(base, '.'), *given = solver->snapshot_prefix;
+    size_t stem = dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
+    struct strbuf prefix = {0};
+    struct stat info;
+    char *text;
+
+    if (given != NULL && given[0] != '\0') {
+        size_t length = strlen(given);
+
+        if (stat(given, &info) != 0 || !S_ISDIR(info.st_mode))
+            return 0;
+        strbuf_printf(&prefix, "%s%s", given, given[length - 1] == '/' ? "" : "/");
+    } else {
+        strbuf_append(&prefix, path, (size_t)(base - path));
+    }
+    strbuf_append(&prefix, base, stem);
+    if ((text = strbuf_take(&prefix)) == NULL)
+        return -1;
+    free(solver->snapshot_prefix);
+    solver->snapshot_prefix = text;
+    return 0;
+}
+
+int spec_read_solver(const char *path, struct text_doc **out)
+{
+    struct text_doc *doc;
+
+    if (text_read_file(path, &caffe__solver_parameter__descriptor, &doc))
+        return -1;
+    if (upgrade_solver(spec_solver(doc), doc) || complete_prefix(spec_solver(doc), path)) {
+        text_free(doc);
+        return -1;
+    }
+    *out = doc;
+    return 0;
+}
+
+int spec_find_file(const char *path, const char *relative_to_file, char **out)
+{
+    struct strbuf beside = {0};
+    struct stat info;
+    int status = 0;
+
+    *out = NULL;
+    if (stat(path, &info) != 0 && relative_to_file != NULL && path[0] != '/') {
+        strbuf_append(&beside, relative_to_file,
+                      (size_t)(base_name(relative_to_file) - relative_to_file));
+        strbuf_puts(&beside, path);
+        if (strbuf_status(&beside))
+            status = -1;
+        else if (stat(strbuf_text(&beside), &info) == 0)
+            *out = strbuf_take(&beside);
+        else
+            status = error_set("File not found: %s (nor %s)", path, strbuf_text(&beside));
+    } else if (stat(path, &info) != 0) {
+        status = error_set("File not found: %s", path);
+    } else if ((*out = strdup(path)) == NULL) {
+        status = error_memory(strlen(path) + 1, "a path");
+    }
+    strbuf_free(&beside);
+    return status;
+}

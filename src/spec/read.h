@@ -1,0 +1,24 @@
+/* Reads Caffe's net and solver files of any age into today's form. */
+#ifndef POSEIDON_SPEC_READ_H
+#define POSEIDON_SPEC_READ_H
+
+#include "spec/caffe.pb-c.h"
+#include "spec/text.h"
+
+/* Reads a net and upgrades it; text_notices(*out) says what was old. The net is
+ * (Caffe__NetParameter *)text_root(*out); spec_net is the same with the cast. */
+int spec_read_net(const char *path, struct text_doc **out);
+Caffe__NetParameter *spec_net(const struct text_doc *doc);
+
+/* Reads a solver and upgrades it and the nets inside it. snapshot_prefix is completed as Caffe does
+ * it: unset, it is the solver's path without its extension; a folder, that name inside the folder.
+ */
+int spec_read_solver(const char *path, struct text_doc **out);
+Caffe__SolverParameter *spec_solver(const struct text_doc *doc);
+
+/* Finds a file that a spec names: the path as it is (relative to the current folder) if something
+ * is there, else the same path beside the file that names it. *out is the caller's to free. Fails
+ * with both places in the message when nothing is at either. relative_to_file may be NULL. */
+int spec_find_file(const char *path, const char *relative_to_file, char **out);
+
+#endif

@@ -1,0 +1,425 @@
+/* Brings nets and solvers written for older releases of Caffe into today's form. */
+#include "spec/upgrade.h"
+
+#include "spec/field.h"
+#include "spec/upgrade_internal.h"
+#include "util/error.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *upgrade_type_name(int v1_type)
+{
+    static const char *const names[] = {"",
+                                        "Accuracy",
+                                        "BNLL",
+                                        "Concat",
+                                        "Convolution",
+                                        "Data",
+                                        "Dropout",
+                                        "EuclideanLoss",
+                                        "Flatten",
+                                        "HDF5Data",
+                                        "HDF5Output",
+                                        "Im2col",
+                                        "ImageData",
+                                        "InfogainLoss",
+                                        "InnerProduct",
+                                        "LRN",
+                                        "MultinomialLogisticLoss",
+                                        "Pooling",
+                                        "ReLU",
+                                        "Sigmoid",
+                                        "Softmax",
+                                        "SoftmaxWithLoss",
+                                        "Split",
+                                        "TanH",
+                                        "WindowData",
+                                        "Eltwise",
+                                        "Power",
+                                        "SigmoidCrossEntropyLoss",
+                                        "HingeLoss",
+                                        "MemoryData",
+                                        "ArgMax",
+                                        "Threshold",
+                                        "DummyData",
+                                        "Slice",
+                                        "MVN",
+                                        "AbsVal",
+                                        "Silence",
+                                        "ContrastiveLoss",
+                                        "Exp",
+                                        "Deconvolution"};
+
+    if (v1_type < 0 || (size_t)v1_type >= sizeof names / sizeof *names)
+        return NULL;
+    return names[v1_type];
+}
+
+struct upgrade_place upgrade_place(const struct text_doc *doc, const void *message,
+                                   const char *name)
+{
+    struct upgrade_place place;
+    int line = text_line(doc, message);
+
+    if (name == NULL)
+        name = "";
+    if (line > 0)
+        snprintf(place.text, sizeof place.text, "%s:%d: layer '%s'", text_name(doc), line, name);
+    else
+        snprintf(place.text, sizeof place.text, "%s: layer '%s'",
+                 doc != NULL ? text_name(doc) : "net", name);
+    return place;
+}
+
+int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
+{
+    const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
+
+    if (!field_is_set(message, field)) {
+        if (message_new(field->descriptor, out))
+            return -1;
+        field_set(message, field, out);
+    }
+    *out = *(ProtobufCMessage *const *)field_at(message, field, 0);
+    return 0;
+}
+
+/* Takes the value out of a singular field, without freeing it. */
+static void forget(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    char *place = (char *)message + field->offset;
+
+    if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+        *(size_t *)((char *)message + field->quantifier_offset) = 0;
+        *(void **)place = NULL;
+    } else if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        /* protobuf-c takes NULL, like the default, as "not set". */
+        *(const void **)place = field->type == PROTOBUF_C_TYPE_STRING ? field->default_value : NULL;
+    } else {
+        *(protobuf_c_boolean *)((char *)message + field->quantifier_offset) = 0;
+    }
+}
+
+/* Empties a field and frees what it held. */
+static void drop(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    size_t count = field_count(message, field);
+
+    for (size_t i = 0; i < count; i++) {
+        const void *value = field_at(message, field, i);
+
+        if (field->type == PROTOBUF_C_TYPE_STRING)
+            free(*(char *const *)value);
+        else if (field->type == PROTOBUF_C_TYPE_BYTES)
+            free(((const ProtobufCBinaryData *)value)->data);
+        else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+            protobuf_c_message_free_unpacked(*(ProtobufCMessage *const *)value, NULL);
+    }
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        free(*(void **)((char *)message + field->offset));
+    forget(message, field);
+}
+
+int upgrade_move(ProtobufCMessage *from, const char *from_name, ProtobufCMessage *to,
+                 const char *to_name)
+{
+    const ProtobufCFieldDescriptor *source = message_find_field(from->descriptor, from_name);
+    const ProtobufCFieldDescriptor *target = message_find_field(to->descriptor, to_name);
+
+    if (!field_is_set(from, source))
+        return 0;
+    drop(to, target);
+    if (source->label == PROTOBUF_C_LABEL_REPEATED) {
+        memcpy((char *)to + target->offset, (char *)from + source->offset, sizeof(void *));
+        memcpy((char *)to + target->quantifier_offset, (char *)from + source->quantifier_offset,
+               sizeof(size_t));
+    } else if (target->label == PROTOBUF_C_LABEL_REPEATED) {
+        if (field_append(to, target, field_at(from, source, 0), false))
+            return -1;
+    } else {
+        field_set(to, target, field_at(from, source, 0));
+    }
+    forget(from, source);
+    return 0;
+}
+
+/* Settings of V1 data layers that have moved to a message of their own. */
+static int upgrade_transform(Caffe__V1LayerParameter *layer)
+{
+    static const char *const names[] = {"scale", "mean_file", "crop_size", "mirror"};
+    ProtobufCMessage *data = NULL, *transform;
+
+    if (layer->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DATA && layer->data_param != NULL)
+        data = &layer->data_param->base;
+    if (layer->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_DATA &&
+        layer->image_data_param != NULL)
+        data = &layer->image_data_param->base;
+    if (layer->type == CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__WINDOW_DATA &&
+        layer->window_data_param != NULL)
+        data = &layer->window_data_param->base;
+    for (size_t i = 0; data != NULL && i < sizeof names / sizeof *names; i++) {
+        if (!field_is_set(data, message_find_field(data->descriptor, names[i])))
+            continue;
+        if (upgrade_submessage(&layer->base, "transform_param", &transform) ||
+            upgrade_move(data, names[i], transform, names[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The lists of V1, one entry per parameter, become one message per parameter. */
+static int upgrade_params(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer)
+{
+    const ProtobufCFieldDescriptor *field = message_find_field(layer->base.descriptor, "param");
+    size_t count = larger(larger(old->n_param, old->n_blob_share_mode),
+                          larger(old->n_blobs_lr, old->n_weight_decay));
+
+    for (size_t i = 0; i < count; i++) {
+        ProtobufCMessage *message;
+        Caffe__ParamSpec *param;
+
+        if (message_new(&caffe__param_spec__descriptor, &message))
+            return -1;
+        if (field_append(&layer->base, field, &message, false)) {
+            protobuf_c_message_free_unpacked(message, NULL);
+            return -1;
+        }
+        param = layer->param[i];
+        if (i < old->n_param) {
+            param->name = old->param[i];
+            old->param[i] = NULL;
+        }
+        if (i < old->n_blob_share_mode) {
+            param->has_share_mode = 1;
+            param->share_mode = (Caffe__ParamSpec__DimCheckMode)old->blob_share_mode[i];
+        }
+        if (i < old->n_blobs_lr) {
+            param->has_lr_mult = 1;
+            param->lr_mult = old->blobs_lr[i];
+        }
+        if (i < old->n_weight_decay) {
+            param->has_decay_mult = 1;
+            param->decay_mult = old->weight_decay[i];
+        }
+    }
+    return 0;
+}
+
+static int upgrade_layer(const struct text_doc *doc, Caffe__V1LayerParameter *old,
+                         Caffe__LayerParameter *layer)
+{
+    const ProtobufCMessageDescriptor *from = old->base.descriptor, *to = layer->base.descriptor;
+    const char *type = upgrade_type_name((int)old->type);
+
+    if (type == NULL)
+        return error_set("%s: unknown number %d as the type of a layer in the old form, expected 0 "
+                         "to 39",
+                         upgrade_place(doc, old, old->name).text, (int)old->type);
+    if (upgrade_transform(old) || upgrade_params(old, layer))
+        return -1;
+    for (unsigned i = 0; i < from->n_fields; i++) {
+        const ProtobufCFieldDescriptor *source = &from->fields[i];
+        const ProtobufCFieldDescriptor *target = message_find_field(to, source->name);
+
+        /* All that kept its name kept its kind as well, except type and param. */
+        if (target != NULL && target->type == source->type && target->label == source->label &&
+            upgrade_move(&old->base, source->name, &layer->base, source->name))
+            return -1;
+    }
+    if (type[0] != '\0' && (layer->type = strdup(type)) == NULL)
+        return error_memory(strlen(type) + 1, "a type");
+    return 0;
+}
+
+static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
+{
+    const ProtobufCFieldDescriptor *field = message_find_field(net->base.descriptor, "layer");
+
+    for (size_t i = 0; i < net->n_layers; i++) {
+        Caffe__V1LayerParameter *old = net->layers[i];
+        ProtobufCMessage *layer;
+
+        if (message_new(&caffe__layer_parameter__descriptor, &layer))
+            return -1;
+        if (field_append(&net->base, field, &layer, false)) {
+            protobuf_c_message_free_unpacked(layer, NULL);
+            return -1;
+        }
+        if (upgrade_layer(doc, old, (Caffe__LayerParameter *)layer) ||
+            (doc != NULL && text_set_line(doc, layer, text_line(doc, old))))
+            return -1;
+    }
+    drop(&net->base, message_find_field(net->base.descriptor, "layers"));
+    return 0;
+}
+
+/* Shapes of the net-level inputs: whole ones, or four numbers for each. */
+static int add_input_shapes(Caffe__NetParameter *net, const char *file, ProtobufCMessage *to)
+{
+    const ProtobufCFieldDescriptor *shape = message_find_field(to->descriptor, "shape");
+
+    if (net->n_input_shape > 0 && net->n_input_shape != net->n_input)
+        return error_set("%s: expected one input_shape per input (%zu), found %zu", file,
+                         net->n_input, net->n_input_shape);
+    if (net->n_input_shape > 0)
+        return upgrade_move(&net->base, "input_shape", to, "shape");
+    if (net->n_input_dim / 4 != net->n_input || net->n_input_dim % 4 != 0)
+        return error_set("%s: expected four input_dim per input (%zu), found %zu", file,
+                         4 * net->n_input, net->n_input_dim);
+    for (size_t i = 0; i < net->n_input_dim; i += 4) {
+        ProtobufCMessage *message;
+        int64_t dims[4];
+
+        if (message_new(&caffe__blob_shape__descriptor, &message))
+            return -1;
+        if (field_append(to, shape, &message, false)) {
+            protobuf_c_message_free_unpacked(message, NULL);
+            return -1;
+        }
+        for (size_t k = 0; k < 4; k++) {
+            dims[k] = net->input_dim[i + k];
+            if (field_append(message, message_find_field(message->descriptor, "dim"), &dims[k],
+                             false))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Net-level inputs become the tops of a first layer named "input". */
+static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
+{
+    static const char *const gone[] = {"input", "input_shape", "input_dim"};
+    const ProtobufCFieldDescriptor *field = message_find_field(net->base.descriptor, "layer");
+    ProtobufCMessage *message, *shapes;
+    Caffe__LayerParameter *layer;
+
+    if (net->n_input_shape > 0 || net->n_input_dim > 0) {
+        if (message_new(&caffe__layer_parameter__descriptor, &message))
+            return -1;
+        if (field_append(&net->base, field, &message, false)) {
+            protobuf_c_message_free_unpacked(message, NULL);
+            return -1;
+        }
+        layer = (Caffe__LayerParameter *)message;
+        memmove(net->layer + 1, net->layer, (net->n_layer - 1) * sizeof *net->layer);
+        net->layer[0] = layer;
+        layer->name = strdup("input");
+        layer->type = strdup("Input");
+        if (layer->name == NULL || layer->type == NULL)
+            return error_memory(12, "a layer");
+        if (upgrade_submessage(message, "input_param", &shapes) ||
+            add_input_shapes(net, doc != NULL ? text_name(doc) : "net", shapes) ||
+            upgrade_move(&net->base, "input", message, "top") ||
+            (doc != NULL && text_set_line(doc, layer, 1)))
+            return -1;
+    }
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        drop(&net->base, message_find_field(net->base.descriptor, gone[i]));
+    return 0;
+}
+
+/* BatchNorm's three blobs are statistics: files that list settings for them mean "do not learn". */
+static void upgrade_batch_norm(Caffe__LayerParameter *layer)
+{
+    if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0 || layer->n_param != 3)
+        return;
+    for (size_t i = 0; i < 3; i++) {
+        layer->param[i]->has_lr_mult = layer->param[i]->has_decay_mult = 1;
+        layer->param[i]->lr_mult = layer->param[i]->decay_mult = 0;
+    }
+}
+
+/* What the forks called ceil_mode before Caffe had round_mode; the latter wins. */
+static void upgrade_ceil_mode(Caffe__PoolingParameter *pooling)
+{
+    if (pooling == NULL || !pooling->has_ceil_mode)
+        return;
+    if (!pooling->has_round_mode) {
+        pooling->has_round_mode = 1;
+        pooling->round_mode = pooling->ceil_mode ? CAFFE__POOLING_PARAMETER__ROUND_MODE__CEIL
+                                                 : CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
+    }
+    pooling->has_ceil_mode = 0;
+}
+
+int upgrade_net(Caffe__NetParameter *net, struct text_doc *doc)
+{
+    const char *file = doc != NULL ? text_name(doc) : "net";
+
+    if (net->n_layers > 0 && net->n_layer > 0)
+        return error_set("%s: expected either 'layer' (today's form) or 'layers' (the old one), "
+                         "found both: 'layers' first on line %d, 'layer' on line %d",
+                         file, text_line(doc, net->layers[0]), text_line(doc, net->layer[0]));
+    if (upgrade_is_v0(net)) {
+        if (upgrade_v0(net, doc))
+            return -1;
+        if (doc != NULL && text_add_notice(doc,
+                                           "%s: upgraded from the first form of Caffe's nets "
+                                           "(layers with a layer inside)",
+                                           file))
+            return -1;
+    } else if (net->n_layers > 0 && doc != NULL &&
+               text_add_notice(doc, "%s: upgraded from the old form of Caffe's nets (layers)",
+                               file)) {
+        return -1;
+    }
+    if (upgrade_v1(net, doc))
+        return -1;
+    if (net->n_input > 0) {
+        if (doc != NULL &&
+            text_add_notice(doc, "%s: net-level input fields became a layer of type Input", file))
+            return -1;
+        if (upgrade_input(net, doc))
+            return -1;
+    }
+    for (size_t i = 0; i < net->n_layer; i++) {
+        upgrade_batch_norm(net->layer[i]);
+        upgrade_ceil_mode(net->layer[i]->pooling_param);
+    }
+    return 0;
+}
+
+static int upgrade_solver_type(Caffe__SolverParameter *solver, const char *file)
+{
+    static const char *const names[] = {"SGD",     "Nesterov", "AdaGrad",
+                                        "RMSProp", "AdaDelta", "Adam"};
+    const ProtobufCFieldDescriptor *field = message_find_field(solver->base.descriptor, "type");
+    char *name;
+
+    if (!solver->has_solver_type)
+        return 0;
+    if (field_is_set(&solver->base, field))
+        return error_set("%s: expected either type: \"%s\" (today's form) or solver_type (the old "
+                         "one), found both",
+                         file, solver->type);
+    if ((unsigned)solver->solver_type >= sizeof names / sizeof *names)
+        return error_set("%s: unknown solver_type %d", file, (int)solver->solver_type);
+    name = strdup(names[solver->solver_type]);
+    if (name == NULL)
+        return error_memory(16, "a type");
+    field_set(&solver->base, field, &name);
+    solver->has_solver_type = 0;
+    return 0;
+}
+
+int upgrade_solver(Caffe__SolverParameter *solver, struct text_doc *doc)
+{
+    if (upgrade_solver_type(solver, doc != NULL ? text_name(doc) : "solver"))
+        return -1;
+    if ((solver->net_param != NULL && upgrade_net(solver->net_param, doc)) ||
+        (solver->train_net_param != NULL && upgrade_net(solver->train_net_param, doc)))
+        return -1;
+    for (size_t i = 0; i < solver->n_test_net_param; i++)
+        if (upgrade_net(solver->test_net_param[i], doc))
+            return -1;
+    return 0;
+}

@@ -1,0 +1,236 @@
+/* The first form of nets: every layer is `layers { layer { all settings } bottom top }`. One table
+ * says where each of those settings lives now. */
+#include "spec/upgrade_internal.h"
+
+#include "spec/field.h"
+#include "spec/names.h"
+#include "spec/suggest.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *type; /* as V0 calls it */
+    Caffe__V1LayerParameter__LayerType number;
+    const char *message; /* of V1, where its settings are; NULL: none */
+} types[] = {
+    {"accuracy", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__ACCURACY, NULL},
+    {"bnll", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__BNLL, NULL},
+    {"concat", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__CONCAT, "concat_param"},
+    {"conv", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__CONVOLUTION, "convolution_param"},
+    {"data", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DATA, "data_param"},
+    {"dropout", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__DROPOUT, "dropout_param"},
+    {"euclidean_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__EUCLIDEAN_LOSS, NULL},
+    {"flatten", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__FLATTEN, NULL},
+    {"hdf5_data", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__HDF5_DATA, "hdf5_data_param"},
+    {"hdf5_output", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__HDF5_OUTPUT, NULL},
+    {"im2col", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IM2COL, NULL},
+    {"images", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__IMAGE_DATA, "image_data_param"},
+    {"infogain_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__INFOGAIN_LOSS, "infogain_loss_param"},
+    {"innerproduct", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__INNER_PRODUCT, "inner_product_param"},
+    {"lrn", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__LRN, "lrn_param"},
+    {"multinomial_logistic_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__MULTINOMIAL_LOGISTIC_LOSS,
+     NULL},
+    {"pool", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__POOLING, "pooling_param"},
+    {"relu", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__RELU, NULL},
+    {"sigmoid", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SIGMOID, NULL},
+    {"softmax", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SOFTMAX, NULL},
+    {"softmax_loss", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SOFTMAX_LOSS, NULL},
+    {"split", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__SPLIT, NULL},
+    {"tanh", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__TANH, NULL},
+    {"window_data", CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__WINDOW_DATA, "window_data_param"},
+};
+
+/* Where a V0 setting goes. `types` are the V0 types that have it, between blanks; NULL: any type,
+ * into transform_param. */
+static const struct {
+    const char *name, *types, *target;
+} moves[] = {
+    {"num_output", " conv innerproduct ", "num_output"},
+    {"biasterm", " conv innerproduct ", "bias_term"},
+    {"weight_filler", " conv innerproduct ", "weight_filler"},
+    {"bias_filler", " conv innerproduct ", "bias_filler"},
+    {"pad", " conv pool ", "pad"},
+    {"kernelsize", " conv pool ", "kernel_size"},
+    {"group", " conv ", "group"},
+    {"stride", " conv pool ", "stride"},
+    {"pool", " pool ", "pool"},
+    {"dropout_ratio", " dropout ", "dropout_ratio"},
+    {"local_size", " lrn ", "local_size"},
+    {"alpha", " lrn ", "alpha"},
+    {"beta", " lrn ", "beta"},
+    {"k", " lrn ", "k"},
+    {"source", " data hdf5_data images window_data infogain_loss ", "source"},
+    {"batchsize", " data hdf5_data images window_data ", "batch_size"},
+    {"rand_skip", " data images ", "rand_skip"},
+    {"shuffle_images", " images ", "shuffle"},
+    {"new_height", " images ", "new_height"},
+    {"new_width", " images ", "new_width"},
+    {"concat_dim", " concat ", "concat_dim"},
+    {"det_fg_threshold", " window_data ", "fg_threshold"},
+    {"det_bg_threshold", " window_data ", "bg_threshold"},
+    {"det_fg_fraction", " window_data ", "fg_fraction"},
+    {"det_context_pad", " window_data ", "context_pad"},
+    {"det_crop_mode", " window_data ", "crop_mode"},
+    {"scale", NULL, "scale"},
+    {"meanfile", NULL, "mean_file"},
+    {"cropsize", NULL, "crop_size"},
+    {"mirror", NULL, "mirror"},
+};
+
+static const char *const kept[] = {"name", "blobs", "blobs_lr", "weight_decay"};
+
+bool upgrade_is_v0(const Caffe__NetParameter *net)
+{
+    for (size_t i = 0; i < net->n_layers; i++)
+        if (net->layers[i]->layer != NULL)
+            return true;
+    return false;
+}
+
+static const char *type_of(const Caffe__V1LayerParameter *layer)
+{
+    return layer->layer != NULL && layer->layer->type != NULL ? layer->layer->type : "";
+}
+
+static const char *name_of(const Caffe__V1LayerParameter *layer)
+{
+    return layer->layer != NULL ? layer->layer->name : layer->name;
+}
+
+static bool has_type(const char *list, const char *type)
+{
+    char word[64];
+
+    snprintf(word, sizeof word, " %s ", type);
+    return strstr(list, word) != NULL;
+}
+
+/* Moves one setting that is set; a setting that its type does not have is dropped with a remark. */
+static int move_setting(struct text_doc *doc, Caffe__V1LayerParameter *layer, const char *name,
+                        const char *message)
+{
+    ProtobufCMessage *to;
+
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (strcmp(name, kept[i]) == 0)
+            return upgrade_move(&layer->layer->base, name, &layer->base, name);
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        if (strcmp(name, moves[i].name) != 0)
+            continue;
+        if (moves[i].types != NULL && !has_type(moves[i].types, type_of(layer)))
+            break;
+        if (upgrade_submessage(&layer->base, moves[i].types != NULL ? message : "transform_param",
+                               &to))
+            return -1;
+        return upgrade_move(&layer->layer->base, name, to, moves[i].target);
+    }
+    if (strcmp(name, "hdf5_output_param") == 0 && strcmp(type_of(layer), "hdf5_output") == 0)
+        return upgrade_move(&layer->layer->base, name, &layer->base, name);
+    return doc == NULL ? 0
+                       : text_add_notice(doc, "%s: Unknown parameter %s for layer type %s; ignored",
+                                         upgrade_place(doc, layer, name_of(layer)).text, name,
+                                         type_of(layer));
+}
+
+static int unknown_type(const struct text_doc *doc, const Caffe__V1LayerParameter *layer)
+{
+    struct suggest near = suggest_start(type_of(layer));
+    char remark[96] = "";
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        suggest_offer(&near, types[i].type);
+    if (near.nearest != NULL)
+        snprintf(remark, sizeof remark, "; did you mean \"%s\"?", near.nearest);
+    return error_set("%s: Unknown layer name: %s%s", upgrade_place(doc, layer, name_of(layer)).text,
+                     type_of(layer), remark);
+}
+
+static int upgrade_one(struct text_doc *doc, Caffe__V1LayerParameter *layer)
+{
+    Caffe__V0LayerParameter *old = layer->layer;
+    const ProtobufCMessageDescriptor *descriptor = old->base.descriptor;
+    size_t t = 0;
+    int status = 0;
+
+    while (t < sizeof types / sizeof *types && strcmp(types[t].type, type_of(layer)) != 0)
+        t++;
+    if (t == sizeof types / sizeof *types)
+        return unknown_type(doc, layer);
+    layer->has_type = 1;
+    layer->type = types[t].number;
+    for (unsigned i = 0; i < descriptor->n_fields && status == 0; i++)
+        if (strcmp(descriptor->fields[i].name, "type") != 0 &&
+            field_is_set(&old->base, &descriptor->fields[i]))
+            status = move_setting(doc, layer, descriptor->fields[i].name, types[t].message);
+    layer->layer = NULL;
+    caffe__v0_layer_parameter__free_unpacked(old, NULL);
+    return status;
+}
+
+/* Gives the padding of a padding layer to the layer that reads it. */
+static int take_padding(const struct text_doc *doc, Caffe__V1LayerParameter *layer,
+                        const Caffe__V1LayerParameter *padding)
+{
+    const char *type = type_of(layer);
+    char *bottom;
+
+    if (strcmp(type, "conv") != 0 && strcmp(type, "pool") != 0)
+        return error_set("%s: a padding layer may feed only conv and pool, found %s",
+                         upgrade_place(doc, layer, name_of(layer)).text, type);
+    if (layer->n_bottom != 1 || padding->n_bottom != 1 || padding->n_top != 1)
+        return error_set("%s: expected one bottom behind a padding layer with one bottom and one "
+                         "top, found %zu, %zu and %zu",
+                         upgrade_place(doc, layer, name_of(layer)).text, layer->n_bottom,
+                         padding->n_bottom, padding->n_top);
+    bottom = strdup(padding->bottom[0]);
+    if (bottom == NULL)
+        return error_memory(strlen(padding->bottom[0]) + 1, "a name");
+    free(layer->bottom[0]);
+    layer->bottom[0] = bottom;
+    layer->layer->has_pad = 1;
+    layer->layer->pad = padding->layer->pad;
+    return 0;
+}
+
+/* Padding layers give their pad to their reader and go. */
+static int fold_padding(Caffe__NetParameter *net, const struct text_doc *doc)
+{
+    struct names producers = {0};
+    size_t left = 0;
+    int status = 0;
+
+    for (size_t i = 0; i < net->n_layers && status == 0; i++) {
+        Caffe__V1LayerParameter *layer = net->layers[i];
+
+        for (size_t k = 0; k < layer->n_bottom && status == 0; k++) {
+            int producer = names_get(&producers, layer->bottom[k]);
+
+            if (producer >= 0 && strcmp(type_of(net->layers[producer]), "padding") == 0)
+                status = take_padding(doc, layer, net->layers[producer]);
+        }
+        for (size_t k = 0; k < layer->n_top && status == 0; k++)
+            status = names_set(&producers, layer->top[k], (int)i);
+    }
+    names_free(&producers);
+    for (size_t i = 0; i < net->n_layers; i++) {
+        if (strcmp(type_of(net->layers[i]), "padding") == 0)
+            caffe__v1_layer_parameter__free_unpacked(net->layers[i], NULL);
+        else
+            net->layers[left++] = net->layers[i];
+    }
+    net->n_layers = left;
+    return status;
+}
+
+int upgrade_v0(Caffe__NetParameter *net, struct text_doc *doc)
+{
+    if (fold_padding(net, doc))
+        return -1;
+    for (size_t i = 0; i < net->n_layers; i++)
+        if (net->layers[i]->layer != NULL && upgrade_one(doc, net->layers[i]))
+            return -1;
+    return 0;
+}
