@@ -24,7 +24,7 @@ struct counted {
     uint64_t sent[GROUPS], received[GROUPS];
 };
 static struct counted counted;
-static const struct plan *counted_plan; /* NULL: not counting */
+static const struct plan *_Atomic counted_plan; /* NULL: not counting. Set by one thread, read by the other */
 
 static int group_of_tag(int tag)
 {

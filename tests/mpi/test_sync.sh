@@ -1,0 +1,32 @@
+#!/bin/sh
+# Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, with and without
+# overlap: parameters and history equal the serial run bit for bit, bytes on the wire the prediction.
+set -u
+program=$abs_top_builddir/tests/mpi/sync_conformance
+failures=0
+# ranks comm servers chunk overlap clip iter_size
+while read -r ranks arguments; do
+    # shellcheck disable=SC2086
+    if POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments; then
+        echo "ok: $ranks ranks, $arguments"
+    else
+        echo "FAILED: $ranks ranks, $arguments"
+        failures=$((failures + 1))
+    fi
+done <<LIST
+1 ps    0 1024    1 0   1
+1 sfb   0 1024    1 0.1 1
+2 ps    0 1024    1 0   1
+2 ps    0 2097152 0 0.5 1
+2 sfb   0 100000  1 0   1
+2 paper 1 512     1 0.3 2
+3 ps    1 64      1 0.2 1
+3 sfb   0 2097152 0 0.3 3
+3 paper 1 256     1 0   1
+4 ps    0 300     1 0.4 2
+4 ps    3 64      1 0   1
+4 sfb   2 128     1 0.5 1
+4 paper 0 512     1 0.1 2
+4 paper 2 2097152 0 0   1
+LIST
+exit $((failures > 0))
