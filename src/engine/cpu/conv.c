@@ -1,0 +1,439 @@
+/* Convolution by oneDNN, in the formats it likes best.
+ *
+ * Weights travel plain. The op keeps a copy in the layout of the forward primitive, and a second one
+ * if backward wants another, and renews them when the parameter's version says so. The weight
+ * gradient is made in oneDNN's layout in memory that all ops share, and laid out plainly from there. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+
+/* The weights as one primitive wants them. */
+struct weights {
+    struct cpu_primitive reorder; /* empty where plain is what it wants */
+    float *copy;
+    uint64_t version;
+    bool filled;
+};
+
+struct conv {
+    struct cpu_op op;
+    struct cpu_primitive forward, backward_data, backward_weights;
+    struct cpu_input src, src_again; /* bottom for forward; for backward, where that differs */
+    struct cpu_input diff_dst_data, diff_dst_weights;
+    struct cpu_output diff_src;
+    struct weights weights, weights_back;
+    bool shares_weights;                 /* backward reads the forward copy */
+    struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
+    size_t weight_elems, bias_elems;
+};
+
+/* Memory descriptors that the three primitives are asked for. */
+struct conv_descs {
+    md_t src, weights, bias, dst; /* src, weights, dst: any, or plain where any gave a stranger */
+    md_t plain_weights;
+    struct compat_window window;
+};
+
+static void descs_destroy(struct conv_descs *d)
+{
+    md_destroy(d->src);
+    md_destroy(d->weights);
+    md_destroy(d->bias);
+    md_destroy(d->dst);
+    md_destroy(d->plain_weights);
+}
+
+static int conv_check(const struct cpu_op *op)
+{
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    int wanted = a->bias ? 2 : 1;
+    char text[128];
+
+    if (bottom->naxes != 4 || top->naxes != 4)
+        return error_set("convolution needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
+                         shape_text(bottom, text, sizeof text));
+    if (op->args.nparams != wanted)
+        return error_set("convolution needs %d parameters, not %d", wanted, op->args.nparams);
+    if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
+        return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
+                         " output channels",
+                         a->group, bottom->dim[1], top->dim[1]);
+    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)top->dim[1])
+        return error_set("the bias has %zu elements, not %" PRId64,
+                         shape_elems(&op->args.params[1]->shape), top->dim[1]);
+    for (int i = 0; i < 2; i++) {
+        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
+        int64_t padded = bottom->dim[2 + i] + 2 * (int64_t)a->pad[i];
+        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
+            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
+                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
+        if (extent > padded)
+            return error_set("kernel extent %" PRId64 " larger than the padded input %" PRId64,
+                             extent, padded);
+        if (top->dim[2 + i] != (padded - extent) / a->stride[i] + 1)
+            return error_set("the top's axis %d is %" PRId64 ", not %" PRId64, 2 + i,
+                             top->dim[2 + i], (padded - extent) / a->stride[i] + 1);
+    }
+    return 0;
+}
+
+/* (O, C/g, kh, kw), or (g, O/g, C/g, kh, kw): the same memory. Returns the number of axes. */
+static int weight_dims(const struct cpu_op *op, dnnl_dims_t dims)
+{
+    const struct conv_args *a = &op->args.u.conv;
+    int64_t outputs = op->args.tops[0]->value.shape.dim[1];
+    int64_t inputs = op->args.bottoms[0]->value.shape.dim[1];
+    int n = 0;
+
+    if (a->group > 1)
+        dims[n++] = a->group;
+    dims[n++] = outputs / a->group;
+    dims[n++] = inputs / a->group;
+    dims[n++] = a->kernel[0];
+    dims[n++] = a->kernel[1];
+    return n;
+}
+
+static int descs_create(const struct cpu_op *op, bool plain, struct conv_descs *d)
+{
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    dnnl_format_tag_t tag = plain ? dnnl_abcd : dnnl_format_tag_any;
+    dnnl_dims_t dims = {0}, outputs = {top->dim[1]};
+    int naxes = weight_dims(op, dims);
+
+    *d = (struct conv_descs){0};
+    for (int i = 0; i < 2; i++) {
+        d->window.strides[i] = a->stride[i];
+        d->window.dilates[i] = a->dilation[i] - 1;
+        d->window.padding_l[i] = d->window.padding_r[i] = a->pad[i];
+    }
+    if (cpu_check(md_create_tag(&d->src, 4, bottom->dim, tag)) ||
+        cpu_check(md_create_tag(&d->dst, 4, top->dim, tag)) ||
+        cpu_check(md_create_tag(&d->weights, naxes, dims, dnnl_format_tag_any)) ||
+        cpu_check(md_create_tag(&d->plain_weights, naxes, dims,
+                                naxes == 5 ? dnnl_abcde : dnnl_abcd)))
+        return -1;
+    return a->bias ? cpu_check(md_create_tag(&d->bias, 1, outputs, dnnl_a)) : 0;
+}
+
+static int weights_create(struct conv *conv, const struct conv_descs *d, const_md_t wanted,
+                          struct weights *out)
+{
+    void *copy = NULL;
+
+    if (dnnl_memory_desc_equal(wanted, d->plain_weights))
+        return 0;
+    if (cpu_alloc(dnnl_memory_desc_get_size(wanted), "a copy of weights", &copy))
+        return -1;
+    out->copy = copy;
+    return cpu_reorder_create(conv->op.engine, d->plain_weights, wanted, &out->reorder);
+}
+
+static int weights_get(struct conv *conv, struct weights *w, const float **out)
+{
+    const struct param *param = conv->op.args.params[0];
+
+    *out = w->copy ? w->copy : param->value;
+    if (!w->copy || (w->filled && w->version == param->version))
+        return 0;
+    if (cpu_reorder_run(conv->op.engine, &w->reorder, param->value, w->copy))
+        return -1;
+    w->filled = true;
+    w->version = param->version;
+    return 0;
+}
+
+static void weights_destroy(struct weights *w)
+{
+    cpu_primitive_destroy(&w->reorder);
+    cpu_free(w->copy);
+}
+
+static const_md_t desc_md(const_dnnl_primitive_desc_t desc, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(desc, what, 0);
+}
+
+static int forward_create(struct conv *conv, const struct conv_descs *d,
+                          dnnl_primitive_desc_t desc, const struct cpu_format *src_format,
+                          const struct cpu_format *dst_format)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
+    const_md_t src = desc_md(desc, dnnl_query_src_md);
+    const_md_t weights = desc_md(desc, dnnl_query_weights_md);
+    const_md_t dst = desc_md(desc, dnnl_query_dst_md);
+
+    cpu_top_set(top, dst_format);
+    if (cpu_input_create(engine, &bottom->value, src_format, WORK_OWN, &conv->src) ||
+        weights_create(conv, d, weights, &conv->weights) ||
+        cpu_primitive_create(engine, desc, &conv->forward) ||
+        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_SRC, src) ||
+        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_WEIGHTS, weights) ||
+        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_DST, dst))
+        return -1;
+    return d->bias ? cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_BIAS, d->bias) : 0;
+}
+
+static int backward_data_create(struct conv *conv, const struct conv_descs *d,
+                                const_dnnl_primitive_desc_t forward)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
+    const struct cpu_format *src_format, *dst_format;
+    dnnl_primitive_desc_t desc = NULL;
+    const_md_t src, weights, dst;
+    int status = -1;
+
+    if (cpu_check(compat_conv_backward_data(&desc, engine->engine, d->src, d->weights, d->dst,
+                                            &d->window, forward, engine->attr)))
+        return -1;
+    src = desc_md(desc, dnnl_query_diff_src_md);
+    weights = desc_md(desc, dnnl_query_weights_md);
+    dst = desc_md(desc, dnnl_query_diff_dst_md);
+    if (!cpu_format_find(src, &bottom->value.shape, &src_format) ||
+        !cpu_format_find(dst, &top->value.shape, &dst_format)) {
+        error_set("oneDNN's backward convolution chose a format that is not known here");
+        goto done;
+    }
+    conv->shares_weights =
+        dnnl_memory_desc_equal(weights, desc_md(forward, dnnl_query_weights_md));
+    if (!conv->shares_weights && weights_create(conv, d, weights, &conv->weights_back))
+        goto done;
+    if (cpu_input_create(engine, &top->grad, dst_format, WORK_TOP_GRAD, &conv->diff_dst_data) ||
+        cpu_output_create(engine, &bottom->grad, src_format, WORK_BOTTOM_GRAD, &conv->diff_src) ||
+        cpu_primitive_create(engine, desc, &conv->backward_data) ||
+        cpu_primitive_arg(engine, &conv->backward_data, DNNL_ARG_DIFF_DST, dst) ||
+        cpu_primitive_arg(engine, &conv->backward_data, DNNL_ARG_WEIGHTS, weights) ||
+        cpu_primitive_arg(engine, &conv->backward_data, DNNL_ARG_DIFF_SRC, src))
+        goto done;
+    status = 0;
+done:
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+static int backward_weights_args(struct conv *conv, const struct conv_descs *d,
+                                 dnnl_primitive_desc_t desc)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    const_md_t weights = desc_md(desc, dnnl_query_diff_weights_md);
+    size_t bytes = dnnl_memory_desc_get_size(weights);
+    size_t plain = (conv->weight_elems + conv->bias_elems) * sizeof(float);
+
+    if (!dnnl_memory_desc_equal(weights, d->plain_weights) &&
+        cpu_reorder_create(engine, weights, d->plain_weights, &conv->diff_weights))
+        return -1;
+    /* the plain gradients of weight and bias, one behind the other, when they are to be added */
+    if (cpu_work_reserve(engine, WORK_WEIGHT_GRAD, bytes) ||
+        cpu_work_reserve(engine, WORK_PARAM_GRAD, plain) ||
+        cpu_primitive_create(engine, desc, &conv->backward_weights) ||
+        cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_SRC,
+                          desc_md(desc, dnnl_query_src_md)) ||
+        cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_DST,
+                          desc_md(desc, dnnl_query_diff_dst_md)) ||
+        cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_WEIGHTS, weights))
+        return -1;
+    return d->bias ? cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_BIAS, d->bias)
+                   : 0;
+}
+
+static int backward_weights_create(struct conv *conv, const struct conv_descs *d,
+                                   const_dnnl_primitive_desc_t forward,
+                                   const struct cpu_format *forward_src)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
+    const struct cpu_format *src_format, *dst_format;
+    dnnl_primitive_desc_t desc = NULL;
+    int status = -1;
+
+    if (cpu_check(compat_conv_backward_weights(&desc, engine->engine, d->src, d->weights, d->bias,
+                                               d->dst, &d->window, forward, engine->attr)))
+        return -1;
+    if (!cpu_format_find(desc_md(desc, dnnl_query_src_md), &bottom->value.shape, &src_format) ||
+        !cpu_format_find(desc_md(desc, dnnl_query_diff_dst_md), &top->value.shape, &dst_format)) {
+        error_set("oneDNN's backward convolution chose a format that is not known here");
+        goto done;
+    }
+    if (src_format != forward_src &&
+        cpu_input_create(engine, &bottom->value, src_format, WORK_BOTTOM_GRAD, &conv->src_again))
+        goto done;
+    if (cpu_input_create(engine, &top->grad, dst_format, WORK_TOP_GRAD, &conv->diff_dst_weights))
+        goto done;
+    status = backward_weights_args(conv, d, desc);
+done:
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+static bool conv_learns(const struct cpu_op *op)
+{
+    for (int i = 0; i < op->args.nparams; i++)
+        if (op->args.params[i]->wants_grad)
+            return op->args.train;
+    return false;
+}
+
+static int conv_build(struct conv *conv, bool plain, bool *stranger)
+{
+    struct cpu_op *op = &conv->op;
+    struct conv_descs d = {0};
+    dnnl_primitive_desc_t forward = NULL;
+    const struct cpu_format *src, *dst;
+    int status = -1;
+
+    if (descs_create(op, plain, &d) ||
+        cpu_check(compat_conv_forward(
+            &forward, op->engine->engine,
+            op->args.train ? dnnl_forward_training : dnnl_forward_inference, d.src, d.weights,
+            d.bias, d.dst, &d.window, op->engine->attr)))
+        goto done;
+    if (!cpu_format_find(desc_md(forward, dnnl_query_src_md), &op->args.bottoms[0]->value.shape,
+                         &src) ||
+        !cpu_format_find(desc_md(forward, dnnl_query_dst_md), &op->args.tops[0]->value.shape,
+                         &dst)) {
+        *stranger = true;
+        error_set("oneDNN's convolution chose a format that is not known here");
+        goto done;
+    }
+    if (forward_create(conv, &d, forward, src, dst) ||
+        (cpu_op_propagates(op, 0) && backward_data_create(conv, &d, forward)) ||
+        (conv_learns(op) && backward_weights_create(conv, &d, forward, src)))
+        goto done;
+    status = 0;
+done:
+    if (forward)
+        dnnl_primitive_desc_destroy(forward);
+    descs_destroy(&d);
+    return status;
+}
+
+static int conv_create(struct cpu_op *op)
+{
+    struct conv *conv = (struct conv *)op;
+    bool stranger = false;
+
+    if (conv_check(op))
+        return -1;
+    conv->weight_elems = shape_elems(&op->args.params[0]->shape);
+    conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
+    if (conv_build(conv, false, &stranger) == 0)
+        return 0;
+    return stranger ? conv_build(conv, true, &stranger) : -1;
+}
+
+static int conv_forward(struct cpu_op *op, const struct run *run)
+{
+    struct conv *conv = (struct conv *)op;
+    const float *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &conv->src) || weights_get(conv, &conv->weights, &weights))
+        return -1;
+    return cpu_primitive_run(op->engine, &conv->forward,
+                             (const void *const[]){cpu_input_data(op->engine, &conv->src), weights,
+                                                   op->args.tops[0]->value.data, bias});
+}
+
+/* Adds what lies in the work memory to a gradient. */
+static void grad_add(struct param *param, const float *from, size_t n)
+{
+    cpu_axpby(param->grad, 1, from, 1, n);
+}
+
+static int weights_backward(struct conv *conv)
+{
+    struct cpu_op *op = &conv->op;
+    struct cpu_engine *engine = op->engine;
+    struct param *weight = op->args.params[0];
+    struct param *bias = conv->bias_elems ? op->args.params[1] : NULL;
+    float *blocked = engine->work[WORK_WEIGHT_GRAD].data;
+    float *plain = engine->work[WORK_PARAM_GRAD].data;
+    bool weight_direct = weight->wants_grad && !weight->accumulate;
+    bool bias_direct = bias && bias->wants_grad && !bias->accumulate;
+    float *weight_to = weight_direct ? weight->grad : plain;
+    float *bias_to = bias_direct ? bias->grad : plain + conv->weight_elems;
+    bool relaid = conv->diff_weights.primitive != NULL;
+    struct cpu_input *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
+
+    if (cpu_input_load(engine, &conv->diff_dst_weights) ||
+        (src == &conv->src_again && cpu_input_load(engine, src)) ||
+        cpu_primitive_run(engine, &conv->backward_weights,
+                          (const void *const[]){cpu_input_data(engine, src),
+                                                cpu_input_data(engine, &conv->diff_dst_weights),
+                                                relaid ? blocked : weight_to, bias_to}))
+        return -1;
+    if (weight->wants_grad && relaid &&
+        cpu_reorder_run(engine, &conv->diff_weights, blocked, weight_to))
+        return -1;
+    if (weight->wants_grad && !weight_direct)
+        grad_add(weight, weight_to, conv->weight_elems);
+    if (bias && bias->wants_grad && !bias_direct)
+        grad_add(bias, bias_to, conv->bias_elems);
+    return 0;
+}
+
+static int data_backward(struct conv *conv)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    const float *weights;
+
+    if (cpu_input_load(engine, &conv->diff_dst_data) ||
+        weights_get(conv, conv->shares_weights ? &conv->weights : &conv->weights_back, &weights) ||
+        cpu_primitive_run(engine, &conv->backward_data,
+                          (const void *const[]){cpu_input_data(engine, &conv->diff_dst_data),
+                                                weights,
+                                                cpu_output_data(engine, &conv->diff_src)}))
+        return -1;
+    return cpu_output_store(engine, &conv->diff_src);
+}
+
+static int conv_backward(struct cpu_op *op, const struct run *run)
+{
+    struct conv *conv = (struct conv *)op;
+
+    (void)run;
+    /* parameters first: their gradients can then travel while the rest is computed */
+    if (conv->backward_weights.primitive && weights_backward(conv))
+        return -1;
+    if (conv->backward_data.primitive && cpu_op_propagates(op, 0))
+        return data_backward(conv);
+    return 0;
+}
+
+static void conv_destroy(struct cpu_op *op)
+{
+    struct conv *conv = (struct conv *)op;
+
+    cpu_primitive_destroy(&conv->forward);
+    cpu_primitive_destroy(&conv->backward_data);
+    cpu_primitive_destroy(&conv->backward_weights);
+    cpu_primitive_destroy(&conv->diff_weights);
+    cpu_input_destroy(&conv->src);
+    cpu_input_destroy(&conv->src_again);
+    cpu_input_destroy(&conv->diff_dst_data);
+    cpu_input_destroy(&conv->diff_dst_weights);
+    cpu_output_destroy(&conv->diff_src);
+    weights_destroy(&conv->weights);
+    weights_destroy(&conv->weights_back);
+}
+
+const struct cpu_kind cpu_conv = {
+    .size = sizeof(struct conv),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .params = 2,
+    .create = conv_create,
+    .forward = conv_forward,
+    .backward = conv_backward,
+    .destroy = conv_destroy,
+};

@@ -1,0 +1,290 @@
+/* The CPU engine's table, and what every operator has in common: checks, threads, lifetime.
+ *
+ * Every op enters through cpu_enter: OpenMP's number of threads belongs to the calling thread, and
+ * oneDNN asks OpenMP. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "engine/engine_internal.h"
+#include "util/error.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cpu_kind *const kinds[OP_KINDS] = {
+    [OP_CONV] = &cpu_conv,
+    [OP_INNER_PRODUCT] = &cpu_inner_product,
+    [OP_POOL] = &cpu_pool,
+    [OP_RELU] = &cpu_relu,
+    [OP_LRN] = &cpu_lrn,
+    [OP_DROPOUT] = &cpu_dropout,
+    [OP_SOFTMAX] = &cpu_softmax,
+    [OP_SOFTMAX_LOSS] = &cpu_softmax_loss,
+    [OP_ACCURACY] = &cpu_accuracy,
+    [OP_CONCAT] = &cpu_concat,
+    [OP_SPLIT] = &cpu_split,
+    [OP_FLATTEN] = &cpu_flatten,
+    [OP_ELTWISE] = &cpu_eltwise,
+};
+
+int cpu_status(dnnl_status_t status, const char *call)
+{
+    static const char *const text[] = {"success",       "out of memory",     "invalid arguments",
+                                       "unimplemented", "iterator exhausted", "runtime error",
+                                       "not required"};
+    size_t i = (size_t)status;
+
+    if (status == dnnl_success)
+        return 0;
+    return error_set("oneDNN %d.%d: %s (status %d) from %s", DNNL_VERSION_MAJOR,
+                     DNNL_VERSION_MINOR, i < sizeof text / sizeof text[0] ? text[i] : "error",
+                     (int)status, call);
+}
+
+void cpu_enter(const struct cpu_engine *engine)
+{
+    if (omp_get_max_threads() != engine->threads)
+        omp_set_num_threads(engine->threads);
+}
+
+static void cpu_close(void *context)
+{
+    struct cpu_engine *engine = context;
+
+    if (!engine)
+        return;
+    for (int i = 0; i < WORK_SLOTS; i++)
+        cpu_free(engine->work[i].data);
+    if (engine->attr)
+        dnnl_primitive_attr_destroy(engine->attr);
+    if (engine->stream)
+        dnnl_stream_destroy(engine->stream);
+    if (engine->engine)
+        dnnl_engine_destroy(engine->engine);
+    free(engine);
+}
+
+static int cpu_open(const struct engine_options *options, void **context)
+{
+    struct cpu_engine *engine;
+    int threads = options ? options->threads : 0;
+
+    *context = NULL;
+    if (threads < 0)
+        return error_set("the number of compute threads must be at least 1, not %d", threads);
+    engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return error_memory(sizeof *engine, "the CPU engine");
+    engine->threads = threads ? threads : omp_get_max_threads();
+    if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
+        cpu_check(dnnl_stream_create(&engine->stream, engine->engine,
+                                     dnnl_stream_default_flags)) ||
+        cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
+        cpu_check(dnnl_primitive_attr_set_scratchpad_mode(engine->attr,
+                                                          dnnl_scratchpad_mode_user))) {
+        cpu_close(engine);
+        return -1;
+    }
+    *context = engine;
+    return 0;
+}
+
+static int cpu_engine_alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    (void)context;
+    return cpu_alloc(bytes, what, out);
+}
+
+static void cpu_engine_free(void *context, void *memory)
+{
+    (void)context;
+    cpu_free(memory);
+}
+
+static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
+                       const struct cpu_format *from_format, const float *from,
+                       const struct cpu_format *to_format, float *to)
+{
+    md_t from_md = NULL, to_md = NULL;
+    struct cpu_primitive reorder = {0};
+    int status = -1;
+
+    cpu_enter(engine);
+    if (from_format == to_format) {
+        cpu_copy(to, from, cpu_format_bytes(shape, from_format) / sizeof(float));
+        return 0;
+    }
+    if (cpu_md_create(shape, from_format, &from_md) == 0 &&
+        cpu_md_create(shape, to_format, &to_md) == 0 &&
+        cpu_reorder_create(engine, from_md, to_md, &reorder) == 0)
+        status = cpu_reorder_run(engine, &reorder, from, to);
+    cpu_primitive_destroy(&reorder);
+    md_destroy(from_md);
+    md_destroy(to_md);
+    return status;
+}
+
+static int cpu_write(void *context, struct tensor *to, const float *from)
+{
+    return cpu_convert(context, &to->shape, NULL, from, cpu_tensor_format(to), to->data);
+}
+
+static int cpu_read(void *context, const struct tensor *from, float *to)
+{
+    return cpu_convert(context, &from->shape, cpu_tensor_format(from), from->data, NULL, to);
+}
+
+static void cpu_release(void *context, struct tensor *tensor)
+{
+    (void)context;
+    tensor->layout = NULL; /* formats are constants */
+}
+
+static bool cpu_supports(void *context, enum op_kind kind)
+{
+    (void)context;
+    return kind >= 0 && kind < OP_KINDS;
+}
+
+int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+             const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+             int64_t ldc)
+{
+    return cpu_check(dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda,
+                                b, ldb, beta, c, ldc));
+}
+
+static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n,
+                           int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+                           int64_t ldb, float beta, float *c, int64_t ldc)
+{
+    cpu_enter(context);
+    return cpu_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+int cpu_op_error(const struct cpu_op *op)
+{
+    return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
+}
+
+bool cpu_op_propagates(const struct cpu_op *op, int i)
+{
+    return op->args.train && op->args.propagate && op->args.propagate[i];
+}
+
+bool cpu_op_in_place(const struct cpu_op *op)
+{
+    return op->args.ntops > 0 && op->args.nbottoms > 0 && op->args.tops[0] == op->args.bottoms[0];
+}
+
+static struct cpu_op *cpu_op_of(struct op *op)
+{
+    return (struct cpu_op *)op;
+}
+
+static int cpu_op_forward(struct op *base, const struct run *run)
+{
+    struct cpu_op *op = cpu_op_of(base);
+
+    cpu_enter(op->engine);
+    return op->kind->forward(op, run) ? cpu_op_error(op) : 0;
+}
+
+static int cpu_op_backward(struct op *base, const struct run *run)
+{
+    struct cpu_op *op = cpu_op_of(base);
+
+    cpu_enter(op->engine);
+    return op->kind->backward(op, run) ? cpu_op_error(op) : 0;
+}
+
+static void cpu_op_destroy(struct op *base)
+{
+    struct cpu_op *op = cpu_op_of(base);
+
+    if (op->kind->destroy)
+        op->kind->destroy(op);
+    free(op);
+}
+
+static const struct op_i train_table = {cpu_op_forward, cpu_op_backward, cpu_op_destroy};
+static const struct op_i test_table = {cpu_op_forward, NULL, cpu_op_destroy};
+
+static int count_check(const char *what, int found, int min, int max)
+{
+    if (found < min || (max && found > max))
+        return error_set("takes %d to %d %ss, not %d", min, max, what, found);
+    return 0;
+}
+
+static int empty_check(const char *what, struct blob **blobs, int n)
+{
+    char text[128];
+
+    for (int i = 0; i < n; i++)
+        if (shape_elems(&blobs[i]->value.shape) == 0)
+            return error_set("%s '%s' has no elements: its shape is %s", what,
+                             blobs[i]->name ? blobs[i]->name : "?",
+                             shape_text(&blobs[i]->value.shape, text, sizeof text));
+    return 0;
+}
+
+static int args_check(const struct cpu_kind *kind, const struct op_args *args)
+{
+    if (count_check("bottom", args->nbottoms, kind->min_bottoms, kind->max_bottoms) ||
+        count_check("top", args->ntops, kind->min_tops, kind->max_tops) ||
+        count_check("parameter", args->nparams, 0, kind->params ? kind->params : INT32_MAX))
+        return -1;
+    if (empty_check("bottom", args->bottoms, args->nbottoms) ||
+        empty_check("top", args->tops, args->ntops))
+        return -1;
+    for (int t = 0; t < args->ntops; t++)
+        for (int b = 0; b < args->nbottoms; b++)
+            if (args->tops[t] == args->bottoms[b] && !(kind->in_place && t == 0 && b == 0))
+                return error_set("cannot work in place: top %d is bottom %d", t, b);
+    return 0;
+}
+
+static int cpu_op_create(void *context, const struct op_args *args, struct op **out)
+{
+    const struct cpu_kind *kind;
+    struct cpu_op *op;
+
+    *out = NULL;
+    if (!cpu_supports(context, args->kind))
+        return error_set("layer '%s': the CPU engine has no operator %d", args->layer,
+                         (int)args->kind);
+    kind = kinds[args->kind];
+    if (args_check(kind, args))
+        return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
+    op = calloc(1, kind->size);
+    if (!op)
+        return error_memory(kind->size, "an operator");
+    *op = (struct cpu_op){.op = {args->train && kind->backward ? &train_table : &test_table},
+                          .kind = kind,
+                          .engine = context,
+                          .args = *args};
+    cpu_enter(op->engine);
+    if (kind->create(op)) {
+        cpu_op_error(op);
+        cpu_op_destroy(&op->op);
+        return -1;
+    }
+    *out = &op->op;
+    return 0;
+}
+
+const struct engine_i engine_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .alloc = cpu_engine_alloc,
+    .free = cpu_engine_free,
+    .write = cpu_write,
+    .read = cpu_read,
+    .release = cpu_release,
+    .supports = cpu_supports,
+    .op_create = cpu_op_create,
+    .gemm = cpu_engine_gemm,
+    .factors = cpu_inner_product_factors,
+};

@@ -1,0 +1,189 @@
+/* What the files of the CPU engine share.
+ *
+ * Activations come in one of a few formats (struct cpu_format): plain row-major, or, for four axes, the
+ * ones that oneDNN's convolutions choose. All of the latter, and plain too, are planes of
+ * H x W x block contiguous floats (struct cpu_planes), so that pooling, LRN, ... need one loop for all.
+ * oneDNN itself does convolutions, reorders and matrix products; what is bound by memory is ours. */
+#ifndef POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
+#define POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
+
+#include "engine/cpu/dnnl_compat.h"
+#include "engine/engine.h"
+
+/* A function compiled for several instruction sets and chosen at load time. Its loops must carry
+ * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned. Sanitizers
+ * are not ready yet when the choice is made. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) &&   \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CPU_KERNEL __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define CPU_KERNEL
+#endif
+
+/* Records the text of a oneDNN call that failed; 0 or -1. */
+#define cpu_check(call) cpu_status((call), #call)
+
+/* Memory lent to one op while it runs, shared by all ops of the engine: they run one after another. */
+enum cpu_work_slot {
+    WORK_SCRATCHPAD,  /* oneDNN's temporary memory */
+    WORK_TOP_GRAD,    /* top gradient in the format a primitive wants */
+    WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
+    WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
+    WORK_PARAM_GRAD,  /* plain gradient on its way to being added */
+    WORK_SLOTS,
+    WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
+};
+
+struct cpu_work {
+    float *data;
+    size_t bytes;
+};
+
+struct cpu_engine {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_attr_t attr; /* scratchpad given by us */
+    int threads;
+    struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
+};
+
+/* A format of four-axis activations; plain is NULL. Static constants: nothing to free. */
+struct cpu_format {
+    const char *name;
+    dnnl_format_tag_t tag;
+    int block; /* channels stored together; 0: all of them */
+};
+
+/* A tensor as `planes` times height x width x block contiguous floats; groups = planes / N. */
+struct cpu_planes {
+    int64_t planes, groups, height, width, block;
+};
+
+/* A primitive with its memory objects; the scratchpad is the last argument. */
+#define CPU_ARGS 6
+struct cpu_primitive {
+    dnnl_primitive_t primitive;
+    int nargs;
+    dnnl_exec_arg_t arg[CPU_ARGS];
+    void *at[CPU_ARGS]; /* the pointer a memory object has now */
+    bool scratchpad;
+};
+
+/* A tensor that is read in another format than it may have. */
+struct cpu_input {
+    const struct tensor *tensor;
+    struct cpu_primitive reorder; /* empty where the formats agree */
+    enum cpu_work_slot slot;
+    float *own;
+};
+
+/* A tensor that is written in another format than it may have. */
+struct cpu_output {
+    struct tensor *tensor;
+    struct cpu_primitive reorder;
+    enum cpu_work_slot slot;
+};
+
+struct cpu_kind;
+
+/* First member of every op of this engine. */
+struct cpu_op {
+    struct op op;
+    const struct cpu_kind *kind;
+    struct cpu_engine *engine;
+    struct op_args args;
+};
+
+/* One operator. create finds a zeroed struct whose cpu_op is filled; destroy must cope with what a
+ * failed create left. */
+struct cpu_kind {
+    size_t size;                /* of the op's struct */
+    int min_bottoms, max_bottoms; /* 0: any number */
+    int min_tops, max_tops;
+    int params;                 /* greatest number */
+    bool in_place;              /* tops[0] may be bottoms[0] */
+    int (*create)(struct cpu_op *op);
+    int (*forward)(struct cpu_op *op, const struct run *run);
+    int (*backward)(struct cpu_op *op, const struct run *run); /* NULL: none */
+    void (*destroy)(struct cpu_op *op);                        /* NULL: nothing to free */
+};
+
+extern const struct cpu_kind cpu_conv, cpu_inner_product, cpu_pool, cpu_relu, cpu_lrn, cpu_dropout,
+    cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise;
+
+/* cpu.c */
+int cpu_status(dnnl_status_t status, const char *call);
+/* The engine behind an op's gemm; see engine_i. */
+int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+             const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+             int64_t ldc);
+/* Sees to it that the calling thread computes with the engine's number of threads. */
+void cpu_enter(const struct cpu_engine *engine);
+/* "layer 'NAME': " in front of the message; returns -1. */
+int cpu_op_error(const struct cpu_op *op);
+/* Whether backward is to write the gradient of bottom i. */
+bool cpu_op_propagates(const struct cpu_op *op, int i);
+bool cpu_op_in_place(const struct cpu_op *op);
+void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
+
+/* memory.c */
+int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
+void cpu_free(void *memory);
+/* Makes sure that a slot holds that many bytes. Set-up only. */
+int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes);
+
+const struct cpu_format *cpu_tensor_format(const struct tensor *tensor);
+/* The format that a memory descriptor describes; false where it is none of ours. */
+bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out);
+int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out);
+/* Bytes of a shape in a format, padding included. */
+size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format);
+/* The shape needs four axes unless the format is plain and only the product matters. */
+struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format);
+
+/* Gives a top its format: value and gradient, memory of its own. */
+void cpu_top_set(struct blob *top, const struct cpu_format *format);
+/* The top shares its bottom's memory: value always, gradient if asked. */
+void cpu_top_alias(struct blob *top, struct blob *bottom, bool grad);
+
+int cpu_primitive_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t desc,
+                         struct cpu_primitive *out);
+/* Adds an argument; run takes the data pointers in the order of these calls. */
+int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive, int arg,
+                      const_md_t md);
+int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
+                      const void *const data[]);
+void cpu_primitive_destroy(struct cpu_primitive *primitive);
+int cpu_reorder_create(struct cpu_engine *engine, const_md_t from, const_md_t to,
+                       struct cpu_primitive *out);
+int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, const float *from,
+                    float *to);
+
+int cpu_input_create(struct cpu_engine *engine, const struct tensor *tensor,
+                     const struct cpu_format *format, enum cpu_work_slot slot,
+                     struct cpu_input *out);
+/* Brings the tensor into the format; then cpu_input_data is where it lies. */
+int cpu_input_load(struct cpu_engine *engine, struct cpu_input *input);
+const float *cpu_input_data(const struct cpu_engine *engine, const struct cpu_input *input);
+void cpu_input_destroy(struct cpu_input *input);
+
+int cpu_output_create(struct cpu_engine *engine, struct tensor *tensor,
+                      const struct cpu_format *format, enum cpu_work_slot slot,
+                      struct cpu_output *out);
+/* Where to write; then cpu_output_store brings it into the tensor. */
+float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output *output);
+int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
+void cpu_output_destroy(struct cpu_output *output);
+
+/* y = x, y += x, y = a x, y += a x over n floats, in parallel. */
+void cpu_copy(float *y, const float *x, size_t n);
+void cpu_axpby(float *y, float a, const float *x, float b, size_t n); /* y = a x + b y; b 0: y unread */
+void cpu_zero(float *y, size_t n);
+
+/* Elements a tensor holds, padding included. */
+static inline size_t cpu_tensor_stored(const struct tensor *tensor)
+{
+    return tensor->bytes / sizeof(float);
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* The two generations of oneDNN's C interface, 2.x and 3.x, seen as one.
+ *
+ * 2.x keeps memory descriptors by value and creates primitives through op descriptors; 3.x made the
+ * descriptors opaque and dropped the op descriptors. Here a memory descriptor is always a handle that
+ * its creator destroys. All data is float. Nothing outside this file asks for the version. */
+#ifndef POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
+#define POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <stdlib.h>
+
+/* The window geometry of a convolution; oneDNN counts dilation from 0. */
+struct compat_window {
+    dnnl_dims_t strides, dilates, padding_l, padding_r;
+};
+
+#if DNNL_VERSION_MAJOR >= 3
+
+typedef dnnl_memory_desc_t md_t;
+typedef const_dnnl_memory_desc_t const_md_t;
+
+static inline void md_destroy(md_t md)
+{
+    if (md)
+        dnnl_memory_desc_destroy(md);
+}
+
+static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *dims,
+                                          dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(out, naxes, dims, dnnl_f32, tag);
+}
+
+static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_t *dims,
+                                              const int64_t *strides)
+{
+    return dnnl_memory_desc_create_with_strides(out, naxes, dims, dnnl_f32, strides);
+}
+
+static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                                dnnl_prop_kind_t prop, const_md_t src,
+                                                const_md_t weights, const_md_t bias,
+                                                const_md_t dst, const struct compat_window *w,
+                                                const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_convolution_forward_primitive_desc_create(
+        out, engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides,
+        w->dilates, w->padding_l, w->padding_r, attr);
+}
+
+static inline dnnl_status_t compat_conv_backward_data(
+    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src, const_md_t weights,
+    const_md_t diff_dst, const struct compat_window *w, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_convolution_backward_data_primitive_desc_create(
+        out, engine, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r, hint, attr);
+}
+
+static inline dnnl_status_t compat_conv_backward_weights(
+    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src, const_md_t diff_weights,
+    const_md_t diff_bias, const_md_t diff_dst, const struct compat_window *w,
+    const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        out, engine, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
+        w->dilates, w->padding_l, w->padding_r, hint, attr);
+}
+
+#else
+
+typedef dnnl_memory_desc_t *md_t;
+typedef const dnnl_memory_desc_t *const_md_t;
+
+static inline void md_destroy(md_t md)
+{
+    free(md);
+}
+
+static inline dnnl_status_t md_keep(md_t *out, const dnnl_memory_desc_t *md, dnnl_status_t status)
+{
+    if (status != dnnl_success)
+        return status;
+    *out = malloc(sizeof **out);
+    if (!*out)
+        return dnnl_out_of_memory;
+    **out = *md;
+    return dnnl_success;
+}
+
+static inline dnnl_status_t md_create_tag(md_t *out, int naxes, const int64_t *dims,
+                                          dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t md;
+
+    return md_keep(out, &md, dnnl_memory_desc_init_by_tag(&md, naxes, dims, dnnl_f32, tag));
+}
+
+static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_t *dims,
+                                              const int64_t *strides)
+{
+    dnnl_memory_desc_t md;
+
+    return md_keep(out, &md,
+                   dnnl_memory_desc_init_by_strides(&md, naxes, dims, dnnl_f32, strides));
+}
+
+static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                                dnnl_prop_kind_t prop, const_md_t src,
+                                                const_md_t weights, const_md_t bias,
+                                                const_md_t dst, const struct compat_window *w,
+                                                const_dnnl_primitive_attr_t attr)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
+        &desc, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r);
+
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
+}
+
+static inline dnnl_status_t compat_conv_backward_data(
+    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src, const_md_t weights,
+    const_md_t diff_dst, const struct compat_window *w, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(
+        &desc, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r);
+
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+}
+
+static inline dnnl_status_t compat_conv_backward_weights(
+    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src, const_md_t diff_weights,
+    const_md_t diff_bias, const_md_t diff_dst, const struct compat_window *w,
+    const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
+{
+    dnnl_convolution_desc_t desc;
+    dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(
+        &desc, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
+        w->dilates, w->padding_l, w->padding_r);
+
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+}
+
+#endif
+
+#endif

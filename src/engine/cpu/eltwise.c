@@ -1,0 +1,231 @@
+/* Sum, product or maximum of several bottoms, element by element, in one common format. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE 2048
+
+struct eltwise {
+    struct cpu_op op;
+    size_t n; /* floats of a tensor in the common format */
+    float *coeff;
+    struct cpu_input *in;
+    struct cpu_output *out;
+    int32_t *winner; /* MAX in TRAIN: which bottom */
+};
+
+static int eltwise_check(const struct cpu_op *op)
+{
+    enum eltwise_operation operation = op->args.u.eltwise.operation;
+
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (!shape_equal(&op->args.bottoms[i]->value.shape, &op->args.tops[0]->value.shape))
+            return error_set("eltwise: bottom %d and the top differ in shape", i);
+    if (cpu_op_in_place(op) && operation != ELTWISE_SUM)
+        return error_set("eltwise: only SUM can work in place");
+    if (op->args.u.eltwise.coeff && operation != ELTWISE_SUM)
+        return error_set("eltwise: only SUM takes coefficients");
+    return 0;
+}
+
+static const struct cpu_format *eltwise_format(const struct cpu_op *op)
+{
+    const struct cpu_format *format = NULL;
+
+    if (cpu_op_in_place(op))
+        return cpu_tensor_format(&op->args.bottoms[0]->value);
+    for (int i = 0; i < op->args.nbottoms && !format; i++)
+        format = cpu_tensor_format(&op->args.bottoms[i]->value);
+    return format;
+}
+
+static int eltwise_arrays(struct eltwise *elt)
+{
+    const struct cpu_op *op = &elt->op;
+    size_t n = (size_t)op->args.nbottoms;
+    void *winner = NULL;
+
+    elt->coeff = calloc(n, sizeof *elt->coeff);
+    elt->in = calloc(n, sizeof *elt->in);
+    elt->out = calloc(n, sizeof *elt->out);
+    if (!elt->coeff || !elt->in || !elt->out)
+        return error_memory(n * sizeof *elt->in, "an eltwise operator");
+    for (size_t i = 0; i < n; i++)
+        elt->coeff[i] = op->args.u.eltwise.coeff ? op->args.u.eltwise.coeff[i] : 1;
+    elt->op.args.u.eltwise.coeff = NULL; /* was lent for this call only */
+    if (op->args.u.eltwise.operation != ELTWISE_MAX || !op->args.train)
+        return 0;
+    if (cpu_alloc(elt->n * sizeof *elt->winner, "the winners of a maximum", &winner))
+        return -1;
+    elt->winner = winner;
+    return 0;
+}
+
+static int eltwise_create(struct cpu_op *op)
+{
+    struct eltwise *elt = (struct eltwise *)op;
+    const struct cpu_format *format;
+
+    if (eltwise_check(op))
+        return -1;
+    format = eltwise_format(op);
+    elt->n = cpu_format_bytes(&op->args.tops[0]->value.shape, format) / sizeof(float);
+    if (!cpu_op_in_place(op))
+        cpu_top_set(op->args.tops[0], format);
+    if (eltwise_arrays(elt))
+        return -1;
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        struct blob *bottom = op->args.bottoms[i];
+        if (cpu_input_create(op->engine, &bottom->value, format, WORK_OWN, &elt->in[i]))
+            return -1;
+        if (cpu_op_propagates(op, i) && cpu_output_create(op->engine, &bottom->grad, format,
+                                                          WORK_BOTTOM_GRAD, &elt->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+CPU_KERNEL static void product_piece(float *restrict y, const float *restrict x, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        y[i] *= x[i];
+}
+
+/* Caffe's rule for equal values: the second beats the first, later ones must be greater. */
+CPU_KERNEL static void max_piece(float *restrict y, int32_t *restrict winner,
+                                 const float *restrict x, int32_t who, size_t n)
+{
+    if (who == 1) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++) {
+            int32_t keep = y[i] > x[i];
+            y[i] = keep ? y[i] : x[i];
+            winner[i] = keep ? 0 : 1;
+        }
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++) {
+            int32_t more = x[i] > y[i];
+            y[i] = more ? x[i] : y[i];
+            winner[i] = more ? who : winner[i];
+        }
+    }
+}
+
+CPU_KERNEL static void max_back_piece(float *restrict dx, const float *restrict dy,
+                                      const int32_t *restrict winner, int32_t who, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        dx[i] = winner[i] == who ? dy[i] : 0;
+}
+
+static void forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
+{
+    struct cpu_op *op = &elt->op;
+    int32_t unused[PIECE];
+    int32_t *winner = elt->winner ? elt->winner + at : unused;
+
+    if (op->args.u.eltwise.operation == ELTWISE_MAX)
+        memset(winner, 0, n * sizeof *winner);
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        const float *x = cpu_input_data(op->engine, &elt->in[i]) + at;
+        if (op->args.u.eltwise.operation == ELTWISE_SUM)
+            cpu_axpby(y + at, elt->coeff[i], x, i ? 1 : 0, n);
+        else if (i == 0)
+            memcpy(y + at, x, n * sizeof *y);
+        else if (op->args.u.eltwise.operation == ELTWISE_PROD)
+            product_piece(y + at, x, n);
+        else
+            max_piece(y + at, winner, x, i, n);
+    }
+}
+
+static int eltwise_forward(struct cpu_op *op, const struct run *run)
+{
+    struct eltwise *elt = (struct eltwise *)op;
+    float *y = op->args.tops[0]->value.data;
+
+    (void)run;
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (cpu_input_load(op->engine, &elt->in[i]))
+            return -1;
+#pragma omp parallel for
+    for (size_t i = 0; i < elt->n; i += PIECE)
+        forward_piece(elt, y, i, elt->n - i < PIECE ? elt->n - i : PIECE);
+    return 0;
+}
+
+/* The product of the others, not y / x: x may be 0. */
+static void backward_piece(struct eltwise *elt, int who, const float *dy, float *dx, size_t at,
+                           size_t n)
+{
+    struct cpu_op *op = &elt->op;
+
+    switch (op->args.u.eltwise.operation) {
+    case ELTWISE_SUM:
+        cpu_axpby(dx + at, elt->coeff[who], dy + at, 0, n);
+        break;
+    case ELTWISE_MAX:
+        max_back_piece(dx + at, dy + at, elt->winner + at, who, n);
+        break;
+    case ELTWISE_PROD:
+        memcpy(dx + at, dy + at, n * sizeof *dx);
+        for (int i = 0; i < op->args.nbottoms; i++)
+            if (i != who)
+                product_piece(dx + at, cpu_input_data(op->engine, &elt->in[i]) + at, n);
+        break;
+    }
+}
+
+static int eltwise_backward(struct cpu_op *op, const struct run *run)
+{
+    struct eltwise *elt = (struct eltwise *)op;
+    const float *dy = op->args.tops[0]->grad.data;
+
+    (void)run;
+    /* downwards: in place, bottom 0's gradient takes the memory that the others are made from */
+    for (int i = op->args.nbottoms - 1; i >= 0; i--) {
+        if (!elt->out[i].tensor || !cpu_op_propagates(op, i))
+            continue;
+        float *dx = cpu_output_data(op->engine, &elt->out[i]);
+#pragma omp parallel for
+        for (size_t at = 0; at < elt->n; at += PIECE)
+            backward_piece(elt, i, dy, dx, at, elt->n - at < PIECE ? elt->n - at : PIECE);
+        if (cpu_output_store(op->engine, &elt->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static void eltwise_destroy(struct cpu_op *op)
+{
+    struct eltwise *elt = (struct eltwise *)op;
+
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        if (elt->in)
+            cpu_input_destroy(&elt->in[i]);
+        if (elt->out)
+            cpu_output_destroy(&elt->out[i]);
+    }
+    free(elt->coeff);
+    free(elt->in);
+    free(elt->out);
+    cpu_free(elt->winner);
+}
+
+const struct cpu_kind cpu_eltwise = {
+    .size = sizeof(struct eltwise),
+    .min_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .in_place = true,
+    .create = eltwise_create,
+    .forward = eltwise_forward,
+    .backward = eltwise_backward,
+    .destroy = eltwise_destroy,
+};

@@ -1,0 +1,308 @@
+/* Local response normalisation: y = x s^-beta, s = k + alpha/count * sum of squares in the window.
+ *
+ * Across channels or within, sums are over shifts of one flat array: channels x pixels, where a
+ * channel is `step` floats away from the next, or a plane's row, where a pixel is. The compiler
+ * vectorises that in every format; backward recomputes s rather than storing it. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-math-errno") /* lets sqrtf be one instruction */
+#endif
+
+#define PIXELS 16 /* plain format: pixels taken together across the channels */
+
+struct lrn {
+    struct cpu_op op;
+    struct cpu_planes planes;
+    int64_t half;        /* window reaches that far on either side */
+    float scale, beta, k;
+    int64_t tile;        /* floats of one work array */
+    int arrays;          /* of them per thread */
+};
+
+static int lrn_create(struct cpu_op *op)
+{
+    struct lrn *lrn = (struct lrn *)op;
+    const struct lrn_args *a = &op->args.u.lrn;
+    const struct tensor *bottom = &op->args.bottoms[0]->value;
+    const struct cpu_format *format = cpu_tensor_format(bottom);
+    char text[128];
+    struct cpu_planes *p = &lrn->planes;
+
+    if (bottom->shape.naxes != 4)
+        return error_set("LRN needs a blob of 4 axes (N, C, H, W); the bottom's shape is %s",
+                         shape_text(&bottom->shape, text, sizeof text));
+    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
+        return error_set("LRN's top must have its bottom's shape");
+    if (a->local_size < 1 || a->local_size % 2 == 0)
+        return error_set("LRN's local_size must be odd and positive, not %d", a->local_size);
+    cpu_top_set(op->args.tops[0], format);
+    *p = cpu_planes_of(&bottom->shape, format);
+    lrn->half = a->local_size / 2;
+    lrn->beta = a->beta;
+    lrn->k = a->within_channel ? 1 : a->k;
+    lrn->scale = a->alpha / (float)a->local_size;
+    if (a->within_channel) {
+        lrn->scale /= (float)a->local_size;
+        lrn->tile = (p->height + 2 * lrn->half) * (p->width + 2 * lrn->half) * p->block;
+    } else {
+        lrn->tile = (p->groups * p->block + 2 * lrn->half) * (p->block == 1 ? PIXELS : 1);
+    }
+    lrn->arrays = 6;
+    return cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
+                            (size_t)(lrn->tile * lrn->arrays * op->engine->threads) *
+                                sizeof(float));
+}
+
+/* s^-beta; 0.75, which nearly all nets use, without powf */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void power(const float *restrict s, float beta, float *restrict out, int64_t n)
+{
+    if (beta == 0.75f) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            float root = sqrtf(s[i]);
+            out[i] = 1 / (root * sqrtf(root));
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = powf(s[i], -beta);
+    }
+}
+
+/* sum[i] = over j = -half..half of from[i + j step]; from has half * step floats on either side */
+INLINE void shift_sum(const float *from, int64_t half, int64_t step, float *restrict sum, int64_t n)
+{
+    memcpy(sum, from - half * step, (size_t)n * sizeof *sum);
+    for (int64_t j = 1 - half; j <= half; j++) {
+        const float *restrict shifted = from + j * step;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += shifted[i];
+    }
+}
+
+/* Work arrays of one thread. padded: zeros on either side. */
+struct tile {
+    float *x, *dy, *padded, *s, *p, *t;
+};
+
+static struct tile tile_of(const struct lrn *lrn)
+{
+    float *at = lrn->op.engine->work[WORK_SCRATCHPAD].data +
+                omp_get_thread_num() * lrn->tile * lrn->arrays;
+
+    return (struct tile){at,
+                         at + lrn->tile,
+                         at + 2 * lrn->tile,
+                         at + 3 * lrn->tile,
+                         at + 4 * lrn->tile,
+                         at + 5 * lrn->tile};
+}
+
+INLINE void finish_scale(float *restrict s, float scale, float k, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        s[i] = k + scale * s[i];
+}
+
+/* n = channels * step floats in tile->x; leaves s and p = s^-beta */
+INLINE void across_scale(const struct lrn *lrn, const struct tile *tile, int64_t step, int64_t n)
+{
+    const float *restrict x = tile->x;
+    float *restrict square = tile->padded + lrn->half * step;
+
+    memset(tile->padded, 0, (size_t)(lrn->half * step) * sizeof(float));
+    memset(square + n, 0, (size_t)(lrn->half * step) * sizeof(float));
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        square[i] = x[i] * x[i];
+    shift_sum(square, lrn->half, step, tile->s, n);
+    finish_scale(tile->s, lrn->scale, lrn->k, n);
+    power(tile->s, lrn->beta, tile->p, n);
+}
+
+/* The result is left in tile->t. */
+CPU_KERNEL static void across_forward(const struct lrn *lrn, const struct tile *tile, int64_t step,
+                                      int64_t n)
+{
+    const float *restrict x = tile->x;
+    float *restrict y = tile->t;
+
+    across_scale(lrn, tile, step, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * tile->p[i];
+}
+
+/* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1); left in tile->t */
+CPU_KERNEL static void across_backward(const struct lrn *lrn, const struct tile *tile, int64_t step,
+                                       int64_t n)
+{
+    const float *restrict x = tile->x, *restrict dy = tile->dy, *restrict s = tile->s;
+    const float *restrict p = tile->p;
+    float *restrict ratio = tile->padded + lrn->half * step, *restrict dx = tile->t;
+    float factor = 2 * lrn->scale * lrn->beta;
+
+    across_scale(lrn, tile, step, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        ratio[i] = dy[i] * x[i] * p[i] / s[i];
+    shift_sum(ratio, lrn->half, step, dx, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] * p[i] - factor * x[i] * dx[i];
+}
+
+/* A tile's channels: `runs` pieces of `length` floats, `stride` floats apart in the tensor. */
+struct pieces {
+    int64_t runs, length, stride;
+};
+
+static void gather(float *to, const float *from, struct pieces p)
+{
+    for (int64_t r = 0; r < p.runs; r++)
+        memcpy(to + r * p.length, from + r * p.stride, (size_t)p.length * sizeof *to);
+}
+
+static void scatter(float *to, const float *from, struct pieces p)
+{
+    for (int64_t r = 0; r < p.runs; r++)
+        memcpy(to + r * p.stride, from + r * p.length, (size_t)p.length * sizeof *to);
+}
+
+/* dy NULL: forward, to = y; else backward, to = dx */
+static void across_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
+{
+    const struct cpu_planes *p = &lrn->planes;
+    int64_t pixels = p->height * p->width, step = p->block == 1 ? PIXELS : 1;
+    int64_t strips = (pixels + step - 1) / step, samples = p->planes / p->groups;
+    int64_t sample = p->groups * pixels * p->block;
+
+#pragma omp parallel for
+    for (int64_t i = 0; i < samples * strips; i++) {
+        struct tile tile = tile_of(lrn);
+        int64_t first = i % strips * step;
+        int64_t width = pixels - first < step ? pixels - first : step;
+        int64_t at = i / strips * sample + first * p->block;
+        struct pieces pieces = {p->groups, p->block == 1 ? width : p->block, pixels * p->block};
+        int64_t n = pieces.runs * pieces.length;
+        gather(tile.x, x + at, pieces);
+        if (dy) {
+            gather(tile.dy, dy + at, pieces);
+            across_backward(lrn, &tile, p->block == 1 ? width : 1, n);
+        } else {
+            across_forward(lrn, &tile, p->block == 1 ? width : 1, n);
+        }
+        scatter(to + at, tile.t, pieces);
+    }
+}
+
+/* Sums over square windows of a plane: along rows into `rows`, then along columns. `rows` has half
+ * rows of zeros above and below; `row` is one row with half pixels of zeros on either side. */
+INLINE void box_sum(const struct lrn *lrn, const float *from, float *row, float *rows,
+                    float *restrict sum)
+{
+    const struct cpu_planes *p = &lrn->planes;
+    int64_t n = p->width * p->block, edge = lrn->half * p->block;
+
+    memset(row, 0, (size_t)(n + 2 * edge) * sizeof *row);
+    memset(rows, 0, (size_t)(lrn->half * n) * sizeof *rows);
+    memset(rows + (lrn->half + p->height) * n, 0, (size_t)(lrn->half * n) * sizeof *rows);
+    for (int64_t h = 0; h < p->height; h++) {
+        memcpy(row + edge, from + h * n, (size_t)n * sizeof *row);
+        shift_sum(row + edge, lrn->half, p->block, rows + (lrn->half + h) * n, n);
+    }
+    shift_sum(rows + lrn->half * n, lrn->half, n, sum, p->height * n);
+}
+
+INLINE void within_scale(const struct lrn *lrn, const struct tile *tile, const float *x, int64_t n)
+{
+    float *restrict square = tile->x;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        square[i] = x[i] * x[i];
+    box_sum(lrn, square, tile->dy, tile->padded, tile->s);
+    finish_scale(tile->s, lrn->scale, lrn->k, n);
+    power(tile->s, lrn->beta, tile->p, n);
+}
+
+CPU_KERNEL static void within_forward(const struct lrn *lrn, const struct tile *tile,
+                                      const float *restrict x, float *restrict y, int64_t n)
+{
+    within_scale(lrn, tile, x, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * tile->p[i];
+}
+
+CPU_KERNEL static void within_backward(const struct lrn *lrn, const struct tile *tile,
+                                       const float *restrict x, const float *restrict dy,
+                                       float *restrict dx, int64_t n)
+{
+    const float *restrict s = tile->s, *restrict p = tile->p;
+    float *restrict ratio = tile->x;
+    float factor = 2 * lrn->scale * lrn->beta;
+
+    within_scale(lrn, tile, x, n);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        ratio[i] = dy[i] * x[i] * p[i] / s[i];
+    box_sum(lrn, ratio, tile->dy, tile->padded, tile->t);
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] * p[i] - factor * x[i] * tile->t[i];
+}
+
+static void within_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
+{
+    const struct cpu_planes *p = &lrn->planes;
+    int64_t n = p->height * p->width * p->block;
+
+#pragma omp parallel for
+    for (int64_t i = 0; i < p->planes; i++) {
+        struct tile tile = tile_of(lrn);
+        if (dy)
+            within_backward(lrn, &tile, x + i * n, dy + i * n, to + i * n, n);
+        else
+            within_forward(lrn, &tile, x + i * n, to + i * n, n);
+    }
+}
+
+static int lrn_forward(struct cpu_op *op, const struct run *run)
+{
+    (void)run;
+    (op->args.u.lrn.within_channel ? within_run : across_run)(
+        (struct lrn *)op, op->args.bottoms[0]->value.data, NULL, op->args.tops[0]->value.data);
+    return 0;
+}
+
+static int lrn_backward(struct cpu_op *op, const struct run *run)
+{
+    (void)run;
+    if (cpu_op_propagates(op, 0))
+        (op->args.u.lrn.within_channel ? within_run : across_run)(
+            (struct lrn *)op, op->args.bottoms[0]->value.data, op->args.tops[0]->grad.data,
+            op->args.bottoms[0]->grad.data);
+    return 0;
+}
+
+const struct cpu_kind cpu_lrn = {
+    .size = sizeof(struct lrn),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = lrn_create,
+    .forward = lrn_forward,
+    .backward = lrn_backward,
+};

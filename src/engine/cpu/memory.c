@@ -1,0 +1,368 @@
+/* Memory, formats and the reorders between them.
+ *
+ * oneDNN zeroes the padding of a blocked tensor whenever a memory object is given a pointer. The
+ * objects are therefore created once and told a pointer only when it changed. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cpu_format formats[] = {
+    {"nChw8c", dnnl_aBcd8b, 8},
+    {"nChw16c", dnnl_aBcd16b, 16},
+    {"nChw4c", dnnl_aBcd4b, 4},
+    {"nhwc", dnnl_acdb, 0},
+};
+
+#define FORMATS (sizeof formats / sizeof formats[0])
+
+int cpu_alloc(size_t bytes, const char *what, void **out)
+{
+    const size_t align = 64;
+    size_t padded = (bytes + align - 1) / align * align;
+
+    *out = padded < bytes ? NULL : aligned_alloc(align, padded ? padded : align);
+    if (!*out)
+        return error_memory(bytes, what);
+    memset(*out, 0, padded);
+    return 0;
+}
+
+void cpu_free(void *memory)
+{
+    free(memory);
+}
+
+int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t bytes)
+{
+    static const char *const what[WORK_SLOTS] = {
+        "oneDNN's scratchpad", "a top gradient in another format",
+        "a bottom gradient in another format", "a weight gradient in another layout",
+        "a parameter gradient to add"};
+    struct cpu_work *work = &engine->work[slot];
+    void *data;
+
+    if (work->bytes >= bytes)
+        return 0;
+    if (cpu_alloc(bytes, what[slot], &data))
+        return -1;
+    cpu_free(work->data);
+    work->data = data;
+    work->bytes = bytes;
+    return 0;
+}
+
+const struct cpu_format *cpu_tensor_format(const struct tensor *tensor)
+{
+    return tensor->layout;
+}
+
+int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
+{
+    dnnl_dims_t dims = {1}, strides = {1};
+    int naxes = shape->naxes ? shape->naxes : 1;
+
+    for (int i = 0; i < shape->naxes; i++)
+        dims[i] = shape->dim[i];
+    if (format)
+        return cpu_check(md_create_tag(out, naxes, dims, format->tag));
+    strides[naxes - 1] = 1;
+    for (int i = naxes - 1; i > 0; i--)
+        strides[i - 1] = strides[i] * dims[i];
+    return cpu_check(md_create_strides(out, naxes, dims, strides));
+}
+
+static bool md_has_format(const_md_t md, const struct shape *shape,
+                          const struct cpu_format *format)
+{
+    md_t candidate = NULL;
+    bool equal;
+
+    if (cpu_md_create(shape, format, &candidate))
+        return false;
+    equal = dnnl_memory_desc_equal(md, candidate);
+    md_destroy(candidate);
+    return equal;
+}
+
+bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out)
+{
+    *out = NULL;
+    if (md_has_format(md, shape, NULL))
+        return true;
+    if (shape->naxes != 4)
+        return false;
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (!md_has_format(md, shape, &formats[i]))
+            continue;
+        /* one pixel or one channel: the order of axes means nothing */
+        if (formats[i].block || (shape->dim[1] > 1 && shape->dim[2] * shape->dim[3] > 1))
+            *out = &formats[i];
+        return true;
+    }
+    return false;
+}
+
+size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format)
+{
+    size_t count = shape_elems(shape);
+
+    if (format && format->block) {
+        size_t channels = (size_t)shape->dim[1], block = (size_t)format->block;
+        count = count / channels * ((channels + block - 1) / block * block);
+    }
+    return count * sizeof(float);
+}
+
+struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format)
+{
+    int64_t channels = shape_dim(shape, 1);
+    int64_t block = !format ? 1 : format->block ? format->block : channels;
+    int64_t groups = (channels + block - 1) / block;
+
+    return (struct cpu_planes){.planes = shape_dim(shape, 0) * groups,
+                               .groups = groups,
+                               .height = shape_dim(shape, 2),
+                               .width = shape_dim(shape, 3),
+                               .block = block};
+}
+
+static void tensor_set(struct tensor *tensor, const struct cpu_format *format)
+{
+    tensor->layout = (void *)(uintptr_t)format; /* constant, but the field serves all engines */
+    tensor->bytes = cpu_format_bytes(&tensor->shape, format);
+    tensor->base = NULL;
+}
+
+void cpu_top_set(struct blob *top, const struct cpu_format *format)
+{
+    top->grad.shape = top->value.shape;
+    tensor_set(&top->value, format);
+    tensor_set(&top->grad, format);
+}
+
+void cpu_top_alias(struct blob *top, struct blob *bottom, bool grad)
+{
+    cpu_top_set(top, cpu_tensor_format(&bottom->value));
+    top->value.base = &bottom->value;
+    if (grad)
+        top->grad.base = &bottom->grad;
+}
+
+int cpu_primitive_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t desc,
+                         struct cpu_primitive *out)
+{
+    const_md_t scratchpad = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    size_t bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
+
+    *out = (struct cpu_primitive){0};
+    if (cpu_check(dnnl_primitive_create(&out->primitive, desc)))
+        return -1;
+    if (bytes == 0)
+        return 0;
+    if (cpu_work_reserve(engine, WORK_SCRATCHPAD, bytes) ||
+        cpu_primitive_arg(engine, out, DNNL_ARG_SCRATCHPAD, scratchpad))
+        return -1;
+    out->scratchpad = true;
+    return 0;
+}
+
+int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive, int arg,
+                      const_md_t md)
+{
+    dnnl_memory_t memory;
+
+    if (primitive->nargs == CPU_ARGS)
+        return error_set("a oneDNN primitive has more than %d arguments", CPU_ARGS);
+    if (cpu_check(dnnl_memory_create(&memory, md, engine->engine, DNNL_MEMORY_NONE)))
+        return -1;
+    primitive->arg[primitive->nargs] = (dnnl_exec_arg_t){arg, memory};
+    primitive->at[primitive->nargs] = NULL;
+    primitive->nargs++;
+    return 0;
+}
+
+int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
+                      const void *const data[])
+{
+    for (int i = 0; i < primitive->nargs; i++) {
+        /* the scratchpad came first, at creation */
+        const void *at = !primitive->scratchpad ? data[i]
+                         : i == 0               ? engine->work[WORK_SCRATCHPAD].data
+                                                : data[i - 1];
+        if (at == primitive->at[i])
+            continue;
+        void *handle = (void *)(uintptr_t)at;
+        if (cpu_check(dnnl_memory_set_data_handle(primitive->arg[i].memory, handle)))
+            return -1;
+        primitive->at[i] = handle;
+    }
+    if (cpu_check(dnnl_primitive_execute(primitive->primitive, engine->stream, primitive->nargs,
+                                         primitive->arg)))
+        return -1;
+    return cpu_check(dnnl_stream_wait(engine->stream));
+}
+
+void cpu_primitive_destroy(struct cpu_primitive *primitive)
+{
+    for (int i = 0; i < primitive->nargs; i++)
+        dnnl_memory_destroy(primitive->arg[i].memory);
+    if (primitive->primitive)
+        dnnl_primitive_destroy(primitive->primitive);
+    *primitive = (struct cpu_primitive){0};
+}
+
+int cpu_reorder_create(struct cpu_engine *engine, const_md_t from, const_md_t to,
+                       struct cpu_primitive *out)
+{
+    dnnl_primitive_desc_t desc = NULL;
+    int status = -1;
+
+    if (cpu_check(dnnl_reorder_primitive_desc_create(&desc, from, engine->engine, to,
+                                                     engine->engine, engine->attr)))
+        goto done;
+    if (cpu_primitive_create(engine, desc, out) ||
+        cpu_primitive_arg(engine, out, DNNL_ARG_FROM, from) ||
+        cpu_primitive_arg(engine, out, DNNL_ARG_TO, to))
+        goto done;
+    status = 0;
+done:
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+int cpu_reorder_run(struct cpu_engine *engine, struct cpu_primitive *reorder, const float *from,
+                    float *to)
+{
+    return cpu_primitive_run(engine, reorder, (const void *const[]){from, to});
+}
+
+static int format_reorder_create(struct cpu_engine *engine, const struct shape *shape,
+                                 const struct cpu_format *from, const struct cpu_format *to,
+                                 struct cpu_primitive *out)
+{
+    md_t from_md = NULL, to_md = NULL;
+    int status = -1;
+
+    if (cpu_md_create(shape, from, &from_md) == 0 && cpu_md_create(shape, to, &to_md) == 0)
+        status = cpu_reorder_create(engine, from_md, to_md, out);
+    md_destroy(from_md);
+    md_destroy(to_md);
+    return status;
+}
+
+int cpu_input_create(struct cpu_engine *engine, const struct tensor *tensor,
+                     const struct cpu_format *format, enum cpu_work_slot slot,
+                     struct cpu_input *out)
+{
+    size_t bytes = cpu_format_bytes(&tensor->shape, format);
+    void *own = NULL;
+
+    *out = (struct cpu_input){.tensor = tensor, .slot = slot};
+    if (cpu_tensor_format(tensor) == format)
+        return 0;
+    if (format_reorder_create(engine, &tensor->shape, cpu_tensor_format(tensor), format,
+                              &out->reorder))
+        return -1;
+    if (slot != WORK_OWN)
+        return cpu_work_reserve(engine, slot, bytes);
+    if (cpu_alloc(bytes, "an input in another format", &own))
+        return -1;
+    out->own = own;
+    return 0;
+}
+
+const float *cpu_input_data(const struct cpu_engine *engine, const struct cpu_input *input)
+{
+    if (!input->reorder.primitive)
+        return input->tensor->data;
+    return input->slot == WORK_OWN ? input->own : engine->work[input->slot].data;
+}
+
+int cpu_input_load(struct cpu_engine *engine, struct cpu_input *input)
+{
+    float *to = input->slot == WORK_OWN ? input->own : engine->work[input->slot].data;
+
+    if (!input->reorder.primitive)
+        return 0;
+    return cpu_reorder_run(engine, &input->reorder, input->tensor->data, to);
+}
+
+void cpu_input_destroy(struct cpu_input *input)
+{
+    cpu_primitive_destroy(&input->reorder);
+    cpu_free(input->own);
+    input->own = NULL;
+}
+
+int cpu_output_create(struct cpu_engine *engine, struct tensor *tensor,
+                      const struct cpu_format *format, enum cpu_work_slot slot,
+                      struct cpu_output *out)
+{
+    *out = (struct cpu_output){.tensor = tensor, .slot = slot};
+    if (cpu_tensor_format(tensor) == format)
+        return 0;
+    if (format_reorder_create(engine, &tensor->shape, format, cpu_tensor_format(tensor),
+                              &out->reorder))
+        return -1;
+    return cpu_work_reserve(engine, slot, cpu_format_bytes(&tensor->shape, format));
+}
+
+float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output *output)
+{
+    return output->reorder.primitive ? engine->work[output->slot].data : output->tensor->data;
+}
+
+int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output)
+{
+    if (!output->reorder.primitive)
+        return 0;
+    return cpu_reorder_run(engine, &output->reorder, engine->work[output->slot].data,
+                           output->tensor->data);
+}
+
+void cpu_output_destroy(struct cpu_output *output)
+{
+    cpu_primitive_destroy(&output->reorder);
+}
+
+/* Elementwise loops in pieces that fit the first-level cache. */
+#define PIECE 4096
+
+CPU_KERNEL static void axpby_piece(float *restrict y, float a, const float *restrict x, float b,
+                                   size_t n)
+{
+    if (b == 0) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            y[i] = a * x[i];
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            y[i] = a * x[i] + b * y[i];
+    }
+}
+
+void cpu_copy(float *y, const float *x, size_t n)
+{
+#pragma omp parallel for if (n > PIECE)
+    for (size_t i = 0; i < n; i += PIECE)
+        memcpy(y + i, x + i, (n - i < PIECE ? n - i : PIECE) * sizeof(float));
+}
+
+void cpu_zero(float *y, size_t n)
+{
+#pragma omp parallel for if (n > PIECE)
+    for (size_t i = 0; i < n; i += PIECE)
+        memset(y + i, 0, (n - i < PIECE ? n - i : PIECE) * sizeof(float));
+}
+
+void cpu_axpby(float *y, float a, const float *x, float b, size_t n)
+{
+#pragma omp parallel for if (n > PIECE)
+    for (size_t i = 0; i < n; i += PIECE)
+        axpby_piece(y + i, a, x + i, b, n - i < PIECE ? n - i : PIECE);
+}

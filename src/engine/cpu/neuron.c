@@ -1,0 +1,250 @@
+/* ReLU and dropout: one value in, one value out, whatever the format. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+#include "util/rng.h"
+
+#define PIECE 4096
+
+struct relu {
+    struct cpu_op op;
+};
+
+static int relu_create(struct cpu_op *op)
+{
+    if (cpu_op_in_place(op)) {
+        /* backward sees only the output, whose sign is the input's unless the slope is negative */
+        if (op->args.train && op->args.u.relu.negative_slope < 0)
+            return error_set("ReLU with the negative slope %g cannot work in place",
+                             (double)op->args.u.relu.negative_slope);
+        return 0;
+    }
+    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
+        return error_set("ReLU's top must have its bottom's shape");
+    cpu_top_set(op->args.tops[0], cpu_tensor_format(&op->args.bottoms[0]->value));
+    return 0;
+}
+
+/* x and y may be the same: no restrict. Slope 0 apart, since 0 times infinity is not 0. */
+CPU_KERNEL static void relu_piece(const float *x, float slope, float *y, size_t n)
+{
+    if (slope == 0) {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] < 0 ? 0 : x[i];
+    } else {
+#pragma omp simd
+        for (size_t i = 0; i < n; i++)
+            y[i] = x[i] < 0 ? slope * x[i] : x[i];
+    }
+}
+
+CPU_KERNEL static void relu_back_piece(const float *x, const float *dy, float slope, float *dx,
+                                       size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        dx[i] = x[i] > 0 ? dy[i] : slope * dy[i];
+}
+
+static inline size_t piece(size_t n, size_t i)
+{
+    return n - i < PIECE ? n - i : PIECE;
+}
+
+static int relu_forward(struct cpu_op *op, const struct run *run)
+{
+    const float *x = op->args.bottoms[0]->value.data;
+    float *y = op->args.tops[0]->value.data;
+    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
+    float slope = op->args.u.relu.negative_slope;
+
+    (void)run;
+#pragma omp parallel for if (n > 4 * PIECE)
+    for (size_t i = 0; i < n; i += PIECE)
+        relu_piece(x + i, slope, y + i, piece(n, i));
+    return 0;
+}
+
+static int relu_backward(struct cpu_op *op, const struct run *run)
+{
+    const float *x = op->args.bottoms[0]->value.data; /* in place: the output */
+    const float *dy = op->args.tops[0]->grad.data;
+    float *dx = op->args.bottoms[0]->grad.data;
+    size_t n = cpu_tensor_stored(&op->args.tops[0]->value);
+    float slope = op->args.u.relu.negative_slope;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+#pragma omp parallel for if (n > 4 * PIECE)
+    for (size_t i = 0; i < n; i += PIECE)
+        relu_back_piece(x + i, dy + i, slope, dx + i, piece(n, i));
+    return 0;
+}
+
+const struct cpu_kind cpu_relu = {
+    .size = sizeof(struct relu),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .in_place = true,
+    .create = relu_create,
+    .forward = relu_forward,
+    .backward = relu_backward,
+};
+
+/* Dropout keeps element e of a sample iff draw e of the sample's own sequence is >= ratio; e counts
+ * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit each. */
+struct dropout {
+    struct cpu_op op;
+    const struct cpu_format *format;
+    struct cpu_planes planes;
+    int64_t samples, channels, sample_elems, words; /* words: of 32 bits, per sample */
+    uint32_t *mask;
+};
+
+static int dropout_create(struct cpu_op *op)
+{
+    struct dropout *drop = (struct dropout *)op;
+    const struct tensor *bottom = &op->args.bottoms[0]->value;
+    float ratio = op->args.u.dropout.ratio;
+    void *mask = NULL;
+
+    if (!(ratio >= 0 && ratio < 1))
+        return error_set("dropout ratio %g is not in [0, 1)", (double)ratio);
+    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
+        return error_set("dropout's top must have its bottom's shape");
+    if (!op->args.train) {
+        if (!cpu_op_in_place(op))
+            cpu_top_alias(op->args.tops[0], op->args.bottoms[0], false);
+        return 0;
+    }
+    drop->format = cpu_tensor_format(bottom);
+    if (!cpu_op_in_place(op))
+        cpu_top_set(op->args.tops[0], drop->format);
+    drop->samples = shape_dim(&bottom->shape, 0);
+    drop->sample_elems = (int64_t)shape_elems(&bottom->shape) / drop->samples;
+    drop->words = (drop->sample_elems + 31) / 32;
+    drop->channels = shape_dim(&bottom->shape, 1);
+    drop->planes = cpu_planes_of(&bottom->shape, drop->format);
+    if (cpu_alloc((size_t)(drop->samples * drop->words) * sizeof *drop->mask, "a dropout mask",
+                  &mask))
+        return -1;
+    drop->mask = mask;
+    return 0;
+}
+
+static uint32_t mask_word(const struct rng *rng, int64_t word, float ratio)
+{
+    uint32_t bits = 0, draw[4];
+
+    for (uint32_t q = 0; q < 8; q++) {
+        rng_block(rng, (uint32_t)word * 8 + q, draw);
+        for (uint32_t i = 0; i < 4; i++) {
+            float uniform = (float)(draw[i] >> 8) * 0x1p-24f;
+            bits |= (uint32_t)(uniform >= ratio) << (4 * q + i);
+        }
+    }
+    return bits;
+}
+
+static void mask_draw(const struct dropout *drop, const struct run *run)
+{
+    float ratio = drop->op.args.u.dropout.ratio;
+    uint32_t layer = (uint32_t)drop->op.args.layer_index;
+
+#pragma omp parallel for
+    for (int64_t i = 0; i < drop->samples * drop->words; i++) {
+        uint64_t sample = run->first_sample + (uint64_t)(i / drop->words);
+        struct rng rng = rng_make(run->seed, RNG_DROPOUT, layer, sample);
+        drop->mask[i] = mask_word(&rng, i % drop->words, ratio);
+    }
+}
+
+/* Up to 32 elements. x and y may be the same. */
+CPU_KERNEL static void mask_apply(uint32_t bits, float scale, const float *x, float *y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (bits >> i) & 1 ? scale * x[i] : 0;
+}
+
+static void apply_plain(const struct dropout *drop, float scale, const float *x, float *y)
+{
+#pragma omp parallel for collapse(2)
+    for (int64_t s = 0; s < drop->samples; s++) {
+        for (int64_t w = 0; w < drop->words; w++) {
+            int64_t left = drop->sample_elems - w * 32, at = s * drop->sample_elems + w * 32;
+            mask_apply(drop->mask[s * drop->words + w], scale, x + at, y + at,
+                       left < 32 ? left : 32);
+        }
+    }
+}
+
+static void apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
+{
+    const struct cpu_planes *p = &drop->planes;
+    int64_t pixels = p->height * p->width;
+
+#pragma omp parallel for
+    for (int64_t plane = 0; plane < p->planes; plane++) {
+        const uint32_t *mask = drop->mask + plane / p->groups * drop->words;
+        int64_t first = plane % p->groups * p->block;
+        for (int64_t i = 0; i < pixels * p->block; i++) {
+            int64_t channel = first + i % p->block, at = plane * pixels * p->block + i;
+            int64_t e = channel * pixels + i / p->block;
+            bool keep = channel < drop->channels && (mask[e / 32] >> (e % 32) & 1);
+            y[at] = keep ? scale * x[at] : 0;
+        }
+    }
+}
+
+static void dropout_apply(const struct dropout *drop, const float *x, float *y)
+{
+    float scale = 1 / (1 - drop->op.args.u.dropout.ratio);
+
+    if (drop->format)
+        apply_planes(drop, scale, x, y);
+    else
+        apply_plain(drop, scale, x, y);
+}
+
+static int dropout_forward(struct cpu_op *op, const struct run *run)
+{
+    struct dropout *drop = (struct dropout *)op;
+
+    if (!op->args.train)
+        return 0;
+    mask_draw(drop, run);
+    dropout_apply(drop, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data);
+    return 0;
+}
+
+static int dropout_backward(struct cpu_op *op, const struct run *run)
+{
+    (void)run;
+    if (cpu_op_propagates(op, 0))
+        dropout_apply((struct dropout *)op, op->args.tops[0]->grad.data,
+                      op->args.bottoms[0]->grad.data);
+    return 0;
+}
+
+static void dropout_destroy(struct cpu_op *op)
+{
+    cpu_free(((struct dropout *)op)->mask);
+}
+
+const struct cpu_kind cpu_dropout = {
+    .size = sizeof(struct dropout),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .in_place = true,
+    .create = dropout_create,
+    .forward = dropout_forward,
+    .backward = dropout_backward,
+    .destroy = dropout_destroy,
+};

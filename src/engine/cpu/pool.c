@@ -1,0 +1,278 @@
+/* Pooling in any format, a plane of H x W x block floats at a time.
+ *
+ * Ours rather than oneDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is clipped
+ * there, and its second top wants the maximum's place. Being bound by memory, it loses nothing. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct pool {
+    struct cpu_op op;
+    struct cpu_planes bottom, top;
+    int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
+};
+
+/* The window of one output position, clipped to the image. */
+struct window {
+    int64_t h0, h1, w0, w1;
+    float divisor; /* AVE: area of the window clipped to the padded image; 0 where it is empty */
+};
+
+static inline int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline struct window window_at(const struct pool_args *a, const struct cpu_planes *bottom,
+                                      int64_t ph, int64_t pw)
+{
+    int64_t h0 = ph * a->stride[0] - a->pad[0], w0 = pw * a->stride[1] - a->pad[1];
+    int64_t h1 = min64(h0 + a->kernel[0], bottom->height + a->pad[0]);
+    int64_t w1 = min64(w0 + a->kernel[1], bottom->width + a->pad[1]);
+
+    return (struct window){.h0 = max64(h0, 0),
+                           .h1 = min64(h1, bottom->height),
+                           .w0 = max64(w0, 0),
+                           .w1 = min64(w1, bottom->width),
+                           .divisor = h1 > h0 && w1 > w0 ? (float)((h1 - h0) * (w1 - w0)) : 0};
+}
+
+#define INLINE static inline __attribute__((always_inline))
+#define STRIP 16 /* channels kept in registers */
+
+/* n channels of one window; n is a constant where it matters. */
+INLINE void max_window(const float *x, int64_t width, int64_t block, const struct window *win,
+                       int64_t n, float *restrict best, int32_t *restrict at)
+{
+    for (int64_t b = 0; b < n; b++) {
+        best[b] = -FLT_MAX;
+        at[b] = -1;
+    }
+    for (int64_t h = win->h0; h < win->h1; h++) {
+        for (int64_t w = win->w0; w < win->w1; w++) {
+            int32_t here = (int32_t)(h * width + w);
+            const float *from = x + here * block;
+#pragma omp simd
+            for (int64_t b = 0; b < n; b++) {
+                int32_t more = from[b] > best[b];
+                best[b] = more ? from[b] : best[b];
+                at[b] = more ? here : at[b];
+            }
+        }
+    }
+}
+
+INLINE void sum_window(const float *x, int64_t width, int64_t block, const struct window *win,
+                       int64_t n, float *restrict sum)
+{
+    float scale = win->divisor > 0 ? 1 / win->divisor : 0;
+
+    for (int64_t b = 0; b < n; b++)
+        sum[b] = 0;
+    for (int64_t h = win->h0; h < win->h1; h++) {
+        for (int64_t w = win->w0; w < win->w1; w++) {
+            const float *from = x + (h * width + w) * block;
+#pragma omp simd
+            for (int64_t b = 0; b < n; b++)
+                sum[b] += from[b];
+        }
+    }
+    for (int64_t b = 0; b < n; b++)
+        sum[b] *= scale;
+}
+
+INLINE void forward_strip(const struct pool_args *a, const struct cpu_planes *bottom,
+                          const float *x, const struct window *win, int64_t n, float *y,
+                          int32_t *where)
+{
+    float value[STRIP];
+    int32_t at[STRIP] = {0};
+
+    if (a->method == POOL_MAX)
+        max_window(x, bottom->width, bottom->block, win, n, value, at);
+    else
+        sum_window(x, bottom->width, bottom->block, win, n, value);
+    memcpy(y, value, (size_t)n * sizeof *y);
+    if (where)
+        memcpy(where, at, (size_t)n * sizeof *where);
+}
+
+CPU_KERNEL static void forward_plane(const struct pool_args *a, const struct cpu_planes *bottom,
+                                     const struct cpu_planes *top, const float *x, float *y,
+                                     int32_t *where)
+{
+    int64_t block = bottom->block;
+
+    for (int64_t ph = 0; ph < top->height; ph++) {
+        for (int64_t pw = 0; pw < top->width; pw++) {
+            struct window win = window_at(a, bottom, ph, pw);
+            int64_t to = (ph * top->width + pw) * block;
+            for (int64_t b = 0; b < block; b += STRIP) {
+                int64_t n = min64(block - b, STRIP);
+                int32_t *at = where ? where + to + b : NULL;
+                if (n == 8)
+                    forward_strip(a, bottom, x + b, &win, 8, y + to + b, at);
+                else if (n == 16)
+                    forward_strip(a, bottom, x + b, &win, 16, y + to + b, at);
+                else if (n == 1)
+                    forward_strip(a, bottom, x + b, &win, 1, y + to + b, at);
+                else
+                    forward_strip(a, bottom, x + b, &win, n, y + to + b, at);
+            }
+        }
+    }
+}
+
+static void max_backward_plane(const struct cpu_planes *top, const float *dy, const int32_t *where,
+                               float *dx)
+{
+    for (int64_t p = 0; p < top->height * top->width; p++)
+        for (int64_t b = 0; b < top->block; b++) {
+            int64_t i = p * top->block + b;
+            if (where[i] >= 0)
+                dx[where[i] * top->block + b] += dy[i];
+        }
+}
+
+CPU_KERNEL static void ave_backward_plane(const struct pool_args *a,
+                                          const struct cpu_planes *bottom,
+                                          const struct cpu_planes *top, const float *dy, float *dx)
+{
+    int64_t block = bottom->block;
+
+    for (int64_t ph = 0; ph < top->height; ph++) {
+        for (int64_t pw = 0; pw < top->width; pw++) {
+            struct window win = window_at(a, bottom, ph, pw);
+            const float *restrict from = dy + (ph * top->width + pw) * block;
+            float scale = win.divisor > 0 ? 1 / win.divisor : 0;
+            for (int64_t h = win.h0; h < win.h1; h++) {
+                for (int64_t w = win.w0; w < win.w1; w++) {
+                    float *restrict to = dx + (h * bottom->width + w) * block;
+#pragma omp simd
+                    for (int64_t b = 0; b < block; b++)
+                        to[b] += scale * from[b];
+                }
+            }
+        }
+    }
+}
+
+static int pool_check(const struct cpu_op *op)
+{
+    const struct pool_args *a = &op->args.u.pool;
+    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    char text[128];
+
+    if (bottom->naxes != 4 || top->naxes != 4)
+        return error_set("pooling needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
+                         shape_text(bottom, text, sizeof text));
+    if (top->dim[0] != bottom->dim[0] || top->dim[1] != bottom->dim[1])
+        return error_set("pooling keeps samples and channels; the top's shape is %s",
+                         shape_text(top, text, sizeof text));
+    for (int i = 0; i < 2; i++)
+        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
+            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
+                             a->stride[i], a->pad[i]);
+    if (op->args.ntops == 2 && a->method != POOL_MAX)
+        return error_set("only MAX pooling has a second top");
+    if (op->args.ntops == 2 && !shape_equal(top, &op->args.tops[1]->value.shape))
+        return error_set("the mask's shape is %s, not the first top's",
+                         shape_text(&op->args.tops[1]->value.shape, text, sizeof text));
+    return 0;
+}
+
+static int pool_create(struct cpu_op *op)
+{
+    struct pool *pool = (struct pool *)op;
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
+    void *where = NULL;
+
+    if (pool_check(op))
+        return -1;
+    for (int i = 0; i < op->args.ntops; i++)
+        cpu_top_set(op->args.tops[i], format);
+    pool->bottom = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
+    pool->top = cpu_planes_of(&op->args.tops[0]->value.shape, format);
+    if (op->args.u.pool.method != POOL_MAX || (!op->args.train && op->args.ntops < 2))
+        return 0;
+    if (cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) * sizeof *pool->where,
+                  "the places of pooling maxima", &where))
+        return -1;
+    pool->where = where;
+    return 0;
+}
+
+static inline int64_t plane_elems(const struct cpu_planes *planes)
+{
+    return planes->height * planes->width * planes->block;
+}
+
+static int pool_forward(struct cpu_op *op, const struct run *run)
+{
+    struct pool *pool = (struct pool *)op;
+    int64_t from = plane_elems(&pool->bottom), to = plane_elems(&pool->top);
+    const float *x = op->args.bottoms[0]->value.data;
+    float *y = op->args.tops[0]->value.data;
+
+    (void)run;
+#pragma omp parallel for
+    for (int64_t p = 0; p < pool->bottom.planes; p++)
+        forward_plane(&op->args.u.pool, &pool->bottom, &pool->top, x + p * from, y + p * to,
+                      pool->where ? pool->where + p * to : NULL);
+    if (op->args.ntops == 2) {
+        float *mask = op->args.tops[1]->value.data;
+#pragma omp parallel for
+        for (int64_t i = 0; i < pool->top.planes * to; i++)
+            mask[i] = (float)pool->where[i];
+    }
+    return 0;
+}
+
+static int pool_backward(struct cpu_op *op, const struct run *run)
+{
+    struct pool *pool = (struct pool *)op;
+    int64_t to = plane_elems(&pool->bottom), from = plane_elems(&pool->top);
+    const float *dy = op->args.tops[0]->grad.data;
+    float *dx = op->args.bottoms[0]->grad.data;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+#pragma omp parallel for
+    for (int64_t p = 0; p < pool->bottom.planes; p++) {
+        memset(dx + p * to, 0, (size_t)to * sizeof *dx);
+        if (pool->where)
+            max_backward_plane(&pool->top, dy + p * from, pool->where + p * from, dx + p * to);
+        else
+            ave_backward_plane(&op->args.u.pool, &pool->bottom, &pool->top, dy + p * from,
+                               dx + p * to);
+    }
+    return 0;
+}
+
+static void pool_destroy(struct cpu_op *op)
+{
+    cpu_free(((struct pool *)op)->where);
+}
+
+const struct cpu_kind cpu_pool = {
+    .size = sizeof(struct pool),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 2,
+    .create = pool_create,
+    .forward = pool_forward,
+    .backward = pool_backward,
+    .destroy = pool_destroy,
+};

@@ -1,0 +1,290 @@
+/* Operators that move values without computing: concat, split, flatten. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct concat {
+    struct cpu_op op;
+    int64_t outer;          /* pieces per bottom */
+    int64_t *length;        /* per bottom: floats of one piece */
+    int64_t total;          /* of one piece of the top */
+    struct cpu_input *in;   /* per bottom, in the top's format */
+    struct cpu_output *out; /* per bottom that wants its gradient */
+};
+
+static int concat_check(const struct cpu_op *op, int axis)
+{
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    int64_t sum = 0;
+    char text[128];
+
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        const struct shape *bottom = &op->args.bottoms[i]->value.shape;
+        bool fits = bottom->naxes == top->naxes;
+        for (int d = 0; fits && d < top->naxes; d++)
+            fits = d == axis || bottom->dim[d] == top->dim[d];
+        if (!fits)
+            return error_set("bottom %d has the shape %s, which differs from the others not only "
+                             "along axis %d",
+                             i, shape_text(bottom, text, sizeof text), axis);
+        sum += bottom->dim[axis];
+    }
+    if (sum != top->dim[axis])
+        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis,
+                         top->dim[axis], sum);
+    return 0;
+}
+
+/* The first bottom's format that is not plain, if pieces in it can be put side by side. */
+static const struct cpu_format *concat_format(const struct cpu_op *op, int axis)
+{
+    const struct cpu_format *format = NULL;
+
+    for (int i = 0; i < op->args.nbottoms && !format; i++)
+        format = cpu_tensor_format(&op->args.bottoms[i]->value);
+    if (!format || axis > 1)
+        return NULL;
+    for (int i = 0; axis == 1 && i < op->args.nbottoms; i++)
+        if (format->block && op->args.bottoms[i]->value.shape.dim[1] % format->block)
+            return NULL;
+    return format;
+}
+
+static void concat_measure(struct concat *concat, const struct cpu_format *format, int axis)
+{
+    const struct cpu_op *op = &concat->op;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    bool channels_last = format && !format->block;
+
+    concat->outer = (int64_t)shape_count(top, 0, axis);
+    if (channels_last && axis == 1)
+        concat->outer *= top->dim[2] * top->dim[3];
+    concat->total = 0;
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        size_t bytes = cpu_format_bytes(&op->args.bottoms[i]->value.shape, format);
+        concat->length[i] = (int64_t)(bytes / sizeof(float)) / concat->outer;
+        concat->total += concat->length[i];
+    }
+}
+
+static int concat_create(struct cpu_op *op)
+{
+    struct concat *concat = (struct concat *)op;
+    const struct cpu_format *format;
+    size_t n = (size_t)op->args.nbottoms;
+    int axis;
+
+    if (shape_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis, &axis) ||
+        concat_check(op, axis))
+        return -1;
+    concat->length = calloc(n, sizeof *concat->length);
+    concat->in = calloc(n, sizeof *concat->in);
+    concat->out = calloc(n, sizeof *concat->out);
+    if (!concat->length || !concat->in || !concat->out)
+        return error_memory(n * sizeof *concat->in, "a concat operator");
+    format = concat_format(op, axis);
+    cpu_top_set(op->args.tops[0], format);
+    concat_measure(concat, format, axis);
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        struct blob *bottom = op->args.bottoms[i];
+        if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &concat->in[i]))
+            return -1;
+        if (cpu_op_propagates(op, i) && cpu_output_create(op->engine, &bottom->grad, format,
+                                                          WORK_BOTTOM_GRAD, &concat->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static int concat_forward(struct cpu_op *op, const struct run *run)
+{
+    struct concat *concat = (struct concat *)op;
+    float *to = op->args.tops[0]->value.data;
+
+    (void)run;
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        int64_t length = concat->length[i];
+        if (cpu_input_load(op->engine, &concat->in[i]))
+            return -1;
+        const float *from = cpu_input_data(op->engine, &concat->in[i]);
+#pragma omp parallel for
+        for (int64_t o = 0; o < concat->outer; o++)
+            memcpy(to + o * concat->total, from + o * length, (size_t)length * sizeof *to);
+        to += length;
+    }
+    return 0;
+}
+
+static int concat_backward(struct cpu_op *op, const struct run *run)
+{
+    struct concat *concat = (struct concat *)op;
+    const float *from = op->args.tops[0]->grad.data;
+
+    (void)run;
+    for (int i = 0; i < op->args.nbottoms; from += concat->length[i], i++) {
+        int64_t length = concat->length[i];
+        if (!concat->out[i].tensor || !cpu_op_propagates(op, i))
+            continue;
+        float *to = cpu_output_data(op->engine, &concat->out[i]);
+#pragma omp parallel for
+        for (int64_t o = 0; o < concat->outer; o++)
+            memcpy(to + o * length, from + o * concat->total, (size_t)length * sizeof *to);
+        if (cpu_output_store(op->engine, &concat->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static void concat_destroy(struct cpu_op *op)
+{
+    struct concat *concat = (struct concat *)op;
+
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        if (concat->in)
+            cpu_input_destroy(&concat->in[i]);
+        if (concat->out)
+            cpu_output_destroy(&concat->out[i]);
+    }
+    free(concat->length);
+    free(concat->in);
+    free(concat->out);
+}
+
+const struct cpu_kind cpu_concat = {
+    .size = sizeof(struct concat),
+    .min_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = concat_create,
+    .forward = concat_forward,
+    .backward = concat_backward,
+    .destroy = concat_destroy,
+};
+
+struct split {
+    struct cpu_op op;
+};
+
+static int split_create(struct cpu_op *op)
+{
+    for (int i = 0; i < op->args.ntops; i++) {
+        if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[i]->value.shape))
+            return error_set("split's top %d must have its bottom's shape", i);
+        cpu_top_alias(op->args.tops[i], op->args.bottoms[0], false);
+    }
+    return 0;
+}
+
+static int split_forward(struct cpu_op *op, const struct run *run)
+{
+    (void)op;
+    (void)run;
+    return 0; /* the tops are the bottom */
+}
+
+static int split_backward(struct cpu_op *op, const struct run *run)
+{
+    float *to = op->args.bottoms[0]->grad.data;
+    size_t n = cpu_tensor_stored(&op->args.bottoms[0]->value);
+    bool first = true;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    for (int i = 0; i < op->args.ntops; i++) {
+        const struct blob *top = op->args.tops[i];
+        if (!top->wants_grad || !top->grad.data)
+            continue;
+        cpu_axpby(to, 1, top->grad.data, first ? 0 : 1, n);
+        first = false;
+    }
+    if (first)
+        cpu_zero(to, n);
+    return 0;
+}
+
+const struct cpu_kind cpu_split = {
+    .size = sizeof(struct split),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .create = split_create,
+    .forward = split_forward,
+    .backward = split_backward,
+};
+
+struct flatten {
+    struct cpu_op op;
+    struct cpu_input bottom;
+    struct cpu_output bottom_grad;
+    bool alias;
+};
+
+static int flatten_create(struct cpu_op *op)
+{
+    struct flatten *flatten = (struct flatten *)op;
+    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
+
+    if (shape_elems(&bottom->value.shape) != shape_elems(&top->value.shape))
+        return error_set("flatten's top has %zu elements, its bottom %zu",
+                         shape_elems(&top->value.shape), shape_elems(&bottom->value.shape));
+    flatten->alias = !cpu_tensor_format(&bottom->value);
+    if (flatten->alias) {
+        cpu_top_alias(top, bottom, cpu_op_propagates(op, 0));
+        return 0;
+    }
+    cpu_top_set(top, NULL);
+    if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_TOP_GRAD, &flatten->bottom))
+        return -1;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD,
+                             &flatten->bottom_grad);
+}
+
+/* The reorders run from and to the top itself: nothing is copied twice. */
+static int flatten_forward(struct cpu_op *op, const struct run *run)
+{
+    struct flatten *flatten = (struct flatten *)op;
+
+    (void)run;
+    if (flatten->alias)
+        return 0;
+    return cpu_reorder_run(op->engine, &flatten->bottom.reorder, op->args.bottoms[0]->value.data,
+                           op->args.tops[0]->value.data);
+}
+
+static int flatten_backward(struct cpu_op *op, const struct run *run)
+{
+    struct flatten *flatten = (struct flatten *)op;
+
+    (void)run;
+    if (flatten->alias || !flatten->bottom_grad.tensor || !cpu_op_propagates(op, 0))
+        return 0;
+    return cpu_reorder_run(op->engine, &flatten->bottom_grad.reorder, op->args.tops[0]->grad.data,
+                           op->args.bottoms[0]->grad.data);
+}
+
+static void flatten_destroy(struct cpu_op *op)
+{
+    struct flatten *flatten = (struct flatten *)op;
+
+    cpu_input_destroy(&flatten->bottom);
+    cpu_output_destroy(&flatten->bottom_grad);
+}
+
+const struct cpu_kind cpu_flatten = {
+    .size = sizeof(struct flatten),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = flatten_create,
+    .forward = flatten_forward,
+    .backward = flatten_backward,
+    .destroy = flatten_destroy,
+};

@@ -1,0 +1,68 @@
+/* Engines by name. A new engine is its table and one line here. */
+#include "engine/engine.h"
+
+#include "engine/engine_internal.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct engine_i *const engines[] = {&engine_cpu};
+
+#define ENGINES (sizeof engines / sizeof engines[0])
+
+static const char *engine_names(char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    buffer[0] = '\0';
+    for (size_t i = 0; i < ENGINES && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "",
+                                 engines[i]->name);
+    return buffer;
+}
+
+int engine_open(const char *name, const struct engine_options *options, struct engine *out)
+{
+    char names[256];
+
+    *out = (struct engine){0};
+    for (size_t i = 0; i < ENGINES; i++) {
+        if (strcmp(engines[i]->name, name) != 0)
+            continue;
+        if (engines[i]->open(options, &out->context))
+            return error_context("engine '%s'", name);
+        out->i = engines[i];
+        return 0;
+    }
+    return error_set("unknown engine '%s'; this build has: %s", name,
+                     engine_names(names, sizeof names));
+}
+
+void engine_close(struct engine *engine)
+{
+    if (engine->i)
+        engine->i->close(engine->context);
+    *engine = (struct engine){0};
+}
+
+const char *op_kind_name(enum op_kind kind)
+{
+    static const char *const names[OP_KINDS] = {
+        [OP_CONV] = "convolution",
+        [OP_INNER_PRODUCT] = "inner product",
+        [OP_POOL] = "pooling",
+        [OP_RELU] = "ReLU",
+        [OP_LRN] = "LRN",
+        [OP_DROPOUT] = "dropout",
+        [OP_SOFTMAX] = "softmax",
+        [OP_SOFTMAX_LOSS] = "softmax loss",
+        [OP_ACCURACY] = "accuracy",
+        [OP_CONCAT] = "concat",
+        [OP_SPLIT] = "split",
+        [OP_FLATTEN] = "flatten",
+        [OP_ELTWISE] = "eltwise",
+    };
+
+    return kind >= 0 && kind < OP_KINDS ? names[kind] : "unknown operator";
+}
