@@ -1,0 +1,79 @@
+# Language, warnings, sanitizers, coverage. All flags go to the Makefile's AM_CFLAGS, never to
+# CFLAGS: that belongs to the user, and the probes must not see a -Werror.
+
+# C11 or later; an Autoconf before 2.70 does not ask for it by itself.
+AC_DEFUN([POSEIDON_C11],
+[m4_define([poseidon_c11_source], [AC_LANG_SOURCE([
+@%:@if __STDC_VERSION__ < 201112L
+@%:@error older than C11
+@%:@endif
+_Thread_local int x;
+_Static_assert(sizeof(char) == 1, "char");])])
+AC_MSG_CHECKING([whether $CC compiles C11])
+AC_COMPILE_IFELSE([poseidon_c11_source], [AC_MSG_RESULT([yes])],
+[CC="$CC -std=gnu11"
+AC_COMPILE_IFELSE([poseidon_c11_source], [AC_MSG_RESULT([with -std=gnu11])],
+[AC_MSG_RESULT([no])
+POSEIDON_MISSING([C11], ['$CC' does not compile it], [gcc], [gcc], [name another compiler with CC=])])])])
+
+# A -Werror in the user's CFLAGS would break Autoconf's own probes: it waits for the build.
+AC_DEFUN([POSEIDON_STASH_WERROR],
+[WERROR_CFLAGS=
+AS_CASE([" $CFLAGS "], [*' -Werror '*],
+[WERROR_CFLAGS=-Werror
+CFLAGS=`AS_ECHO([" $CFLAGS "]) | sed 's/ -Werror / /g; s/^ *//; s/ *$//'`])])
+
+AC_DEFUN([POSEIDON_WARNINGS],
+[AC_ARG_ENABLE([werror],
+    [AS_HELP_STRING([--enable-werror], [make every compiler warning an error])],
+    [], [enable_werror=no])
+AS_IF([test "$enable_werror" = yes], [WERROR_CFLAGS=-Werror])
+WARN_CFLAGS=
+poseidon_save_CFLAGS=$CFLAGS
+for poseidon_try in -Wall -Wextra -Wshadow -Wno-unknown-pragmas; do
+    # Without OpenMP its pragmas are unknown, and may be.
+    AS_CASE([$poseidon_try:$OPENMP_CFLAGS], [-Wno-unknown-pragmas:?*], [continue])
+    CFLAGS="$poseidon_save_CFLAGS $WARN_CFLAGS $poseidon_try"
+    AC_MSG_CHECKING([whether $CC accepts $poseidon_try])
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+                      [AC_MSG_RESULT([yes]); WARN_CFLAGS="$WARN_CFLAGS $poseidon_try"],
+                      [AC_MSG_RESULT([no])])
+done
+CFLAGS=$poseidon_save_CFLAGS
+WARN_CFLAGS="$WARN_CFLAGS $WERROR_CFLAGS"
+AC_SUBST([WARN_CFLAGS])])
+
+# --enable-sanitizers[=LIST]: address,undefined without a list; thread stands alone.
+AC_DEFUN([POSEIDON_SANITIZERS],
+[AC_ARG_ENABLE([sanitizers],
+    [AS_HELP_STRING([--enable-sanitizers@<:@=LIST@:>@],
+                    [build with sanitizers (address,undefined; or thread)])],
+    [], [enable_sanitizers=no])
+SANITIZE_CFLAGS=
+AS_IF([test "$enable_sanitizers" = yes], [enable_sanitizers=address,undefined])
+AS_IF([test "$enable_sanitizers" != no],
+[SANITIZE_CFLAGS="-fsanitize=$enable_sanitizers -fno-omit-frame-pointer"
+AS_CASE([$enable_sanitizers], [*undefined*],
+        [SANITIZE_CFLAGS="$SANITIZE_CFLAGS -fno-sanitize-recover=undefined"])
+AC_MSG_CHECKING([whether $CC links with $SANITIZE_CFLAGS])
+poseidon_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS $SANITIZE_CFLAGS"
+AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [poseidon_linked=yes], [poseidon_linked=no])
+CFLAGS=$poseidon_save_CFLAGS
+AC_MSG_RESULT([$poseidon_linked])
+AS_IF([test "$poseidon_linked" = no],
+      [POSEIDON_MISSING([--enable-sanitizers=$enable_sanitizers], [the compiler cannot link it],
+                        [libgcc-12-dev], [gcc])])])
+AC_SUBST([SANITIZE_CFLAGS])
+AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" != no])])
+
+AC_DEFUN([POSEIDON_COVERAGE],
+[AC_ARG_ENABLE([coverage],
+    [AS_HELP_STRING([--enable-coverage], [count executed lines, for "make coverage"])],
+    [], [enable_coverage=no])
+COVERAGE_CFLAGS=
+AS_IF([test "$enable_coverage" = yes], [COVERAGE_CFLAGS='--coverage -O0'])
+AC_ARG_VAR([GCOV], [coverage reader that fits the compiler])
+AC_CHECK_PROGS([GCOV], [gcov], [gcov])
+AC_SUBST([COVERAGE_CFLAGS])
+AM_CONDITIONAL([COVERAGE], [test "$enable_coverage" = yes])])

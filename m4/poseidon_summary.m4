@@ -1,0 +1,29 @@
+# POSEIDON_SUMMARY: what was found, and how the tests will be launched.
+AC_DEFUN([POSEIDON_SUMMARY],
+[AS_IF([test "$have_check" = yes],
+       [poseidon_tests="make check; MPI tests: tests/mpirun.sh N PROGRAM, by way of $MPIRUN"],
+       [poseidon_tests="not built: Check is missing (Debian: check, Spack: check)"
+poseidon_check_version=no])
+poseidon_compiler=`$CC --version 2>/dev/null | head -n 1`
+AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
+
+  $PACKAGE_STRING
+  ----------------------------------------------------------------------
+  compiler      $CC: $poseidon_compiler
+  flags         $CFLAGS $OPENMP_CFLAGS $SANITIZE_CFLAGS $COVERAGE_CFLAGS
+  warnings      $WARN_CFLAGS
+  MPI           $poseidon_mpi_version (MPI $poseidon_mpi_standard)
+  HDF5          $poseidon_hdf5_version, from $poseidon_hdf5_where
+  oneDNN        $poseidon_dnnl_version, from $poseidon_dnnl_where
+  protobuf-c    $poseidon_protobuf_c_version, $PROTOC_C
+  zlib          $poseidon_zlib_version
+  OpenMP        ${OPENMP_CFLAGS:-no}
+  CUDA          $poseidon_cuda
+  Check         $poseidon_check_version
+  tests         $poseidon_tests
+  test oracles  h5py: ${PYTHON_H5PY:-no, its tests will be skipped}
+  install to    $prefix
+  ----------------------------------------------------------------------
+
+_POSEIDON_EOF
+])])

@@ -1,0 +1,121 @@
+/* Members of protobuf-c messages, reached through their descriptors. */
+#include "spec/field.h"
+
+#include "util/error.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int message_new(const ProtobufCMessageDescriptor *descriptor, ProtobufCMessage **out)
+{
+    ProtobufCMessage *message = malloc(descriptor->sizeof_message);
+
+    if (message == NULL)
+        return error_memory(descriptor->sizeof_message, descriptor->name);
+    descriptor->message_init(message);
+    *out = message;
+    return 0;
+}
+
+const ProtobufCFieldDescriptor *message_find_field(const ProtobufCMessageDescriptor *descriptor,
+                                                   const char *name)
+{
+    return protobuf_c_message_descriptor_get_field_by_name(descriptor, name);
+}
+
+size_t field_value_bytes(const ProtobufCFieldDescriptor *field)
+{
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return 8;
+    case PROTOBUF_C_TYPE_BOOL:
+        return sizeof(protobuf_c_boolean);
+    case PROTOBUF_C_TYPE_ENUM:
+        return sizeof(int);
+    case PROTOBUF_C_TYPE_STRING:
+        return sizeof(char *);
+    case PROTOBUF_C_TYPE_BYTES:
+        return sizeof(ProtobufCBinaryData);
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return sizeof(ProtobufCMessage *);
+    default:
+        return 4;
+    }
+}
+
+static const void *member(const ProtobufCMessage *message, unsigned offset)
+{
+    return (const char *)message + offset;
+}
+
+static void *member_to_change(ProtobufCMessage *message, unsigned offset)
+{
+    return (char *)message + offset;
+}
+
+size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return *(const size_t *)member(message, field->quantifier_offset);
+    if (field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        const void *pointer = *(void *const *)member(message, field->offset);
+
+        return pointer != NULL && pointer != field->default_value;
+    }
+    if (field->label == PROTOBUF_C_LABEL_REQUIRED)
+        return 1;
+    return *(const protobuf_c_boolean *)member(message, field->quantifier_offset) != 0;
+}
+
+bool field_is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    return field_count(message, field) > 0;
+}
+
+const void *field_at(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                     size_t index)
+{
+    const void *place = member(message, field->offset);
+
+    if (field->label != PROTOBUF_C_LABEL_REPEATED)
+        return place;
+    return *(const char *const *)place + index * field_value_bytes(field);
+}
+
+void field_set(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, const void *value)
+{
+    memcpy(member_to_change(message, field->offset), value, field_value_bytes(field));
+    if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_STRING &&
+        field->type != PROTOBUF_C_TYPE_MESSAGE)
+        *(protobuf_c_boolean *)member_to_change(message, field->quantifier_offset) = 1;
+}
+
+int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                 const void *value, bool spare)
+{
+    size_t *count = member_to_change(message, field->quantifier_offset);
+    char **array = member_to_change(message, field->offset);
+    size_t bytes = field_value_bytes(field), room = *count + 1;
+
+    if (spare)
+        room = *count == 0 ? 4 : (*count & (*count - 1)) == 0 && *count >= 4 ? 2 * *count : 0;
+    if (room > 0) {
+        char *grown;
+
+        if (*count > SIZE_MAX / 4 / bytes)
+            return error_set("field \"%s\": more than %zu values", field->name, *count);
+        grown = realloc(*array, room * bytes);
+        if (grown == NULL)
+            return error_memory(room * bytes, field->name);
+        *array = grown;
+    }
+    memcpy(*array + *count * bytes, value, bytes);
+    ++*count;
+    return 0;
+}

@@ -1,0 +1,481 @@
+/* From a file's layers to the net of one phase.
+ *
+ * Every time a layer writes a blob a new *version* of it comes into being (in-place layers write
+ * versions of the same name). A bottom means the latest version before it. A version with two or
+ * more users gets a Split behind its producer, one top for each user. */
+#include "spec/netdef.h"
+
+#include "spec/names.h"
+#include "spec/suggest.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct version {
+    const char *blob;
+    int producer;      /* index among the kept layers */
+    int top;           /* which of its tops */
+    int users;         /* bottoms, and one for an explicit loss weight */
+    int next;          /* user number of the next bottom that is renamed */
+    float loss_weight; /* explicit weight that moves to the Split; 0: none */
+};
+
+struct builder {
+    const struct text_doc *doc;
+    const Caffe__LayerParameter **kept; /* layers of this state */
+    int nkept;
+    struct version *versions;
+    int nversions;
+    int *first_source;   /* per kept layer: where its bottoms begin in sources */
+    int *sources;        /* per bottom of all kept layers: its version */
+    int *first_version;  /* per kept layer: the version of its first top; the others follow */
+    struct names latest; /* blob name -> version */
+    struct net_def *def;
+};
+
+static const char *text_or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+struct layer_def_place layer_def_place(const struct layer_def *layer)
+{
+    struct layer_def_place place;
+
+    if (layer->line > 0)
+        snprintf(place.text, sizeof place.text, "%s:%d: layer '%s'", layer->file, layer->line,
+                 layer->name);
+    else
+        snprintf(place.text, sizeof place.text, "%s: layer '%s'", layer->file, layer->name);
+    return place;
+}
+
+/* The same for a layer that has no definition yet. */
+static struct layer_def_place place_of(const struct builder *b, const Caffe__LayerParameter *param)
+{
+    struct layer_def layer = {.file = b->def->file,
+                              .line = text_line(b->doc, param),
+                              .name = (char *)text_or_empty(param->name)};
+
+    return layer_def_place(&layer);
+}
+
+static bool is_loss(const char *type)
+{
+    size_t length = strlen(type);
+
+    return length >= 4 && strcmp(type + length - 4, "Loss") == 0;
+}
+
+/* Copies a text; NULL with a message when there is no memory. */
+static char *copy_text(const char *text)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL)
+        error_memory(strlen(text) + 1, "a name");
+    return copy;
+}
+
+static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
+                       const struct net_state *state)
+{
+    size_t nbottoms = 0, ntops = 0;
+
+    if (net->n_layer > INT_MAX / 2)
+        return error_set("%s: more layers than can be counted", b->def->file);
+    b->kept = calloc(net->n_layer + 1, sizeof *b->kept);
+    b->first_source = calloc(net->n_layer + 1, sizeof *b->first_source);
+    b->first_version = calloc(net->n_layer + 1, sizeof *b->first_version);
+    if (b->kept == NULL || b->first_source == NULL || b->first_version == NULL)
+        return error_memory(net->n_layer * sizeof *b->kept, "the layers");
+    for (size_t i = 0; i < net->n_layer; i++) {
+        bool in;
+
+        if (net_state_admits(state, net->layer[i], &in))
+            return error_context("%s", place_of(b, net->layer[i]).text);
+        if (!in)
+            continue;
+        b->kept[b->nkept++] = net->layer[i];
+        nbottoms += net->layer[i]->n_bottom;
+        ntops += net->layer[i]->n_top;
+    }
+    if (nbottoms > INT_MAX / 2 || ntops > INT_MAX / 2)
+        return error_set("%s: more blobs than can be counted", b->def->file);
+    b->sources = calloc(nbottoms + 1, sizeof *b->sources);
+    b->versions = calloc(ntops + 1, sizeof *b->versions);
+    if (b->sources == NULL || b->versions == NULL)
+        return error_memory((nbottoms + ntops) * sizeof *b->versions, "the blobs");
+    return 0;
+}
+
+static int unknown_bottom(const struct builder *b, int layer, size_t index)
+{
+    const Caffe__LayerParameter *param = b->kept[layer];
+    struct suggest near = suggest_start(param->bottom[index]);
+    char remark[320] = "";
+
+    for (int v = 0; v < b->nversions; v++)
+        suggest_offer(&near, b->versions[v].blob);
+    if (near.nearest != NULL)
+        snprintf(remark, sizeof remark, "; did you mean '%s'?", near.nearest);
+    for (int later = layer; later < b->nkept; later++)
+        for (size_t t = 0; t < b->kept[later]->n_top; t++)
+            if (strcmp(b->kept[later]->top[t], param->bottom[index]) == 0)
+                snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
+                         text_or_empty(b->kept[later]->name));
+    return error_set("%s: Unknown bottom blob '%s' (layer '%s', bottom index %zu)%s",
+                     place_of(b, param).text, param->bottom[index], text_or_empty(param->name),
+                     index, remark);
+}
+
+/* Binds the bottoms of one layer to versions, and makes versions of its tops. */
+static int bind_layer(struct builder *b, int layer, int *nsources)
+{
+    const Caffe__LayerParameter *param = b->kept[layer];
+
+    b->first_source[layer] = *nsources;
+    for (size_t i = 0; i < param->n_bottom; i++) {
+        int v = names_get(&b->latest, param->bottom[i]);
+
+        if (v < 0)
+            return unknown_bottom(b, layer, i);
+        b->versions[v].users++;
+        b->sources[(*nsources)++] = v;
+    }
+    b->first_version[layer] = b->nversions;
+    for (size_t i = 0; i < param->n_top; i++) {
+        struct version *version = &b->versions[b->nversions];
+
+        *version = (struct version){.blob = param->top[i], .producer = layer, .top = (int)i};
+        if (i < param->n_loss_weight && param->loss_weight[i] != 0) {
+            version->loss_weight = param->loss_weight[i];
+            version->users = version->next = 1;
+        }
+        if (names_set(&b->latest, param->top[i], b->nversions++))
+            return -1;
+    }
+    return 0;
+}
+
+/* <blob>_<layer>_<top>_split, with _<user> behind it when user >= 0. */
+static char *split_name(const struct builder *b, const struct version *version, int user)
+{
+    struct strbuf name = {0};
+
+    strbuf_printf(&name, "%s_%s_%d_split", version->blob,
+                  text_or_empty(b->kept[version->producer]->name), version->top);
+    if (user >= 0)
+        strbuf_printf(&name, "_%d", user);
+    return strbuf_take(&name);
+}
+
+/* The next free layer of the definition, with room for that many names. */
+static struct layer_def *add_layer(struct builder *b, const Caffe__LayerParameter *source,
+                                   size_t nbottoms, size_t ntops)
+{
+    struct layer_def *layer = &b->def->layers[b->def->nlayers];
+
+    *layer = (struct layer_def){.file = b->def->file, .line = text_line(b->doc, source)};
+    layer->bottoms = calloc(nbottoms + 1, sizeof *layer->bottoms);
+    layer->tops = calloc(ntops + 1, sizeof *layer->tops);
+    b->def->nlayers++; /* from here on net_def_destroy frees it */
+    if (layer->bottoms == NULL || layer->tops == NULL) {
+        error_memory((nbottoms + ntops) * sizeof *layer->tops, "a layer");
+        return NULL;
+    }
+    return layer;
+}
+
+static int set_loss_weights(struct layer_def *layer, const struct version *versions)
+{
+    const Caffe__LayerParameter *param = layer->param;
+    bool loss = is_loss(layer->type);
+    size_t given = param->n_loss_weight, n = (size_t)layer->ntops;
+
+    if (given > 0 && given != n && !(loss && given > n && given <= 16))
+        return error_set("%s: expected loss_weight once per top (%d) or not at all, found %zu",
+                         layer_def_place(layer).text, layer->ntops, given);
+    if (given > n)
+        n = given;
+    if (loss && n == 0)
+        n = 1;
+    layer->nweights = (int)n;
+    layer->loss_weights = calloc(n + 1, sizeof *layer->loss_weights);
+    if (layer->loss_weights == NULL)
+        return error_memory(n * sizeof *layer->loss_weights, "loss weights");
+    for (size_t i = 0; i < given; i++)
+        layer->loss_weights[i] = param->loss_weight[i];
+    if (given == 0 && loss)
+        layer->loss_weights[0] = 1;
+    /* An explicit weight of a blob that others read as well is the first user of its Split. */
+    for (int i = 0; i < layer->ntops; i++)
+        if (versions[i].loss_weight != 0 && versions[i].users > 1)
+            layer->loss_weights[i] = 0;
+    return 0;
+}
+
+/* One layer of the file. */
+static int emit_layer(struct builder *b, int index)
+{
+    const Caffe__LayerParameter *param = b->kept[index];
+    struct layer_def *layer = add_layer(b, param, param->n_bottom, param->n_top);
+
+    if (layer == NULL)
+        return -1;
+    layer->param = param;
+    layer->type = text_or_empty(param->type);
+    layer->name = copy_text(text_or_empty(param->name));
+    if (layer->name == NULL)
+        return -1;
+    for (size_t i = 0; i < param->n_bottom; i++) {
+        struct version *version = &b->versions[b->sources[b->first_source[index] + (int)i]];
+        char *name = version->users > 1 ? split_name(b, version, version->next++)
+                                        : copy_text(param->bottom[i]);
+
+        if (name == NULL)
+            return -1;
+        layer->bottoms[layer->nbottoms++] = name;
+    }
+    for (size_t i = 0; i < param->n_top; i++) {
+        if ((layer->tops[i] = copy_text(param->top[i])) == NULL)
+            return -1;
+        layer->ntops++;
+    }
+    if (param->n_propagate_down > 0 && param->n_propagate_down != param->n_bottom)
+        return error_set(
+            "%s: expected propagate_down once per bottom (%d) or not at all, found %zu",
+            layer_def_place(layer).text, layer->nbottoms, param->n_propagate_down);
+    return set_loss_weights(layer, &b->versions[b->first_version[index]]);
+}
+
+/* The configuration of a Split: what a saved model says about it. Names are copied from `layer`. */
+static int make_split_param(struct layer_def *layer)
+{
+    Caffe__LayerParameter *param = malloc(sizeof *param);
+    size_t ntops = (size_t)layer->ntops;
+
+    if (param == NULL)
+        return error_memory(sizeof *param, "a Split");
+    caffe__layer_parameter__init(param);
+    layer->param = param;
+    layer->inserted = true;
+    if ((param->name = copy_text(layer->name)) == NULL ||
+        (param->type = copy_text("Split")) == NULL)
+        return -1;
+    param->bottom = calloc(1, sizeof *param->bottom);
+    param->top = calloc(ntops, sizeof *param->top);
+    param->loss_weight = calloc(ntops, sizeof *param->loss_weight);
+    if (param->bottom == NULL || param->top == NULL || param->loss_weight == NULL)
+        return error_memory(ntops * sizeof *param->top, "a Split");
+    if ((param->bottom[param->n_bottom++] = copy_text(layer->bottoms[0])) == NULL)
+        return -1;
+    for (size_t i = 0; i < ntops; i++)
+        if ((param->top[param->n_top++] = copy_text(layer->tops[i])) == NULL)
+            return -1;
+    if (layer->loss_weights[0] != 0) {
+        memcpy(param->loss_weight, layer->loss_weights, ntops * sizeof *param->loss_weight);
+        param->n_loss_weight = ntops;
+    }
+    return 0;
+}
+
+static int emit_split(struct builder *b, const struct version *version)
+{
+    size_t users = (size_t)version->users;
+    struct layer_def *layer = add_layer(b, b->kept[version->producer], 1, users);
+
+    if (layer == NULL)
+        return -1;
+    layer->type = "Split";
+    layer->loss_weights = calloc(users, sizeof *layer->loss_weights);
+    if (layer->loss_weights == NULL)
+        return error_memory(users * sizeof *layer->loss_weights, "loss weights");
+    layer->loss_weights[0] = version->loss_weight;
+    layer->nweights = version->users;
+    if ((layer->name = split_name(b, version, -1)) == NULL ||
+        (layer->bottoms[layer->nbottoms++] = copy_text(version->blob)) == NULL)
+        return -1;
+    while (layer->ntops < version->users) {
+        if ((layer->tops[layer->ntops] = split_name(b, version, layer->ntops)) == NULL)
+            return -1;
+        layer->ntops++;
+    }
+    return make_split_param(layer);
+}
+
+static int emit_all(struct builder *b)
+{
+    size_t nlayers = (size_t)b->nkept;
+
+    for (int v = 0; v < b->nversions; v++)
+        nlayers += b->versions[v].users > 1;
+    b->def->layers = calloc(nlayers + 1, sizeof *b->def->layers);
+    if (b->def->layers == NULL)
+        return error_memory(nlayers * sizeof *b->def->layers, "the layers");
+    for (int i = 0; i < b->nkept; i++) {
+        if (emit_layer(b, i))
+            return -1;
+        for (size_t t = 0; t < b->kept[i]->n_top; t++) {
+            const struct version *version = &b->versions[b->first_version[i] + (int)t];
+
+            if (version->users > 1 && emit_split(b, version))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int two_sources(const struct builder *b, const struct layer_def *layer, int top,
+                       int producer)
+{
+    const struct layer_def *first = &b->def->layers[producer];
+    const char *remark = "";
+
+    if ((size_t)top < layer->param->n_bottom &&
+        strcmp(layer->param->bottom[top], layer->tops[top]) == 0)
+        remark = "; it cannot work in place, because another layer reads the same version of its "
+                 "bottom: give the top a name of its own";
+    return error_set(
+        "%s: Top blob '%s' produced by multiple sources: expected one, found layer '%s' "
+        "(line %d) before%s",
+        layer_def_place(layer).text, layer->tops[top], first->name, first->line, remark);
+}
+
+/* A top is new, or the bottom of the same index of the same layer. */
+static int check_tops(const struct builder *b)
+{
+    struct names producers = {0};
+    int status = 0;
+
+    for (int i = 0; i < b->def->nlayers && status == 0; i++) {
+        const struct layer_def *layer = &b->def->layers[i];
+
+        for (int t = 0; t < layer->ntops && status == 0; t++) {
+            int producer = names_get(&producers, layer->tops[t]);
+            bool in_place = t < layer->nbottoms && strcmp(layer->bottoms[t], layer->tops[t]) == 0;
+
+            if (producer >= 0 && !in_place)
+                status = two_sources(b, layer, t, producer);
+            else if (producer < 0)
+                status = names_set(&producers, layer->tops[t], i);
+        }
+    }
+    names_free(&producers);
+    return status;
+}
+
+static int build(struct builder *b, const Caffe__NetParameter *net, const struct net_state *state)
+{
+    int nsources = 0;
+
+    b->def->name = copy_text(text_or_empty(net->name));
+    b->def->file = copy_text(b->doc != NULL ? text_name(b->doc) : "net");
+    if (b->def->name == NULL || b->def->file == NULL)
+        return -1;
+    if (net->n_layers > 0 || net->n_input > 0)
+        return error_set("%s: expected a net in today's form, found fields of an old one",
+                         b->def->file);
+    if (keep_layers(b, net, state))
+        return -1;
+    for (int i = 0; i < b->nkept; i++)
+        if (bind_layer(b, i, &nsources))
+            return -1;
+    return emit_all(b) || check_tops(b) ? -1 : 0;
+}
+
+int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
+                   const struct net_state *state, struct net_def **out)
+{
+    struct builder b = {.doc = doc, .def = calloc(1, sizeof *b.def)};
+    int status;
+
+    if (b.def == NULL)
+        return error_memory(sizeof *b.def, "a net");
+    b.def->param = param;
+    status = build(&b, param, state);
+    free(b.kept);
+    free(b.first_source);
+    free(b.first_version);
+    free(b.sources);
+    free(b.versions);
+    names_free(&b.latest);
+    if (status)
+        net_def_destroy(b.def);
+    else
+        *out = b.def;
+    return status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int net_def_outputs(const struct net_def *def, const char ***names, int *count)
+{
+    struct names open = {0}; /* 1: produced and not read since */
+    const char **found = NULL;
+    int status = 0, n = 0;
+
+    for (int i = 0; i < def->nlayers && status == 0; i++) {
+        const struct layer_def *layer = &def->layers[i];
+
+        for (int k = 0; k < layer->nbottoms && status == 0; k++)
+            status = names_set(&open, layer->bottoms[k], 0);
+        for (int k = 0; k < layer->ntops && status == 0; k++)
+            status = names_set(&open, layer->tops[k], 1);
+    }
+    found = calloc(open.count + 1, sizeof *found);
+    if (status == 0 && found == NULL)
+        status = error_memory(open.count * sizeof *found, "output names");
+    for (int i = 0; i < def->nlayers && status == 0; i++) {
+        for (int k = 0; k < def->layers[i].ntops && status == 0; k++) {
+            if (names_get(&open, def->layers[i].tops[k]) == 1) {
+                found[n++] = def->layers[i].tops[k];
+                status = names_set(&open, def->layers[i].tops[k], 0);
+            }
+        }
+    }
+    names_free(&open);
+    if (status) {
+        free(found);
+        return -1;
+    }
+    qsort(found, (size_t)n, sizeof *found, compare_names);
+    *names = found;
+    *count = n;
+    return 0;
+}
+
+static void free_texts(char **texts, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+void net_def_destroy(struct net_def *def)
+{
+    if (def == NULL)
+        return;
+    for (int i = 0; i < def->nlayers; i++) {
+        struct layer_def *layer = &def->layers[i];
+
+        if (layer->inserted)
+            caffe__layer_parameter__free_unpacked((Caffe__LayerParameter *)layer->param, NULL);
+        free_texts(layer->bottoms, layer->nbottoms);
+        free_texts(layer->tops, layer->ntops);
+        free(layer->loss_weights);
+        free(layer->name);
+    }
+    free(def->layers);
+    free(def->name);
+    free(def->file);
+    free(def);
+}

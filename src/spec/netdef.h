@@ -1,0 +1,79 @@
+/* The net of one phase as Caffe's rules make it from a file: include and exclude rules applied,
+ * Split layers put in, every bottom bound to a top. Names only; shapes are the layers' business. */
+#ifndef POSEIDON_SPEC_NETDEF_H
+#define POSEIDON_SPEC_NETDEF_H
+
+#include "spec/caffe.pb-c.h"
+#include "spec/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What include and exclude rules are compared with. */
+struct net_state {
+    int phase; /* CAFFE__PHASE__TRAIN or CAFFE__PHASE__TEST */
+    int level;
+    const char **stages; /* the array is owned, the names are borrowed */
+    size_t nstages;
+};
+
+struct layer_def {
+    /* The layer as the file has it, borrowed; of a Split that was put in: its own, with name, type,
+     * bottom and top. Names of blobs are to be taken from here, not from param. */
+    const Caffe__LayerParameter *param;
+    char *name;       /* owned; "" if the file gives none */
+    const char *type; /* of param; "" if the file gives none */
+    int nbottoms, ntops;
+    char **bottoms, **tops; /* after splits; owned */
+    /* One per top; then, for layers of type *Loss, one for each further top that they make without
+     * a name: nweights >= ntops. Caffe's rule: explicit ones win, else 1 for the first top of a
+     * layer whose type ends in "Loss", else 0. */
+    float *loss_weights;
+    int nweights;
+    bool inserted;    /* a Split that is not in the file */
+    int line;         /* where the layer begins in `file`; 0 if unknown. A Split has its source's */
+    const char *file; /* borrowed from the net_def */
+};
+
+struct net_def {
+    char *name;                       /* "" if the file gives none; owned */
+    char *file;                       /* for messages; owned */
+    const Caffe__NetParameter *param; /* borrowed */
+    int nlayers;
+    struct layer_def *layers;
+};
+
+/* A state of that phase, level 0, no stages. */
+struct net_state net_state_make(int phase);
+
+/* Merges a state of a file into this one: level and phase replace, stages are added. The strings
+ * are borrowed. NULL changes nothing. */
+int net_state_merge(struct net_state *state, const Caffe__NetState *with);
+int net_state_add_stage(struct net_state *state, const char *stage);
+void net_state_free(struct net_state *state);
+
+/* Is the layer in the net of that state? Fails when it has both include and exclude rules. */
+int net_state_admits(const struct net_state *state, const Caffe__LayerParameter *layer, bool *in);
+
+/* Makes the net of `param` for a state. `doc` is the document that holds param: it gives the file's
+ * name and line numbers; NULL when param does not come from a text. Both must outlive the result.
+ * The state is used as it is: callers merge param->state themselves (caffe.md 1.4). param must be
+ * in today's form (spec_read_net sees to that). Fails on a bottom that no layer before produces, a
+ * top that is produced twice and not in place, a wrong number of loss weights or of propagate_down.
+ */
+int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
+                   const struct net_state *state, struct net_def **out);
+
+/* Tops that no layer reads, in the order of their names (bytes). The array is the caller's to free,
+ * the names are the definition's. */
+int net_def_outputs(const struct net_def *def, const char ***names, int *count);
+
+/* "FILE:LINE: layer 'NAME'" for messages; the line is left out when unknown. */
+struct layer_def_place {
+    char text[512];
+};
+struct layer_def_place layer_def_place(const struct layer_def *layer);
+
+void net_def_destroy(struct net_def *def);
+
+#endif

@@ -1,0 +1,146 @@
+/* Prints protobuf-c messages as text. */
+#include "spec/print.h"
+
+#include "spec/field.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Infinities, NaN, and whole numbers, for which %g would choose an exponent. */
+static bool print_special(struct strbuf *out, double value)
+{
+    if (isfinite(value) && (fabs(value) >= 1e9 || value != (double)(long)value || value == 0))
+        return false;
+    if (isfinite(value))
+        strbuf_printf(out, "%ld", (long)value);
+    else
+        strbuf_puts(out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    return true;
+}
+
+void print_float(struct strbuf *out, float value)
+{
+    char text[32];
+
+    if (print_special(out, value))
+        return;
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        /* As the reader does it: over double. */
+        if ((float)strtod(text, NULL) == value)
+            break;
+    }
+    strbuf_puts(out, text);
+}
+
+void print_double(struct strbuf *out, double value)
+{
+    char text[40];
+
+    if (print_special(out, value))
+        return;
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    strbuf_puts(out, text);
+}
+
+static void print_bytes(struct strbuf *out, const char *text, size_t length)
+{
+    static const char plain[] = "\n\r\t\"'\\", names[] = "nrt\"'\\";
+
+    strbuf_putc(out, '"');
+    for (size_t i = 0; i < length; i++) {
+        const char *at = text[i] != '\0' ? strchr(plain, text[i]) : NULL;
+
+        if (at != NULL)
+            strbuf_printf(out, "\\%c", names[at - plain]);
+        else if (text[i] >= ' ' && text[i] < 127)
+            strbuf_putc(out, text[i]);
+        else
+            strbuf_printf(out, "\\%03o", (unsigned)(unsigned char)text[i]);
+    }
+    strbuf_putc(out, '"');
+}
+
+static void print_scalar(struct strbuf *out, const ProtobufCFieldDescriptor *field,
+                         const void *value)
+{
+    const ProtobufCBinaryData *bytes = value;
+    const ProtobufCEnumValue *name;
+    const char *text;
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        strbuf_printf(out, "%lld", (long long)*(const int64_t *)value);
+        break;
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        strbuf_printf(out, "%llu", (unsigned long long)*(const uint64_t *)value);
+        break;
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+        strbuf_printf(out, "%lu", (unsigned long)*(const uint32_t *)value);
+        break;
+    case PROTOBUF_C_TYPE_FLOAT:
+        print_float(out, *(const float *)value);
+        break;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        print_double(out, *(const double *)value);
+        break;
+    case PROTOBUF_C_TYPE_BOOL:
+        strbuf_puts(out, *(const protobuf_c_boolean *)value ? "true" : "false");
+        break;
+    case PROTOBUF_C_TYPE_ENUM:
+        name = protobuf_c_enum_descriptor_get_value(field->descriptor, *(const int *)value);
+        if (name != NULL)
+            strbuf_puts(out, name->name);
+        else
+            strbuf_printf(out, "%d", *(const int *)value);
+        break;
+    case PROTOBUF_C_TYPE_STRING:
+        text = *(char *const *)value;
+        print_bytes(out, text, strlen(text));
+        break;
+    case PROTOBUF_C_TYPE_BYTES:
+        print_bytes(out, (const char *)bytes->data, bytes->len);
+        break;
+    default:
+        strbuf_printf(out, "%ld", (long)*(const int32_t *)value);
+    }
+}
+
+static void print_fields(struct strbuf *out, const ProtobufCMessage *message, int depth)
+{
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        size_t count = field_count(message, field);
+
+        for (size_t k = 0; k < count; k++) {
+            const void *value = field_at(message, field, k);
+
+            strbuf_printf(out, "%*s%s", 2 * depth, "", field->name);
+            if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+                strbuf_puts(out, " {\n");
+                print_fields(out, *(ProtobufCMessage *const *)value, depth + 1);
+                strbuf_printf(out, "%*s}\n", 2 * depth, "");
+            } else {
+                strbuf_puts(out, ": ");
+                print_scalar(out, field, value);
+                strbuf_putc(out, '\n');
+            }
+        }
+    }
+}
+
+void print_message(struct strbuf *out, const ProtobufCMessage *message)
+{
+    print_fields(out, message, 0);
+}

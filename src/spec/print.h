@@ -1,0 +1,18 @@
+/* Prints protobuf-c messages as text: what text_read_string and protoc read back to the same
+ * message, bit for bit (but for the payload of a NaN). Only fields that are set are printed. */
+#ifndef POSEIDON_SPEC_PRINT_H
+#define POSEIDON_SPEC_PRINT_H
+
+#include "util/strbuf.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+/* Appends the fields of the message, one a line, indented by two spaces for each level. Lack of
+ * memory is remembered by `out`. */
+void print_message(struct strbuf *out, const ProtobufCMessage *message);
+
+/* Appends the shortest decimal form that reads back as exactly this value. */
+void print_float(struct strbuf *out, float value);
+void print_double(struct strbuf *out, double value);
+
+#endif

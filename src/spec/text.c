@@ -1,0 +1,596 @@
+/* Reads protobuf's text format: a recursive descent over scan.h's tokens, led by descriptors. */
+#include "spec/text.h"
+
+#include "spec/field.h"
+#include "spec/scan.h"
+#include "spec/suggest.h"
+#include "spec/text_internal.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MOST   64
+#define UNKNOWN_MOST 12
+
+struct reader {
+    struct scanner scan;
+    struct text_doc *doc;
+    int depth;
+    const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
+    int line_of[DEPTH_MOST + 1];                             /* where they were opened */
+    int field_line; /* of the name of the field being read */
+    int nunknown;
+    char unknown[3072]; /* one line for each unknown field so far */
+};
+
+/* What a field can hold; the member that its type names is in use. */
+union value {
+    int32_t i32;
+    uint32_t u32;
+    int64_t i64;
+    uint64_t u64;
+    float f;
+    double d;
+    protobuf_c_boolean truth;
+    int number; /* of an enum */
+    char *string;
+    ProtobufCBinaryData bytes;
+    ProtobufCMessage *message;
+};
+
+static int read_fields(struct reader *r, ProtobufCMessage *message, const char *close);
+
+/* Steps over a symbol if it is there; *was says whether. */
+static int take(struct reader *r, const char *symbol, bool *was)
+{
+    *was = scan_is(&r->scan, symbol);
+    return *was ? scan_next(&r->scan) : 0;
+}
+
+static int wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
+                       const char *expected, const char *remark)
+{
+    struct scan_shown found = scan_show(&r->scan.token);
+
+    return scan_error(&r->scan, "expected %s for field \"%s\" of \"%s\", found %s%s", expected,
+                      field->name, r->stack[r->depth]->name, found.text, remark);
+}
+
+/* An integer with an optional sign: magnitude up to `most`, or most + 1 when negative. */
+static int read_signed(struct reader *r, const ProtobufCFieldDescriptor *field, uint64_t most,
+                       int64_t *out)
+{
+    uint64_t magnitude;
+    bool negative;
+
+    if (take(r, "-", &negative))
+        return -1;
+    if (r->scan.token.kind != SCAN_INTEGER)
+        return wrong_value(r, field, "an integer", "");
+    if (!scan_integer(&r->scan.token, most + negative, &magnitude)) {
+        char expected[80];
+
+        snprintf(expected, sizeof expected, "an integer from -%llu to %llu",
+                 (unsigned long long)most + 1, (unsigned long long)most);
+        return wrong_value(r, field, expected, "");
+    }
+    *out = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return scan_next(&r->scan);
+}
+
+static int read_unsigned(struct reader *r, const ProtobufCFieldDescriptor *field, uint64_t most,
+                         uint64_t *out)
+{
+    char expected[80];
+
+    if (r->scan.token.kind != SCAN_INTEGER)
+        return wrong_value(
+            r, field, scan_is(&r->scan, "-") ? "an integer that is not negative" : "an integer",
+            "");
+    snprintf(expected, sizeof expected, "an integer from 0 to %llu", (unsigned long long)most);
+    if (!scan_integer(&r->scan.token, most, out))
+        return wrong_value(r, field, expected, "");
+    return scan_next(&r->scan);
+}
+
+/* Compares a token with a lower-case word, case ignored. */
+static bool is_word(const struct scan_token *token, const char *word)
+{
+    if (token->kind != SCAN_IDENTIFIER || token->length != strlen(word))
+        return false;
+    for (size_t i = 0; i < token->length; i++)
+        if ((token->text[i] | 32) != word[i])
+            return false;
+    return true;
+}
+
+static int read_real(struct reader *r, const ProtobufCFieldDescriptor *field, double *out)
+{
+    const struct scan_token *token = &r->scan.token;
+    bool negative;
+
+    if (take(r, "-", &negative))
+        return -1;
+    if (token->kind == SCAN_INTEGER && token->length > 1 && token->text[0] == '0')
+        return wrong_value(r, field, "a decimal number", " (it is hexadecimal or octal)");
+    if (token->kind == SCAN_INTEGER || token->kind == SCAN_FLOAT)
+        *out = scan_double(token);
+    else if (is_word(token, "inf") || is_word(token, "infinity"))
+        *out = INFINITY;
+    else if (is_word(token, "nan"))
+        *out = NAN;
+    else
+        return wrong_value(r, field, "a number", "");
+    if (negative)
+        *out = -*out;
+    return scan_next(&r->scan);
+}
+
+static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
+                      protobuf_c_boolean *out)
+{
+    static const char *const words[] = {"false", "true", "False", "True", "f", "t"};
+    uint64_t number;
+
+    if (r->scan.token.kind == SCAN_INTEGER && scan_integer(&r->scan.token, 1, &number)) {
+        *out = number != 0;
+        return scan_next(&r->scan);
+    }
+    for (int i = 0; i < 6; i++) {
+        if (scan_is(&r->scan, words[i])) {
+            *out = i % 2;
+            return scan_next(&r->scan);
+        }
+    }
+    return wrong_value(r, field, "true or false", "");
+}
+
+static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, int *out)
+{
+    const ProtobufCEnumDescriptor *descriptor = field->descriptor;
+    const ProtobufCEnumValue *value = NULL;
+    struct scan_token start = r->scan.token;
+    char name[64], remark[256];
+    int64_t number;
+
+    if (start.kind == SCAN_IDENTIFIER) {
+        snprintf(name, sizeof name, "%.*s", start.length < 63 ? (int)start.length : 63, start.text);
+        value = protobuf_c_enum_descriptor_get_value_by_name(descriptor, name);
+        if (scan_next(&r->scan))
+            return -1;
+    } else if (start.kind == SCAN_INTEGER || scan_is(&r->scan, "-")) {
+        if (read_signed(r, field, INT32_MAX, &number))
+            return -1;
+        snprintf(name, sizeof name, "%lld", (long long)number);
+        value = protobuf_c_enum_descriptor_get_value(descriptor, (int)number);
+    } else {
+        return wrong_value(r, field, "a name without quotes", "");
+    }
+    if (value == NULL) {
+        r->scan.token = start;
+        suggest_value(descriptor, name, remark, sizeof remark);
+        return scan_error(&r->scan, "unknown value \"%s\" for field \"%s\" of \"%s\"%s", name,
+                          field->name, r->stack[r->depth]->name, remark);
+    }
+    *out = value->value;
+    return 0;
+}
+
+/* One string, or several in a row, which are joined. The result has a zero byte behind it. */
+static int read_string(struct reader *r, const ProtobufCFieldDescriptor *field,
+                       ProtobufCBinaryData *out)
+{
+    bool old_form = strcmp(field->name, "type") == 0 && r->scan.token.kind == SCAN_IDENTIFIER;
+    struct scan_token start = r->scan.token;
+    char *text = NULL;
+    size_t length = 0;
+
+    if (r->scan.token.kind != SCAN_STRING)
+        return wrong_value(r, field, "a string in quotes",
+                           old_form ? " (types without quotes belong to the old form, \"layers\")"
+                                    : "");
+    while (r->scan.token.kind == SCAN_STRING) {
+        char *grown = realloc(text, length + r->scan.token.length + 1);
+
+        if (grown == NULL) {
+            error_memory(length + r->scan.token.length + 1, field->name);
+            goto fail;
+        }
+        text = grown;
+        length += scan_string(&r->scan.token, text + length);
+        text[length] = '\0';
+        if (scan_next(&r->scan))
+            goto fail;
+    }
+    if (field->type == PROTOBUF_C_TYPE_STRING && memchr(text, '\0', length) != NULL) {
+        r->scan.token = start;
+        scan_error(&r->scan, "expected a string without zero bytes for field \"%s\"", field->name);
+        goto fail;
+    }
+    out->data = (uint8_t *)text;
+    out->len = length;
+    return 0;
+
+fail:
+    free(text);
+    return -1;
+}
+
+static int read_scalar(struct reader *r, const ProtobufCFieldDescriptor *field, union value *out)
+{
+    ProtobufCBinaryData bytes;
+    uint64_t u;
+    int64_t i;
+    double d;
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+        if (read_signed(r, field, INT32_MAX, &i))
+            return -1;
+        out->i32 = (int32_t)i;
+        return 0;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        return read_signed(r, field, INT64_MAX, &out->i64);
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+        if (read_unsigned(r, field, UINT32_MAX, &u))
+            return -1;
+        out->u32 = (uint32_t)u;
+        return 0;
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        return read_unsigned(r, field, UINT64_MAX, &out->u64);
+    case PROTOBUF_C_TYPE_FLOAT:
+        if (read_real(r, field, &d))
+            return -1;
+        out->f = (float)d;
+        return 0;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return read_real(r, field, &out->d);
+    case PROTOBUF_C_TYPE_BOOL:
+        return read_truth(r, field, &out->truth);
+    case PROTOBUF_C_TYPE_ENUM:
+        return read_enum(r, field, &out->number);
+    case PROTOBUF_C_TYPE_BYTES:
+        return read_string(r, field, &out->bytes);
+    default:
+        if (read_string(r, field, &bytes))
+            return -1;
+        out->string = (char *)bytes.data;
+        return 0;
+    }
+}
+
+static int put_value(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+                     const union value *value)
+{
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return field_append(message, field, value, true);
+    field_set(message, field, value);
+    return 0;
+}
+
+/* { fields } or < fields >. The new message is in its parent before it is filled, so that a failure
+ * frees it with the root. */
+static int read_message(struct reader *r, ProtobufCMessage *parent,
+                        const ProtobufCFieldDescriptor *field)
+{
+    union value value;
+    const char *close = scan_is(&r->scan, "<") ? ">" : "}";
+
+    if (!scan_is(&r->scan, "<") && !scan_is(&r->scan, "{"))
+        return wrong_value(r, field, "\"{\"", "");
+    if (r->depth == DEPTH_MOST)
+        return scan_error(&r->scan, "expected at most %d messages inside each other", DEPTH_MOST);
+    if (message_new(field->descriptor, &value.message))
+        return -1;
+    if (put_value(parent, field, &value)) {
+        protobuf_c_message_free_unpacked(value.message, NULL);
+        return -1;
+    }
+    r->depth++;
+    r->stack[r->depth] = field->descriptor;
+    r->line_of[r->depth] = r->scan.token.line;
+    if (scan_next(&r->scan) || read_fields(r, value.message, close))
+        return -1;
+    r->depth--;
+    return scan_next(&r->scan);
+}
+
+/* The fields of Poseidon's first release that had another type than Caffe's of the same name. */
+static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
+                                                  const ProtobufCMessage *message,
+                                                  const ProtobufCFieldDescriptor *field)
+{
+    const ProtobufCFieldDescriptor *other;
+
+    if (r->scan.token.kind != SCAN_STRING || strcmp(field->name, "device_id") != 0)
+        return field;
+    other = message_find_field(message->descriptor, "device_list");
+    return other != NULL && !field_is_set(message, other) ? other : field;
+}
+
+static int read_value(struct reader *r, ProtobufCMessage *message,
+                      const ProtobufCFieldDescriptor *field)
+{
+    union value value;
+
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+        return read_message(r, message, field);
+    if (read_scalar(r, field, &value))
+        return -1;
+    if (put_value(message, field, &value) == 0)
+        return 0;
+    if (field->type == PROTOBUF_C_TYPE_STRING)
+        free(value.string);
+    if (field->type == PROTOBUF_C_TYPE_BYTES)
+        free(value.bytes.data);
+    return -1;
+}
+
+static int read_list(struct reader *r, ProtobufCMessage *message,
+                     const ProtobufCFieldDescriptor *field)
+{
+    bool done, more;
+
+    if (scan_next(&r->scan) || take(r, "]", &done))
+        return -1;
+    while (!done) {
+        r->field_line = r->scan.token.line;
+        if (read_value(r, message, field) || take(r, "]", &done))
+            return -1;
+        if (!done) {
+            if (take(r, ",", &more))
+                return -1;
+            if (!more)
+                return wrong_value(r, field, "\",\" or \"]\" in the list", "");
+        }
+    }
+    return 0;
+}
+
+/* Skips { ... }, < ... > or [ ... ]; which bracket closes which is not checked. */
+static int skip_brackets(struct reader *r)
+{
+    int open = 0;
+
+    do {
+        if (scan_is(&r->scan, "{") || scan_is(&r->scan, "<") || scan_is(&r->scan, "["))
+            open++;
+        else if (scan_is(&r->scan, "}") || scan_is(&r->scan, ">") || scan_is(&r->scan, "]"))
+            open--;
+        if (r->scan.token.kind == SCAN_END || scan_next(&r->scan))
+            return -1;
+    } while (open > 0);
+    return 0;
+}
+
+/* Skips what stands behind the name of an unknown field, so that the next field can be read. Fails,
+ * without a message that matters, when there is no telling where that is. */
+static int skip_value(struct reader *r)
+{
+    bool colon, minus;
+
+    if (take(r, ":", &colon))
+        return -1;
+    if (scan_is(&r->scan, "{") || scan_is(&r->scan, "<") || (colon && scan_is(&r->scan, "[")))
+        return skip_brackets(r);
+    if (!colon || take(r, "-", &minus))
+        return -1;
+    if (r->scan.token.kind == SCAN_STRING) {
+        while (r->scan.token.kind == SCAN_STRING)
+            if (scan_next(&r->scan))
+                return -1;
+        return 0;
+    }
+    if (r->scan.token.kind == SCAN_SYMBOL || r->scan.token.kind == SCAN_END)
+        return -1;
+    return scan_next(&r->scan);
+}
+
+/* Notes an unknown field. Those beyond the first UNKNOWN_MOST are only counted. */
+static void note_unknown(struct reader *r, const struct scan_token *token, const char *name)
+{
+    size_t used = strlen(r->unknown);
+    char remark[384];
+
+    if (r->nunknown++ >= UNKNOWN_MOST)
+        return;
+    suggest_field(r->stack[r->depth], r->depth > 0 ? r->stack[r->depth - 1] : NULL, name, remark,
+                  sizeof remark);
+    snprintf(r->unknown + used, sizeof r->unknown - used,
+             "%s%s:%d:%d: message \"%s\" has no field \"%s\"%s", used > 0 ? "\n" : "", r->scan.name,
+             token->line, token->column, r->stack[r->depth]->name, name, remark);
+}
+
+static int expected_name(struct reader *r)
+{
+    struct scan_shown found = scan_show(&r->scan.token);
+
+    if (r->depth == 0)
+        return scan_error(
+            &r->scan, "expected the name of a field of \"%s\", found %s%s", r->stack[0]->name,
+            found.text,
+            scan_is(&r->scan, "}") || scan_is(&r->scan, ">") ? ", which closes nothing" : "");
+    return scan_error(&r->scan,
+                      "expected the name of a field, or the end of the \"%s\" that began "
+                      "on line %d, found %s",
+                      r->stack[r->depth]->name, r->line_of[r->depth], found.text);
+}
+
+/* What follows the name of a known field. */
+static int read_field_value(struct reader *r, ProtobufCMessage *message,
+                            const ProtobufCFieldDescriptor *field, const struct scan_token *token)
+{
+    bool colon;
+
+    if (field->label != PROTOBUF_C_LABEL_REPEATED && field_is_set(message, field)) {
+        r->scan.token = *token;
+        return scan_error(&r->scan,
+                          "field \"%s\" of \"%s\" is given a second time, expected it once",
+                          field->name, r->stack[r->depth]->name);
+    }
+    if (take(r, ":", &colon))
+        return -1;
+    if (!colon && field->type != PROTOBUF_C_TYPE_MESSAGE)
+        return scan_error(&r->scan, "expected \":\" behind \"%s\", found %s", field->name,
+                          scan_show(&r->scan.token).text);
+    r->field_line = token->line;
+    if (field->label == PROTOBUF_C_LABEL_REPEATED && scan_is(&r->scan, "["))
+        return read_list(r, message, field);
+    return read_value(r, message, other_type(r, message, field));
+}
+
+static int read_field(struct reader *r, ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *field;
+    struct scan_token token = r->scan.token;
+    bool was;
+    char name[128];
+
+    if (token.kind != SCAN_IDENTIFIER)
+        return expected_name(r);
+    snprintf(name, sizeof name, "%.*s", (int)(token.length < 127 ? token.length : 127), token.text);
+    if (scan_next(&r->scan))
+        return -1;
+    field = message_find_field(message->descriptor, name);
+    if (field == NULL || token.length >= sizeof name) {
+        note_unknown(r, &token, name);
+        if (skip_value(r)) {
+            error_clear();
+            return -1;
+        }
+    } else if (read_field_value(r, message, field, &token)) {
+        return -1;
+    }
+    if (take(r, ";", &was))
+        return -1;
+    return was ? 0 : take(r, ",", &was);
+}
+
+/* Fields up to `close`, which stays the current token; NULL: up to the end of the file. */
+static int read_fields(struct reader *r, ProtobufCMessage *message, const char *close)
+{
+    if (text_set_line(r->doc, message, r->field_line))
+        return -1;
+    while (close == NULL ? r->scan.token.kind != SCAN_END
+                         : !scan_is(&r->scan, "}") && !scan_is(&r->scan, ">"))
+        if (read_field(r, message))
+            return -1;
+    if (close != NULL && !scan_is(&r->scan, close))
+        return scan_error(
+            &r->scan, "expected \"%s\" to end the \"%s\" that began on line %d, found %s", close,
+            r->stack[r->depth]->name, r->line_of[r->depth], scan_show(&r->scan.token).text);
+    return 0;
+}
+
+/* Unknown fields come first, then what stopped the reading, if anything did. */
+static int unknown_error(const struct reader *r, const char *stopped_by)
+{
+    char more[64] = "";
+
+    if (r->nunknown > UNKNOWN_MOST)
+        snprintf(more, sizeof more, "\n... and %d more unknown fields", r->nunknown - UNKNOWN_MOST);
+    return error_set("%s%s%s%.800s", r->unknown, more, stopped_by[0] != '\0' ? "\n" : "",
+                     stopped_by);
+}
+
+static int read_all(struct reader *r, const char *text, size_t length)
+{
+    bool had_mark;
+
+    if (scan_start(&r->scan, text_name(r->doc), text, length, &had_mark) ||
+        read_fields(r, text_root(r->doc), NULL))
+        return -1;
+    if (had_mark)
+        return text_add_notice(r->doc, "%s: skipped the byte-order mark at its beginning",
+                               text_name(r->doc));
+    return 0;
+}
+
+int text_read_string(const char *name, const char *text, size_t length,
+                     const ProtobufCMessageDescriptor *descriptor, struct text_doc **out)
+{
+    struct reader *r = calloc(1, sizeof *r);
+    ProtobufCMessage *root = NULL;
+    int status = -1;
+
+    if (r == NULL)
+        return error_memory(sizeof *r, "the text reader");
+    if (message_new(descriptor, &root) || doc_create(name, root, &r->doc)) {
+        free(root);
+        goto done;
+    }
+    r->stack[0] = descriptor;
+    r->field_line = 1;
+    error_clear();
+    status = read_all(r, text, length);
+    if (r->nunknown > 0)
+        status = unknown_error(r, status ? error_text() : "");
+    if (status)
+        text_free(r->doc);
+    else
+        *out = r->doc;
+done:
+    free(r);
+    return status;
+}
+
+/* Everything up to the end of the file; works for pipes as well. */
+static int read_bytes(FILE *file, const char *path, char **out, size_t *length)
+{
+    size_t room = 1 << 16, used = 0, got;
+    char *text = malloc(room);
+
+    while (text != NULL && (got = fread(text + used, 1, room - used, file)) > 0) {
+        used += got;
+        if (used == room) {
+            char *grown = room > SIZE_MAX / 2 ? NULL : realloc(text, room * 2);
+
+            if (grown == NULL)
+                free(text);
+            text = grown;
+            room *= 2;
+        }
+    }
+    if (text == NULL)
+        return error_memory(room, path);
+    if (ferror(file)) {
+        free(text);
+        return error_set("%s: cannot be read: %s", path, strerror(errno));
+    }
+    *out = text;
+    *length = used;
+    return 0;
+}
+
+int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
+                   struct text_doc **out)
+{
+    FILE *file = fopen(path, "rb");
+    size_t length = 0;
+    char *text = NULL;
+    int status;
+
+    if (file == NULL && errno == ENOENT)
+        return error_set("File not found: %s", path);
+    if (file == NULL)
+        return error_set("%s: cannot be opened: %s", path, strerror(errno));
+    status = read_bytes(file, path, &text, &length);
+    fclose(file);
+    if (status == 0)
+        status = text_read_string(path, text, length, descriptor, out);
+    free(text);
+    return status;
+}

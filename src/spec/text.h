@@ -1,0 +1,49 @@
+/* Reads protobuf's text format into protobuf-c messages of any type.
+ *
+ * The grammar is protoc's, so a file is accepted here exactly when protoc accepts it, but for two
+ * kindnesses: a byte-order mark is skipped, and `device_id: "0,1"` in a solver is kept in
+ * device_list. Messages read "FILE:LINE:COLUMN: what was expected, what was found"; unknown fields
+ * are collected, one a line, so that one attempt shows them all. */
+#ifndef POSEIDON_SPEC_TEXT_H
+#define POSEIDON_SPEC_TEXT_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+
+/* A message as read from a file, and where its parts stood there. */
+struct text_doc;
+
+/* Reads a file. The message of a missing file is "File not found: PATH". */
+int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
+                   struct text_doc **out);
+
+/* Reads `length` bytes of `text`; `name` stands for the file in messages. */
+int text_read_string(const char *name, const char *text, size_t length,
+                     const ProtobufCMessageDescriptor *descriptor, struct text_doc **out);
+
+/* The message. It belongs to the document and may be changed, with protobuf-c's default allocator
+ * (malloc) for whatever is added or taken out. */
+ProtobufCMessage *text_root(const struct text_doc *doc);
+
+/* The line, from 1, on which this part of the message began; 0 for parts that were not read from
+ * the file, and for doc NULL. */
+int text_line(const struct text_doc *doc, const void *message);
+
+/* Says that `message` began on that line, for messages that take the place of others. */
+int text_set_line(struct text_doc *doc, const void *message, int line);
+
+/* The file's name as it was given. */
+const char *text_name(const struct text_doc *doc);
+
+/* Remarks on the file that its user should see, one a line, each ending in a newline; "" if none.
+ */
+const char *text_notices(const struct text_doc *doc);
+
+/* Adds a remark (printf style, no newline). */
+int text_add_notice(struct text_doc *doc, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Frees the document with its message; NULL is allowed. */
+void text_free(struct text_doc *doc);
+
+#endif

@@ -1,0 +1,10 @@
+/* Between text.c and doc.c. */
+#ifndef POSEIDON_SPEC_TEXT_INTERNAL_H
+#define POSEIDON_SPEC_TEXT_INTERNAL_H
+
+#include "spec/text.h"
+
+/* An empty document around `root`, which it takes over on success. */
+int doc_create(const char *name, ProtobufCMessage *root, struct text_doc **out);
+
+#endif

@@ -1,0 +1,427 @@
+/* The progress thread: it alone calls MPI while training runs.
+ *
+ * Open MPI moves a nonblocking call only inside MPI calls, so somebody must keep calling; that must not
+ * be the thread that computes. The loop takes events from the compute thread, tests all active
+ * requests at once, hands each completed one to whom it belongs, and rests on a semaphore when nothing
+ * happened: 50 us between polls cost no time on the wire and save three quarters of the processor
+ * time of a spinning thread. While the compute thread waits for us anyway, it spins a little first. */
+#define _GNU_SOURCE
+#include "sync/sync_internal.h"
+
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+enum { TAG_ALARM = 1, TAG_HISTORY = 2 };
+enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50 };
+
+int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer)
+{
+    if (sync->nrequests == sync->capacity)
+        return error_set("internal: more than %d transfers in flight", sync->capacity);
+    sync->requests[sync->nrequests] = request;
+    sync->transfers[sync->nrequests++] = transfer;
+    if (transfer.idle)
+        sync->idle_receives++;
+    return 0;
+}
+
+int progress_send(struct sync *sync, MPI_Comm comm, const float *from, size_t elems, int tag,
+                  struct transfer transfer)
+{
+    MPI_Request request;
+
+    MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
+    if (transfer.kind == TRANSFER_SYNCER)
+        atomic_fetch_add(&sync->sent, elems * sizeof(float));
+    else
+        atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
+    return progress_track(sync, request, transfer);
+fail:
+    return -1;
+}
+
+int progress_receive(struct sync *sync, MPI_Comm comm, float *to, size_t elems, int tag,
+                     struct transfer transfer)
+{
+    MPI_Request request;
+
+    transfer.bytes = elems * sizeof(float);
+    MPI_TRY(MPI_Irecv(to, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
+    return progress_track(sync, request, transfer);
+fail:
+    return -1;
+}
+
+void progress_wake(struct sync *sync)
+{
+    if (atomic_exchange(&sync->sleeping, 0))
+        sem_post(&sync->wake);
+}
+
+void progress_finish_one(struct sync *sync, int group)
+{
+    struct group_state *state = &sync->groups[group];
+
+    if (--state->pending > 0)
+        return;
+    atomic_store_explicit(&state->done, state->running, memory_order_release);
+    progress_wake(sync);
+}
+
+/* Remembers the first failure of this rank and rings every other rank's alarm. */
+static void raise_alarm(struct sync *sync, bool local)
+{
+    sync->my_failing = sync->rank;
+    if (local && !sync->local_failure) {
+        sync->local_failure = true;
+        snprintf(sync->failure, sizeof sync->failure, "%s", error_text());
+    }
+    if (!sync->alarm_out) {
+        sync->alarm_out = 1;
+        for (int r = 0; r < sync->nranks; r++) {
+            MPI_Request request;
+            if (r != sync->rank && MPI_Isend(&sync->alarm_out, 1, MPI_INT, r, TAG_ALARM, sync->control,
+                                             &request) == MPI_SUCCESS)
+                progress_track(sync, request, (struct transfer){.kind = TRANSFER_TELL, .idle = true});
+        }
+    }
+    atomic_store(&sync->failed, 1);
+    progress_wake(sync);
+}
+
+static int start_sum(struct sync *sync)
+{
+    MPI_Request request;
+
+    MPI_TRY(MPI_Iallreduce(sync->sum_values, sync->sum_result, sync->sum_count, MPI_DOUBLE, MPI_SUM,
+                           sync->sums, &request));
+    atomic_fetch_add(&sync->control_sent, (uint64_t)sync->sum_count * sizeof(double));
+    return progress_track(sync, request, (struct transfer){.kind = TRANSFER_SUM});
+fail:
+    return -1;
+}
+
+static void call_over(struct sync *sync)
+{
+    atomic_store_explicit(&sync->call_done, 1, memory_order_release);
+    progress_wake(sync);
+}
+
+/* Messages between two ranks on one tag never overtake, so a fixed order of chunks and history blocks
+ * is all the addressing that is needed. */
+static int start_gather(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+    size_t elems = sync->net->elems;
+
+    sync->gather_pending = 1;
+    for (int c = 0; c < plan->nchunks; c++) {
+        const struct chunk *chunk = &plan->chunks[c];
+        int home = plan_server_rank(plan, chunk->server);
+        float *mine;
+
+        if (plan->scheme[chunk->group] != SCHEME_PS || (sync->rank != 0 && sync->rank != home))
+            continue;
+        mine = ps_history(sync, c);
+        for (int b = 0; b < sync->update.nhistory; b++) {
+            struct transfer transfer = {.kind = TRANSFER_GATHER, .chunk = c};
+            float *to = sync->rank == 0 ? sync->gather_history + (size_t)b * elems + chunk->begin : NULL;
+            int status = 0;
+
+            if (home == 0) {
+                if (sync->rank == 0)
+                    memcpy(to, mine + (size_t)b * chunk->elems, chunk->elems * sizeof *to);
+                continue;
+            }
+            transfer.peer = sync->rank == 0 ? home : 0;
+            if (sync->rank == 0)
+                status = progress_receive(sync, sync->control, to, chunk->elems, TAG_HISTORY, transfer);
+            else
+                status = progress_send(sync, sync->control, mine + (size_t)b * chunk->elems,
+                                       chunk->elems, TAG_HISTORY, transfer);
+            if (status)
+                return -1;
+            sync->gather_pending++;
+        }
+    }
+    if (--sync->gather_pending == 0)
+        call_over(sync);
+    return 0;
+}
+
+static int handle_event(struct sync *sync, const struct event *event)
+{
+    struct group_state *group;
+
+    switch (event->kind) {
+    case EVENT_POST:
+        group = &sync->groups[event->group];
+        group->running++;
+        return group->syncer->post(sync, event->group, group->running - 1);
+    case EVENT_NORMS:
+        sync->clip.factors_ready = true;
+        return clip_advance(sync);
+    case EVENT_SUM:
+        return start_sum(sync);
+    case EVENT_GATHER:
+        return start_gather(sync);
+    case EVENT_FAIL:
+        raise_alarm(sync, false);
+        return 0;
+    case EVENT_CLOSE:
+        sync->close_asked = true;
+        return 0;
+    }
+    return 0;
+}
+
+static int drain_events(struct sync *sync)
+{
+    size_t head = atomic_load_explicit(&sync->head, memory_order_relaxed);
+    int handled = 0;
+
+    while (head != atomic_load_explicit(&sync->tail, memory_order_acquire)) {
+        struct event event = sync->ring[head & sync->ring_mask];
+        atomic_store_explicit(&sync->head, ++head, memory_order_release);
+        handled++;
+        /* after a failure nothing new starts, but closing is still heard */
+        bool closing = event.kind == EVENT_CLOSE || event.kind == EVENT_FAIL;
+        if ((closing || !atomic_load(&sync->failed)) && handle_event(sync, &event))
+            raise_alarm(sync, true);
+    }
+    return handled;
+}
+
+static int check_arrival(struct sync *sync, const struct transfer *transfer, const MPI_Status *status)
+{
+    int count = 0;
+
+    if (status->MPI_ERROR != MPI_SUCCESS && status->MPI_ERROR != MPI_ERR_PENDING)
+        return error_mpi(status->MPI_ERROR, "a transfer of training data");
+    if (transfer->bytes == 0)
+        return 0;
+    MPI_TRY(MPI_Get_count(status, MPI_BYTE, &count));
+    if ((size_t)count != transfer->bytes)
+        return error_set("rank %d sent %d bytes of layer '%s' where %zu were expected: the ranks do not "
+                         "run the same net",
+                         transfer->peer, count, sync->plan->groups[transfer->group].name,
+                         transfer->bytes);
+    return 0;
+fail:
+    return -1;
+}
+
+static int complete_transfer(struct sync *sync, const struct transfer *transfer)
+{
+    switch (transfer->kind) {
+    case TRANSFER_SYNCER:
+        return sync->groups[transfer->group].syncer->complete(sync, transfer);
+    case TRANSFER_SUM:
+        call_over(sync);
+        return 0;
+    case TRANSFER_CLIP:
+        return clip_complete(sync);
+    case TRANSFER_GATHER:
+        if (--sync->gather_pending == 0)
+            call_over(sync);
+        return 0;
+    case TRANSFER_ALARM:
+        atomic_store(&sync->failed, 1);
+        progress_wake(sync);
+        return 0;
+    case TRANSFER_TELL:
+        return 0;
+    case TRANSFER_CLOSE:
+        sync->stop = true;
+        return 0;
+    }
+    return 0;
+}
+
+/* Tests everything that is active, closes the gaps, then dispatches: what a completion starts must not
+ * disturb the arrays that are being walked. Returns how many completed. */
+static int poll_requests(struct sync *sync)
+{
+    int ncompleted = 0, kept = 0, code;
+
+    code = MPI_Testsome(sync->nrequests, sync->requests, &ncompleted, sync->completed, sync->statuses);
+    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
+        error_mpi(code, "MPI_Testsome");
+        raise_alarm(sync, true);
+        return 1;
+    }
+    if (ncompleted <= 0 || ncompleted == MPI_UNDEFINED)
+        return 0;
+    for (int i = 0; i < ncompleted; i++) {
+        sync->finished[i] = sync->transfers[sync->completed[i]];
+        sync->transfers[sync->completed[i]].kind = TRANSFER_GONE;
+        if (code == MPI_SUCCESS)
+            sync->statuses[i].MPI_ERROR = MPI_SUCCESS;
+    }
+    for (int i = 0; i < sync->nrequests; i++)
+        if (sync->transfers[i].kind != TRANSFER_GONE) {
+            sync->requests[kept] = sync->requests[i];
+            sync->transfers[kept++] = sync->transfers[i];
+        }
+    sync->nrequests = kept;
+    for (int i = 0; i < ncompleted; i++) {
+        const struct transfer *transfer = &sync->finished[i];
+        if (transfer->idle)
+            sync->idle_receives--;
+        /* after a failure only the alarm and the closing matter; buffers may be half-filled */
+        if (atomic_load(&sync->failed) && transfer->kind != TRANSFER_CLOSE)
+            continue;
+        if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
+            raise_alarm(sync, true);
+    }
+    return ncompleted;
+}
+
+/* Closing waits for what others still need from us (parameters being sent); a failure waits for
+ * nothing. */
+static void try_close(struct sync *sync)
+{
+    MPI_Request request;
+
+    if (!sync->close_asked || sync->close_posted)
+        return;
+    if (!atomic_load(&sync->failed) && sync->nrequests > sync->idle_receives)
+        return;
+    sync->close_posted = true;
+    if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
+                       &request) != MPI_SUCCESS ||
+        progress_track(sync, request, (struct transfer){.kind = TRANSFER_CLOSE}))
+        sync->stop = true;
+}
+
+/* A message that nobody expects while everybody waits: some rank is out of step. */
+static int look_for_stray(struct sync *sync)
+{
+    MPI_Status status;
+    int found = 0;
+
+    MPI_TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, sync->data, &found, &status));
+    if (!found)
+        return 0;
+    int tag = status.MPI_TAG, nchunks = sync->plan->nchunks;
+    int chunk = tag / 2 % nchunks;
+    return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %d modulo "
+                     "%lld), which nobody here waits for",
+                     status.MPI_SOURCE, tag % 2 ? "parameters" : "a gradient",
+                     sync->plan->groups[sync->plan->chunks[chunk].group].name, chunk, tag / 2 / nchunks,
+                     (long long)sync->tag_period);
+fail:
+    return -1;
+}
+
+static void tell_stall(struct sync *sync, double seconds)
+{
+    char text[512];
+    size_t used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s", sync->rank, seconds);
+    int told = 0;
+
+    for (int i = 0; i < sync->nrequests && told < 3 && used < sizeof text; i++) {
+        const struct transfer *t = &sync->transfers[i];
+        if (t->kind != TRANSFER_SYNCER || (sync->worker && sync->groups[t->group].pending == 0))
+            continue; /* a gradient that need not be here yet */
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s layer '%s'",
+                                 told++ ? ";" : " for", t->bytes ? "data of" : "the sending of",
+                                 sync->plan->groups[t->group].name);
+        if (t->peer >= 0 && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, " (rank %d)", t->peer);
+    }
+    if (sync->options.warn)
+        sync->options.warn(sync->options.warn_context, text);
+}
+
+static void watch_stall(struct sync *sync)
+{
+    double waited = clock_seconds() - sync->last_progress;
+
+    if (!atomic_load(&sync->sleeping) || waited < sync->options.stall_seconds || sync->stall_told)
+        return;
+    sync->stall_told = true;
+    if (look_for_stray(sync))
+        raise_alarm(sync, true);
+    else
+        tell_stall(sync, waited);
+}
+
+static void rest(struct sync *sync, int idle_polls)
+{
+    struct timespec until;
+
+    if (atomic_load(&sync->sleeping) && idle_polls < SPINS_WHILE_WAITED_FOR) {
+        sched_yield();
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += REST_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    atomic_store(&sync->resting, 1);
+    if (atomic_load(&sync->head) == atomic_load(&sync->tail))
+        sem_timedwait(&sync->bell, &until);
+    atomic_store(&sync->resting, 0);
+}
+
+/* What is still open are receives nobody will fill. After a failure it can be anything, matched or
+ * not: nothing of it can be taken back safely, and the process is about to end. */
+static void drop_requests(struct sync *sync)
+{
+    for (int i = 0; i < sync->nrequests && !atomic_load(&sync->failed); i++) {
+        MPI_Cancel(&sync->requests[i]);
+        MPI_Wait(&sync->requests[i], MPI_STATUS_IGNORE);
+    }
+    sync->nrequests = 0;
+}
+
+static int open_traffic(struct sync *sync)
+{
+    MPI_Request request;
+
+    MPI_TRY(MPI_Irecv(&sync->alarm_in, 1, MPI_INT, MPI_ANY_SOURCE, TAG_ALARM, sync->control, &request));
+    if (progress_track(sync, request, (struct transfer){.kind = TRANSFER_ALARM,
+                                                        .bytes = sizeof(int), .idle = true}))
+        return -1;
+    return ps_start(sync);
+fail:
+    return -1;
+}
+
+void *progress_main(void *argument)
+{
+    struct sync *sync = argument;
+    int idle_polls = 0;
+
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
+    if (open_traffic(sync))
+        raise_alarm(sync, true);
+    sync->last_progress = clock_seconds();
+    while (!sync->stop) {
+        int worked = drain_events(sync);
+        worked += poll_requests(sync);
+        try_close(sync);
+        if (worked) {
+            idle_polls = 0;
+            sync->last_progress = clock_seconds();
+            sync->stall_told = false;
+            continue;
+        }
+        rest(sync, idle_polls++);
+        if (idle_polls % 1000 == 0)
+            watch_stall(sync);
+    }
+    drop_requests(sync);
+    return NULL;
+}

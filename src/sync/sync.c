@@ -1,0 +1,552 @@
+/* Life of a sync, and the compute thread's side of it. */
+#include "sync/sync_internal.h"
+
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Broadcasts at set-up go in pieces: MPI counts are ints, and some transports dislike giants. */
+enum { PIECE = 1 << 24 };
+
+/* ---- tags ---- */
+
+int tag_of(const struct sync *sync, bool parameters, int chunk, int64_t iteration)
+{
+    int64_t slot = iteration % sync->tag_period;
+
+    return (int)((slot * sync->plan->nchunks + chunk) * 2 + (parameters ? 1 : 0));
+}
+
+static int fit_tags(struct sync *sync)
+{
+    int *upper = NULL, found = 0, chunks = sync->plan->nchunks > 0 ? sync->plan->nchunks : 1;
+
+    MPI_TRY(MPI_Comm_get_attr(sync->data, MPI_TAG_UB, &upper, &found));
+    sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
+    if (sync->tag_period > 1 << 16)
+        sync->tag_period = 1 << 16;
+    if (sync->tag_period < 2)
+        return error_set("%d chunks need more message tags than this MPI has (%d); use a larger --chunk",
+                         chunks, found ? *upper : 32767);
+    return 0;
+fail:
+    return -1;
+}
+
+/* ---- updates ---- */
+
+void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
+                  const float *grad, float *history, size_t stride)
+{
+    const struct param_group *g = &sync->plan->groups[group];
+    size_t end = begin + n, at = g->begin;
+
+    for (int p = 0; p < g->nparams; p++) {
+        const struct param *param = &sync->net->params[g->first + p];
+        size_t next = at + shape_elems(&param->shape);
+        size_t from = at > begin ? at : begin, to = next < end ? next : end;
+        if (from < to)
+            sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
+                               param->decay_mult, sync->values + from, grad + (from - begin),
+                               history + (from - begin), stride, to - from);
+        at = next;
+    }
+}
+
+/* ---- creation ---- */
+
+static int open_groups(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+
+    for (int g = 0; g < plan->ngroups; g++) {
+        struct group_state *state = &sync->groups[g];
+        state->posted = state->settled = state->running = sync->options.iteration;
+        atomic_init(&state->done, sync->options.iteration);
+        if (plan->scheme[g] == SCHEME_PS)
+            state->syncer = &syncer_ps;
+        else if (plan->scheme[g] == SCHEME_SFB)
+            state->syncer = &syncer_sfb;
+        if (state->syncer && state->syncer->open && sync->worker && state->syncer->open(sync, g))
+            return -1;
+    }
+    return ps_open(sync);
+}
+
+static int open_clip(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+    struct clip_state *clip = &sync->clip;
+
+    clip->scale = 1;
+    atomic_init(&clip->done, sync->options.iteration);
+    clip->own = calloc((size_t)plan->nchunks + 1, sizeof *clip->own);
+    clip->all = calloc((size_t)plan->nchunks + 1, sizeof *clip->all);
+    if (!clip->own || !clip->all)
+        return error_memory((size_t)plan->nchunks * sizeof *clip->own, "clipping norms");
+    for (int c = 0; c < plan->nchunks; c++)
+        clip->own_chunks += ps_history(sync, c) != NULL;
+    clip->local = clip->own_chunks;
+    for (int g = 0; g < plan->ngroups; g++)
+        clip->has_factors |= plan->scheme[g] == SCHEME_SFB;
+    return 0;
+}
+
+static int open_queues(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+    size_t ring = 64, blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t served = 0, capacity;
+
+    while (ring < (size_t)plan->ngroups * 2 + 16)
+        ring *= 2;
+    for (int c = 0; c < plan->nchunks; c++)
+        served += ps_history(sync, c) != NULL;
+    capacity = (size_t)plan->nchunks * (2 + blocks) + served * 2 * (size_t)plan->nworkers +
+               (size_t)plan->ngroups + (size_t)sync->nranks + 16;
+    if (capacity > INT_MAX)
+        return error_set("%d chunks over %d workers are too many transfers; use a larger --chunk",
+                         plan->nchunks, plan->nworkers);
+    sync->capacity = (int)capacity;
+    sync->ring_mask = ring - 1;
+    sync->ring = calloc(ring, sizeof *sync->ring);
+    sync->requests = calloc(capacity, sizeof *sync->requests);
+    sync->transfers = calloc(capacity, sizeof *sync->transfers);
+    sync->finished = calloc(capacity, sizeof *sync->finished);
+    sync->completed = calloc(capacity, sizeof *sync->completed);
+    sync->statuses = calloc(capacity, sizeof *sync->statuses);
+    if (!sync->ring || !sync->requests || !sync->transfers || !sync->finished || !sync->completed ||
+        !sync->statuses)
+        return error_memory(capacity * sizeof *sync->transfers, "the transfers in flight");
+    return 0;
+}
+
+/* The same digest everywhere, or the first rank that differs from rank 0 says so. */
+static int check_digest(struct sync *sync)
+{
+    uint64_t mine = plan_digest(sync->plan, sync->options.digest), root = mine;
+
+    MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->control));
+    if (mine != root)
+        return error_set("this rank's net, solver or options differ from rank 0's: start all ranks with "
+                         "the same files and the same command line");
+    return 0;
+fail:
+    return -1;
+}
+
+static int split_communicators(struct sync *sync, MPI_Comm world)
+{
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing};
+    int color = sync->worker ? 0 : MPI_UNDEFINED;
+
+    for (int i = 0; i < 3; i++) {
+        MPI_TRY(MPI_Comm_dup(world, all[i]));
+        MPI_TRY(MPI_Comm_set_errhandler(*all[i], MPI_ERRORS_RETURN));
+    }
+    MPI_TRY(MPI_Comm_split(world, color, sync->rank, &sync->workers));
+    MPI_TRY(MPI_Comm_split(world, color, sync->rank, &sync->sums));
+    if (sync->worker) {
+        MPI_TRY(MPI_Comm_set_errhandler(sync->workers, MPI_ERRORS_RETURN));
+        MPI_TRY(MPI_Comm_set_errhandler(sync->sums, MPI_ERRORS_RETURN));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+static int open_local(struct sync *sync)
+{
+    sync->groups = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->groups);
+    sync->group_stalls = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_stalls);
+    sync->values = sync->net->values;
+    if (!sync->values) {
+        sync->values = calloc(sync->net->elems + 1, sizeof *sync->values);
+        sync->owns_values = true;
+    }
+    if (!sync->groups || !sync->group_stalls || !sync->values)
+        return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
+    if (fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
+        return -1;
+    return 0;
+}
+
+int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
+                const struct sync_update *update, const struct sync_options *options,
+                struct sync **out)
+{
+    struct sync *sync = calloc(1, sizeof *sync);
+    int status;
+
+    *out = NULL;
+    status = sync ? 0 : error_memory(sizeof *sync, "synchronisation");
+    if (error_agree(world, status)) {
+        free(sync);
+        return -1;
+    }
+    MPI_Comm_rank(world, &sync->rank);
+    MPI_Comm_size(world, &sync->nranks);
+    sync->data = sync->control = sync->closing = sync->workers = sync->sums = MPI_COMM_NULL;
+    sync->plan = plan;
+    sync->net = net;
+    sync->update = *update;
+    sync->options = *options;
+    sync->worker = plan_is_worker(plan, sync->rank);
+    sync->server = plan_server_index(plan, sync->rank);
+    sync->scale = 1.0f / ((float)plan->nworkers * (float)plan->options.iter_size);
+    sync->my_failing = sync->lowest_failing = INT_MAX;
+    sem_init(&sync->bell, 0, 0);
+    sem_init(&sync->wake, 0, 0);
+    atomic_init(&sync->served, options->iteration);
+    if (error_agree(world, split_communicators(sync, world)) ||
+        error_agree(world, check_digest(sync)) || error_agree(world, open_local(sync))) {
+        sync_destroy(sync);
+        return -1;
+    }
+    *out = sync;
+    return 0;
+}
+
+static int broadcast(struct sync *sync, float *values, size_t elems)
+{
+    for (size_t at = 0; at < elems; at += PIECE) {
+        size_t n = elems - at < PIECE ? elems - at : PIECE;
+        MPI_TRY(MPI_Bcast(values + at, (int)n, MPI_FLOAT, 0, sync->control));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+int sync_share_values(struct sync *sync)
+{
+    if (broadcast(sync, sync->values, sync->net->elems))
+        return -1;
+    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++)
+        net_touch(sync->net, g);
+    return 0;
+}
+
+int sync_load_history(struct sync *sync, const float *history)
+{
+    const struct plan *plan = sync->plan;
+    size_t largest = 1;
+    float *piece;
+    int status = 0;
+
+    for (int c = 0; c < plan->nchunks; c++)
+        largest = plan->chunks[c].elems > largest ? plan->chunks[c].elems : largest;
+    piece = malloc(largest * sizeof *piece);
+    if (error_agree(sync->control, piece ? 0 : error_memory(largest * sizeof *piece, "history"))) {
+        free(piece);
+        return -1;
+    }
+    for (int c = 0; c < plan->nchunks && !status; c++) {
+        const struct chunk *chunk = &plan->chunks[c];
+        const struct param_group *group = &plan->groups[chunk->group];
+        const struct group_state *state = &sync->groups[chunk->group];
+        float *mine = ps_history(sync, c);
+        size_t stride = chunk->elems;
+
+        if (state->syncer && state->syncer->history && sync->worker) {
+            mine = state->syncer->history(sync, chunk->group) + (chunk->begin - group->begin);
+            stride = group->elems;
+        }
+        for (int b = 0; b < sync->update.nhistory && !status; b++) {
+            if (sync->rank == 0)
+                memcpy(piece, history + (size_t)b * sync->net->elems + chunk->begin,
+                       chunk->elems * sizeof *piece);
+            status = broadcast(sync, piece, chunk->elems);
+            if (mine && !status)
+                memcpy(mine + (size_t)b * stride, piece, chunk->elems * sizeof *piece);
+        }
+    }
+    free(piece);
+    return error_agree(sync->control, status);
+}
+
+int sync_start(struct sync *sync)
+{
+    if (pthread_create(&sync->thread, NULL, progress_main, sync))
+        return error_set("the progress thread cannot be started");
+    sync->started = true;
+    return 0;
+}
+
+/* ---- compute thread ---- */
+
+int ring_push(struct sync *sync, enum event_kind kind, int group)
+{
+    size_t tail = atomic_load_explicit(&sync->tail, memory_order_relaxed);
+
+    while (tail - atomic_load_explicit(&sync->head, memory_order_acquire) > sync->ring_mask)
+        sched_yield(); /* cannot happen: the ring holds every group twice */
+    sync->ring[tail & sync->ring_mask] = (struct event){.kind = kind, .group = group};
+    atomic_store(&sync->tail, tail + 1);
+    if (atomic_load(&sync->resting))
+        sem_post(&sync->bell);
+    return 0;
+}
+
+static int failed(struct sync *sync)
+{
+    if (!atomic_load(&sync->failed))
+        return 0;
+    return error_set("another rank failed"); /* its message is agreed at closing */
+}
+
+int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, int group)
+{
+    double start;
+
+    if (atomic_load_explicit(counter, memory_order_acquire) >= target)
+        return failed(sync);
+    start = clock_seconds();
+    while (atomic_load_explicit(counter, memory_order_acquire) < target &&
+           !atomic_load(&sync->failed)) {
+        atomic_store(&sync->sleeping, 1);
+        if (atomic_load(counter) >= target || atomic_load(&sync->failed)) {
+            if (!atomic_exchange(&sync->sleeping, 0))
+                sem_wait(&sync->wake); /* the other side has rung already */
+            break;
+        }
+        if (atomic_load(&sync->resting))
+            sem_post(&sync->bell);
+        while (sem_wait(&sync->wake))
+            ;
+    }
+    start = clock_seconds() - start;
+    sync->stats.stall_seconds += start;
+    if (group >= 0)
+        sync->group_stalls[group] += start;
+    return failed(sync);
+}
+
+int sync_post(struct sync *sync, int group, bool last)
+{
+    struct group_state *state = &sync->groups[group];
+
+    if (!state->syncer)
+        return 0;
+    /* others may have the last iteration's norm already while it is still on its way to us */
+    if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, state->posted, group))
+        return -1;
+    if (state->syncer->stage && state->syncer->stage(sync, group, state->micro))
+        return -1;
+    state->micro++;
+    if (!last)
+        return 0;
+    state->micro = 0;
+    state->posted++;
+    return sync->options.overlap ? ring_push(sync, EVENT_POST, group) : 0;
+}
+
+/* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since all
+ * workers have the same. */
+static int give_norms(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+
+    for (int g = plan->ngroups - 1; g >= 0; g--) {
+        struct group_state *state = &sync->groups[g];
+        if (!state->syncer || !state->syncer->rebuild)
+            continue;
+        if (compute_wait(sync, &state->done, state->posted, g) ||
+            state->syncer->rebuild(sync, g, state->posted - 1))
+            return -1;
+        for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
+            sync->clip.own[c] = clip_sumsq(sync->net->grads + plan->chunks[c].begin,
+                                           plan->chunks[c].elems, 1.0f / (float)plan->nworkers);
+    }
+    return ring_push(sync, EVENT_NORMS, -1);
+}
+
+int sync_flush(struct sync *sync)
+{
+    if (!sync->options.overlap)
+        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
+            if (sync->groups[g].posted > sync->groups[g].settled)
+                ring_push(sync, EVENT_POST, g);
+    if (sync->options.clip > 0 && give_norms(sync))
+        return -1;
+    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
+        if (sync_wait(sync, g))
+            return -1;
+    return failed(sync);
+}
+
+int sync_wait(struct sync *sync, int group)
+{
+    struct group_state *state = &sync->groups[group];
+    int64_t iteration = state->posted - 1;
+
+    if (state->settled == state->posted)
+        return 0;
+    if (compute_wait(sync, &state->done, state->posted, group))
+        return -1;
+    if (state->syncer->settle) {
+        if (sync->options.clip > 0) {
+            if (compute_wait(sync, &sync->clip.done, iteration + 1, group))
+                return -1;
+        } else if (state->syncer->rebuild(sync, group, iteration)) {
+            return -1;
+        }
+        if (state->syncer->settle(sync, group, iteration))
+            return -1;
+    }
+    state->settled = state->posted;
+    net_touch(sync->net, group);
+    return 0;
+}
+
+int sync_wait_all(struct sync *sync, int64_t iteration)
+{
+    if (!sync->worker) {
+        if (sync->options.clip > 0) {
+            ring_push(sync, EVENT_NORMS, -1);
+            if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
+                return -1;
+        }
+        return sync->clip.own_chunks > 0 ? compute_wait(sync, &sync->served, iteration + 1, -1)
+                                         : failed(sync);
+    }
+    for (int g = 0; g < sync->plan->ngroups; g++)
+        if (sync_wait(sync, g))
+            return -1;
+    return failed(sync);
+}
+
+/* Hands a call to the progress thread and sleeps until it says it is over. */
+static int call_progress(struct sync *sync, enum event_kind kind)
+{
+    atomic_store(&sync->call_done, 0);
+    ring_push(sync, kind, -1);
+    return compute_wait(sync, &sync->call_done, 1, -1);
+}
+
+int sync_sum(struct sync *sync, double *values, int count)
+{
+    if (count > sync->sum_capacity) {
+        double *in = realloc(sync->sum_values, (size_t)count * sizeof *in);
+        sync->sum_values = in ? in : sync->sum_values;
+        double *result = realloc(sync->sum_result, (size_t)count * sizeof *result);
+        sync->sum_result = result ? result : sync->sum_result;
+        if (!in || !result)
+            return error_memory((size_t)count * sizeof *in, "a sum over the workers");
+        sync->sum_capacity = count;
+    }
+    memcpy(sync->sum_values, values, (size_t)count * sizeof *values);
+    sync->sum_count = count;
+    if (call_progress(sync, EVENT_SUM))
+        return -1;
+    memcpy(values, sync->sum_result, (size_t)count * sizeof *values);
+    return 0;
+}
+
+int sync_gather_history(struct sync *sync, float *history)
+{
+    const struct plan *plan = sync->plan;
+
+    sync->gather_history = history;
+    for (int g = 0; sync->rank == 0 && g < plan->ngroups; g++) {
+        const struct group_state *state = &sync->groups[g];
+        const struct param_group *group = &plan->groups[g];
+        for (int b = 0; b < sync->update.nhistory; b++) {
+            float *to = history + (size_t)b * sync->net->elems + group->begin;
+            if (state->syncer && state->syncer->history)
+                memcpy(to, state->syncer->history(sync, g) + (size_t)b * group->elems,
+                       group->elems * sizeof *to);
+            else if (!state->syncer)
+                memset(to, 0, group->elems * sizeof *to);
+        }
+    }
+    return call_progress(sync, EVENT_GATHER);
+}
+
+int sync_close(struct sync *sync, int status)
+{
+    char *mine = NULL;
+    int lowest;
+
+    if (!sync->started)
+        return error_agree(sync->closing, status);
+    if (status) {
+        mine = strdup(error_text());
+        if (!atomic_load(&sync->failed))
+            ring_push(sync, EVENT_FAIL, -1);
+    }
+    ring_push(sync, EVENT_CLOSE, -1);
+    pthread_join(sync->thread, NULL);
+    sync->started = false;
+    lowest = sync->lowest_failing;
+    if (lowest == INT_MAX) {
+        free(mine);
+        return 0;
+    }
+    if (lowest == sync->rank)
+        error_set("%s", sync->local_failure ? sync->failure : mine ? mine : "unknown failure");
+    free(mine);
+    return error_spread(sync->closing, lowest);
+}
+
+int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale)
+{
+    *norm = 0;
+    *scale = 1;
+    if (sync->options.clip <= 0)
+        return 0;
+    if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
+        return -1;
+    *norm = sync->clip.norm;
+    *scale = (double)sync->clip.scale;
+    return 0;
+}
+
+const struct sync_stats *sync_stats(struct sync *sync)
+{
+    clockid_t clock;
+    struct timespec used;
+
+    sync->stats.group_stall_seconds = sync->group_stalls;
+    sync->stats.sent = atomic_load(&sync->sent);
+    sync->stats.received = atomic_load(&sync->received);
+    sync->stats.control_sent = atomic_load(&sync->control_sent);
+    if (sync->started && !pthread_getcpuclockid(sync->thread, &clock) && !clock_gettime(clock, &used))
+        sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+    return &sync->stats;
+}
+
+void sync_destroy(struct sync *sync)
+{
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing, &sync->workers, &sync->sums};
+
+    for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
+        if (sync->groups[g].syncer && sync->groups[g].syncer->close)
+            sync->groups[g].syncer->close(sync, g);
+    ps_close(sync);
+    for (int i = 0; i < 5; i++)
+        if (*all[i] != MPI_COMM_NULL)
+            MPI_Comm_free(all[i]);
+    sem_destroy(&sync->bell);
+    sem_destroy(&sync->wake);
+    if (sync->owns_values)
+        free(sync->values);
+    free(sync->groups);
+    free(sync->group_stalls);
+    free(sync->clip.own);
+    free(sync->clip.all);
+    free(sync->ring);
+    free(sync->requests);
+    free(sync->transfers);
+    free(sync->finished);
+    free(sync->completed);
+    free(sync->statuses);
+    free(sync->sum_values);
+    free(sync->sum_result);
+    free(sync);
+}

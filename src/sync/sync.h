@@ -1,0 +1,112 @@
+/* Synchronisation: keeps the parameters of all ranks equal, while backprop runs.
+ *
+ * One progress thread per rank makes every MPI call between sync_start and sync_close. The compute
+ * thread tells it "gradient of group g is final" through a lock-free ring (sync_post, called from
+ * net_backward's hook) and goes on; the thread posts nonblocking MPI for that group and keeps it
+ * moving. The next forward pass waits group by group (sync_wait), never for all: wait-free
+ * backpropagation (Zhang et al., USENIX ATC'17, section 3).
+ *
+ * Life, every step collective over the world communicator:
+ *     sync_create -> (sync_share_values, sync_load_history) -> sync_start
+ *     -> per iteration: [worker: sync_post / sync_wait from the passes, sync_flush after backward]
+ *                       [dedicated server: sync_serve]
+ *     -> sync_close -> sync_destroy
+ *
+ * Failure: a rank that fails calls sync_close with its status; the others learn of it from the progress
+ * thread, and their next sync call fails; they go to sync_close too, which makes the lowest failing
+ * rank's message everybody's. Nobody hangs. */
+#ifndef POSEIDON_SYNC_SYNC_H
+#define POSEIDON_SYNC_SYNC_H
+
+#include <mpi.h>
+
+#include "sync/plan.h"
+
+/* How the solver changes parameters: called by the progress thread (PS) and by the compute thread
+ * (SFB), for different elements, so it must be a pure function of its arguments. */
+struct sync_update {
+    void *context;
+    int nhistory; /* floats of history per parameter */
+    /* grad holds the SUM over workers and micro-batches; `scale` makes it the averaged, clipped one.
+     * history: nhistory blocks, `stride` elements apart. */
+    void (*apply)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                  float *value, const float *grad, float *history, size_t stride, size_t n);
+};
+
+struct sync_options {
+    bool overlap;          /* false: traffic starts when backward is over, forward waits for all of it */
+    float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
+    int64_t iteration;     /* the first one to come */
+    double stall_seconds;  /* after that long without progress in a wait, say what is waited for */
+    void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
+    void *warn_context;
+    uint64_t digest;       /* of all else that ranks must agree on (solver, batch, ...) */
+};
+
+/* What the network did, summed since sync_start. */
+struct sync_stats {
+    uint64_t sent, received;                 /* gradient, parameter and factor bytes */
+    uint64_t control_sent;                   /* losses, clipping norms, snapshots' history */
+    double stall_seconds;                    /* compute thread waiting in sync calls */
+    double *group_stall_seconds;             /* per group; borrowed */
+    double progress_cpu_seconds;             /* processor time of the progress thread */
+};
+
+struct sync;
+
+/* Checks that all ranks agree on the plan and the digest. net: this rank's training net, built
+ * (net_build) on workers; on dedicated servers only created. plan and net outlive the sync.
+ * Collective. */
+int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
+                const struct sync_update *update, const struct sync_options *options,
+                struct sync **out);
+
+/* Rank 0's parameter values become everybody's. Before sync_start. Collective. */
+int sync_share_values(struct sync *sync);
+
+/* Rank 0's history (nhistory blocks of net->elems; elsewhere ignored) is dealt to those who keep it.
+ * Before sync_start. Collective. */
+int sync_load_history(struct sync *sync, const float *history);
+
+/* Starts the progress thread. */
+int sync_start(struct sync *sync);
+
+/* ---- workers ---- */
+
+/* The gradient of one micro-batch of `group` is complete. On the last micro-batch (`last`) the group's
+ * traffic starts (or is kept for sync_flush without overlap). Compute thread. */
+int sync_post(struct sync *sync, int group, bool last);
+
+/* Backward is over: posts what waits without overlap; rebuilds SFB gradients where clipping needs
+ * their norm. Compute thread. */
+int sync_flush(struct sync *sync);
+
+/* Until the group's parameters of the iteration last posted are in place. Compute thread. */
+int sync_wait(struct sync *sync, int group);
+
+/* ---- workers and servers ---- */
+
+/* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration was
+ * updated and sent. Afterwards values and history do not change before the next post. */
+int sync_wait_all(struct sync *sync, int64_t iteration);
+
+/* Sums a small vector over the workers, in place. Every worker calls it, in the same order among its
+ * sync_sum calls; not for dedicated servers. */
+int sync_sum(struct sync *sync, double *values, int count);
+
+/* Collects the history on rank 0 (nhistory blocks of net->elems floats; NULL elsewhere), after
+ * sync_wait_all of the same iteration everywhere. Collective. */
+int sync_gather_history(struct sync *sync, float *history);
+
+/* Ends the traffic. status: this rank's; non-zero with its message set. Returns the agreed status, with
+ * the lowest failing rank's message set on all ranks. Collective. */
+int sync_close(struct sync *sync, int status);
+
+/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. */
+int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
+
+const struct sync_stats *sync_stats(struct sync *sync);
+
+void sync_destroy(struct sync *sync);
+
+#endif

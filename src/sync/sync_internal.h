@@ -1,0 +1,187 @@
+/* What the files of src/sync share: the state of one rank, and the services of the progress thread.
+ *
+ * Ownership by thread. Compute thread: `posted`, `settled`, staging of factors, stalls. Progress
+ * thread: everything under "progress thread", all requests, chunks' states. Between them: the ring of
+ * events (compute -> progress) and the atomics `done`, `failed`, `sleeping` (progress -> compute). */
+#ifndef POSEIDON_SYNC_INTERNAL_H
+#define POSEIDON_SYNC_INTERNAL_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "sync/sync.h"
+#include "sync/syncer.h"
+
+enum event_kind {
+    EVENT_POST,   /* group's gradient is final */
+    EVENT_NORMS,  /* the compute thread filled clip.own for the SFB groups */
+    EVENT_SUM,
+    EVENT_GATHER,
+    EVENT_FAIL,   /* this rank failed: tell the others */
+    EVENT_CLOSE,
+};
+
+struct event {
+    enum event_kind kind;
+    int group;
+};
+
+/* What a completed request means. */
+enum transfer_kind {
+    TRANSFER_SYNCER, /* belongs to the group's syncer */
+    TRANSFER_SUM,
+    TRANSFER_CLIP,
+    TRANSFER_GATHER,
+    TRANSFER_ALARM,  /* another rank failed */
+    TRANSFER_TELL,   /* our own alarm, sent */
+    TRANSFER_CLOSE,
+    TRANSFER_GONE,   /* completed, its place about to be reused */
+};
+
+struct transfer {
+    enum transfer_kind kind;
+    int group;
+    int chunk;      /* or -1 */
+    int peer;       /* world rank, or -1 */
+    int what;       /* the syncer's own */
+    size_t bytes;   /* what must arrive, checked; 0: not a receive */
+    bool idle;      /* may stay open at closing */
+};
+
+/* One group, as its worker sees it. */
+struct group_state {
+    const struct syncer_i *syncer; /* NULL: nothing to synchronise */
+    void *own;                     /* the syncer's */
+    int64_t posted;                /* iterations posted (compute) */
+    int64_t settled;               /* iterations whose values are in place (compute) */
+    int micro;                     /* micro-batches staged in this iteration (compute) */
+    int64_t running;               /* iterations posted as the progress thread knows */
+    int pending;                   /* its transfers in flight (progress thread) */
+    _Atomic int64_t done;          /* iterations whose transfers are all complete */
+    double stall_seconds;
+};
+
+/* Clipping: one norm per chunk, each known to one rank, agreed by one small allreduce. */
+struct clip_state {
+    double *own, *all;       /* per chunk: sum of squares of the averaged gradient; own: zeros elsewhere */
+    int local;               /* own PS chunks whose norm is not there yet */
+    int own_chunks;          /* how many PS chunks this rank serves */
+    bool factors_ready;      /* the SFB norms are in `own`; always true where there are none */
+    bool has_factors;
+    int64_t iteration;       /* being clipped */
+    _Atomic int64_t done;    /* iterations whose scale is known */
+    double norm;             /* of the last one */
+    float scale;
+};
+
+struct sync {
+    const struct plan *plan;
+    struct net *net;
+    struct sync_update update;
+    struct sync_options options;
+    int rank, nranks;
+    bool worker;
+    int server;                 /* index among servers, -1 */
+    MPI_Comm data;              /* point-to-point of PS */
+    MPI_Comm workers;           /* allgathers of SFB and sums: MPI_COMM_NULL on dedicated servers */
+    MPI_Comm sums;              /* ditto */
+    MPI_Comm control;           /* clipping, history, alarms */
+    MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
+    int64_t tag_period;         /* iterations told apart by a tag */
+    float *values;              /* = net->values, or own on a dedicated server */
+    bool owns_values;
+    float scale;                /* 1 / (workers * iter_size) */
+    struct group_state *groups;
+    struct clip_state clip;
+    void *ps;                   /* the parameter server's chunk states (ps.c) */
+
+    /* compute -> progress */
+    struct event *ring;
+    size_t ring_mask;
+    _Atomic size_t head;        /* next to read (progress) */
+    _Atomic size_t tail;        /* next to write (compute) */
+    sem_t bell;                 /* rung when the progress thread may be asleep */
+    _Atomic int resting;        /* progress thread is asleep on the bell */
+    /* progress -> compute */
+    sem_t wake;
+    _Atomic int sleeping;       /* compute thread is asleep on `wake` */
+    _Atomic int failed;         /* some rank failed */
+    _Atomic int64_t served;     /* dedicated server: iterations whose chunks are all updated and sent */
+
+    /* one call at a time, compute thread to progress thread and back */
+    double *sum_values, *sum_result;
+    int sum_count, sum_capacity;
+    float *gather_history;      /* rank 0: where to */
+    _Atomic int64_t call_done;      /* of EVENT_SUM, EVENT_GATHER, EVENT_CLOSE */
+
+    /* progress thread */
+    pthread_t thread;
+    bool started;
+    bool stop;
+    MPI_Request *requests;      /* dense: [0, nrequests) are active */
+    struct transfer *transfers; /* beside them */
+    struct transfer *finished;  /* copies of the completed ones while they are dispatched */
+    int *completed;             /* MPI_Testsome's */
+    MPI_Status *statuses;
+    int nrequests, capacity;
+    int idle_receives;          /* active ones that nobody waits for yet: next gradients, the alarm */
+    int sums_pending, gather_pending;
+    bool close_asked, close_posted;
+    int alarm_in, alarm_out;    /* contents do not matter: the message is agreed at closing */
+    int lowest_failing, my_failing;
+    bool local_failure;         /* of the progress thread itself */
+    char failure[4096];         /* its message */
+    double last_progress;       /* seconds, for the stall watch */
+    bool stall_told;
+
+    _Atomic uint64_t sent, received, control_sent; /* written by the progress thread */
+    struct sync_stats stats;    /* the compute thread's view */
+    double *group_stalls;
+};
+
+/* ---- services of the progress thread; called on it alone ---- */
+
+/* Posts a nonblocking transfer of `elems` floats and registers it. Counts bytes. */
+int progress_send(struct sync *sync, MPI_Comm comm, const float *from, size_t elems, int tag,
+                  struct transfer transfer);
+int progress_receive(struct sync *sync, MPI_Comm comm, float *to, size_t elems, int tag,
+                     struct transfer transfer);
+/* Registers a request that was made elsewhere. */
+int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer);
+
+/* One of the group's transfers of the running iteration is over; the last one makes it done. */
+void progress_finish_one(struct sync *sync, int group);
+
+/* Wakes the compute thread if it sleeps. */
+void progress_wake(struct sync *sync);
+
+void *progress_main(void *sync);
+
+/* ---- compute thread ---- */
+int ring_push(struct sync *sync, enum event_kind kind, int group);
+
+/* Sleeps until *counter >= target or failure; adds to the group's stall (group -1: none). */
+int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, int group);
+
+/* ---- tags: direction, chunk and iteration; the step signature ---- */
+int tag_of(const struct sync *sync, bool parameters, int chunk, int64_t iteration);
+
+/* ---- clipping (clip.c) ---- */
+int clip_chunk_ready(struct sync *sync, int chunk, double sumsq);
+int clip_advance(struct sync *sync);   /* starts the allreduce when all is there */
+int clip_complete(struct sync *sync);  /* it is over: scale, then let the servers update */
+double clip_sumsq(const float *sum, size_t n, float scale);
+
+/* ---- parameter server (ps.c) ---- */
+int ps_open(struct sync *sync);
+void ps_close(struct sync *sync);
+int ps_start(struct sync *sync);           /* first receives; progress thread */
+int ps_update_all(struct sync *sync);      /* after clipping; progress thread */
+float *ps_history(struct sync *sync, int chunk); /* this server's, NULL if another's */
+
+/* Applies the solver to elements [begin, begin+n) of the arenas. */
+void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
+                  const float *grad, float *history, size_t stride);
+
+#endif

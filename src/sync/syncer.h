@@ -1,0 +1,35 @@
+/* The syncer: how one group's gradient becomes everybody's new parameters. One constant table per
+ * scheme, one file each; sync.c picks it by the plan. */
+#ifndef POSEIDON_SYNC_SYNCER_H
+#define POSEIDON_SYNC_SYNCER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sync;
+struct transfer;
+
+struct syncer_i {
+    enum scheme scheme;
+    /* Buffers for one group on this rank; before the progress thread runs. */
+    int (*open)(struct sync *sync, int group);
+    void (*close)(struct sync *sync, int group);
+    /* Compute thread, after each micro-batch's backward: copy what must outlive it. NULL: nothing. */
+    int (*stage)(struct sync *sync, int group, int micro);
+    /* Progress thread: the gradient of `iteration` is final: start the traffic. Sets the group's
+     * pending transfers before any can complete. */
+    int (*post)(struct sync *sync, int group, int64_t iteration);
+    /* Progress thread: one of its transfers is complete. */
+    int (*complete)(struct sync *sync, const struct transfer *transfer);
+    /* Compute thread, when all transfers of `iteration` are complete: what is left to compute before
+     * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */
+    int (*rebuild)(struct sync *sync, int group, int64_t iteration);
+    int (*settle)(struct sync *sync, int group, int64_t iteration);
+    /* History kept on this rank for the whole group (elems floats per block), NULL where it is sharded
+     * over servers or not here. */
+    float *(*history)(struct sync *sync, int group);
+};
+
+extern const struct syncer_i syncer_ps, syncer_sfb;
+
+#endif

@@ -1,0 +1,51 @@
+/* Failing together: the lowest failing rank's message becomes everybody's. */
+#include "util/agree.h"
+
+#include "util/error.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MESSAGE_BYTES 4096
+
+int error_mpi(int code, const char *call)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+        snprintf(text, sizeof text, "MPI error %d", code);
+    return error_set("%s: %s", call, text);
+}
+
+int error_spread(MPI_Comm comm, int failing)
+{
+    char message[MESSAGE_BYTES] = "";
+    int rank = 0, nranks = 1;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    if (rank == failing) {
+        char host[MPI_MAX_PROCESSOR_NAME] = "?";
+        int length = 0;
+        MPI_Get_processor_name(host, &length);
+        if (nranks > 1)
+            snprintf(message, sizeof message, "rank %d (%s): %s", rank, host, error_text());
+        else
+            snprintf(message, sizeof message, "%s", error_text());
+    }
+    if (nranks > 1)
+        MPI_Bcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm);
+    return error_set("%s", message);
+}
+
+int error_agree(MPI_Comm comm, int status)
+{
+    int rank = 0, lowest = INT_MAX;
+
+    MPI_Comm_rank(comm, &rank);
+    int mine = status ? rank : INT_MAX;
+    MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm);
+    return lowest == INT_MAX ? 0 : error_spread(comm, lowest);
+}
