@@ -238,6 +238,7 @@ static int complete_transfer(struct sync *sync, const struct transfer *transfer)
         progress_wake(sync);
         return 0;
     case TRANSFER_TELL:
+    case TRANSFER_GONE:
         return 0;
     case TRANSFER_CLOSE:
         sync->stop = true;

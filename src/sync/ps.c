@@ -151,9 +151,15 @@ static void count_update(struct sync *sync)
         progress_wake(sync);
 }
 
+static const float *gradient_of(struct sync *sync, const struct served *served, int worker)
+{
+    return served->from[worker] ? served->from[worker]
+                                : sync->net->grads + sync->plan->chunks[served->chunk].begin;
+}
+
 static const float *total_of(struct sync *sync, const struct served *served)
 {
-    return served->sum ? served->sum : sync->net->grads + sync->plan->chunks[served->chunk].begin;
+    return served->sum ? served->sum : gradient_of(sync, served, 0);
 }
 
 /* The sum is complete and may be applied: update, expect the next gradients, send the parameters. */
@@ -231,8 +237,7 @@ static int arrive(struct sync *sync, struct served *served, int worker)
 
     served->arrived[worker] = 1;
     for (; served->next < sync->plan->nworkers && served->arrived[served->next]; served->next++) {
-        const float *gradient = served->from[served->next] ? served->from[served->next]
-                                                           : sync->net->grads + chunk->begin;
+        const float *gradient = gradient_of(sync, served, served->next);
         if (!served->sum)
             continue;
         if (served->next == 0)

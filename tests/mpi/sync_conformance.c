@@ -1,0 +1,397 @@
+/* Every scheme against the plain mathematics, bit for bit, and every byte against the prediction.
+ *
+ * A net made by hand (values, gradients and factors are formulas of the worker, the iteration and the
+ * current values) runs some iterations through sync; each rank also computes serially what all
+ * workers together must arrive at. MPI's profiling interface counts what was really put on the wire.
+ * Collective; run under mpirun:
+ *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sync/sync.h"
+#include "util/error.h"
+#include "util/rng.h"
+
+enum { GROUPS = 5, ITERATIONS = 12, ROWS = 3 };
+
+/* ---- the profiling shim ---- */
+
+struct counted {
+    uint64_t sent[GROUPS], received[GROUPS];
+};
+static struct counted counted;
+static const struct plan *counted_plan; /* NULL: not counting */
+
+static int group_of_tag(int tag)
+{
+    return counted_plan->chunks[tag / 2 % counted_plan->nchunks].group;
+}
+
+int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    if (counted_plan && type == MPI_FLOAT)
+        counted.sent[group_of_tag(tag)] += (uint64_t)count * 4;
+    return PMPI_Isend(from, count, type, to, tag, comm, request);
+}
+
+/* Receives are posted early and some never complete, so they count when they complete: which request
+ * is a receive of floats is remembered from its posting. */
+static struct {
+    MPI_Request request;
+    int group;
+} receives[4096];
+static int nreceives;
+
+int MPI_Irecv(void *to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    int code = PMPI_Irecv(to, count, type, from, tag, comm, request);
+
+    if (counted_plan && type == MPI_FLOAT && nreceives < 4096) {
+        receives[nreceives].request = *request;
+        receives[nreceives++].group = group_of_tag(tag);
+    }
+    return code;
+}
+
+int MPI_Testsome(int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses)
+{
+    static MPI_Request before[65536];
+
+    memcpy(before, requests, (size_t)n * sizeof *before);
+    int code = PMPI_Testsome(n, requests, done, which, statuses);
+    for (int i = 0; counted_plan && *done != MPI_UNDEFINED && i < *done; i++)
+        for (int r = 0; r < nreceives; r++)
+            if (receives[r].request == before[which[i]]) {
+                int bytes = 0;
+                MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+                counted.received[receives[r].group] += (uint64_t)bytes;
+                receives[r] = receives[--nreceives];
+                break;
+            }
+    return code;
+}
+
+int MPI_Iallgather(const void *from, int sendcount, MPI_Datatype sendtype, void *to, int recvcount,
+                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
+{
+    int size = 1;
+
+    MPI_Comm_size(comm, &size);
+    for (int g = 0; counted_plan && g < GROUPS; g++) {
+        const struct param_group *group = &counted_plan->groups[g];
+        if (counted_plan->scheme[g] == SCHEME_SFB &&
+            recvcount == (group->m + group->n) * group->k * counted_plan->options.iter_size) {
+            counted.sent[g] += (uint64_t)recvcount * 4 * (uint64_t)(size - 1);
+            counted.received[g] += (uint64_t)recvcount * 4 * (uint64_t)(size - 1);
+        }
+    }
+    return PMPI_Iallgather(from, sendcount, sendtype, to, recvcount, recvtype, comm, request);
+}
+
+/* ---- a net made by hand ---- */
+
+static float *factor_bottom, *factor_top; /* of the group being posted */
+
+void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad)
+{
+    (void)net;
+    (void)group;
+    *bottom = factor_bottom;
+    *top_grad = factor_top;
+}
+
+void net_touch(struct net *net, int group)
+{
+    net->params[net->groups[group].first].version++;
+}
+
+static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
+                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                      int64_t ldc)
+{
+    (void)context;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            float sum = 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += (ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
+            c[i * ldc + j] = alpha * sum + (beta != 0 ? beta * c[i * ldc + j] : 0);
+        }
+    return 0;
+}
+
+static const struct engine_i plain_engine_i = {.name = "plain", .gemm = plain_gemm};
+static struct engine plain_engine = {.i = &plain_engine_i};
+
+/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. */
+static void make_net(struct net *net, bool worker)
+{
+    static const int64_t sizes[GROUPS][3] = {{300, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
+    static struct param params[GROUPS * 2];
+    static struct param_group groups[GROUPS];
+
+    net->params = params;
+    net->groups = groups;
+    net->ngroups = GROUPS;
+    for (int g = 0; g < GROUPS; g++) {
+        bool connected = g == 1 || g == 3;
+        int64_t first = connected ? sizes[g][0] * sizes[g][1] : sizes[g][0];
+        int64_t second = connected ? sizes[g][2] : sizes[g][1];
+        groups[g] = (struct param_group){.layer = g, .name = "layer", .begin = net->elems,
+                                         .first = net->nparams, .nparams = second ? 2 : 1,
+                                         .elems = (size_t)(first + second), .trains = g != 2,
+                                         .factorable = connected, .k = ROWS,
+                                         .m = connected ? sizes[g][0] : 0,
+                                         .n = connected ? sizes[g][1] : 0};
+        params[net->nparams++] = (struct param){.shape = {1, {first}}, .lr_mult = 1, .decay_mult = 1};
+        if (second)
+            params[net->nparams++] = (struct param){.shape = {1, {second}}, .lr_mult = 2};
+        net->elems += (groups[g].elems + 15) / 16 * 16;
+    }
+    net->engine = &plain_engine;
+    if (worker) {
+        net->values = calloc(net->elems, sizeof(float));
+        net->grads = calloc(net->elems, sizeof(float));
+    }
+}
+
+static float draw(int worker, int iteration, int micro, int group, size_t i)
+{
+    struct rng rng = rng_make(7, RNG_DUMMY, (uint32_t)(worker * 8 + micro),
+                              (uint64_t)(iteration * GROUPS + group));
+    return rng_uniform(&rng, i) - 0.5f;
+}
+
+/* What a worker's backward leaves behind: factors, or a gradient that depends on the values. */
+static void make_factors(const struct param_group *g, int group, int worker, int iteration, int micro,
+                         const float *values, float *bottom, float *top)
+{
+    for (int64_t i = 0; i < g->k * g->n; i++)
+        bottom[i] = draw(worker, iteration, micro, group, (size_t)i) + values[g->begin];
+    for (int64_t i = 0; i < g->k * g->m; i++)
+        top[i] = draw(worker, iteration, micro, group, (size_t)(i + g->k * g->n));
+}
+
+static void make_gradient(const struct param_group *g, int group, int worker, int iteration, int micro,
+                          const float *values, float *gradient, bool add)
+{
+    for (size_t i = 0; i < g->elems; i++) {
+        float x = draw(worker, iteration, micro, group, i) + 0.1f * values[g->begin + i];
+        gradient[i] = add ? gradient[i] + x : x;
+    }
+}
+
+/* ---- the solver of this test: momentum with a rate that falls ---- */
+
+static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                  float *value, const float *grad, float *history, size_t stride, size_t n)
+{
+    (void)context;
+    (void)stride;
+    float rate = 0.5f / (float)(1 + iteration) * lr_mult;
+    for (size_t i = 0; i < n; i++) {
+        float g = grad[i] * scale + 0.01f * decay_mult * value[i];
+        history[i] = 0.9f * history[i] + rate * g;
+        value[i] -= history[i];
+    }
+}
+
+/* ---- the same, serially ---- */
+
+struct serial {
+    float *values, *history, *sum, *one, *rows;
+};
+
+static void serial_group_sum(struct serial *s, const struct plan *plan, int group, int iteration)
+{
+    const struct param_group *g = &plan->groups[group];
+    int64_t width = g->m + g->n, rows = plan->nworkers * g->k * plan->options.iter_size;
+    float *sum = s->sum + g->begin;
+
+    if (plan->scheme[group] == SCHEME_SFB) {
+        float bottom[ROWS * 100], top[ROWS * 100];
+        float *row = s->rows;
+        for (int w = 0; w < plan->nworkers; w++)
+            for (int micro = 0; micro < plan->options.iter_size; micro++) {
+                make_factors(g, group, w, iteration, micro, s->values, bottom, top);
+                for (int64_t k = 0; k < g->k; k++, row += width) {
+                    memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
+                    memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
+                }
+            }
+        plain_gemm(NULL, true, false, g->m, g->n, rows, 1, s->rows + g->n, width, s->rows, width, 0, sum,
+                   g->n);
+        if (g->elems > (size_t)(g->m * g->n)) {
+            memset(sum + g->m * g->n, 0, (size_t)g->m * 4);
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t j = 0; j < g->m; j++)
+                    sum[g->m * g->n + j] += s->rows[r * width + g->n + j];
+        }
+        return;
+    }
+    for (int w = 0; w < plan->nworkers; w++) {
+        for (int micro = 0; micro < plan->options.iter_size; micro++)
+            make_gradient(g, group, w, iteration, micro, s->values, s->one, micro > 0);
+        for (size_t i = 0; i < g->elems; i++)
+            sum[i] = w == 0 ? s->one[i] : sum[i] + s->one[i];
+    }
+}
+
+static void serial_iteration(struct serial *s, const struct plan *plan, const struct net *net, float clip,
+                             int iteration)
+{
+    float scale = 1.0f / ((float)plan->nworkers * (float)plan->options.iter_size);
+    double total = 0;
+
+    for (int g = 0; g < GROUPS; g++)
+        if (plan->scheme[g] != SCHEME_NONE)
+            serial_group_sum(s, plan, g, iteration);
+    for (int c = 0; c < plan->nchunks; c++) {
+        double part = 0;
+        for (size_t i = 0; i < plan->chunks[c].elems; i++) {
+            double x = (double)s->sum[plan->chunks[c].begin + i] * (double)(1.0f / (float)plan->nworkers);
+            part += x * x;
+        }
+        if (plan->scheme[plan->chunks[c].group] != SCHEME_NONE)
+            total += part;
+    }
+    if (clip > 0 && sqrt(total) > (double)clip)
+        scale *= (float)((double)clip / sqrt(total));
+    for (int g = 0; g < GROUPS; g++) {
+        size_t at = plan->groups[g].begin;
+        for (int p = 0; plan->scheme[g] != SCHEME_NONE && p < plan->groups[g].nparams; p++) {
+            const struct param *param = &net->params[plan->groups[g].first + p];
+            size_t n = (size_t)param->shape.dim[0];
+            apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at, s->sum + at,
+                  s->history + at, 0, n);
+            at += n;
+        }
+    }
+}
+
+/* ---- the run ---- */
+
+#define REQUIRE(condition, ...)                                                                    \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %d: ", rank);                                                    \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fprintf(stderr, "\n");                                                                 \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
+        }                                                                                          \
+    } while (0)
+
+static int worker_iteration(struct sync *sync, const struct plan *plan, struct net *net, int rank,
+                            int iteration)
+{
+    float bottom[ROWS * 100], top[ROWS * 100];
+
+    for (int g = 0; g < GROUPS; g++)
+        if (sync_wait(sync, g))
+            return -1;
+    for (int micro = 0; micro < plan->options.iter_size; micro++)
+        for (int g = GROUPS - 1; g >= 0; g--) {
+            const struct param_group *group = &plan->groups[g];
+            if ((iteration * 7 + rank * 3 + g) % 5 == 0)
+                usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
+            if (plan->scheme[g] == SCHEME_SFB) {
+                make_factors(group, g, rank, iteration, micro, net->values, bottom, top);
+                factor_bottom = bottom;
+                factor_top = top;
+            } else if (plan->scheme[g] == SCHEME_PS) {
+                make_gradient(group, g, rank, iteration, micro, net->values,
+                              net->grads + group->begin, micro > 0);
+            }
+            if (sync_post(sync, g, micro == plan->options.iter_size - 1))
+                return -1;
+        }
+    return sync_flush(sync);
+}
+
+int main(int argc, char **argv)
+{
+    struct plan_options options = {.iter_size = argc > 6 ? atoi(argv[6]) : 1};
+    struct sync_update update = {.nhistory = 1, .apply = apply};
+    struct sync_options sync_options = {.stall_seconds = 20};
+    struct net net = {0};
+    struct serial serial;
+    struct plan *plan;
+    struct sync *sync;
+    int rank, level;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
+    REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE]");
+    REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
+    options.servers = atoi(argv[2]);
+    options.chunk_bytes = (size_t)atol(argv[3]);
+    sync_options.overlap = atoi(argv[4]);
+    sync_options.clip = (float)atof(argv[5]);
+    make_net(&net, rank < options.nranks - options.servers);
+    REQUIRE(!plan_create(&options, GROUPS, net.groups, &plan), "%s", error_text());
+    REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, &sync_options, &sync), "%s", error_text());
+    float **arrays[] = {&serial.values, &serial.history, &serial.sum, &serial.one};
+    for (int i = 0; i < 4; i++)
+        *arrays[i] = calloc(net.elems, sizeof(float));
+    serial.rows = calloc((size_t)(plan->nworkers * ROWS * options.iter_size) * 200, sizeof(float));
+    for (size_t i = 0; i < net.elems; i++)
+        serial.values[i] = draw(99, 0, 0, 0, i);
+    if (rank == 0)
+        memcpy(net.values, serial.values, net.elems * sizeof(float));
+    REQUIRE(!sync_share_values(sync), "%s", error_text());
+    REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
+    counted_plan = plan;
+    REQUIRE(!sync_start(sync), "%s", error_text());
+    for (int t = 0; t < ITERATIONS; t++) {
+        if (plan_is_worker(plan, rank))
+            REQUIRE(!worker_iteration(sync, plan, &net, rank, t), "%s", error_text());
+        else
+            REQUIRE(!sync_wait_all(sync, t), "%s", error_text());
+        serial_iteration(&serial, plan, &net, sync_options.clip, t);
+    }
+    REQUIRE(!sync_wait_all(sync, ITERATIONS - 1) || !plan_is_worker(plan, rank), "%s", error_text());
+    if (plan_is_worker(plan, rank)) {
+        double ones[3] = {1, rank == 0, 2};
+        REQUIRE(memcmp(net.values, serial.values, net.elems * sizeof(float)) == 0,
+                "parameters differ from the serial run");
+        REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->nworkers && ones[1] == 1, "sum is wrong");
+    }
+    struct counted measured = counted;
+    counted_plan = NULL; /* history is control traffic */
+    float *history = rank == 0 ? calloc(net.elems, sizeof(float)) : NULL;
+    REQUIRE(!sync_gather_history(sync, history), "%s", error_text());
+    REQUIRE(rank != 0 || memcmp(history, serial.history, net.elems * sizeof(float)) == 0,
+            "history differs from the serial run");
+    for (int g = 0; g < GROUPS; g++) {
+        struct traffic t = plan_traffic(plan, g, rank);
+        REQUIRE(measured.sent[g] == t.sent * ITERATIONS && measured.received[g] == t.received * ITERATIONS,
+                "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
+                scheme_name(plan->scheme[g]), (unsigned long long)measured.sent[g],
+                (unsigned long long)measured.received[g], (unsigned long long)t.sent * ITERATIONS,
+                (unsigned long long)t.received * ITERATIONS);
+    }
+    const struct sync_stats *stats = sync_stats(sync);
+    uint64_t sent = 0;
+    for (int g = 0; g < GROUPS; g++)
+        sent += measured.sent[g];
+    REQUIRE(stats->sent == sent, "the program counted %llu bytes sent, MPI %llu",
+            (unsigned long long)stats->sent, (unsigned long long)sent);
+    REQUIRE(!sync_close(sync, 0), "%s", error_text());
+    sync_destroy(sync);
+    plan_destroy(plan);
+    MPI_Finalize();
+    for (int i = 0; i < 4; i++)
+        free(*arrays[i]);
+    free(serial.rows);
+    free(history);
+    free(net.values);
+    free(net.grads);
+    return 0;
+}

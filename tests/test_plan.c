@@ -1,0 +1,208 @@
+/* The plan: the paper's rule against its published and computed figures, chunks, bytes. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "sync/plan.h"
+#include "util/error.h"
+
+/* Layer shapes of facts computed from the rule P <= 2MN / (K(M+N)): the largest number of nodes at
+ * which SFB still wins, every node worker and server. */
+static const struct {
+    const char *layer;
+    int64_t m, n, k;
+    double wins_up_to;
+} layers[] = {
+    {"VGG19 fc6", 25088, 4096, 32, 220.1},      {"VGG19 fc7", 4096, 4096, 32, 128.0},
+    {"VGG19 fc8", 4096, 1000, 32, 50.2},        {"VGG19-22K fc8", 4096, 21841, 32, 215.6},
+    {"GoogLeNet", 1024, 1000, 128, 7.9},        {"Inception-V3", 2048, 1000, 32, 42.0},
+    {"AlexNet fc6", 9216, 4096, 256, 22.2},     {"AlexNet fc7", 4096, 4096, 256, 16.0},
+    {"AlexNet fc8", 4096, 1000, 256, 6.3},      {"cifar10_quick ip1", 1024, 64, 100, 1.2},
+};
+
+START_TEST(rule_switches_where_the_formula_says)
+{
+    double exact = 2.0 * (double)layers[_i].m * (double)layers[_i].n /
+                   ((double)layers[_i].k * (double)(layers[_i].m + layers[_i].n));
+
+    ck_assert_double_eq_tol(exact, layers[_i].wins_up_to, 0.05);
+    for (int p = 2; p <= 256; p++) {
+        bool wins = (double)p <= exact;
+        ck_assert_msg(plan_prefers_sfb(layers[_i].m, layers[_i].n, layers[_i].k, p, p) == wins,
+                      "%s at %d nodes", layers[_i].layer, p);
+    }
+}
+END_TEST
+
+START_TEST(exact_tie_goes_to_sfb)
+{
+    /* AlexNet fc7 at 16 nodes: both sides are 62.914560 million parameters */
+    ck_assert(plan_prefers_sfb(4096, 4096, 256, 16, 16));
+    ck_assert(!plan_prefers_sfb(4096, 4096, 257, 16, 16));
+    ck_assert(!plan_prefers_sfb(4096, 4096, 256, 17, 17));
+}
+END_TEST
+
+START_TEST(rule_counts_dedicated_servers)
+{
+    /* 2K(P1-1)(M+N) <= 2MN(P1+P2-2)/P2 with P1 = 4, P2 = 1: 2*32*3*200 = 38400 <= 2*100*100*3 = 60000 */
+    ck_assert(plan_prefers_sfb(100, 100, 32, 4, 1));
+    /* P2 = 4: 60000 becomes 2*10000*6/4 = 30000 */
+    ck_assert(!plan_prefers_sfb(100, 100, 32, 4, 4));
+}
+END_TEST
+
+static const struct param_group groups[] = {
+    {.name = "conv", .begin = 0, .elems = 1000, .nparams = 2, .trains = true},
+    {.name = "fc", .begin = 1008, .elems = 4100 * 50, .nparams = 2, .trains = true, .factorable = true,
+     .m = 50, .n = 4099, .k = 4},
+    {.name = "frozen", .begin = 206016, .elems = 64, .nparams = 1},
+};
+
+static struct plan *make(enum comm_mode comm, int nranks, int servers, size_t chunk)
+{
+    struct plan_options options = {.comm = comm, .nranks = nranks, .servers = servers,
+                                   .chunk_bytes = chunk, .iter_size = 1};
+    struct plan *plan = NULL;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    return plan;
+}
+
+START_TEST(chunks_cover_every_group_once_and_none_exceeds_the_limit)
+{
+    struct plan *plan = make(COMM_PS, 4, 0, (size_t)_i);
+
+    for (int g = 0; g < 3; g++) {
+        size_t at = groups[g].begin;
+        for (int c = plan->first_chunk[g]; c < plan->first_chunk[g + 1]; c++) {
+            ck_assert_int_eq(plan->chunks[c].group, g);
+            ck_assert_uint_eq(plan->chunks[c].begin, at);
+            ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), (size_t)_i);
+            ck_assert_uint_gt(plan->chunks[c].elems, 0);
+            at += plan->chunks[c].elems;
+        }
+        ck_assert_uint_eq(at, groups[g].begin + groups[g].elems);
+    }
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(no_server_holds_more_than_one_chunk_above_another)
+{
+    struct plan *plan = make(COMM_PS, 7, 0, 4096);
+    size_t load[7] = {0}, least = SIZE_MAX, most = 0;
+
+    for (int c = 0; c < plan->nchunks; c++)
+        if (plan->scheme[plan->chunks[c].group] == SCHEME_PS)
+            load[plan->chunks[c].server] += plan->chunks[c].elems * sizeof(float);
+    for (int s = 0; s < 7; s++) {
+        least = load[s] < least ? load[s] : least;
+        most = load[s] > most ? load[s] : most;
+    }
+    ck_assert_uint_le(most - least, 4096);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(bytes_follow_the_published_formulas)
+{
+    /* Summed over ranks, PS moves 2*MN per remote worker-server pair, SFB K(M+N) per ordered pair. */
+    for (int servers = 0; servers <= 2; servers++) {
+        struct plan *ps = make(COMM_PS, 6, servers, 1 << 21), *sfb = make(COMM_SFB, 6, servers, 1 << 21);
+        uint64_t workers = (uint64_t)ps->nworkers, remote = workers - (servers ? 0 : 1);
+        uint64_t sent_ps = 0, received_ps = 0, sent_sfb = 0;
+        for (int r = 0; r < 6; r++) {
+            struct traffic t = plan_traffic(ps, 1, r);
+            sent_ps += t.sent;
+            received_ps += t.received;
+            t = plan_traffic(sfb, 1, r);
+            sent_sfb += t.sent;
+            ck_assert_uint_eq(t.sent, r < ps->nworkers ? (workers - 1) * 4 * (50 + 4099) * 4 : 0);
+        }
+        ck_assert_uint_eq(sent_ps, 2 * remote * 4100 * 50 * 4);
+        ck_assert_uint_eq(received_ps, sent_ps);
+        ck_assert_uint_eq(sent_sfb, workers * (workers - 1) * 4 * (50 + 4099) * 4);
+        plan_destroy(ps);
+        plan_destroy(sfb);
+    }
+}
+END_TEST
+
+START_TEST(schemes_follow_the_mode)
+{
+    struct plan *plan = make(COMM_SFB, 4, 0, 4096);
+
+    ck_assert_int_eq(plan->scheme[0], SCHEME_PS);
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    ck_assert_int_eq(plan->scheme[2], SCHEME_NONE);
+    plan_destroy(plan);
+    plan = make(COMM_PAPER, 4, 0, 4096);
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    plan_destroy(plan);
+    plan = make(COMM_PS, 4, 0, 4096);
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+    plan = make(COMM_SFB, 1, 0, 4096); /* nobody to broadcast to */
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(digest_tells_plans_apart)
+{
+    struct plan *a = make(COMM_SFB, 4, 0, 4096), *b = make(COMM_SFB, 4, 0, 4096);
+    struct plan *c = make(COMM_PS, 4, 0, 4096), *d = make(COMM_SFB, 4, 0, 8192);
+
+    ck_assert_uint_eq(plan_digest(a, 1), plan_digest(b, 1));
+    ck_assert_uint_ne(plan_digest(a, 1), plan_digest(b, 2));
+    ck_assert_uint_ne(plan_digest(a, 1), plan_digest(c, 1));
+    ck_assert_uint_ne(plan_digest(a, 1), plan_digest(d, 1));
+    plan_destroy(a);
+    plan_destroy(b);
+    plan_destroy(c);
+    plan_destroy(d);
+}
+END_TEST
+
+START_TEST(impossible_requests_are_refused_with_the_reason)
+{
+    struct plan_options options = {.comm = COMM_PS, .nranks = 4, .servers = 4, .chunk_bytes = 4096,
+                                   .iter_size = 1};
+    struct plan *plan;
+    enum comm_mode mode;
+
+    ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "--servers=4 leaves no worker: 4 ranks are there"));
+    options.servers = 0;
+    options.chunk_bytes = 3;
+    ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "--chunk=3"));
+    ck_assert_int_ne(comm_mode_parse("ring", &mode), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "known: ps, sfb, paper"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan");
+    TCase *tcase = tcase_create("plan");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tcase, rule_switches_where_the_formula_says, 0,
+                        (int)(sizeof layers / sizeof *layers));
+    tcase_add_test(tcase, exact_tie_goes_to_sfb);
+    tcase_add_test(tcase, rule_counts_dedicated_servers);
+    tcase_add_loop_test(tcase, chunks_cover_every_group_once_and_none_exceeds_the_limit, 4, 64);
+    tcase_add_test(tcase, no_server_holds_more_than_one_chunk_above_another);
+    tcase_add_test(tcase, bytes_follow_the_published_formulas);
+    tcase_add_test(tcase, schemes_follow_the_mode);
+    tcase_add_test(tcase, digest_tells_plans_apart);
+    tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
