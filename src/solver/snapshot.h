@@ -1,0 +1,93 @@
+/* Snapshots in Caffe's HDF5 layout, readable by Caffe and h5py.
+ *
+ * A model (.caffemodel.h5) has the group `data` and in it one group per layer with the data sets
+ * `0`, `1`, ...; a layer without parameters has an empty group, a parameter that belongs to another
+ * layer is left out, and a `/` in a layer's name makes nested groups. A state (.solverstate.h5) has
+ * the data sets `iter`, `learned_net`, `current_step` and the group `history`, and beside them,
+ * ignored by Caffe, the data set `data_cursor` and attributes. Values carry checksums.
+ *
+ * A file appears whole under its final name or not at all: see util/file.h. Write the model before
+ * the state; then a state that is there has its model. All functions here take HDF5's lock
+ * (util/h5.h) themselves, work on plain host arrays, and are not collective: one rank calls them.
+ */
+#ifndef POSEIDON_SOLVER_SNAPSHOT_H
+#define POSEIDON_SOLVER_SNAPSHOT_H
+
+#include "engine/tensor.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SNAPSHOT_MAX_BLOBS 4
+
+struct snapshot_blob {
+    const struct shape *shape; /* borrowed */
+    float *data; /* borrowed, plain row-major; read when writing, written when reading */
+    bool shared; /* belongs to another layer: neither written nor read */
+};
+
+struct snapshot_layer {
+    const char *name; /* borrowed */
+    int nblobs;
+    struct snapshot_blob blobs[SNAPSHOT_MAX_BLOBS];
+};
+
+/* What a solver state holds besides the history. */
+struct snapshot_state {
+    int32_t iter;         /* iterations done */
+    int32_t current_step; /* see policy_rate */
+    char *learned_net;    /* path of the model as written; owned by the struct after reading */
+    bool has_data_cursor; /* false after reading a file that Caffe wrote */
+    uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
+    bool has_random_seed; /* likewise */
+    int64_t random_seed;
+};
+
+/* What reading a model left aside; owned by the caller, snapshot_report_free. */
+struct snapshot_report {
+    int nignored; /* layers of the file that the net does not have: "Ignoring source layer X" */
+    char **ignored;
+    int nmissing; /* layers with parameters of their own that the file does not have: unchanged */
+    char **missing;
+};
+
+/* Fails with Caffe's sentence, "Cannot write to snapshot prefix 'X'.  Make sure that ...", where no
+ * file can be created under this prefix. To be called at start-up. */
+int snapshot_probe(const char *prefix);
+
+/* "<prefix>_iter_<iter>.caffemodel.h5" and ".solverstate.h5"; freed by the caller. NULL: no memory.
+ */
+char *snapshot_model_path(const char *prefix, int64_t iter);
+char *snapshot_state_path(const char *prefix, int64_t iter);
+
+/* Writes a model. Of two layers with one name the one without parameters is skipped; two with
+ * parameters are an error. The file is composed in memory first: needs twice its size for a moment.
+ */
+int snapshot_write_model(const char *path, const struct snapshot_layer *layers, int nlayers);
+
+/* Writes a state: `history` in Caffe's order, one array per learnable parameter, for AdaDelta and
+ * Adam all first arrays, then all second ones. Both optional fields are written where has_ says so.
+ */
+int snapshot_write_state(const char *path, const struct snapshot_state *state,
+                         const struct snapshot_blob *history, int nhistory);
+
+/* Reads into the blobs of those layers whose names the file has; every name, number of blobs and
+ * shape is checked before the first value is touched (a file damaged further inside may leave some
+ * layers changed). Accepts `/` in names as nested groups or replaced by one other character or %2F.
+ * `report`, if not NULL, is filled on success and zeroed on failure. */
+int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
+                        struct snapshot_report *report);
+
+/* Reads a state into *state and the history arrays; number and shapes are checked first. */
+int snapshot_read_state(const char *path, struct snapshot_state *state,
+                        const struct snapshot_blob *history, int nhistory);
+
+/* Where the model of a state lies: learned_net itself (relative to the current folder), else the
+ * file of that name beside the state. *model is freed by the caller. */
+int snapshot_find_model(const char *state_path, const char *learned_net, char **model);
+
+/* Frees what snapshot_read_state allocated; not for a struct that only was written. */
+void snapshot_state_free(struct snapshot_state *state);
+void snapshot_report_free(struct snapshot_report *report);
+
+#endif
