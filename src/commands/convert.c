@@ -1,0 +1,322 @@
+/* `poseidon convert`: reads a published data set whole, checks it, and only then writes.
+ *
+ * Output goes to a temporary name that is renamed when complete. SIGINT and friends are held back
+ * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either. */
+#include "commands/convert.h"
+
+#include "input/imageset.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/json.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct convert {
+    bool mnist;              /* else cifar10 */
+    int nsources;
+    char **sources;          /* borrowed from argv */
+    const char *out, *mean;  /* mean: NULL for none */
+    enum imageset_split split;
+    bool split_given, shuffle, seed_given, force, json, classes_given;
+    uint64_t seed;
+    int gzip;
+    int classes;
+};
+
+static const char usage[] =
+    "usage: poseidon convert cifar10 SRC DST.h5 [options]\n"
+    "       poseidon convert mnist SRC DST.h5 [options]\n"
+    "\n"
+    "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
+    "N x C x H x W, the original bytes, and `label`, int32 N.\n"
+    "\n"
+    "  cifar10 SRC   the binary version: its folder, cifar-10-binary.tar.gz (or .tar), or one\n"
+    "                or more .bin files\n"
+    "  mnist SRC     the folder with the IDX files (train-images-idx3-ubyte[.gz] ...), or an\n"
+    "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
+    "\n"
+    "  --split=train|test  which half of a folder or archive (default train)\n"
+    "  --mean=MEAN.h5      also write the mean image of exactly these records (for mean_file)\n"
+    "  --shuffle           put the records into a random order\n"
+    "  --seed=N            the seed of that order (default 1)\n"
+    "  --classes=N         mnist: labels are 0..N-1 (default 10)\n"
+    "  --gzip=LEVEL        compress, 1..9 (default 0: larger, but any record is read at once)\n"
+    "  --force             replace DST.h5 and MEAN.h5 where they exist\n"
+    "  --json              the summary as JSON\n"
+    "  --help              this text\n";
+
+/* The value of "--NAME=VALUE" where argument is that option, else NULL. */
+static const char *value_of(const char *argument, const char *name)
+{
+    size_t length = strlen(name);
+
+    if (strncmp(argument, "--", 2) != 0 || strncmp(argument + 2, name, length) != 0 ||
+        argument[2 + length] != '=')
+        return NULL;
+    return argument + 3 + length;
+}
+
+static int number_parse(const char *option, const char *text, uint64_t low, uint64_t high,
+                        uint64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || *out < low || *out > high)
+        return error_set("--%s=%s: expected a number from %llu to %llu", option, text,
+                         (unsigned long long)low, (unsigned long long)high);
+    return 0;
+}
+
+static int option_parse(struct convert *c, const char *argument)
+{
+    const char *value;
+    uint64_t number = 0;
+
+    if (strcmp(argument, "--shuffle") == 0) {
+        c->shuffle = true;
+    } else if (strcmp(argument, "--force") == 0) {
+        c->force = true;
+    } else if (strcmp(argument, "--json") == 0) {
+        c->json = true;
+    } else if ((value = value_of(argument, "split"))) {
+        if (strcmp(value, "train") != 0 && strcmp(value, "test") != 0)
+            return error_set("--split=%s: expected train or test", value);
+        c->split = strcmp(value, "test") == 0 ? IMAGESET_TEST : IMAGESET_TRAIN;
+        c->split_given = true;
+    } else if ((value = value_of(argument, "mean"))) {
+        if (!*value)
+            return error_set("--mean=: expected a file name");
+        c->mean = value;
+    } else if ((value = value_of(argument, "seed"))) {
+        c->seed_given = true;
+        return number_parse("seed", value, 0, UINT64_MAX, &c->seed);
+    } else if ((value = value_of(argument, "classes"))) {
+        if (number_parse("classes", value, 1, IMAGESET_MAX_CLASSES, &number))
+            return -1;
+        c->classes = (int)number;
+        c->classes_given = true;
+    } else if ((value = value_of(argument, "gzip"))) {
+        if (number_parse("gzip", value, 0, 9, &number))
+            return -1;
+        c->gzip = (int)number;
+    } else {
+        return error_set("unknown option '%s'; --help lists them", argument);
+    }
+    return 0;
+}
+
+/* Options that contradict each other or the source. */
+static int options_check(const struct convert *c)
+{
+    struct stat st;
+    bool single;
+
+    if (c->seed_given && !c->shuffle)
+        return error_set("--seed has no effect without --shuffle");
+    if (c->classes_given && !c->mnist)
+        return error_set("--classes is for mnist; CIFAR-10 has 10 classes");
+    single = c->mnist ? stat(c->sources[0], &st) == 0 && !S_ISDIR(st.st_mode)
+                      : imageset_is_cifar10_file(c->sources[0]);
+    if (c->split_given && single)
+        return error_set("--split is for folders and archives; '%s' is a single file", c->sources[0]);
+    if (c->nsources > 1 && !single)
+        return error_set("%d sources given; only .bin files of cifar10 can be several", c->nsources);
+    for (int i = 1; i < c->nsources; i++)
+        if (c->mnist || !imageset_is_cifar10_file(c->sources[i]))
+            return error_set("'%s': only .bin files of cifar10 can be several", c->sources[i]);
+    return 0;
+}
+
+/* Sorts the arguments; plain ones are moved to the front of argv. */
+static int arguments_parse(struct convert *c, int argc, char **argv)
+{
+    int n = 0;
+
+    *c = (struct convert){.seed = 1, .classes = 10};
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0)
+            argv[n++] = argv[i];
+        else if (option_parse(c, argv[i]))
+            return -1;
+    }
+    if (n < 3)
+        return error_set("expected a kind (cifar10 or mnist), SRC and DST.h5; --help explains");
+    if (strcmp(argv[0], "cifar10") != 0 && strcmp(argv[0], "mnist") != 0)
+        return error_set("unknown kind '%s'; expected cifar10 or mnist", argv[0]);
+    c->mnist = strcmp(argv[0], "mnist") == 0;
+    c->sources = argv + 1;
+    c->nsources = n - 2;
+    c->out = argv[n - 1];
+    return options_check(c);
+}
+
+/* Fails early, before minutes of reading, where `path` could not be written in the end. */
+static int output_check(const struct convert *c, const char *path)
+{
+    struct stat st, source;
+    const char *slash = strrchr(path, '/');
+    char *folder;
+    int status = 0;
+
+    if (stat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode))
+            return error_set("%s is a folder; expected the name of a file to write", path);
+        for (int i = 0; i < c->nsources; i++)
+            if (stat(c->sources[i], &source) == 0 && source.st_dev == st.st_dev &&
+                source.st_ino == st.st_ino)
+                return error_set("%s is the source itself; expected another file to write", path);
+        if (!c->force)
+            return error_set("%s exists already; --force replaces it", path);
+    }
+    folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder)
+        return error_memory(strlen(path), "a folder's name");
+    if (access(folder, W_OK | X_OK) != 0)
+        status = error_set("%s cannot be written: folder %s: %s", path, folder, strerror(errno));
+    free(folder);
+    return status;
+}
+
+static int set_read(const struct convert *c, struct imageset *set)
+{
+    int status;
+
+    if (c->mnist)
+        status = imageset_read_mnist(c->sources[0], c->split, c->classes, set);
+    else if (imageset_is_cifar10_file(c->sources[0]))
+        status = imageset_read_cifar10_files(c->nsources, c->sources, set);
+    else
+        status = imageset_read_cifar10(c->sources[0], c->split, set);
+    if (status == 0 && c->shuffle && imageset_shuffle(set, c->seed)) {
+        imageset_free(set);
+        status = -1;
+    }
+    return status;
+}
+
+/* Both files are complete under their temporary names before the first is renamed. */
+static int set_write(const struct convert *c, const struct imageset *set)
+{
+    struct imageset_write_options o = {.source = c->sources[0], .gzip = c->gzip};
+    char *out = file_temp_name(c->out), *mean = c->mean ? file_temp_name(c->mean) : NULL;
+    sigset_t held, before;
+    int status = -1;
+
+    o.progress = isatty(STDERR_FILENO) && !c->json;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    sigaddset(&held, SIGHUP);
+    sigprocmask(SIG_BLOCK, &held, &before);
+    if (!out || (c->mean && !mean))
+        goto done;
+    status = imageset_write(set, out, &o);
+    if (status == 0 && mean)
+        status = imageset_write_mean(set, mean);
+    if (status == 0 && mean)
+        status = file_commit(mean, c->mean);
+    if (status == 0)
+        status = file_commit(out, c->out);
+    if (status) {
+        unlink(out);
+        if (mean)
+            unlink(mean);
+    }
+
+done:
+    free(mean);
+    free(out);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static void summary_print(const struct convert *c, const struct imageset *set, const size_t *count)
+{
+    printf("%s: %zu records of %dx%dx%d", c->out, set->count, set->dim[0], set->dim[1], set->dim[2]);
+    for (int k = 0; k < set->nclasses; k++) {
+        const char *separator = k ? ", " : "; per class: ";
+        if (set->class_name[k])
+            printf("%s%s %zu", separator, set->class_name[k], count[k]);
+        else
+            printf("%s%d: %zu", separator, k, count[k]);
+    }
+    printf("\n");
+}
+
+static int summary_json(const struct convert *c, const struct imageset *set, const size_t *count)
+{
+    struct json json = {0};
+    int status;
+
+    json_object_begin(&json);
+    json_key(&json, "file");
+    json_string(&json, c->out);
+    json_key(&json, "mean_file");
+    json_string(&json, c->mean);
+    json_key(&json, "records");
+    json_uint(&json, set->count);
+    json_key(&json, "shape");
+    json_array_begin(&json);
+    for (int i = 0; i < 3; i++)
+        json_int(&json, set->dim[i]);
+    json_array_end(&json);
+    json_key(&json, "records_per_class");
+    json_array_begin(&json);
+    for (int k = 0; k < set->nclasses; k++)
+        json_uint(&json, count[k]);
+    json_array_end(&json);
+    json_object_end(&json);
+    status = json_print(&json, stdout);
+    json_free(&json);
+    return status;
+}
+
+static int convert_run(const struct convert *c)
+{
+    struct imageset set = {0};
+    size_t count[IMAGESET_MAX_CLASSES];
+    int status = 0;
+
+    if (c->mean && strcmp(c->mean, c->out) == 0)
+        return error_set("--mean=%s: the same file as the output", c->mean);
+    if (output_check(c, c->out) || (c->mean && output_check(c, c->mean)) || set_read(c, &set))
+        return -1;
+    status = set_write(c, &set);
+    if (status == 0) {
+        imageset_count(&set, count);
+        if (c->json)
+            status = summary_json(c, &set, count);
+        else
+            summary_print(c, &set, count);
+    }
+    imageset_free(&set);
+    return status;
+}
+
+int command_convert(int argc, char **argv)
+{
+    struct convert c;
+
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            fputs(usage, stdout);
+            return 0;
+        }
+    if (arguments_parse(&c, argc, argv)) {
+        fprintf(stderr, "poseidon convert: %s\n", error_text());
+        return 2;
+    }
+    if (convert_run(&c)) {
+        fprintf(stderr, "poseidon convert: %s\n", error_text());
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,287 @@
+/* Image sets: memory, order, counts, and writing them as HDF5. */
+#include "input/imageset.h"
+
+#include "util/error.h"
+#include "util/h5.h"
+#include "util/rng.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_BYTES ((size_t)1 << 22) /* written at once */
+#define CHUNK_BYTES ((size_t)1 << 15) /* of one compressed chunk */
+
+void imageset_free(struct imageset *set)
+{
+    for (int i = 0; i < IMAGESET_MAX_CLASSES; i++)
+        free(set->class_name[i]);
+    free(set->data);
+    free(set->label);
+    *set = (struct imageset){0};
+}
+
+size_t imageset_record_bytes(const struct imageset *set)
+{
+    return (size_t)set->dim[0] * (size_t)set->dim[1] * (size_t)set->dim[2];
+}
+
+int imageset_reserve(struct imageset *set, size_t count)
+{
+    size_t bytes = imageset_record_bytes(set);
+    uint8_t *data, *label;
+
+    if (count <= set->capacity)
+        return 0;
+    if (count > SIZE_MAX / bytes)
+        return error_memory((unsigned long long)-1, "images");
+    data = realloc(set->data, count * bytes);
+    if (!data)
+        return error_memory(count * bytes, "images");
+    set->data = data;
+    label = realloc(set->label, count);
+    if (!label)
+        return error_memory(count, "labels");
+    set->label = label;
+    set->capacity = count;
+    return 0;
+}
+
+int imageset_shuffle(struct imageset *set, uint64_t seed)
+{
+    size_t bytes = imageset_record_bytes(set);
+    struct rng rng = rng_make(seed, RNG_SHUFFLE, 0, 0);
+    uint8_t *swap = malloc(bytes);
+
+    if (!swap)
+        return error_memory(bytes, "an image");
+    for (size_t i = set->count - 1; i > 0; i--) {
+        size_t j = rng_below(&rng, i, (uint32_t)(i + 1));
+        uint8_t *x = set->data + i * bytes, *y = set->data + j * bytes, label = set->label[i];
+
+        memcpy(swap, x, bytes);
+        memmove(x, y, bytes);
+        memcpy(y, swap, bytes);
+        set->label[i] = set->label[j];
+        set->label[j] = label;
+    }
+    free(swap);
+    return 0;
+}
+
+void imageset_count(const struct imageset *set, size_t *out)
+{
+    memset(out, 0, (size_t)set->nclasses * sizeof *out);
+    for (size_t i = 0; i < set->count; i++)
+        out[set->label[i]]++;
+}
+
+/* All strings as one attribute of fixed-length texts, which every reader understands. */
+static herr_t attribute_write(hid_t file, const char *name, int n, char *const *texts)
+{
+    size_t size = 1;
+    hsize_t dim = (hsize_t)n;
+    char *block;
+    hid_t type, space, attribute;
+    herr_t status = -1;
+
+    for (int i = 0; i < n; i++)
+        if (strlen(texts[i]) + 1 > size)
+            size = strlen(texts[i]) + 1;
+    block = calloc((size_t)n, size);
+    if (!block)
+        return -1;
+    for (int i = 0; i < n; i++)
+        strcpy(block + (size_t)i * size, texts[i]);
+    type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, size);
+    space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
+    attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    if (attribute >= 0) {
+        status = H5Awrite(attribute, type, block);
+        H5Aclose(attribute);
+    }
+    H5Sclose(space);
+    H5Tclose(type);
+    free(block);
+    return status;
+}
+
+static hid_t data_create(hid_t file, const struct imageset *set, int gzip)
+{
+    size_t bytes = imageset_record_bytes(set);
+    hsize_t dim[4] = {set->count, (hsize_t)set->dim[0], (hsize_t)set->dim[1], (hsize_t)set->dim[2]};
+    hsize_t chunk[4] = {bytes < CHUNK_BYTES ? CHUNK_BYTES / bytes : 1, dim[1], dim[2], dim[3]};
+    hid_t space = H5Screate_simple(4, dim, NULL), properties = H5Pcreate(H5P_DATASET_CREATE), id;
+
+    if (chunk[0] > dim[0])
+        chunk[0] = dim[0];
+    if (gzip) {
+        H5Pset_chunk(properties, 4, chunk);
+        H5Pset_deflate(properties, (unsigned)gzip);
+    }
+    id = H5Dcreate2(file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Pclose(properties);
+    H5Sclose(space);
+    return id;
+}
+
+static herr_t block_write(hid_t dataset, const struct imageset *set, size_t first, size_t count)
+{
+    hsize_t start[4] = {first, 0, 0, 0};
+    hsize_t size[4] = {count, (hsize_t)set->dim[0], (hsize_t)set->dim[1], (hsize_t)set->dim[2]};
+    hid_t to = H5Dget_space(dataset), from = H5Screate_simple(4, size, NULL);
+    herr_t status = -1;
+
+    if (to >= 0 && from >= 0 &&
+        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) >= 0)
+        status = H5Dwrite(dataset, H5T_NATIVE_UINT8, from, to, H5P_DEFAULT,
+                          set->data + first * imageset_record_bytes(set));
+    if (from >= 0)
+        H5Sclose(from);
+    if (to >= 0)
+        H5Sclose(to);
+    return status;
+}
+
+static bool interrupted(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+            sigismember(&pending, SIGHUP) == 1);
+}
+
+static int failed_write(const char *path)
+{
+    char reason[512];
+
+    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
+}
+
+static int data_write(hid_t file, const struct imageset *set, const char *path,
+                      const struct imageset_write_options *o)
+{
+    size_t block = BLOCK_BYTES / imageset_record_bytes(set) + 1;
+    hid_t dataset = data_create(file, set, o->gzip);
+    int status = 0;
+
+    if (dataset < 0)
+        return failed_write(path);
+    for (size_t first = 0; first < set->count && status == 0; first += block) {
+        size_t count = set->count - first < block ? set->count - first : block;
+
+        if (block_write(dataset, set, first, count) < 0)
+            status = failed_write(path);
+        else if (interrupted())
+            status = error_set("%s: interrupted by a signal", path);
+        if (o->progress)
+            fprintf(stderr, "\r%zu of %zu records written\033[K", first + count, set->count);
+    }
+    if (o->progress)
+        fprintf(stderr, "\r\033[K");
+    if (H5Dclose(dataset) < 0 && status == 0)
+        status = failed_write(path);
+    return status;
+}
+
+static int labels_write(hid_t file, const struct imageset *set, const char *path)
+{
+    hsize_t dim = set->count;
+    hid_t space, dataset;
+    int32_t *label = malloc(set->count * sizeof *label);
+    herr_t status = -1;
+
+    if (!label)
+        return error_memory(set->count * sizeof *label, "labels");
+    for (size_t i = 0; i < set->count; i++)
+        label[i] = set->label[i];
+    space = H5Screate_simple(1, &dim, NULL);
+    dataset = H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (dataset >= 0) {
+        status = H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label);
+        if (H5Dclose(dataset) < 0)
+            status = -1;
+    }
+    H5Sclose(space);
+    free(label);
+    return status < 0 ? failed_write(path) : 0;
+}
+
+static int contents_write(hid_t file, const struct imageset *set, const char *path,
+                          const struct imageset_write_options *o)
+{
+    char *source = (char *)o->source;
+
+    if (data_write(file, set, path, o) || labels_write(file, set, path))
+        return -1;
+    if (attribute_write(file, "source", 1, &source) < 0 ||
+        (set->class_name[0] &&
+         attribute_write(file, "classes", set->nclasses, set->class_name) < 0))
+        return failed_write(path);
+    return 0;
+}
+
+int imageset_write(const struct imageset *set, const char *path,
+                   const struct imageset_write_options *o)
+{
+    hid_t file;
+    int status;
+
+    h5_lock();
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    status = file < 0 ? failed_write(path) : contents_write(file, set, path, o);
+    if (file >= 0 && H5Fclose(file) < 0 && status == 0)
+        status = failed_write(path);
+    h5_unlock();
+    return status;
+}
+
+static void mean_compute(const struct imageset *set, uint64_t *sum, float *mean)
+{
+    size_t bytes = imageset_record_bytes(set);
+
+    for (size_t i = 0; i < set->count; i++)
+        for (size_t e = 0; e < bytes; e++)
+            sum[e] += set->data[i * bytes + e];
+    for (size_t e = 0; e < bytes; e++)
+        mean[e] = (float)((double)sum[e] / (double)set->count);
+}
+
+int imageset_write_mean(const struct imageset *set, const char *path)
+{
+    size_t bytes = imageset_record_bytes(set);
+    hsize_t dim[3] = {(hsize_t)set->dim[0], (hsize_t)set->dim[1], (hsize_t)set->dim[2]};
+    uint64_t *sum = calloc(bytes, sizeof *sum);
+    float *mean = malloc(bytes * sizeof *mean);
+    hid_t file, space, dataset = -1;
+    herr_t status = -1;
+
+    if (!sum || !mean) {
+        free(sum);
+        free(mean);
+        return error_memory(bytes * (sizeof *sum + sizeof *mean), "the mean image");
+    }
+    mean_compute(set, sum, mean);
+    h5_lock();
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    space = H5Screate_simple(3, dim, NULL);
+    if (file >= 0)
+        dataset = H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
+                             H5P_DEFAULT);
+    if (dataset >= 0)
+        status = H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, mean);
+    if (status < 0)
+        failed_write(path);
+    H5Sclose(space);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    if (file >= 0 && H5Fclose(file) < 0 && status >= 0)
+        status = failed_write(path);
+    h5_unlock();
+    free(mean);
+    free(sum);
+    return status < 0 ? -1 : 0;
+}
