@@ -187,8 +187,7 @@ static int check_in_place(const struct net *net, const struct layer *layer, int 
                 "works in place on '%s', but layer '%s' (%s) still needs that value for "
                 "its gradient; give the top another name",
                 layer->bottoms[b]->name, from->def->name, type);
-        bool passes = strcmp(type, "Split") == 0 || strcmp(type, "Flatten") == 0 ||
-                      (strcmp(type, "Concat") == 0 && from->nbottoms == 1);
+        bool passes = strcmp(type, "Split") == 0 || strcmp(type, "Flatten") == 0;
         if (!passes)
             return 0;
         wire = net->internals->wires[wire.layer][0];

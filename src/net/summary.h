@@ -1,0 +1,26 @@
+/* The net as a table: what `poseidon summary` and the start of training show. */
+#ifndef POSEIDON_NET_SUMMARY_H
+#define POSEIDON_NET_SUMMARY_H
+
+#include "net/net.h"
+#include "util/json.h"
+
+#include <stdio.h>
+
+/* How a group of the net travels, for the table's last column: a short word, borrowed. */
+struct net_scheme {
+    const char *(*name)(void *context, int group);
+    void *context;
+};
+
+/* Prints one row per layer and top - name, type, top, shape, parameters the layer owns, operations of
+ * one forward pass, scheme - and the totals. Splits that are not in the file are left out. scheme: NULL
+ * leaves its column out. The net need not be built. Fails when the stream cannot be written. */
+int net_print_summary(const struct net *net, const struct net_scheme *scheme, FILE *to);
+
+/* The same as one JSON object: {"name", "phase", "parameters", "flops", "outputs": [names],
+ * "layers": [{"name", "type", "tops": [{"name", "shape": [...]}], "parameters", "flops",
+ * "scheme"}]}; "scheme" is null where there is none. */
+void net_json_summary(const struct net *net, const struct net_scheme *scheme, struct json *json);
+
+#endif
