@@ -2,7 +2,7 @@
  *
  * Output goes to a temporary name that is renamed when complete. SIGINT and friends are held back
  * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either. */
-#include "commands/convert.h"
+#include "commands/commands.h"
 
 #include "input/imageset.h"
 #include "util/error.h"

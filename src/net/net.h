@@ -83,6 +83,11 @@ int net_forward(struct net *net, const struct run *run, const struct net_hooks *
  * that is the same on every rank. */
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
+/* One layer of either pass alone, for timing: what the passes do for it, without hooks. Its gradients
+ * are overwritten. Backward of a layer that needs none does nothing. */
+int net_layer_forward(struct net *net, int layer, const struct run *run);
+int net_layer_backward(struct net *net, int layer, const struct run *run);
+
 /* Values of an output blob as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 

@@ -35,14 +35,16 @@ static int add_losses(struct net *net, double *sum)
     return 0;
 }
 
+int net_layer_forward(struct net *net, int layer, const struct run *run)
+{
+    return layer_forward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
+}
+
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
 {
-    for (int l = 0; l < net->nlayers; l++) {
-        if (call_before(net, l, hooks))
+    for (int l = 0; l < net->nlayers; l++)
+        if (call_before(net, l, hooks) || net_layer_forward(net, l, run))
             return -1;
-        if (layer_forward(&net->layers[l], run))
-            return net_layer_error(net, l);
-    }
     return loss ? add_losses(net, loss) : 0;
 }
 
@@ -99,6 +101,22 @@ static void refresh_views(struct net *net)
     }
 }
 
+static int backward_layer(struct net *net, int l, const struct run *run, bool first)
+{
+    struct layer *layer = &net->layers[l];
+
+    if (!layer->needs_backward)
+        return 0;
+    set_accumulate(net, layer, first);
+    return seed_losses(net, l) || layer_backward(layer, run) ? net_layer_error(net, l) : 0;
+}
+
+int net_layer_backward(struct net *net, int layer, const struct run *run)
+{
+    memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
+    return backward_layer(net, layer, run, true);
+}
+
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks)
 {
     if (!net->train)
@@ -106,15 +124,9 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
     refresh_views(net);
     for (int l = net->nlayers - 1; l >= 0; l--) {
-        struct layer *layer = &net->layers[l];
-        if (!layer->needs_backward)
-            continue;
-        if (seed_losses(net, l))
-            return net_layer_error(net, l);
-        set_accumulate(net, layer, first);
-        if (layer_backward(layer, run))
-            return net_layer_error(net, l);
-        if (call_after(net, l, hooks))
+        if (backward_layer(net, l, run, first))
+            return -1;
+        if (net->layers[l].needs_backward && call_after(net, l, hooks))
             return -1;
     }
     return 0;

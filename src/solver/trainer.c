@@ -5,6 +5,7 @@
 
 #include "net/summary.h"
 #include "solver/settings.h"
+#include "solver/snapshot.h"
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"
