@@ -1,5 +1,5 @@
 /* The readers behind `poseidon convert`: what they accept, and that damage at any offset is an error
- * that says where. The command itself is tested by test_convert.py. */
+ * that says where. The command itself is tested by test_convert_command.py. */
 #include "input/gzstream.h"
 #include "input/imageset.h"
 #include "input/tar.h"
