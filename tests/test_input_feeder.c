@@ -43,7 +43,7 @@ static int fake_read(struct source *source, uint64_t first, uint64_t count, void
     return 0;
 }
 
-static const struct source_i fake_i = {"fake", fake_close, fake_read};
+static const struct source_i fake_i = {.name = "fake", .close = fake_close, .read = fake_read};
 
 static struct fake *fake_create(uint64_t nrecords)
 {
@@ -373,7 +373,7 @@ START_TEST(impossible_options_are_refused_and_everything_is_freed)
         {{.batch = 0, .nranks = 1, .depth = 2}, 10, "batch_size 0"},
         {{.batch = 1, .nranks = 2, .rank = 2, .depth = 2}, 10, "rank 2 of 2"},
         {{.batch = 1, .nranks = 1, .depth = 1}, 10, "1 batches kept ready; expected at least 2"},
-        {{.batch = 1, .nranks = 1, .depth = 2, .shuffle = true}, (uint64_t)1 << 32, "cannot be shuffled"},
+        {{.batch = 1, .nranks = 1, .depth = 2, .shuffle = true}, ((uint64_t)1 << 40) + 1, "cannot be shuffled"},
         {{.batch = 1 << 28, .nranks = 1, .depth = 2}, 10, "exceeds INT_MAX"},
     };
     _Atomic int closed = 0;
@@ -452,7 +452,7 @@ START_TEST(images_are_fed_transformed_with_float_labels)
     struct transform t;
     const float *const *fields;
 
-    expect_ok(source_open_images(fixture("u8_gzip_int64.h5"), true, &source));
+    expect_ok(source_open_images(fixture("u8_gzip_int64.h5"), true, IMAGE_AS_STORED, &source));
     param.scale = 0.5f;
     param.crop_size = 4;
     expect_ok(transform_create(&param, &source->field[0].shape, false, NULL, &t));
