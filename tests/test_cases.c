@@ -118,8 +118,7 @@ static struct blob *find_blob(struct case_net *n, const char *name)
 
 void case_net_write_blob(struct case_net *n, const char *name, const float *values)
 {
-    ck_assert_int_eq(
-        n->engine.i->write(n->engine.context, &find_blob(n, name)->value, values), 0);
+    ck_assert_int_eq(n->engine.i->write(n->engine.context, &find_blob(n, name)->value, values), 0);
 }
 
 static struct tensor param_tensor(const struct case_net *n, int param, float *data)

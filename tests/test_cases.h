@@ -1,5 +1,5 @@
-/* Nets with the values they must give, from data/layers/layer_values.h: loaded, built on an engine and
- * filled, for the tests that compare (test_reference) and differentiate (test_gradients). */
+/* Nets with the values they must give, from data/layers/layer_values.h: loaded, built on an engine
+ * and filled, for the tests that compare (test_reference) and differentiate (test_gradients). */
 #ifndef POSEIDON_TESTS_TEST_CASES_H
 #define POSEIDON_TESTS_TEST_CASES_H
 
@@ -15,7 +15,7 @@ enum value_kind {
 
 struct value_spec {
     const char *name;
-    int param;            /* index in net->params; -1: the blob of that name */
+    int param; /* index in net->params; -1: the blob of that name */
     enum value_kind kind;
     int a, b, salt, n;
 };
@@ -25,7 +25,7 @@ enum expect_kind { EXPECT_LOSS, EXPECT_TOP, EXPECT_BOTTOM, EXPECT_PARAM };
 struct expectation {
     enum expect_kind kind; /* TOP: values; BOTTOM, PARAM: gradients ("p0": net->params[0]) */
     const char *name;
-    int at, n;             /* range of layer_numbers */
+    int at, n; /* range of layer_numbers */
 };
 
 struct layer_case {
@@ -54,8 +54,8 @@ struct case_net {
 
 void value_draw(const struct value_spec *spec, float *out);
 
-/* Nets of a case, with values loaded, or of any text, with what its fillers gave. Fails the test with
- * the error's text. */
+/* Nets of a case, with values loaded, or of any text, with what its fillers gave. Fails the test
+ * with the error's text. */
 void case_net_open(struct case_net *n, const struct layer_case *c, int threads);
 void case_net_open_text(struct case_net *n, const char *text, int threads);
 void case_net_close(struct case_net *n);

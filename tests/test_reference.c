@@ -1,11 +1,12 @@
-/* Layers and nets against PyTorch: outputs, loss, gradients of inputs and parameters. The values come
- * from data/layers/generate_layers.py, made in double precision. */
+/* Layers and nets against PyTorch: outputs, loss, gradients of inputs and parameters. The values
+ * come from data/layers/generate_layers.py, made in double precision. */
 #include "test_cases.h"
 
 #include <math.h>
 
-/* Errors are relative to the tensor's greatest element. The longest sum here has some hundred terms;
- * rounding each to float (6e-8) adds up to 100 x 6e-8 at the very worst. Found in fact: 5e-7, 1e-6 for a loss. */
+/* Errors are relative to the tensor's greatest element. The longest sum here has some hundred
+ * terms; rounding each to float (6e-8) adds up to 100 x 6e-8 at the very worst. Found in fact:
+ * 5e-7, 1e-6 for a loss. */
 #define LIMIT 3e-6
 
 static void compare(const struct layer_case *c, const char *what, const struct expectation *e,
