@@ -87,29 +87,29 @@ static bool learns(const struct layer *layer)
     return false;
 }
 
-/* Does the layer want to pass a gradient down to that bottom? */
+/* Does something below that bottom learn, or does propagate_down say so? */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
-    bool force = sweep->net->def->param->force_backward;
-    bool want = flow_of(sweep, layer->bottoms[b])->need;
-
     if (layer->param->n_propagate_down > 0)
-        want = layer->param->propagate_down[b];
-    if (force && !(layer->i->no_gradient_to >> b & 1))
-        want = true;
-    return want;
+        return layer->param->propagate_down[b];
+    return flow_of(sweep, layer->bottoms[b])->need;
 }
 
+/* What force_backward adds is kept out of `need`: labels, whose readers give no gradient, would
+ * otherwise seem to come from layers that learn as soon as a Split lies between. */
 static void sweep_forward(struct sweep *sweep, struct layer *layer)
 {
-    layer->needs_backward = learns(layer);
+    bool force = sweep->net->def->param->force_backward, need = learns(layer);
+
+    layer->needs_backward = need;
     for (int b = 0; b < layer->nbottoms; b++) {
-        layer->propagate[b] = wants_bottom(sweep, layer, b);
+        bool wants = wants_bottom(sweep, layer, b);
+        layer->propagate[b] = wants || (force && !(layer->i->no_gradient_to >> b & 1));
         layer->needs_backward |= layer->propagate[b];
+        need |= wants;
     }
     for (int t = 0; t < layer->ntops; t++)
-        flow_of(sweep, layer->tops[t])->need =
-            layer->needs_backward && !(layer->i->no_gradient_from >> t & 1);
+        flow_of(sweep, layer->tops[t])->need = need && !(layer->i->no_gradient_from >> t & 1);
 }
 
 static bool has_loss(const struct net *net, int layer, int top)
