@@ -8,6 +8,7 @@
 #include "solver/trainer.h"
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/json.h"
 
 /* What has a meaning only where nothing is computed, and what has none there. */
@@ -100,6 +101,8 @@ int command_train(int argc, char **argv)
         return command_fail("train");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
+    if (!status && rank == 0 && options.summary)
+        status = file_probe(options.summary);
     status = error_agree(MPI_COMM_WORLD, status);
     if (!status)
         status = trainer_create(MPI_COMM_WORLD, &options, &log, &trainer);
