@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct engine_i *const engines[] = {&engine_cpu};
+static const struct engine_i *const engines[] = {&engine_cpu, &engine_replay};
 
 #define ENGINES (sizeof engines / sizeof engines[0])
 
@@ -44,6 +44,14 @@ void engine_close(struct engine *engine)
     if (engine->i)
         engine->i->close(engine->context);
     *engine = (struct engine){0};
+}
+
+bool engine_is_blank(const char *name)
+{
+    for (size_t i = 0; i < ENGINES; i++)
+        if (strcmp(engines[i]->name, name) == 0)
+            return engines[i]->blank;
+    return false;
 }
 
 const char *op_kind_name(enum op_kind kind)

@@ -146,10 +146,14 @@ struct op { /* first member of every engine's own op structs */
 
 struct engine_options {
     int threads; /* compute threads of this rank; 0: the engine's default */
+    const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
+    double dilate;       /* replay: what the wire's bytes are divided by, > 1; else 0 */
 };
 
 struct engine_i {
     const char *name;
+    bool blank; /* computes nothing: blobs have no memory, values mean nothing and are not worth
+                   initialising, testing or saving */
     int (*open)(const struct engine_options *options, void **context);
     void (*close)(void *context);
     /* Device memory, zeroed, aligned for the library; free(NULL) is fine. */
@@ -177,9 +181,12 @@ struct engine {
     void *context;
 };
 
-/* Opens the engine of that name ("cpu"); fails with the list of engines this build has. */
+/* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has. */
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);
 void engine_close(struct engine *engine);
+
+/* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
+bool engine_is_blank(const char *name);
 
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);
