@@ -6,8 +6,8 @@
 
 extern const struct layer_i layer_absval, layer_accuracy, layer_batch_norm, layer_bias,
     layer_bnll, layer_clip, layer_concat, layer_convolution, layer_data, layer_dropout,
-    layer_eltwise, layer_elu, layer_exp, layer_flatten, layer_hdf5_data, layer_inner_product,
-    layer_input, layer_log, layer_lrn, layer_pooling, layer_power, layer_prelu, layer_relu,
+    layer_dummy_data, layer_eltwise, layer_elu, layer_exp, layer_flatten, layer_hdf5_data, layer_hdf5_output, layer_image_data, layer_inner_product,
+    layer_input, layer_log, layer_lrn, layer_memory_data, layer_pooling, layer_power, layer_prelu, layer_relu,
     layer_relu6, layer_scale, layer_sigmoid, layer_softmax, layer_softmax_loss, layer_split,
     layer_swish, layer_tanh, layer_threshold;
 
