@@ -42,7 +42,7 @@ static const char usage[] =
     "                or more .bin files\n"
     "  mnist SRC     the folder with the IDX files (train-images-idx3-ubyte[.gz] ...), or an\n"
     "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
-    "  images        JPEG and PNG files; its options: poseidon convert images --help\n"
+    "  images        JPEG and PNG files; see its own options below\n"
     "\n"
     "  --split=train|test  which half of a folder or archive (default train)\n"
     "  --mean=FILE         also write the mean image of exactly these records (for mean_file):\n"
@@ -298,8 +298,11 @@ int command_convert(int argc, char **argv)
         return command_convert_images(argc - 1, argv + 1);
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0) {
+            char images[] = "images", help[] = "--help", *arguments[] = {images, help, NULL};
+
             fputs(usage, stdout);
-            return 0;
+            printf("\n");
+            return command_convert_images(2, arguments);
         }
     if (arguments_parse(&c, argc, argv)) {
         fprintf(stderr, "poseidon convert: %s\n", error_text());
