@@ -21,7 +21,13 @@ struct trainer_options {
     int dilate;              /* replay: > 1 divides all traffic */
     long long input_chw[3];  /* replay: input size where the net does not tell; 0: unknown */
     enum comm_mode comm;
+    enum wire wire;
     bool overlap;
+    bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
+    bool fifo;               /* sends in the order of posting */
+    size_t window;           /* bytes in MPI's hands; 0: no limit */
+    double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
+    const char *cluster_file; /* auto: figures of the cluster are kept there; or NULL */
     int servers;
     size_t chunk_bytes;
     int batch;               /* > 0: per rank, replaces the training data's */
@@ -61,6 +67,7 @@ struct trainer {
     struct net **tests;      /* defs.ntests of them; NULL on dedicated servers */
     struct engine engine;    /* .i NULL: not open */
     struct plan *plan;
+    double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct sync *sync;
     struct rule rule;
     struct policy policy;
@@ -83,6 +90,9 @@ struct trainer {
     int last_snapshot;       /* iteration, -1: none */
     double *figures;         /* rank 0, after the run: FIGURES per rank */
 };
+
+/* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
+int trainer_plan(struct trainer *trainer);
 
 /* Reads everything, builds nets, loads weights or state, starts traffic. Collective. */
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
