@@ -199,7 +199,7 @@ static const char *other_kind(const struct model_file *file)
         return NULL;
     if (memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0)
         return "an HDF5 file";
-    if (!wire_is_binary(wire_path(file->wire)))
+    if (wire_is_text(file->wire))
         return "a text";
     if (wire_next(file->wire, &at, bytes, &first) || wire_next(file->wire, &at, bytes, &second) ||
         first.number != 1 || first.type != WIRE_VARINT)

@@ -96,10 +96,8 @@ static int check_kind(struct state_file *file)
 
     if (end == 0)
         return error_set("%s: expected a solver state, found an empty file", path);
-    if (!wire_is_binary(path))
-        return error_set("%s: expected a solver state (.solverstate), found a text or something "
-                         "else",
-                         path);
+    if (wire_is_text(file->wire))
+        return error_set("%s: expected a solver state (.solverstate), found a text", path);
     if (wire_next(file->wire, &at, end, &first))
         return -1;
     if (first.type == WIRE_BYTES && (first.number == 1 || first.number == 2 || first.number == 100))

@@ -194,13 +194,17 @@ int wire_next(struct wire *wire, uint64_t *at, uint64_t end, struct wire_field *
     return field->type == WIRE_BYTES ? 0 : read_fixed(wire, field);
 }
 
-/* Text may hold any byte from 128 on in its comments, but no control characters. Looks at a page. */
-static bool has_control_characters(const unsigned char *bytes, size_t count)
+bool wire_is_text(struct wire *wire)
 {
-    for (size_t i = 0; i < count && i < 4096; i++)
+    unsigned char bytes[4096];
+    size_t count = wire->bytes < sizeof bytes ? (size_t)wire->bytes : sizeof bytes;
+
+    if (wire_copy(wire, 0, bytes, count))
+        return false;
+    for (size_t i = 0; i < count; i++)
         if (bytes[i] < 7 || (bytes[i] > '\r' && bytes[i] < ' ' && bytes[i] != 27))
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 bool wire_is_binary(const char *path)
@@ -208,13 +212,13 @@ bool wire_is_binary(const char *path)
     struct wire_field field;
     struct wire *wire;
     uint64_t at = 0;
-    bool binary;
+    bool binary = false;
 
-    if (wire_open(path, &wire))
-        return false;
-    binary = wire->bytes > 0 && wire_next(wire, &at, wire->bytes, &field) == 0 &&
-             has_control_characters(wire->window, wire->window_bytes);
-    wire_close(wire);
+    if (wire_open(path, &wire) == 0) {
+        binary = wire->bytes > 0 && wire_next(wire, &at, wire->bytes, &field) == 0 &&
+                 !wire_is_text(wire);
+        wire_close(wire);
+    }
     error_clear();
     return binary;
 }

@@ -45,10 +45,12 @@ int wire_copy(struct wire *wire, uint64_t at, void *out, size_t bytes);
 int wire_error(const struct wire *wire, uint64_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Whether the file begins as a binary message does and as no text does: a control character among
- * its first bytes, which no text has, and a first field that fits. A file that cannot be read is
- * none. */
+/* Whether the file begins as a binary message does and as no text does: with a first field that
+ * fits, and not as wire_is_text has it. A file that cannot be read is none. */
 bool wire_is_binary(const char *path);
+
+/* Whether the first bytes have no control characters: text may hold any byte from 128 on. */
+bool wire_is_text(struct wire *wire);
 
 /* For writing: bytes of a varint, and the varint itself (at most 10 bytes); returns its length. */
 size_t wire_varint_bytes(uint64_t value);
