@@ -171,6 +171,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
                                                     : t->at.current_step};
     size_t elems = (size_t)t->rule.nhistory * t->net->elems;
     float *history = NULL;
+    bool binary = t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
     int status = -1;
 
     if (t->rank == 0) {
@@ -179,8 +180,8 @@ static int snapshot(struct trainer *t, int64_t iteration)
             return error_memory(elems * sizeof *history, "a snapshot");
     }
     if (sync_gather_history(t->sync, history) == 0)
-        status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, t->net, t->rule.nhistory,
-                                                 history, &state, t->log)
+        status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
+                                                 t->rule.nhistory, history, &state, t->log)
                               : 0;
     free(history);
     t->last_snapshot = (int)iteration;
