@@ -4,6 +4,6 @@
 
 #include "engine/engine.h"
 
-extern const struct engine_i engine_cpu;
+extern const struct engine_i engine_cpu, engine_replay;
 
 #endif

@@ -29,6 +29,9 @@ struct plan_options {
                            a server */
     size_t chunk_bytes; /* most a KV chunk holds; at least 4 */
     int iter_size;      /* micro-batches per iteration: SFB sends the factors of all of them */
+    int dilate;         /* > 1: once schemes are chosen, groups shrink to 1/dilate of their elements and
+                           factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
+                           engine alone */
 };
 
 /* A KV pair: a contiguous piece of one group, the unit that a server sums, updates and sends back. */
@@ -44,7 +47,8 @@ struct plan {
     int nworkers, nservers;
     bool dedicated;      /* servers are ranks of their own */
     int ngroups;
-    const struct param_group *groups; /* borrowed from the net */
+    const struct param_group *groups; /* borrowed from the net, or `dilated` */
+    struct param_group *dilated;      /* owned; NULL where dilate <= 1 */
     enum scheme *scheme; /* per group */
     int nchunks;
     struct chunk *chunks; /* group by group */
