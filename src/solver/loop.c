@@ -228,10 +228,12 @@ static int log_clipping(struct trainer *t, int64_t iteration)
 
 static int worker_iteration(struct trainer *t, int64_t iteration, double start, double *paused)
 {
+    int64_t traced = trace_begin(t->trace);
     double loss, seconds;
 
     if (compute(t, iteration, &loss))
         return -1;
+    trace_span(t->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
     remember_loss(t, loss);
     seconds = clock_seconds() - start - *paused;
     if (due(iteration, t->solver->display) && display(t, iteration, seconds, true))
@@ -302,6 +304,7 @@ static int loop(struct trainer *t)
         bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
         if (pause_for(t, i, test, save, &paused))
             return -1;
+        trace_iteration(t->trace, i);
         if (t->worker ? worker_iteration(t, i, start, &paused) : sync_wait_all(t->sync, i))
             return -1;
     }
@@ -315,5 +318,5 @@ int trainer_run(struct trainer *t)
     log_progress_end(t->log);
     if (sync_close(t->sync, status))
         return -1;
-    return trainer_collect(t);
+    return trainer_collect(t) || trainer_account(t) ? -1 : 0;
 }
