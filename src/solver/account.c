@@ -7,16 +7,40 @@
 #include "util/error.h"
 #include "util/file.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CLOCK_ROUNDS = 32 };
+
+/* A file that cannot be written is known now, not after hours of training. */
+static int probe(const char *path)
+{
+    char *temp = path ? file_temp_name(path) : NULL;
+    FILE *file;
+    int status = 0;
+
+    if (!path)
+        return 0;
+    file = temp ? fopen(temp, "w") : NULL;
+    if (temp && !file)
+        status = error_set("cannot write '%s': %s", path, strerror(errno));
+    if (file) {
+        fclose(file);
+        remove(temp);
+    }
+    free(temp);
+    return !temp || status ? -1 : 0;
+}
 
 int trainer_open_trace(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
     struct trace_options options = {.first = o->trace_first, .last = o->trace_last};
 
+    if (t->rank == 0 && (probe(o->trace) || probe(o->log)))
+        return -1;
     if (!o->trace)
         return 0;
     if (trace_create(&options, &t->trace))

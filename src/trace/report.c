@@ -240,6 +240,12 @@ static void put_hidden(const struct report *report, struct strbuf *text)
         stall += report->layers[i].stall_seconds;
     if (alone <= 0)
         return;
+    if (!report->overlap) {
+        strbuf_printf(text, "Communication alone, layer after layer, takes %s; all at once after each "
+                            "backward pass, training waited %s\n",
+                      time_text(alone, one), time_text(stall, two));
+        return;
+    }
     strbuf_printf(text, "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
                         "waited %s for it, and %s for ranks that came later\n",
                   time_text(alone, one), 100 * (1 - exposed / alone), time_text(exposed, two),
