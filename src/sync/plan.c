@@ -222,7 +222,14 @@ const char *scheme_name(enum scheme scheme)
         return "PS";
     case SCHEME_SFB:
         return "SFB";
+    case SCHEME_ALLREDUCE:
+        return "allreduce";
+    case SCHEME_ADAM:
+        return "Adam";
+    case SCHEME_ONEBIT:
+        return "1-bit";
     case SCHEME_NONE:
+    case SCHEMES:
         break;
     }
     return "-";

@@ -10,6 +10,10 @@ enum scheme {
     SCHEME_NONE, /* nothing to synchronise: the group does not train */
     SCHEME_PS,   /* sharded parameter server */
     SCHEME_SFB,  /* sufficient factor broadcasting */
+    SCHEME_ALLREDUCE, /* reduce-scatter and allgather among the workers */
+    SCHEME_ADAM,      /* factors to the layer's owner, the whole matrix back */
+    SCHEME_ONEBIT,    /* one bit a gradient, with error feedback */
+    SCHEMES
 };
 
 enum comm_mode {
@@ -75,7 +79,7 @@ bool plan_is_worker(const struct plan *plan, int rank);
 /* Bytes of group g in one iteration at that rank. */
 struct traffic plan_traffic(const struct plan *plan, int group, int rank);
 
-/* "PS", "SFB", "-". */
+/* "PS", "SFB", "allreduce", "Adam", "1-bit", "-". */
 const char *scheme_name(enum scheme scheme);
 
 /* "ps", "sfb", "paper"; fails with the list. */
