@@ -225,6 +225,32 @@ START_TEST(product_takes_the_time_of_its_flops)
 }
 END_TEST
 
+START_TEST(dilated_product_takes_the_time_of_its_layer)
+{
+    struct engine_options options = {.profile = write_file(times), .dilate = 10};
+    struct engine engine;
+    struct made made;
+    FILE *more = fopen(file, "a");
+    double start;
+
+    ck_assert_ptr_nonnull(more);
+    fputs("*,GEMM,1,0\n", more);
+    fclose(more);
+    ck_assert_msg(engine_open("replay", &options, &engine) == 0, "%s", error_text());
+    unlink(file);
+    ck_assert_int_eq(make_net(&made, net_text, true, NULL, NULL), 0);
+    ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
+    /* ip1 is 50000 x 6, which a wire of a tenth makes 5000 x 1: still 2 * 50000 * 6 * 8 flops */
+    start = clock_seconds();
+    ck_assert_int_eq(engine.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6, NULL, 6, 0, NULL,
+                                    1),
+                     0);
+    ck_assert_double_ge(clock_seconds() - start, 2e-9 * 50000 * 6 * 8);
+    unmake_net(&made);
+    engine_close(&engine);
+}
+END_TEST
+
 /* ---- dilation ---- */
 
 static const struct param_group groups[] = {
@@ -283,6 +309,7 @@ int main(void)
     tcase_add_test(tests, passes_take_no_less_than_the_profile_says);
     tcase_add_test(tests, only_parameters_have_memory);
     tcase_add_test(tests, product_takes_the_time_of_its_flops);
+    tcase_add_test(tests, dilated_product_takes_the_time_of_its_layer);
     tcase_add_loop_test(tests, dilation_divides_bytes_and_keeps_schemes, 0, 3);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_ENV);

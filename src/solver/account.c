@@ -1,6 +1,7 @@
 /* What training leaves besides the net: the trace, and the report on where its time went. */
 #include "solver/trainer.h"
 
+#include "sync/probe.h"
 #include "trace/account.h"
 #include "trace/write.h"
 #include "util/agree.h"
@@ -100,12 +101,35 @@ static int publish(struct trainer *t, const struct report *report)
     return status ? -1 : 0;
 }
 
-static int collect(struct trainer *t, struct report *out)
+/* What the cost model expects of every transfer on this cluster, measured now that it is at rest.
+ * Rebuilding a gradient is computation and not counted. To be freed. Collective. */
+static int predict(struct trainer *t, double **out)
+{
+    const struct plan *plan = t->plan;
+    struct cost_setup setup = {.nworkers = plan->nworkers, .nservers = plan->nservers,
+                               .dedicated = plan->dedicated, .iter_size = t->iter_size,
+                               .chunk_bytes = plan->options.chunk_bytes};
+    struct probe probe;
+    double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
+
+    *out = seconds;
+    if (error_agree(t->world, seconds ? 0 : error_memory(sizeof *seconds, "the report")) ||
+        probe_measure(t->world, t->engine.i ? &t->engine : NULL, &probe))
+        return -1;
+    setup.ranks_per_node = probe.ranks_per_node;
+    for (int g = 0; g < plan->ngroups; g++) {
+        struct cost cost = cost_of(&probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
+        seconds[g] = cost.seconds - cost.compute_seconds;
+    }
+    return 0;
+}
+
+static int collect(struct trainer *t, const double *predicted, struct report *out)
 {
     struct account account = {.net = t->net, .plan = t->plan, .stats = sync_stats(t->sync),
                               .iterations = t->max_iter - t->at.iteration,
                               .train_seconds = t->train_seconds, .overlap = t->options->overlap,
-                              .batch = t->batch * t->iter_size};
+                              .batch = t->batch * t->iter_size, .predicted = predicted};
     uint64_t times;
 
     if (t->worker)
@@ -115,17 +139,19 @@ static int collect(struct trainer *t, struct report *out)
 
 int trainer_account(struct trainer *t)
 {
-    bool asked = t->options->trace || t->options->log;
-    struct report report;
+    bool asked = (t->options->trace || t->options->log) && t->nworkers > 1;
+    struct report report = {.nranks = 0};
+    double *predicted = NULL;
     int status = 0;
 
     if (t->trace && write_trace(t))
         return -1;
     if (t->max_iter <= t->at.iteration)
         return 0;
-    if (collect(t, &report))
-        return -1;
-    if (asked && t->nworkers > 1) {
+    if ((asked && predict(t, &predicted)) || collect(t, predicted, &report))
+        status = -1;
+    free(predicted);
+    if (asked && !status) {
         sync_destroy(t->sync); /* its buffers are needed twice */
         t->sync = NULL;
         status = account_alone(t->world, t->plan, t->net, &report);
