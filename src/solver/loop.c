@@ -245,6 +245,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
 /* Tests, snapshots: what stands outside the time of training. */
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save, double *paused)
 {
+    int64_t traced;
     double start;
     int status = 0;
 
@@ -252,12 +253,14 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
         return 0;
     if (sync_wait_all(t->sync, iteration - 1))
         return -1;
+    traced = trace_begin(t->trace);
     start = clock_seconds();
     if (save)
         status = snapshot(t, iteration);
     if (test && !status)
         status = test_all(t, iteration);
     *paused += clock_seconds() - start;
+    trace_span(t->trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
     return status;
 }
 
