@@ -128,8 +128,9 @@ static int collect(struct trainer *t, const double *predicted, struct report *ou
 {
     struct account account = {.net = t->net, .plan = t->plan, .stats = sync_stats(t->sync),
                               .iterations = t->max_iter - t->at.iteration,
-                              .train_seconds = t->train_seconds, .overlap = t->options->overlap,
-                              .batch = t->batch * t->iter_size, .predicted = predicted};
+                              .train_seconds = t->train_seconds, .train_stall = t->train_stall,
+                              .overlap = t->options->overlap, .batch = t->batch * t->iter_size,
+                              .predicted = predicted};
     uint64_t times;
 
     if (t->worker)

@@ -246,7 +246,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save, double *paused)
 {
     int64_t traced;
-    double start;
+    double start, stall;
     int status = 0;
 
     if (!test && !save)
@@ -254,12 +254,14 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
     if (sync_wait_all(t->sync, iteration - 1))
         return -1;
     traced = trace_begin(t->trace);
+    stall = sync_stats(t->sync)->stall_seconds;
     start = clock_seconds();
     if (save)
         status = snapshot(t, iteration);
     if (test && !status)
         status = test_all(t, iteration);
     *paused += clock_seconds() - start;
+    t->paused_stall += sync_stats(t->sync)->stall_seconds - stall;
     trace_span(t->trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
     return status;
 }
@@ -273,6 +275,7 @@ static int finish(struct trainer *t, double start, double *paused)
     if (trained && sync_wait_all(t->sync, end - 1))
         return -1;
     t->train_seconds = clock_seconds() - start - *paused;
+    t->train_stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;
     if (!t->blank && s->snapshot_after_train && t->last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->worker) {

@@ -82,6 +82,8 @@ struct trainer {
     float *losses;           /* the last average_loss losses, a ring */
     int64_t nlosses;         /* ever put in */
     double train_seconds;    /* iterations alone, without tests and snapshots */
+    double train_stall;      /* of these: this rank waited for the network */
+    double paused_stall;     /* waited in tests and snapshots */
     double display_seconds;  /* of train_seconds at the last display */
     int64_t display_iter;
     double final_loss;       /* smoothed, over all workers, of the last iteration */

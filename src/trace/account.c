@@ -29,7 +29,7 @@ static void fill_row(const struct account *a, double *row)
         of_group[GROUP_RECEIVED] = (double)a->stats->group_received[g] / n;
         by_groups += of_group[GROUP_STALL];
     }
-    row[STALL] = a->stats->stall_seconds / n;
+    row[STALL] = a->train_stall / n;
     row[OTHER_STALL] = row[STALL] > by_groups ? row[STALL] - by_groups : 0;
     row[INPUT] = a->input_seconds / n;
     row[COMPUTE] = a->train_seconds / n - row[STALL] - row[INPUT];

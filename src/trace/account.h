@@ -13,6 +13,7 @@ struct account {
     const double *predicted;  /* per group: seconds by the cost model; NULL: not predicted */
     int64_t iterations;       /* > 0 */
     double train_seconds;     /* all iterations, without tests and snapshots */
+    double train_stall;       /* of these: waited for the network */
     double input_seconds;     /* waited for input; all iterations */
     bool overlap;
     int batch;                /* samples per rank and iteration */
