@@ -26,7 +26,8 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
 
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
-    const char *comm = "auto", *wire = "fp32", *overlap = "wfbp", *order = "urgency", *input_shape = NULL;
+    const char *comm = "auto", *wire = "fp32", *overlap = "wfbp", *order = "urgency";
+    const char *input_shape = NULL, *iterations = NULL;
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
@@ -52,6 +53,9 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
         {"threads", OPTION_COUNT, &o->threads, "N", "compute threads per rank (default: the cores it may use)"},
+        {"trace", OPTION_TEXT, &o->trace, "FILE", "write when what happened on all ranks, for ui.perfetto.dev"},
+        {"trace-iterations", OPTION_TEXT, &iterations, "A-B", "keep these in the trace (default: from 0 on)"},
+        {"log", OPTION_TEXT, &o->log, "FILE", "write where the time went, by rank and layer, as JSON lines"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"json", OPTION_FLAG, &o->json, NULL, "print the same JSON, and nothing else, on standard output"},
     };
@@ -77,6 +81,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return -1;
     if (check_replay(o, input_shape))
         return -1;
+    if (iterations && !o->trace)
+        return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
+    if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
+        return error_context("--trace-iterations");
     return comm_mode_parse(comm, &o->comm) || wire_parse(wire, &o->wire) ? -1 : 0;
 }
 
@@ -96,7 +104,12 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
 
 int command_train(int argc, char **argv)
 {
+<<<<<<< HEAD
     struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .window = 4 << 20, .seed = -1};
+=======
+    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .seed = -1,
+                                      .trace_last = INT32_MAX};
+>>>>>>> trace
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;

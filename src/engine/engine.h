@@ -80,7 +80,7 @@ struct op { /* first member of every engine's own op structs */
 struct engine_options {
     int threads; /* compute threads of this rank; 0: the engine's default */
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
-    double dilate;       /* replay: what the wire's bytes are divided by, > 1; else 0 */
+    int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
 };
 
 struct engine_i {

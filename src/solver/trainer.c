@@ -238,12 +238,14 @@ static int start_sync(struct trainer *t, const float *history)
                                    .bytes_per_second = t->options->mbps * 1e6 / 8,
                                    .engine = &t->engine, .clip = t->solver->clip_gradients,
                                    .iteration = t->at.iteration, .stall_seconds = 60, .warn = warn,
-                                   .warn_context = t, .digest = digest(t)};
+                                   .warn_context = t, .digest = digest(t), .trace = t->trace};
 
     if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
     if (t->options->snapshot && sync_load_history(t->sync, history))
+        return -1;
+    if (error_agree(t->world, trainer_start_clock(t)))
         return -1;
     return error_agree(t->world, sync_start(t->sync));
 }
@@ -313,7 +315,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    if (error_agree(world, work_out_rates(t)) ||
+    if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
         goto fail;
     free(history);
@@ -337,6 +339,7 @@ void trainer_destroy(struct trainer *t)
         net_destroy(t->tests[i]);
     free(t->tests);
     net_destroy(t->net);
+    trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);
     solver_nets_free(&t->defs);

@@ -465,6 +465,7 @@ fail:
 void *progress_main(void *argument)
 {
     struct sync *sync = argument;
+    struct timespec used;
     int idle_polls = 0;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
@@ -486,5 +487,7 @@ void *progress_main(void *argument)
             watch_stall(sync);
     }
     drop_requests(sync);
+    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
+        sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     return NULL;
 }

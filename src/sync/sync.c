@@ -358,8 +358,12 @@ int sync_post(struct sync *sync, int group, bool last)
     /* others may have the last iteration's norm already while it is still on its way to us */
     if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, state->posted, group))
         return -1;
-    if (state->syncer->stage && state->syncer->stage(sync, group, state->micro))
-        return -1;
+    if (state->syncer->stage) {
+        int64_t start = trace_begin(sync->options.trace);
+        if (state->syncer->stage(sync, group, state->micro))
+            return -1;
+        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer, start);
+    }
     state->micro++;
     if (!last)
         return 0;
