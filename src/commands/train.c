@@ -8,17 +8,34 @@
 #include "solver/trainer.h"
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/json.h"
+
+/* What has a meaning only where nothing is computed, and what has none there. */
+static int check_replay(const struct trainer_options *o, const char *input_shape)
+{
+    const char *stray = o->profile ? "profile" : o->dilate > 1 ? "dilate" : input_shape ? "input-shape" : NULL;
+
+    if (!engine_is_blank(o->engine))
+        return stray ? error_set("--%s is for --engine=replay alone; the engine is %s", stray, o->engine) : 0;
+    if (o->weights || o->snapshot)
+        return error_set("--engine=%s computes nothing and trains nothing: --%s has no meaning there",
+                         o->engine, o->weights ? "weights" : "snapshot");
+    return 0;
+}
 
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
-    const char *comm = "paper", *overlap = "wfbp";
+    const char *comm = "paper", *overlap = "wfbp", *input_shape = NULL;
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "start from these weights, by layer name (comma list)"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
-        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default)"},
+        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default); replay: nobody, see --profile"},
+        {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},
+        {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
+        {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
         {"comm", OPTION_TEXT, &comm, "MODE",
          "ps: parameter server; sfb: factors for fully connected layers; paper: the cheaper (default)"},
         {"overlap", OPTION_TEXT, &overlap, "HOW",
@@ -47,6 +64,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     if (strcmp(overlap, "wfbp") && strcmp(overlap, "none"))
         return error_set("--overlap=%s is not known (wfbp or none)", overlap);
     o->overlap = !strcmp(overlap, "wfbp");
+    if (input_shape && parse_chw(input_shape, o->input_chw))
+        return -1;
+    if (check_replay(o, input_shape))
+        return -1;
     return comm_mode_parse(comm, &o->comm);
 }
 
@@ -80,6 +101,8 @@ int command_train(int argc, char **argv)
         return command_fail("train");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
+    if (!status && rank == 0 && options.summary)
+        status = file_probe(options.summary);
     status = error_agree(MPI_COMM_WORLD, status);
     if (!status)
         status = trainer_create(MPI_COMM_WORLD, &options, &log, &trainer);

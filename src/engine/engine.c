@@ -9,6 +9,7 @@
 
 static const struct engine_i *const engines[] = {
     &engine_cpu,
+    &engine_replay,
 #ifdef HAVE_CUDA
     &engine_cuda,
 #endif
@@ -56,6 +57,14 @@ void engine_close(struct engine *engine)
     *engine = (struct engine){0};
 }
 
+bool engine_is_blank(const char *name)
+{
+    for (size_t i = 0; i < ENGINES; i++)
+        if (strcmp(engines[i]->name, name) == 0)
+            return engines[i]->blank;
+    return false;
+}
+
 const char *op_kind_name(enum op_kind kind)
 {
     static const char *const names[OP_KINDS] = {
@@ -72,6 +81,31 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SPLIT] = "split",
         [OP_FLATTEN] = "flatten",
         [OP_ELTWISE] = "eltwise",
+        [OP_BATCH_NORM] = "batch normalization",
+        [OP_SCALE] = "scale",
+        [OP_UNARY] = "unary function",
+        [OP_PRELU] = "PReLU",
+        [OP_SLICE] = "slice",
+        [OP_CROP] = "crop",
+        [OP_TILE] = "tile",
+        [OP_REDUCE] = "reduction",
+        [OP_ARGMAX] = "argmax",
+        [OP_MVN] = "MVN",
+        [OP_IM2COL] = "im2col",
+        [OP_DECONV] = "deconvolution",
+        [OP_EMBED] = "embed",
+        [OP_SILENCE] = "silence",
+        [OP_PARAMETER] = "parameter",
+        [OP_BATCH_REINDEX] = "batch reindex",
+        [OP_SHUFFLE] = "channel shuffle",
+        [OP_INTERP] = "interp",
+        [OP_SPP] = "SPP",
+        [OP_SIGMOID_LOSS] = "sigmoid loss",
+        [OP_EUCLIDEAN_LOSS] = "Euclidean loss",
+        [OP_HINGE_LOSS] = "hinge loss",
+        [OP_CONTRASTIVE_LOSS] = "contrastive loss",
+        [OP_INFOGAIN_LOSS] = "infogain loss",
+        [OP_MULTINOMIAL_LOSS] = "multinomial loss",
     };
 
     return kind >= 0 && kind < OP_KINDS ? names[kind] : "unknown operator";

@@ -8,7 +8,7 @@
 #include "config.h"
 #endif
 
-extern const struct engine_i engine_cpu;
+extern const struct engine_i engine_cpu, engine_replay;
 #ifdef HAVE_CUDA
 extern const struct engine_i engine_cuda;
 #endif

@@ -4,9 +4,12 @@
 
 #include "layers/layer.h"
 
-extern const struct layer_i layer_accuracy, layer_concat, layer_convolution, layer_data,
-    layer_dropout, layer_eltwise, layer_flatten, layer_hdf5_data, layer_inner_product, layer_input,
-    layer_lrn, layer_pooling, layer_relu, layer_softmax, layer_softmax_loss, layer_split;
+extern const struct layer_i layer_absval, layer_accuracy, layer_batch_norm, layer_bias,
+    layer_bnll, layer_clip, layer_concat, layer_convolution, layer_data, layer_dropout,
+    layer_eltwise, layer_elu, layer_exp, layer_flatten, layer_hdf5_data, layer_inner_product,
+    layer_input, layer_log, layer_lrn, layer_pooling, layer_power, layer_prelu, layer_relu,
+    layer_relu6, layer_scale, layer_sigmoid, layer_softmax, layer_softmax_loss, layer_split,
+    layer_swish, layer_tanh, layer_threshold;
 
 /* Room for any shape_text. */
 #define SHAPE_TEXT_BYTES 288
@@ -33,6 +36,9 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
 /* Resolves a possibly negative axis of the first bottom; the message names `field` and the shape.
  */
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);
+
+/* What a BatchNorm layer asks of its op, without the Scale behind it. */
+struct batch_norm_args layer_batch_norm_args(const struct layer *layer);
 
 /* All tops take the first bottom's shape. */
 void layer_tops_like_bottom(struct layer *layer);

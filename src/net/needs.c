@@ -1,9 +1,7 @@
 /* Needs: which layers run backward and which blobs carry a gradient.
  *
  * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
- * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
- * Then the layers that work in place are checked against backward passes that still want the old
- * values. */
+ * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -87,29 +85,29 @@ static bool learns(const struct layer *layer)
     return false;
 }
 
-/* Does the layer want to pass a gradient down to that bottom? */
+/* Does something below that bottom learn, or does propagate_down say so? */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
-    bool force = sweep->net->def->param->force_backward;
-    bool want = flow_of(sweep, layer->bottoms[b])->need;
-
     if (layer->param->n_propagate_down > 0)
-        want = layer->param->propagate_down[b];
-    if (force && !(layer->i->no_gradient_to >> b & 1))
-        want = true;
-    return want;
+        return layer->param->propagate_down[b];
+    return flow_of(sweep, layer->bottoms[b])->need;
 }
 
+/* What force_backward adds is kept out of `need`: labels, whose readers give no gradient, would
+ * otherwise seem to come from layers that learn as soon as a Split lies between. */
 static void sweep_forward(struct sweep *sweep, struct layer *layer)
 {
-    layer->needs_backward = learns(layer);
+    bool force = sweep->net->def->param->force_backward, need = learns(layer);
+
+    layer->needs_backward = need;
     for (int b = 0; b < layer->nbottoms; b++) {
-        layer->propagate[b] = wants_bottom(sweep, layer, b);
+        bool wants = wants_bottom(sweep, layer, b);
+        layer->propagate[b] = wants || (force && !(layer->i->no_gradient_to >> b & 1));
         layer->needs_backward |= layer->propagate[b];
+        need |= wants;
     }
     for (int t = 0; t < layer->ntops; t++)
-        flow_of(sweep, layer->tops[t])->need =
-            layer->needs_backward && !(layer->i->no_gradient_from >> t & 1);
+        flow_of(sweep, layer->tops[t])->need = need && !(layer->i->no_gradient_from >> t & 1);
 }
 
 static bool has_loss(const struct net *net, int layer, int top)
@@ -168,41 +166,11 @@ static void mark_blobs(struct net *net)
     }
 }
 
-/* Follows a value back through layers that only pass its memory on, to see who else relies on it.
- */
-static int check_in_place(const struct net *net, const struct layer *layer, int b)
-{
-    struct net_wire wire = net->internals->wires[layer->index][b];
-
-    for (;;) {
-        const struct layer *from = &net->layers[wire.layer];
-        const char *type = from->i->type;
-        if (strcmp(type, "Split") == 0 && from->ntops > 1)
-            return error_set(
-                "works in place on '%s', which shares its memory with the other tops of "
-                "layer '%s' (Split); give the top another name",
-                layer->bottoms[b]->name, from->def->name);
-        if (from->i->keeps_top && from->needs_backward)
-            return error_set(
-                "works in place on '%s', but layer '%s' (%s) still needs that value for "
-                "its gradient; give the top another name",
-                layer->bottoms[b]->name, from->def->name, type);
-        bool passes = strcmp(type, "Split") == 0 || strcmp(type, "Flatten") == 0;
-        if (!passes)
-            return 0;
-        wire = net->internals->wires[wire.layer][0];
-    }
-}
-
 static int check_layers(struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        if (check_labels(layer))
+        if (check_labels(&net->layers[l]))
             return net_layer_error(net, l);
-        for (int t = 0; t < layer->ntops && t < layer->nbottoms; t++)
-            if (layer->tops[t] == layer->bottoms[t] && check_in_place(net, layer, t))
-                return net_layer_error(net, l);
     }
     return 0;
 }

@@ -149,8 +149,8 @@ static int display(struct trainer *t, int64_t iteration, double seconds, bool tr
         sums[i] /= t->nworkers;
     t->final_loss = sums[0];
     if (training) {
-        LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g", iteration, rate,
-                 lapse, t->solver->display, sums[0]);
+        LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s", iteration, rate,
+                 lapse, t->solver->display, sums[0], t->blank ? " (replayed, not computed)" : "");
         log_outputs(t->log, "Train", t->net, sums + 1);
         LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)t->rates[iteration - t->at.iteration]);
@@ -268,20 +268,20 @@ static int finish(struct trainer *t, double start, double *paused)
     if (trained && sync_wait_all(t->sync, end - 1))
         return -1;
     t->train_seconds = clock_seconds() - start - *paused;
-    if (s->snapshot_after_train && t->last_snapshot != end && snapshot(t, end))
+    if (!t->blank && s->snapshot_after_train && t->last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->worker) {
         double unused = 0;
         if (trained && display(t, end, t->train_seconds, false))
             return -1;
-        if (due(end, s->display)) {
+        if (!t->blank && due(end, s->display)) {
             struct run run = {.seed = t->seed, .first_sample = samples_before(t, end)};
             struct net_hooks none = {.context = NULL};
             if (net_forward(t->net, &run, &none, &unused) || sync_sum(t->sync, &unused, 1))
                 return -1;
             LOG_INFO(t->log, "Iteration %" PRId64 ", loss = %g", end, unused / t->nworkers);
         }
-        if (due(end, s->test_interval) && test_all(t, end))
+        if (!t->blank && due(end, s->test_interval) && test_all(t, end))
             return -1;
     }
     log_progress_end(t->log);
@@ -298,8 +298,8 @@ static int loop(struct trainer *t)
     LOG_INFO(t->log, "Solving %s", t->net->def->name);
     LOG_INFO(t->log, "Learning Rate Policy: %s", s->lr_policy);
     for (int64_t i = t->at.iteration; i < t->max_iter; i++) {
-        bool test = due(i, s->test_interval) && (i > 0 || s->test_initialization);
-        bool save = due(i, s->snapshot) && i > t->at.iteration;
+        bool test = !t->blank && due(i, s->test_interval) && (i > 0 || s->test_initialization);
+        bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
         if (pause_for(t, i, test, save, &paused))
             return -1;
         if (t->worker ? worker_iteration(t, i, start, &paused) : sync_wait_all(t->sync, i))

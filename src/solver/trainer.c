@@ -28,6 +28,7 @@ static int check_ranks(struct trainer *t)
                          o->servers, t->nranks, t->nranks == 1 ? " is there" : "s are there");
     t->nworkers = t->nranks - o->servers;
     t->worker = t->rank < t->nworkers;
+    t->blank = engine_is_blank(o->engine);
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
@@ -85,7 +86,12 @@ static int batch_of(const struct net *net, int *out)
 static int create_nets(struct trainer *t)
 {
     struct layer_env env = {.rank = t->worker ? t->rank : 0, .nranks = t->nworkers, .seed = t->seed,
-                            .notices = &t->notices, .base_file = t->options->solver};
+                            .notices = &t->notices, .base_file = t->options->solver,
+                            .look_only = t->blank};
+    int64_t chw[3] = {t->options->input_chw[0], t->options->input_chw[1], t->options->input_chw[2]};
+
+    if (chw[0] > 0)
+        env.input_chw = chw;
 
     if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
         batch_of(t->net, &t->batch))
@@ -96,7 +102,7 @@ static int create_nets(struct trainer *t)
     if (!t->tests)
         return error_memory(sizeof(struct net *), "test nets");
     env.batch = 0;
-    for (int i = 0; i < t->defs.ntests; i++)
+    for (int i = 0; i < t->defs.ntests && !t->blank; i++)
         if (net_create(t->defs.tests[i], false, &env, t->net, &t->tests[i]))
             return -1;
     return 0;
@@ -127,7 +133,8 @@ static int default_threads(struct trainer *t)
 
 static int build_nets(struct trainer *t, int threads)
 {
-    struct engine_options options = {.threads = threads};
+    struct engine_options options = {.threads = threads, .profile = t->options->profile,
+                                     .dilate = t->options->dilate};
 
     if (!t->worker)
         return 0;
@@ -135,7 +142,7 @@ static int build_nets(struct trainer *t, int threads)
         return -1;
     if (net_build(t->net, &t->engine, t->seed))
         return -1;
-    for (int i = 0; i < t->defs.ntests; i++)
+    for (int i = 0; i < t->defs.ntests && !t->blank; i++)
         if (net_build(t->tests[i], &t->engine, t->seed))
             return error_context("test net #%d", i);
     return 0;
@@ -145,7 +152,8 @@ static int create_plan(struct trainer *t)
 {
     struct plan_options options = {.comm = t->options->comm, .nranks = t->nranks,
                                    .servers = t->options->servers, .iter_size = t->iter_size,
-                                   .chunk_bytes = t->options->chunk_bytes};
+                                   .chunk_bytes = t->options->chunk_bytes,
+                                   .dilate = t->options->dilate};
 
     return plan_create(&options, t->net->ngroups, t->net->groups, &t->plan);
 }
@@ -158,7 +166,7 @@ static int load_files(struct trainer *t, float **history)
     size_t blocks = (size_t)t->rule.nhistory;
 
     *history = NULL;
-    if (t->rank != 0)
+    if (t->rank != 0 || t->blank)
         return 0;
     if (o->snapshot && o->weights)
         return error_set("Give a snapshot to resume training or weights to finetune but not both.");
@@ -239,7 +247,7 @@ static int start_sync(struct trainer *t, const float *history)
                                    .warn_context = t, .digest = digest(t)};
 
     if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
-        sync_share_values(t->sync))
+        (!t->blank && sync_share_values(t->sync)))
         return -1;
     if (t->options->snapshot && sync_load_history(t->sync, history))
         return -1;
@@ -271,7 +279,14 @@ static void introduce(struct trainer *t)
     }
     if (!t->options->json)
         net_print_summary(t->net, &scheme, stdout);
-    LOG_INFO(t->log, "Use CPU.");
+    if (t->blank)
+        LOG_WARNING(t->log, "Replaying %s: passes take the time it says and compute nothing. Every loss is "
+                            "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
+                    t->options->profile);
+    else
+        LOG_INFO(t->log, "Use CPU.");
+    if (t->options->dilate > 1)
+        LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes", t->options->dilate);
     LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
              t->nworkers, t->nworkers == 1 ? "" : "s", t->batch, t->iter_size,
              t->nworkers * t->batch * t->iter_size);

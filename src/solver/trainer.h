@@ -17,6 +17,9 @@ struct trainer_options {
     const char *weights;     /* comma list of weight files, or NULL */
     const char *snapshot;    /* solver state to resume from, or NULL */
     const char *engine;
+    const char *profile;     /* replay: the file of times */
+    int dilate;              /* replay: > 1 divides all traffic */
+    long long input_chw[3];  /* replay: input size where the net does not tell; 0: unknown */
     enum comm_mode comm;
     bool overlap;
     int servers;
@@ -48,6 +51,7 @@ struct trainer {
     MPI_Comm world;
     int rank, nranks;
     bool worker;             /* this rank computes; else it is a dedicated server */
+    bool blank;              /* the engine computes nothing: no data, losses, tests or snapshots */
     int nworkers;
 
     struct text_doc *doc;    /* the solver file */

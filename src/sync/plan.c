@@ -32,6 +32,35 @@ static enum scheme choose(const struct plan *plan, const struct param_group *gro
                                                                                       : SCHEME_PS;
 }
 
+static int64_t shrink(int64_t size, int by)
+{
+    return (size + by - 1) / by;
+}
+
+/* Groups of 1/dilate of the size where the real ones begin; schemes stay what full size chose. */
+static int dilate(struct plan *plan)
+{
+    int by = plan->options.dilate;
+    size_t bytes = ((size_t)plan->ngroups + 1) * sizeof *plan->dilated;
+
+    if (by <= 1)
+        return 0;
+    plan->dilated = malloc(bytes);
+    if (!plan->dilated)
+        return error_memory(bytes, "the dilated plan");
+    for (int g = 0; g < plan->ngroups; g++) {
+        struct param_group *group = &plan->dilated[g];
+        *group = plan->groups[g];
+        group->elems = (size_t)shrink((int64_t)group->elems, by);
+        if (group->factorable) {
+            group->m = shrink(group->m, by);
+            group->n = shrink(group->n, by);
+        }
+    }
+    plan->groups = plan->dilated;
+    return 0;
+}
+
 static int cut(struct plan *plan)
 {
     size_t most = plan->options.chunk_bytes / sizeof(float), count = 0;
@@ -126,7 +155,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
     }
     for (int g = 0; g < ngroups; g++)
         plan->scheme[g] = choose(plan, &groups[g]);
-    if (cut(plan) || deal(plan))
+    if (dilate(plan) || cut(plan) || deal(plan))
         goto fail;
     *out = plan;
     return 0;
@@ -140,6 +169,7 @@ void plan_destroy(struct plan *plan)
     if (!plan)
         return;
     free(plan->scheme);
+    free(plan->dilated);
     free(plan->chunks);
     free(plan->first_chunk);
     free(plan);
@@ -192,7 +222,14 @@ const char *scheme_name(enum scheme scheme)
         return "PS";
     case SCHEME_SFB:
         return "SFB";
+    case SCHEME_ALLREDUCE:
+        return "allreduce";
+    case SCHEME_ADAM:
+        return "Adam";
+    case SCHEME_ONEBIT:
+        return "1-bit";
     case SCHEME_NONE:
+    case SCHEMES:
         break;
     }
     return "-";

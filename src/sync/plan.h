@@ -10,6 +10,10 @@ enum scheme {
     SCHEME_NONE, /* nothing to synchronise: the group does not train */
     SCHEME_PS,   /* sharded parameter server */
     SCHEME_SFB,  /* sufficient factor broadcasting */
+    SCHEME_ALLREDUCE, /* reduce-scatter and allgather among the workers */
+    SCHEME_ADAM,      /* factors to the layer's owner, the whole matrix back */
+    SCHEME_ONEBIT,    /* one bit a gradient, with error feedback */
+    SCHEMES
 };
 
 enum comm_mode {
@@ -25,6 +29,9 @@ struct plan_options {
                            a server */
     size_t chunk_bytes; /* most a KV chunk holds; at least 4 */
     int iter_size;      /* micro-batches per iteration: SFB sends the factors of all of them */
+    int dilate;         /* > 1: once schemes are chosen, groups shrink to 1/dilate of their elements and
+                           factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
+                           engine alone */
 };
 
 /* A KV pair: a contiguous piece of one group, the unit that a server sums, updates and sends back. */
@@ -40,7 +47,8 @@ struct plan {
     int nworkers, nservers;
     bool dedicated;      /* servers are ranks of their own */
     int ngroups;
-    const struct param_group *groups; /* borrowed from the net */
+    const struct param_group *groups; /* borrowed from the net, or `dilated` */
+    struct param_group *dilated;      /* owned; NULL where dilate <= 1 */
     enum scheme *scheme; /* per group */
     int nchunks;
     struct chunk *chunks; /* group by group */
@@ -71,7 +79,7 @@ bool plan_is_worker(const struct plan *plan, int rank);
 /* Bytes of group g in one iteration at that rank. */
 struct traffic plan_traffic(const struct plan *plan, int group, int rank);
 
-/* "PS", "SFB", "-". */
+/* "PS", "SFB", "allreduce", "Adam", "1-bit", "-". */
 const char *scheme_name(enum scheme scheme);
 
 /* "ps", "sfb", "paper"; fails with the list. */

@@ -33,11 +33,42 @@ int progress_track(struct sync *sync, MPI_Request request, struct transfer trans
     return 0;
 }
 
+struct trace_event progress_describe(const struct sync *sync, enum trace_kind kind,
+                                     const struct transfer *transfer, int tag, size_t bytes)
+{
+    int group = transfer->group;
+    struct trace_event event = {.kind = (uint8_t)kind, .bytes = bytes, .peer = transfer->peer, .tag = tag,
+                                .layer = sync->plan->groups[group].layer,
+                                .scheme = (uint8_t)sync->plan->scheme[group]};
+
+    if (sync->options.trace) {
+        event.start = trace_clock(sync->options.trace);
+        event.iteration = sync->worker ? (int32_t)sync->groups[group].running - 1
+                                       : trace_current(sync->options.trace);
+    }
+    return event;
+}
+
+/* A transfer of training data is over. */
+static void account(struct sync *sync, const struct transfer *transfer)
+{
+    const struct trace_event *event = &transfer->event;
+
+    if (event->kind != TRACE_RECEIVE)
+        sync->group_sent[transfer->group] += event->bytes;
+    if (event->kind != TRACE_SEND)
+        sync->group_received[transfer->group] += event->bytes;
+    if (sync->options.trace)
+        trace_keep(sync->options.trace, TRACE_PROGRESS, *event);
+}
+
 int progress_send(struct sync *sync, MPI_Comm comm, const float *from, size_t elems, int tag,
                   struct transfer transfer)
 {
     MPI_Request request;
 
+    if (transfer.kind == TRANSFER_SYNCER) /* before the call, which may copy all of it already */
+        transfer.event = progress_describe(sync, TRACE_SEND, &transfer, tag, elems * sizeof(float));
     MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
     if (transfer.kind == TRANSFER_SYNCER)
         atomic_fetch_add(&sync->sent, elems * sizeof(float));
@@ -55,6 +86,8 @@ int progress_receive(struct sync *sync, MPI_Comm comm, float *to, size_t elems, 
 
     transfer.bytes = elems * sizeof(float);
     MPI_TRY(MPI_Irecv(to, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
+    if (transfer.kind == TRANSFER_SYNCER)
+        transfer.event = progress_describe(sync, TRACE_RECEIVE, &transfer, tag, transfer.bytes);
     return progress_track(sync, request, transfer);
 fail:
     return -1;
@@ -280,6 +313,8 @@ static int poll_requests(struct sync *sync)
         /* after a failure only the alarm and the closing matter; buffers may be half-filled */
         if (atomic_load(&sync->failed) && transfer->kind != TRANSFER_CLOSE)
             continue;
+        if (transfer->kind == TRANSFER_SYNCER)
+            account(sync, transfer);
         if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
             raise_alarm(sync, true);
     }

@@ -166,12 +166,14 @@ static const float *total_of(struct sync *sync, const struct served *served)
 static int update_chunk(struct sync *sync, struct served *served)
 {
     const struct chunk *chunk = &sync->plan->chunks[served->chunk];
-    int64_t iteration = served->iteration;
+    int64_t iteration = served->iteration, start = trace_begin(sync->options.trace);
 
     served->ready = false;
     served->cleared = sync->options.clip <= 0;
     update_range(sync, chunk->group, iteration, sync->scale * sync->clip.scale, chunk->begin,
                  chunk->elems, total_of(sync, served), served->history, chunk->elems);
+    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[chunk->group].layer,
+               start);
     memset(served->arrived, 0, (size_t)sync->plan->nworkers);
     served->next = 0;
     served->iteration++;

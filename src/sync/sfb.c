@@ -81,16 +81,17 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
     struct sfb *sfb = sync->groups[group].own;
     int each = (int)(sfb->rows_each * (g->m + g->n));
     uint64_t bytes = (uint64_t)(sync->plan->nworkers - 1) * (uint64_t)each * sizeof(float);
+    struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .peer = -1, .chunk = -1};
     MPI_Request request;
 
     (void)iteration;
+    transfer.event = progress_describe(sync, TRACE_EXCHANGE, &transfer, 0, bytes);
     sync->groups[group].pending = 1;
     MPI_TRY(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, sfb->rows, each, MPI_FLOAT,
                            sync->workers, &request));
     atomic_fetch_add(&sync->sent, bytes);
     atomic_fetch_add(&sync->received, bytes);
-    return progress_track(sync, request,
-                          (struct transfer){.kind = TRANSFER_SYNCER, .group = group, .peer = -1});
+    return progress_track(sync, request, transfer);
 fail:
     return -1;
 }

@@ -164,12 +164,15 @@ static int open_local(struct sync *sync)
 {
     sync->groups = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->groups);
     sync->group_stalls = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_stalls);
+    sync->group_sent = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_sent);
+    sync->group_received = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_received);
     sync->values = sync->net->values;
     if (!sync->values) {
         sync->values = calloc(sync->net->elems + 1, sizeof *sync->values);
         sync->owns_values = true;
     }
-    if (!sync->groups || !sync->group_stalls || !sync->values)
+    if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
+        !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
     if (fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
         return -1;
@@ -302,10 +305,12 @@ static int failed(struct sync *sync)
 
 int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, int group)
 {
+    int64_t traced;
     double start;
 
     if (atomic_load_explicit(counter, memory_order_acquire) >= target)
         return failed(sync);
+    traced = trace_begin(sync->options.trace);
     start = clock_seconds();
     while (atomic_load_explicit(counter, memory_order_acquire) < target &&
            !atomic_load(&sync->failed)) {
@@ -324,6 +329,8 @@ int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, in
     sync->stats.stall_seconds += start;
     if (group >= 0)
         sync->group_stalls[group] += start;
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_WAIT,
+               group >= 0 ? sync->plan->groups[group].layer : -1, traced);
     return failed(sync);
 }
 
@@ -380,25 +387,32 @@ int sync_flush(struct sync *sync)
     return failed(sync);
 }
 
+/* What is left to compute when a group's transfers are over. */
+static int settle(struct sync *sync, int group, int64_t iteration)
+{
+    const struct syncer_i *syncer = sync->groups[group].syncer;
+    int64_t start;
+
+    if (!syncer->settle)
+        return 0;
+    if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, iteration + 1, group))
+        return -1;
+    start = trace_begin(sync->options.trace);
+    if ((sync->options.clip <= 0 && syncer->rebuild(sync, group, iteration)) ||
+        syncer->settle(sync, group, iteration))
+        return -1;
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->groups[group].layer, start);
+    return 0;
+}
+
 int sync_wait(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
-    int64_t iteration = state->posted - 1;
 
     if (state->settled == state->posted)
         return 0;
-    if (compute_wait(sync, &state->done, state->posted, group))
+    if (compute_wait(sync, &state->done, state->posted, group) || settle(sync, group, state->posted - 1))
         return -1;
-    if (state->syncer->settle) {
-        if (sync->options.clip > 0) {
-            if (compute_wait(sync, &sync->clip.done, iteration + 1, group))
-                return -1;
-        } else if (state->syncer->rebuild(sync, group, iteration)) {
-            return -1;
-        }
-        if (state->syncer->settle(sync, group, iteration))
-            return -1;
-    }
     state->settled = state->posted;
     net_touch(sync->net, group);
     return 0;
@@ -513,6 +527,8 @@ const struct sync_stats *sync_stats(struct sync *sync)
     struct timespec used;
 
     sync->stats.group_stall_seconds = sync->group_stalls;
+    sync->stats.group_sent = sync->group_sent;
+    sync->stats.group_received = sync->group_received;
     sync->stats.sent = atomic_load(&sync->sent);
     sync->stats.received = atomic_load(&sync->received);
     sync->stats.control_sent = atomic_load(&sync->control_sent);
@@ -538,6 +554,8 @@ void sync_destroy(struct sync *sync)
         free(sync->values);
     free(sync->groups);
     free(sync->group_stalls);
+    free(sync->group_sent);
+    free(sync->group_received);
     free(sync->clip.own);
     free(sync->clip.all);
     free(sync->ring);

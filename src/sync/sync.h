@@ -40,6 +40,7 @@ struct sync_options {
     double stall_seconds;  /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
     void *warn_context;
+    struct trace *trace;   /* waits, updates and transfers are recorded there; borrowed; NULL: they are not */
     uint64_t digest;       /* of all else that ranks must agree on (solver, batch, ...) */
 };
 
@@ -49,6 +50,8 @@ struct sync_stats {
     uint64_t control_sent;                   /* losses, clipping norms, snapshots' history */
     double stall_seconds;                    /* compute thread waiting in sync calls */
     double *group_stall_seconds;             /* per group; borrowed */
+    /* Of sent and received, per group; borrowed. Complete after sync_close. */
+    const uint64_t *group_sent, *group_received;
     double progress_cpu_seconds;             /* processor time of the progress thread */
 };
 

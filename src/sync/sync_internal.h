@@ -12,6 +12,7 @@
 
 #include "sync/sync.h"
 #include "sync/syncer.h"
+#include "trace/trace.h"
 
 enum event_kind {
     EVENT_POST,   /* group's gradient is final */
@@ -47,6 +48,7 @@ struct transfer {
     int what;       /* the syncer's own */
     size_t bytes;   /* what must arrive, checked; 0: not a receive */
     bool idle;      /* may stay open at closing */
+    struct trace_event event; /* what is recorded and counted of it: progress_describe */
 };
 
 /* One group, as its worker sees it. */
@@ -138,6 +140,7 @@ struct sync {
     _Atomic uint64_t sent, received, control_sent; /* written by the progress thread */
     struct sync_stats stats;    /* the compute thread's view */
     double *group_stalls;
+    uint64_t *group_sent, *group_received; /* written by the progress thread */
 };
 
 /* ---- services of the progress thread; called on it alone ---- */
@@ -147,6 +150,10 @@ int progress_send(struct sync *sync, MPI_Comm comm, const float *from, size_t el
                   struct transfer transfer);
 int progress_receive(struct sync *sync, MPI_Comm comm, float *to, size_t elems, int tag,
                      struct transfer transfer);
+/* What the trace will say of a syncer's transfer that is posted now; the two above do it themselves.
+ * bytes: in one direction. */
+struct trace_event progress_describe(const struct sync *sync, enum trace_kind kind,
+                                     const struct transfer *transfer, int tag, size_t bytes);
 /* Registers a request that was made elsewhere. */
 int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer);
 

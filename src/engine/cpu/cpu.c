@@ -25,6 +25,10 @@ static const struct cpu_kind *const kinds[OP_KINDS] = {
     [OP_SPLIT] = &cpu_split,
     [OP_FLATTEN] = &cpu_flatten,
     [OP_ELTWISE] = &cpu_eltwise,
+    [OP_BATCH_NORM] = &cpu_batch_norm,
+    [OP_SCALE] = &cpu_scale,
+    [OP_UNARY] = &cpu_unary,
+    [OP_PRELU] = &cpu_prelu,
 };
 
 int cpu_status(dnnl_status_t status, const char *call)
@@ -143,7 +147,7 @@ static void cpu_release(void *context, struct tensor *tensor)
 static bool cpu_supports(void *context, enum op_kind kind)
 {
     (void)context;
-    return kind >= 0 && kind < OP_KINDS;
+    return kind >= 0 && kind < OP_KINDS && kinds[kind];
 }
 
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,

@@ -109,7 +109,8 @@ struct cpu_kind {
 };
 
 extern const struct cpu_kind cpu_conv, cpu_inner_product, cpu_pool, cpu_relu, cpu_lrn, cpu_dropout,
-    cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise;
+    cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise,
+    cpu_batch_norm, cpu_scale, cpu_unary, cpu_prelu;
 
 /* cpu.c */
 int cpu_status(dnnl_status_t status, const char *call);
@@ -175,6 +176,8 @@ float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output 
 int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
 void cpu_output_destroy(struct cpu_output *output);
 
+/* Sets the channels to 0 that only fill up the last block. */
+void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format);
 /* y = x, y += x, y = a x, y += a x over n floats, in parallel. */
 void cpu_copy(float *y, const float *x, size_t n);
 void cpu_axpby(float *y, float a, const float *x, float b, size_t n); /* y = a x + b y; b 0: y unread */
