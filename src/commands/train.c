@@ -104,12 +104,8 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
 
 int command_train(int argc, char **argv)
 {
-<<<<<<< HEAD
-    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .window = 4 << 20, .seed = -1};
-=======
-    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .seed = -1,
-                                      .trace_last = INT32_MAX};
->>>>>>> trace
+    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .window = 4 << 20,
+                                      .seed = -1, .trace_last = INT32_MAX};
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;
