@@ -42,6 +42,7 @@ setup_oracles='
 protobuf-compiler protobuf
 python3-numpy py-numpy
 python3-h5py py-h5py
+python3-lmdb py-lmdb
 hdf5-tools hdf5
 dataset-fashion-mnist -
 cppcheck cppcheck'
@@ -94,6 +95,7 @@ setup_has() {
     protobuf-compiler) command -v protoc ;;
     python3-numpy) setup_python numpy ;;
     python3-h5py) setup_python h5py ;;
+    python3-lmdb) setup_python lmdb ;;
     hdf5-tools) command -v h5dump ;;
     dataset-fashion-mnist) test -f /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     cppcheck) command -v cppcheck ;;

@@ -1,5 +1,5 @@
-/* The readers behind `poseidon convert`: what they accept, and that damage at any offset is an error
- * that says where. The command itself is tested by test_convert_command.py. */
+/* The readers behind `poseidon convert`: what they accept, and that damage at any offset is an
+ * error that says where. The command itself is tested by test_convert_command.py. */
 #include "input/gzstream.h"
 #include "input/imageset.h"
 #include "input/tar.h"
@@ -162,7 +162,7 @@ START_TEST(packed_idx_cut_or_damaged_anywhere_is_never_taken_for_good)
             file_put("images-idx3.gz", packed, length);
             packed[at] ^= (uint8_t)(1 << bit);
             if (idx_read("images-idx3.gz", &set) == 0)
-                idx_check(&set);    /* a bit that says nothing, such as the time of packing */
+                idx_check(&set); /* a bit that says nothing, such as the time of packing */
             else
                 expect_error(-1, "images-idx3.gz");
         }
@@ -284,7 +284,10 @@ static void tar_header(uint8_t block[512], const char *name, size_t size, char t
     snprintf((char *)block + 136, 12, "%011o", 0);
     memset(block + 148, ' ', 8);
     block[156] = (uint8_t)type;
-    memcpy(block + 257, "ustar\0" "00", 8);
+    memcpy(block + 257,
+           "ustar\0"
+           "00",
+           8);
     for (int i = 0; i < 512; i++)
         sum += block[i];
     snprintf((char *)block + 148, 8, "%06o", sum);
@@ -298,7 +301,7 @@ static void tar_make(uint8_t out[TAR_BYTES])
     memset(out, 0, TAR_BYTES);
     tar_header(out, "folder/", 0, '5');
     tar_header(out + 512, "a.txt", 5, '0');
-    memcpy(out + 512 + 345, "folder", 6);    /* prefix; changes the sum */
+    memcpy(out + 512 + 345, "folder", 6); /* prefix; changes the sum */
     memset(out + 512 + 148, ' ', 8);
     unsigned sum = 0;
     for (int i = 512; i < 1024; i++)
@@ -364,7 +367,7 @@ START_TEST(tar_with_any_header_byte_damaged_is_an_error)
     tar_make(archive);
     for (size_t at = 0; at < 1024; at++) {
         if (at % 512 == 155)
-            continue;    /* behind the end of the checksum's digits */
+            continue; /* behind the end of the checksum's digits */
         archive[at] ^= 0x55;
         file_put("x.tar", archive, sizeof archive);
         expect_error(tar_list("x.tar", names, sizeof names), "x.tar", "offset",
@@ -379,7 +382,8 @@ END_TEST
 
 START_TEST(shuffle_is_a_permutation_that_the_seed_decides)
 {
-    struct imageset set[2] = {{.dim = {1, 1, 1}, .nclasses = 200}, {.dim = {1, 1, 1}, .nclasses = 200}};
+    struct imageset set[2] = {{.dim = {1, 1, 1}, .nclasses = 200},
+                              {.dim = {1, 1, 1}, .nclasses = 200}};
     size_t count[200];
     int moved = 0;
 

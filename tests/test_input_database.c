@@ -137,7 +137,8 @@ START_TEST(encoded_images_are_decoded_as_stored_or_as_asked)
     if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
         return;
     for (int color = IMAGE_AS_STORED; color <= IMAGE_GRAY; color++) {
-        expect_ok(source_open_images(fixture("lmdb_mixed"), true, (enum image_color)color, &source));
+        expect_ok(
+            source_open_images(fixture("lmdb_mixed"), true, (enum image_color)color, &source));
         for (uint64_t i = 0; i < 4; i++) {
             struct image image = {.channels = 0};
             struct bytes file = {0}, planes = {0};
@@ -238,8 +239,8 @@ START_TEST(databases_that_cannot_be_used_say_why)
 }
 END_TEST
 
-/* A prefix of a good file is refused at once or while it is read, or it has all that is needed: pages
- * at the end may be free ones. */
+/* A prefix of a good file is refused at once or while it is read, or it has all that is needed:
+ * pages at the end may be free ones. */
 START_TEST(lmdb_cut_anywhere_is_an_error_and_no_crash)
 {
     struct bytes whole = {0};
@@ -390,7 +391,8 @@ START_TEST(folders_are_classes_in_the_order_of_their_names)
 
     expect_error(list_read_folder(&list, folder), "no folders in it");
     ck_assert_int_eq(mkdir(in_folder("dog"), 0700) | mkdir(in_folder("cat"), 0700) |
-                         mkdir(in_folder(".git"), 0700) | mkdir(in_folder("cow"), 0700), 0);
+                         mkdir(in_folder(".git"), 0700) | mkdir(in_folder("cow"), 0700),
+                     0);
     expect_error(list_read_folder(&list, folder), "hold no files");
     file_put("dog/1.jpg", "", 0);
     file_put("dog/.hidden", "", 0);
@@ -413,8 +415,8 @@ END_TEST
 
 START_TEST(an_image_list_gives_decoded_resized_images)
 {
-    struct image_list_options o = {.root = "images/", .height = 10, .width = 10,
-                                   .color = IMAGE_COLOR, .base_file = NULL};
+    struct image_list_options o = {
+        .root = "images/", .height = 10, .width = 10, .color = IMAGE_COLOR, .base_file = NULL};
     const char *text = "color.png 4\ngray.jpg 5\nnowhere.jpg 6\nbroken.jpg 7\n";
     struct source *source;
     char base[1100];

@@ -8,11 +8,11 @@
 /* Record r: field 0 is 1x4x4 bytes, byte e = 16 (r mod 16) + e; field 1 is the label r. */
 struct fake {
     struct source source;
-    uint64_t fail_at;         /* reading this record fails; UINT64_MAX: none */
-    bool fail_from_there;     /* so do all behind it */
+    uint64_t fail_at;     /* reading this record fails; UINT64_MAX: none */
+    bool fail_from_there; /* so do all behind it */
     int delay_us;
     _Atomic uint64_t calls;
-    _Atomic int *closed;      /* counts closings, may be NULL */
+    _Atomic int *closed; /* counts closings, may be NULL */
 };
 
 static void fake_close(struct source *source)
@@ -255,8 +255,7 @@ START_TEST(seek_starts_over_at_the_sample_for_every_rank)
         for (uint64_t pass = 0; pass < round % 5; pass++) {
             expect_ok(feeder_next(feeder, &fields));
             for (uint64_t k = 0; k < 4; k++)
-                ck_assert_float_eq(fields[1][k],
-                                   (float)((first + (pass * 3 + 1) * 4 + k) % 100));
+                ck_assert_float_eq(fields[1][k], (float)((first + (pass * 3 + 1) * 4 + k) % 100));
         }
     }
     feeder_destroy(feeder);
@@ -490,7 +489,9 @@ START_TEST(impossible_options_are_refused_and_everything_is_freed)
         {{.batch = 0, .nranks = 1, .depth = 2}, 10, "batch_size 0"},
         {{.batch = 1, .nranks = 2, .rank = 2, .depth = 2}, 10, "rank 2 of 2"},
         {{.batch = 1, .nranks = 1, .depth = 1}, 10, "1 batches kept ready; expected at least 2"},
-        {{.batch = 1, .nranks = 1, .depth = 2, .shuffle = true}, ((uint64_t)1 << 40) + 1, "cannot be shuffled"},
+        {{.batch = 1, .nranks = 1, .depth = 2, .shuffle = true},
+         ((uint64_t)1 << 40) + 1,
+         "cannot be shuffled"},
         {{.batch = 1 << 28, .nranks = 1, .depth = 2}, 10, "exceeds INT_MAX"},
     };
     _Atomic int closed = 0;
@@ -579,7 +580,8 @@ START_TEST(images_are_fed_transformed_with_float_labels)
         int matches = 0;
         expect_ok(feeder_next(feeder, &fields));
         for (int k = 0; k < 8; k++)
-            for (int r = 0; r < 12; r++) /* the record is known by its first pixel, the crop's at 0, 1 */
+            for (int r = 0; r < 12;
+                 r++) /* the record is known by its first pixel, the crop's at 0, 1 */
                 if (fields[0][k * 48] == 0.5f * (float)(7 * r + 1)) {
                     matches++;
                     ck_assert_float_eq(fields[1][k], (float)(r % 10));

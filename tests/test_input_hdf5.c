@@ -159,8 +159,8 @@ START_TEST(bad_image_files_say_what_is_wrong)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct source *source = NULL;
 
-        expect_error(source_open_images(fixture(cases[i].file), true, IMAGE_AS_STORED, &source), cases[i].file,
-                     cases[i].expected[0]);
+        expect_error(source_open_images(fixture(cases[i].file), true, IMAGE_AS_STORED, &source),
+                     cases[i].file, cases[i].expected[0]);
         for (int k = 1; k < 3 && cases[i].expected[k]; k++)
             ck_assert_msg(strstr(error_text(), cases[i].expected[k]) != NULL, "%s", error_text());
         ck_assert_ptr_null(source);
@@ -174,7 +174,8 @@ START_TEST(a_relative_name_that_is_missing_names_the_current_folder)
     char here[1024];
 
     ck_assert_ptr_nonnull(getcwd(here, sizeof here));
-    expect_error(source_open_images("nowhere.h5", true, IMAGE_AS_STORED, &source), "nowhere.h5: no such file", here);
+    expect_error(source_open_images("nowhere.h5", true, IMAGE_AS_STORED, &source),
+                 "nowhere.h5: no such file", here);
 }
 END_TEST
 
@@ -217,12 +218,15 @@ START_TEST(truncated_files_say_so)
     struct source *source = NULL;
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        expect_error(source_open_images(copy("u8_gzip_int64.h5", lengths[i], -1), true, IMAGE_AS_STORED, &source),
+        expect_error(source_open_images(copy("u8_gzip_int64.h5", lengths[i], -1), true,
+                                        IMAGE_AS_STORED, &source),
                      "copy.h5", "truncated");
-    expect_error(source_open_images(copy("u8_gzip_int64.h5", 0, -1), true, IMAGE_AS_STORED, &source), "copy.h5",
-                 "empty");
-    expect_error(source_open_images(copy("u8_gzip_int64.h5", 7, -1), true, IMAGE_AS_STORED, &source), "copy.h5",
-                 "not an HDF5 file");
+    expect_error(
+        source_open_images(copy("u8_gzip_int64.h5", 0, -1), true, IMAGE_AS_STORED, &source),
+        "copy.h5", "empty");
+    expect_error(
+        source_open_images(copy("u8_gzip_int64.h5", 7, -1), true, IMAGE_AS_STORED, &source),
+        "copy.h5", "not an HDF5 file");
 }
 END_TEST
 
@@ -238,7 +242,8 @@ START_TEST(damaged_files_never_crash)
         }
         size_t bytes = shape_elems(&source->field[0].shape) * sizeof(float);
         if (source->nrecords <= 1000 && bytes < 100000) {
-            void *out[] = {malloc(source->nrecords * bytes), malloc(source->nrecords * sizeof(float))};
+            void *out[] = {malloc(source->nrecords * bytes),
+                           malloc(source->nrecords * sizeof(float))};
             if (source->i->read(source, 0, source->nrecords, out))
                 ck_assert_ptr_nonnull(strstr(error_text(), "cannot be read"));
             free(out[0]);

@@ -1,4 +1,5 @@
-/* Decoding, encoding and resizing against OpenCV and PyTorch (tests/data/input/generate_images.py). */
+/* Decoding, encoding and resizing against OpenCV and PyTorch (tests/data/input/generate_images.py).
+ */
 #include "input/image.h"
 #include "test_input_common.h"
 #include "util/h5.h"
@@ -68,10 +69,10 @@ static const struct {
     const char *name;
     int channels; /* as stored */
     float most;   /* largest difference from OpenCV in colour; CMYK is no standard conversion */
-} files[] = {{"color.jpg", 3, 0},   {"color_444.jpg", 3, 0}, {"progressive.jpg", 3, 0},
-             {"gray.jpg", 1, 0},    {"cmyk.jpg", 3, 2},      {"color.png", 3, 0},
-             {"gray.png", 1, 0},    {"palette.png", 3, 0},   {"alpha.png", 3, 0},
-             {"bits.png", 1, 0},    {"gray16.png", 1, 0},    {"interlaced.png", 1, 0}};
+} files[] = {{"color.jpg", 3, 0}, {"color_444.jpg", 3, 0}, {"progressive.jpg", 3, 0},
+             {"gray.jpg", 1, 0},  {"cmyk.jpg", 3, 2},      {"color.png", 3, 0},
+             {"gray.png", 1, 0},  {"palette.png", 3, 0},   {"alpha.png", 3, 0},
+             {"bits.png", 1, 0},  {"gray16.png", 1, 0},    {"interlaced.png", 1, 0}};
 
 enum { NFILES = sizeof files / sizeof *files };
 
@@ -161,7 +162,8 @@ START_TEST(a_header_that_claims_too_much_is_refused_before_memory_is_taken)
     memset(file.data + 16, 0, 8);
     file.data[17] = file.data[21] = 8; /* 524288 x 524288; the checksum is wrong too */
     ck_assert_int_ne(decode(IMAGE_COLOR), 0);
-    expect_error(image_set_size(&image, 3, 1 << 20, 1 << 20), "1048576 x 1048576", "expected at most");
+    expect_error(image_set_size(&image, 3, 1 << 20, 1 << 20), "1048576 x 1048576",
+                 "expected at most");
     expect_error(image_set_size(&image, 3, 0, 7), "7 x 0");
     expect_error(image_set_size(&image, 3, UINT64_MAX, UINT64_MAX), "expected at most");
 }

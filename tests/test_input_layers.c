@@ -38,8 +38,8 @@ static void close_all(void)
 static int make(const char *text, bool train, int rank, int nranks, int batch)
 {
     static char base[1100];
-    struct layer_env env = {.rank = rank, .nranks = nranks, .seed = 9, .batch = batch,
-                            .base_file = base};
+    struct layer_env env = {
+        .rank = rank, .nranks = nranks, .seed = 9, .batch = batch, .base_file = base};
 
     snprintf(base, sizeof base, "%s", fixture("solver.prototxt"));
     unmake_net(&made);
@@ -74,7 +74,8 @@ START_TEST(data_reads_lmdb_by_content_whatever_the_backend_says)
 {
     expect_ok(make("layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: "
                    "'lmdb_raw' batch_size: 7 backend: LEVELDB } transform_param { scale: 0.5 "
-                   "mean_value: 4 } }", true, 1, 3, 0));
+                   "mean_value: 4 } }",
+                   true, 1, 3, 0));
     ck_assert_str_eq(shape_of(made.net, "data"), "7 1 2 3");
     ck_assert_str_eq(shape_of(made.net, "label"), "7");
     build();
@@ -95,8 +96,10 @@ END_TEST
 
 START_TEST(data_reads_leveldb)
 {
-    int status = make("layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: "
-                      "'leveldb_raw' batch_size: 50 } }", true, 0, 1, 0);
+    int status =
+        make("layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: "
+             "'leveldb_raw' batch_size: 50 } }",
+             true, 0, 1, 0);
 
     if (status && strstr(error_text(), "built without libleveldb"))
         return;
@@ -124,7 +127,8 @@ START_TEST(data_decodes_encoded_images_to_the_forced_colours)
         char text[400];
         snprintf(text, sizeof text,
                  "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: "
-                 "'lmdb_mixed' batch_size: 4 backend: LMDB } transform_param { %s } }", force[k]);
+                 "'lmdb_mixed' batch_size: 4 backend: LMDB } transform_param { %s } }",
+                 force[k]);
         expect_ok(make(text, true, 0, 1, 0));
         ck_assert_str_eq(shape_of(made.net, "data"), k ? "4 1 23 37" : "4 3 23 37");
         build();
@@ -135,34 +139,46 @@ START_TEST(data_decodes_encoded_images_to_the_forced_colours)
         free(data);
     }
     expect_ok(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_mixed' "
-                   "batch_size: 4 } }", true, 0, 1, 0));
+                   "batch_size: 4 } }",
+                   true, 0, 1, 0));
     build();
     expect_error(net_forward(made.net, &(struct run){.seed = 1}, NULL, NULL), "layer 'd'",
                  "lmdb_mixed", "record 1", "1x23x37", "3x23x37", "force_color");
-    expect_error(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_mixed' "
-                      "batch_size: 4 } transform_param { force_color: true force_gray: true } }",
-                      true, 0, 1, 0), "layer 'd'", "both force_color and force_gray");
+    expect_error(
+        make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_mixed' "
+             "batch_size: 4 } transform_param { force_color: true force_gray: true } }",
+             true, 0, 1, 0),
+        "layer 'd'", "both force_color and force_gray");
 }
 END_TEST
 
 START_TEST(data_without_its_source_names_layer_and_path)
 {
-    expect_error(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'nowhere_lmdb' "
-                      "batch_size: 4 backend: LMDB } }", true, 0, 1, 0),
-                 "test.prototxt:1", "layer 'd' (Data)", "nowhere_lmdb", "no such file");
-    expect_error(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_empty' "
-                      "batch_size: 4 } }", true, 0, 1, 0), "layer 'd'", "without records");
+    expect_error(
+        make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'nowhere_lmdb' "
+             "batch_size: 4 backend: LMDB } }",
+             true, 0, 1, 0),
+        "test.prototxt:1", "layer 'd' (Data)", "nowhere_lmdb", "no such file");
+    expect_error(
+        make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_empty' "
+             "batch_size: 4 } }",
+             true, 0, 1, 0),
+        "layer 'd'", "without records");
     expect_error(make("layer { name: 'd' type: 'Data' top: 'data' data_param { batch_size: 4 } }",
-                      true, 0, 1, 0), "source is missing");
-    expect_error(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_raw' } }",
-                      true, 0, 1, 0), "batch_size is missing");
+                      true, 0, 1, 0),
+                 "source is missing");
+    expect_error(
+        make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_raw' } }", true,
+             0, 1, 0),
+        "batch_size is missing");
 }
 END_TEST
 
 START_TEST(fields_without_effect_are_said_aloud)
 {
     expect_ok(make("layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'lmdb_raw' "
-                   "batch_size: 4 force_encoded_color: true scale: 2 } }", true, 0, 1, 0));
+                   "batch_size: 4 force_encoded_color: true scale: 2 } }",
+                   true, 0, 1, 0));
     ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': data_param's force_encoded_color"));
     ck_assert_ptr_nonnull(strstr(made.notices, "transform_param"));
 }
@@ -173,8 +189,10 @@ START_TEST(rand_skip_moves_all_ranks_and_jumps_alike)
     float first[2][2];
 
     for (int rank = 0; rank < 2; rank++) {
-        expect_ok(make("layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: "
-                       "'lmdb_raw' batch_size: 4 rand_skip: 500 } }", true, rank, 2, 0));
+        expect_ok(
+            make("layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: "
+                 "'lmdb_raw' batch_size: 4 rand_skip: 500 } }",
+                 true, rank, 2, 0));
         build();
         for (int round = 0; round < 2; round++) {
             pass(0);
@@ -308,14 +326,19 @@ START_TEST(image_data_grey_and_bad_definitions)
     if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
         return;
     expect_error(make_image_data(2, "is_color: false", 0, 1), "3 mean_value for 1 channels");
-    expect_error(make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' image_data_param { "
-                      "source: 'x' new_height: 5 } }", true, 0, 1, 0),
-                 "new_height is 5 and new_width 0", "both or neither");
-    expect_error(make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' }", true, 0, 1, 0),
-                 "source is missing");
-    expect_error(make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' image_data_param { "
-                      "source: 'nowhere.txt' } }", true, 0, 1, 0), "layer 'i'", "nowhere.txt",
-                 "No such file");
+    expect_error(
+        make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' image_data_param { "
+             "source: 'x' new_height: 5 } }",
+             true, 0, 1, 0),
+        "new_height is 5 and new_width 0", "both or neither");
+    expect_error(
+        make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' }", true, 0, 1, 0),
+        "source is missing");
+    expect_error(
+        make("layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' image_data_param { "
+             "source: 'nowhere.txt' } }",
+             true, 0, 1, 0),
+        "layer 'i'", "nowhere.txt", "No such file");
 }
 END_TEST
 
@@ -323,26 +346,31 @@ START_TEST(looking_only_takes_shapes_from_the_definition)
 {
     struct layer_env env = {.nranks = 1, .seed = 1, .look_only = true};
 
-    expect_ok(make_net(&made, "layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' "
+    expect_ok(make_net(&made,
+                       "layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' "
                        "image_data_param { source: 'nowhere' new_height: 30 new_width: 40 } }",
                        true, &env, NULL));
     ck_assert_str_eq(shape_of(made.net, "data"), "1 3 30 40");
     ck_assert_ptr_null(made.notices);
     unmake_net(&made);
-    expect_ok(make_net(&made, "layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' "
-                       "image_data_param { source: 'nowhere' is_color: false } }", true, &env, NULL));
+    expect_ok(make_net(&made,
+                       "layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' "
+                       "image_data_param { source: 'nowhere' is_color: false } }",
+                       true, &env, NULL));
     ck_assert_str_eq(shape_of(made.net, "data"), "1 1 224 224");
     ck_assert_ptr_nonnull(strstr(made.notices, "assuming images of 1 channels, 224 x 224"));
     unmake_net(&made);
-    expect_ok(make_net(&made, "layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'none' "
-                       "batch_size: 3 } transform_param { crop_size: 50 force_gray: true } }", true,
-                       &env, NULL));
+    expect_ok(make_net(&made,
+                       "layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'none' "
+                       "batch_size: 3 } transform_param { crop_size: 50 force_gray: true } }",
+                       true, &env, NULL));
     ck_assert_str_eq(shape_of(made.net, "data"), "3 1 50 50");
     ck_assert_ptr_null(made.notices);
     unmake_net(&made);
-    expect_ok(make_net(&made, "layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' "
-                       "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 } }", true,
-                       &env, NULL));
+    expect_ok(make_net(&made,
+                       "layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' "
+                       "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 } }",
+                       true, &env, NULL));
     ck_assert_str_eq(shape_of(made.net, "data"), "2 3 4 5");
     ck_assert_str_eq(shape_of(made.net, "label"), "2");
 }
@@ -351,10 +379,12 @@ END_TEST
 START_TEST(memory_data_is_refused_with_what_to_use_instead)
 {
     expect_error(make("layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' "
-                      "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 } }", true, 0,
-                      1, 0), "layer 'm' (MemoryData)", "Caffe's interface", "HDF5Data");
+                      "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 } }",
+                      true, 0, 1, 0),
+                 "layer 'm' (MemoryData)", "Caffe's interface", "HDF5Data");
     expect_error(make("layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' "
-                      "memory_data_param { batch_size: 2 channels: 3 } }", true, 0, 1, 0),
+                      "memory_data_param { batch_size: 2 channels: 3 } }",
+                      true, 0, 1, 0),
                  "batch_size, channels, height and width");
 }
 END_TEST
@@ -363,10 +393,12 @@ START_TEST(dummy_constants_stay_and_random_numbers_change_with_the_sample)
 {
     float *a, *b, *c;
 
-    expect_ok(make("layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' top: 'c' dummy_data_param { "
-                   "shape { dim: 4 dim: 2 dim: 3 dim: 3 } shape { dim: 4 dim: 500 } shape { dim: 4 } "
-                   "data_filler { type: 'constant' value: 2.5 } data_filler { type: 'gaussian' std: 2 "
-                   "mean: 1 } data_filler { type: 'uniform' min: 3 max: 5 } } }", true, 0, 1, 0));
+    expect_ok(
+        make("layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' top: 'c' dummy_data_param { "
+             "shape { dim: 4 dim: 2 dim: 3 dim: 3 } shape { dim: 4 dim: 500 } shape { dim: 4 } "
+             "data_filler { type: 'constant' value: 2.5 } data_filler { type: 'gaussian' std: 2 "
+             "mean: 1 } data_filler { type: 'uniform' min: 3 max: 5 } } }",
+             true, 0, 1, 0));
     ck_assert_str_eq(shape_of(made.net, "a"), "4 2 3 3");
     ck_assert_str_eq(shape_of(made.net, "c"), "4");
     build();
@@ -398,9 +430,9 @@ END_TEST
 
 START_TEST(dummy_samples_are_the_same_at_any_number_of_ranks)
 {
-    static const char text[] =
-        "layer { name: 'd' type: 'DummyData' top: 'a' dummy_data_param { num: %d channels: 3 height: "
-        "2 width: 2 data_filler { type: 'xavier' } } }";
+    static const char text[] = "layer { name: 'd' type: 'DummyData' top: 'a' dummy_data_param { "
+                               "num: %d channels: 3 height: "
+                               "2 width: 2 data_filler { type: 'xavier' } } }";
     float whole[2][48];
 
     for (int nranks = 1; nranks <= 2; nranks++)
@@ -423,8 +455,10 @@ END_TEST
 
 START_TEST(dummy_takes_old_and_new_shapes_and_the_command_lines_batch)
 {
-    expect_ok(make("layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { num: 5 "
-                   "channels: 3 channels: 1 height: 2 height: 1 width: 4 width: 1 } }", true, 0, 1, 0));
+    expect_ok(
+        make("layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { num: 5 "
+             "channels: 3 channels: 1 height: 2 height: 1 width: 4 width: 1 } }",
+             true, 0, 1, 0));
     ck_assert_str_eq(shape_of(made.net, "a"), "5 3 2 4");
     ck_assert_str_eq(shape_of(made.net, "b"), "5 1 1 1");
     build();
@@ -433,9 +467,10 @@ START_TEST(dummy_takes_old_and_new_shapes_and_the_command_lines_batch)
     for (int i = 0; i < 120; i++)
         ck_assert_float_eq(a[i], 0);
     free(a);
-    expect_ok(make("layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' top: 'c' dummy_data_param { "
-                   "shape { dim: 5 dim: 3 } shape { dim: 5 } shape { dim: 1 dim: 5 } } }", true, 0, 1,
-                   2));
+    expect_ok(
+        make("layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' top: 'c' dummy_data_param { "
+             "shape { dim: 5 dim: 3 } shape { dim: 5 } shape { dim: 1 dim: 5 } } }",
+             true, 0, 1, 2));
     ck_assert_str_eq(shape_of(made.net, "a"), "2 3");
     ck_assert_str_eq(shape_of(made.net, "b"), "2");
     ck_assert_str_eq(shape_of(made.net, "c"), "1 5");
@@ -459,12 +494,16 @@ START_TEST(dummy_definitions_that_do_not_fit_are_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[400];
 
-        snprintf(text, sizeof text, "layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' top: 'c' "
-                 "dummy_data_param { %s } }", cases[i].param);
+        snprintf(text, sizeof text,
+                 "layer { name: 'd' type: 'DummyData' top: 'a' top: 'b' top: 'c' "
+                 "dummy_data_param { %s } }",
+                 cases[i].param);
         expect_error(make(text, true, 0, 1, 0), "layer 'd'", cases[i].says);
     }
-    expect_ok(make("layer { name: 'd' type: 'DummyData' top: 'a' dummy_data_param { shape { dim: 2 } "
-                   "data_filler { type: 'random' } } }", true, 0, 1, 0));
+    expect_ok(
+        make("layer { name: 'd' type: 'DummyData' top: 'a' dummy_data_param { shape { dim: 2 } "
+             "data_filler { type: 'random' } } }",
+             true, 0, 1, 0));
     expect_error(net_build(made.net, &engine, 1), "layer 'd'", "unknown filler name: random");
 }
 END_TEST
@@ -486,8 +525,9 @@ static void check_written(const char *name, int rows, int columns, float offset,
     for (int r = 0; r < rows; r++)
         for (int e = 0; e < columns; e++) {
             int i = first + r;
-            ck_assert_float_eq(values[r * columns + e],
-                               columns == 1 ? (float)(i % 10) : (float)((7 * i + e) % 256) + offset);
+            ck_assert_float_eq(values[r * columns + e], columns == 1
+                                                            ? (float)(i % 10)
+                                                            : (float)((7 * i + e) % 256) + offset);
         }
     h5_dataset_close(&dataset);
     H5Fclose(file);
@@ -499,11 +539,12 @@ START_TEST(hdf5_output_appends_every_pass)
 {
     char text[800];
 
-    snprintf(text, sizeof text,
-             "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: 'lmdb_raw' "
-             "batch_size: 7 } transform_param { mean_value: 4 } } layer { name: 'o' type: 'HDF5Output' "
-             "bottom: 'data' bottom: 'label' hdf5_output_param { file_name: '%s/out.h5' } }",
-             folder);
+    snprintf(
+        text, sizeof text,
+        "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: 'lmdb_raw' "
+        "batch_size: 7 } transform_param { mean_value: 4 } } layer { name: 'o' type: 'HDF5Output' "
+        "bottom: 'data' bottom: 'label' hdf5_output_param { file_name: '%s/out.h5' } }",
+        folder);
     expect_ok(make(text, false, 0, 1, 0));
     build();
     for (int p = 0; p < 3; p++)
@@ -524,29 +565,41 @@ END_TEST
 
 START_TEST(hdf5_output_that_cannot_be_written_says_so)
 {
-    expect_ok(make("layer { name: 'a' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { shape { "
-                   "dim: 2 } } } layer { name: 'o' type: 'HDF5Output' bottom: 'a' bottom: 'b' "
-                   "hdf5_output_param { file_name: '/nowhere/x.h5' } }", false, 0, 1, 0));
+    expect_ok(
+        make("layer { name: 'a' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { shape { "
+             "dim: 2 } } } layer { name: 'o' type: 'HDF5Output' bottom: 'a' bottom: 'b' "
+             "hdf5_output_param { file_name: '/nowhere/x.h5' } }",
+             false, 0, 1, 0));
     expect_error(net_build(made.net, &engine, 1), "layer 'o'", "/nowhere/x.h5", "cannot be written",
                  "No such file");
-    expect_error(make("layer { name: 'a' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { shape "
-                      "{ dim: 2 } } } layer { name: 'o' type: 'HDF5Output' bottom: 'a' bottom: 'b' }",
-                      false, 0, 1, 0), "file_name is missing");
-    expect_error(make("layer { name: 'a' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { shape "
-                      "{ dim: 2 } shape { dim: 3 } } } layer { name: 'o' type: 'HDF5Output' bottom: "
-                      "'a' bottom: 'b' hdf5_output_param { file_name: 'x' } }", false, 0, 1, 0),
-                 "'a' has 2 samples, but 'b' has 3");
+    expect_error(
+        make("layer { name: 'a' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { shape "
+             "{ dim: 2 } } } layer { name: 'o' type: 'HDF5Output' bottom: 'a' bottom: 'b' }",
+             false, 0, 1, 0),
+        "file_name is missing");
+    expect_error(
+        make("layer { name: 'a' type: 'DummyData' top: 'a' top: 'b' dummy_data_param { shape "
+             "{ dim: 2 } shape { dim: 3 } } } layer { name: 'o' type: 'HDF5Output' bottom: "
+             "'a' bottom: 'b' hdf5_output_param { file_name: 'x' } }",
+             false, 0, 1, 0),
+        "'a' has 2 samples, but 'b' has 3");
 }
 END_TEST
 
 START_TEST(input_shapes_that_do_not_fit_are_refused)
 {
-    expect_error(make("layer { name: 'i' type: 'Input' top: 'a' top: 'b' top: 'c' input_param { shape { "
-                      "dim: 1 } shape { dim: 2 } } }", true, 0, 1, 0), "2 shapes for 3 tops");
+    expect_error(
+        make("layer { name: 'i' type: 'Input' top: 'a' top: 'b' top: 'c' input_param { shape { "
+             "dim: 1 } shape { dim: 2 } } }",
+             true, 0, 1, 0),
+        "2 shapes for 3 tops");
     expect_error(make("layer { name: 'i' type: 'Input' top: 'a' input_param { shape { dim: 0 } } }",
-                      true, 0, 1, 0), "size 0 on axis 0");
-    expect_ok(make("layer { name: 'i' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: 1 dim: "
-                   "7 } } }", true, 0, 1, 0));
+                      true, 0, 1, 0),
+                 "size 0 on axis 0");
+    expect_ok(
+        make("layer { name: 'i' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: 1 dim: "
+             "7 } } }",
+             true, 0, 1, 0));
     ck_assert_str_eq(shape_of(made.net, "b"), "1 7");
 }
 END_TEST

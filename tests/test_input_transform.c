@@ -51,8 +51,8 @@ static void expect_reference(const Caffe__TransformationParameter *param, bool t
     out = shape_elems(&t.out);
     y = malloc(out * sizeof *y);
     for (uint64_t i = 0; i < 20; i++) {
-        transform_apply(&t, x + i * in * (floats ? sizeof(float) : 1), NULL, floats ? SOURCE_F32 : SOURCE_U8,
-                        SEED, LAYER, FIRST + i, y);
+        transform_apply(&t, x + i * in * (floats ? sizeof(float) : 1), NULL,
+                        floats ? SOURCE_F32 : SOURCE_U8, SEED, LAYER, FIRST + i, y);
         for (size_t e = 0; e < out; e++)
             ck_assert_msg(y[e] == expected[i * out + e], "%s: image %d, value %zu: %g, expected %g",
                           name, (int)i, e, (double)y[e], (double)expected[i * out + e]);
@@ -219,7 +219,8 @@ static void expect_mean_error(const char *name, const char *first, const char *s
     Caffe__TransformationParameter param = param_make();
 
     param.mean_file = (char *)fixture(name);
-    expect_error(transform_create(&param, &image, true, NULL, &t), "mean_file", name, first, second);
+    expect_error(transform_create(&param, &image, true, NULL, &t), "mean_file", name, first,
+                 second);
     ck_assert_ptr_null(t.mean);
 }
 

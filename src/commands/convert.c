@@ -1,7 +1,8 @@
 /* `poseidon convert`: reads a published data set whole, checks it, and only then writes.
  *
  * Output goes to a temporary name that is renamed when complete. SIGINT and friends are held back
- * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either. */
+ * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either.
+ */
 #include "commands/commands.h"
 #include "commands/convert.h"
 
@@ -21,10 +22,10 @@
 #define MAX_PAD 1024
 
 struct convert {
-    bool mnist;              /* else cifar10 */
+    bool mnist; /* else cifar10 */
     int nsources;
-    char **sources;          /* borrowed from argv */
-    const char *out, *mean;  /* mean: NULL for none */
+    char **sources;         /* borrowed from argv */
+    const char *out, *mean; /* mean: NULL for none */
     enum imageset_split split;
     bool split_given, shuffle, seed_given, force, json, classes_given;
     uint64_t seed;
@@ -138,9 +139,11 @@ static int options_check(const struct convert *c)
     single = c->mnist ? stat(c->sources[0], &st) == 0 && !S_ISDIR(st.st_mode)
                       : imageset_is_cifar10_file(c->sources[0]);
     if (c->split_given && single)
-        return error_set("--split is for folders and archives; '%s' is a single file", c->sources[0]);
+        return error_set("--split is for folders and archives; '%s' is a single file",
+                         c->sources[0]);
     if (c->nsources > 1 && !single)
-        return error_set("%d sources given; only .bin files of cifar10 can be several", c->nsources);
+        return error_set("%d sources given; only .bin files of cifar10 can be several",
+                         c->nsources);
     for (int i = 1; i < c->nsources; i++)
         if (c->mnist || !imageset_is_cifar10_file(c->sources[i]))
             return error_set("'%s': only .bin files of cifar10 can be several", c->sources[i]);
@@ -160,7 +163,8 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
             return -1;
     }
     if (n < 3)
-        return error_set("expected a kind (cifar10, mnist or images), SRC and DST.h5; --help explains");
+        return error_set(
+            "expected a kind (cifar10, mnist or images), SRC and DST.h5; --help explains");
     if (strcmp(argv[0], "cifar10") != 0 && strcmp(argv[0], "mnist") != 0)
         return error_set("unknown kind '%s'; expected cifar10, mnist or images", argv[0]);
     c->mnist = strcmp(argv[0], "mnist") == 0;
@@ -180,8 +184,8 @@ static int set_read(const struct convert *c, struct imageset *set)
         status = imageset_read_cifar10_files(c->nsources, c->sources, set);
     else
         status = imageset_read_cifar10(c->sources[0], c->split, set);
-    if (status == 0 && ((c->shuffle && imageset_shuffle(set, c->seed)) ||
-                        (c->pad && imageset_pad(set, c->pad)))) {
+    if (status == 0 &&
+        ((c->shuffle && imageset_shuffle(set, c->seed)) || (c->pad && imageset_pad(set, c->pad)))) {
         imageset_free(set);
         status = -1;
     }
@@ -196,8 +200,8 @@ static int mean_write(const struct convert *c, const struct imageset *set, const
     int status = shape_set(&shape, 3, dim, "an image");
 
     for (size_t i = 0; i < set->count && status == 0; i++)
-        status = mean_image_add(&mean, &shape, SOURCE_U8,
-                                set->data + i * imageset_record_bytes(set));
+        status =
+            mean_image_add(&mean, &shape, SOURCE_U8, set->data + i * imageset_record_bytes(set));
     if (status == 0)
         status = mean_image_write(&mean, c->mean, path);
     mean_image_free(&mean);
@@ -237,7 +241,8 @@ done:
 
 static void summary_print(const struct convert *c, const struct imageset *set, const size_t *count)
 {
-    printf("%s: %zu records of %dx%dx%d", c->out, set->count, set->dim[0], set->dim[1], set->dim[2]);
+    printf("%s: %zu records of %dx%dx%d", c->out, set->count, set->dim[0], set->dim[1],
+           set->dim[2]);
     for (int k = 0; k < set->nclasses; k++) {
         const char *separator = k ? ", " : "; per class: ";
         if (set->class_name[k])

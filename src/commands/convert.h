@@ -7,8 +7,9 @@
 /* `poseidon convert images`; argv[0] is "images". */
 int command_convert_images(int argc, char **argv);
 
-/* Fails early, before minutes of reading, where the file `path` could not be written in the end: it is
- * a folder, one of the sources, there already without `force`, or in a folder that is not writable. */
+/* Fails early, before minutes of reading, where the file `path` could not be written in the end: it
+ * is a folder, one of the sources, there already without `force`, or in a folder that is not
+ * writable. */
 int output_check(const char *path, bool force, int nsources, char *const *sources);
 
 /* Fails where the folder that `path` is in cannot be written to. */

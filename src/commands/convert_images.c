@@ -25,40 +25,40 @@
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
 struct request {
-    char *source, *out;         /* borrowed from argv */
+    char *source, *out; /* borrowed from argv */
     const char *mean, *root, *resize, *encode_type;
     bool shuffle, gray, encoded, force, json;
-    long long seed;             /* -1: not given */
+    long long seed; /* -1: not given */
     int gzip, quality, threads;
-    bool lmdb;                  /* else HDF5 */
-    int height, width;          /* 0: as they are */
+    bool lmdb;         /* else HDF5 */
+    int height, width; /* 0: as they are */
 };
 
 /* What a thread leaves for one image. */
 struct result {
     struct record record;
-    struct bytes encoded;       /* where an image file is to be stored */
+    struct bytes encoded; /* where an image file is to be stored */
     bool failed;
     char error[512];
 };
 
 struct refusal {
-    char *name, *reason;        /* owned */
+    char *name, *reason; /* owned */
 };
 
 struct conversion {
     const struct request *request;
     struct list list;
-    char *root;                 /* owned; in front of every path, with its slash */
-    struct rng rng;             /* of the shuffled order */
+    char *root;     /* owned; in front of every path, with its slash */
+    struct rng rng; /* of the shuffled order */
     int places;
-    struct result *result;      /* places; owned */
+    struct result *result; /* places; owned */
     struct sink *sink;
-    struct mean_image mean;     /* without --mean only its shape: that of the first image */
-    bool varies;                /* images differ in size */
+    struct mean_image mean; /* without --mean only its shape: that of the first image */
+    bool varies;            /* images differ in size */
     uint64_t refused;
     struct refusal refusal[SHOWN_REFUSALS];
-    double started, shown;      /* clock_seconds() */
+    double started, shown; /* clock_seconds() */
     bool progress;
 };
 
@@ -77,7 +77,8 @@ static int size_parse(struct request *r)
         return 0;
     if (sscanf(r->resize, "%dx%d%c", &r->width, &r->height, &after) != 2 || r->width < 1 ||
         r->height < 1 || r->width > 65536 || r->height > 65536)
-        return error_set("--resize=%s: expected WIDTHxHEIGHT in pixels, such as 256x256", r->resize);
+        return error_set("--resize=%s: expected WIDTHxHEIGHT in pixels, such as 256x256",
+                         r->resize);
     return 0;
 }
 
@@ -129,11 +130,12 @@ static int request_parse(struct request *r, int argc, char **argv)
     const struct command_line line = {
         .command = "convert images",
         .synopsis = "DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
-        .about = "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every class, "
-                 "labelled 0, 1, ... in the order of their names; LIST has a line \"PATH LABEL\" for "
-                 "every image. DST.h5 gets `data`, uint8 N x C x H x W, and `label`, int32 N, of images "
-                 "of one size; DST_lmdb gets Caffe's Datum messages. Images that cannot be read are "
-                 "left out and named at the end.",
+        .about =
+            "Writes JPEG and PNG files as data for Data layers. DIR has a folder for every class, "
+            "labelled 0, 1, ... in the order of their names; LIST has a line \"PATH LABEL\" for "
+            "every image. DST.h5 gets `data`, uint8 N x C x H x W, and `label`, int32 N, of images "
+            "of one size; DST_lmdb gets Caffe's Datum messages. Images that cannot be read are "
+            "left out and named at the end.",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,
@@ -267,7 +269,8 @@ static void refuse(struct conversion *c, uint64_t number, const char *reason)
     c->refused++;
 }
 
-/* Whether an image that all others are like would not fit is the image's fault, not the output's. */
+/* Whether an image that all others are like would not fit is the image's fault, not the output's.
+ */
 static bool shape_fits(struct conversion *c, const struct record *record, char *text, size_t size)
 {
     char found[128], expected[128];
@@ -328,8 +331,11 @@ static void progress_show(struct conversion *c, uint64_t done, bool last)
 
 static int images_write(struct conversion *c)
 {
-    const struct pool_options o = {.njobs = c->list.count, .threads = c->request->threads,
-                                   .places = c->places, .work = work, .context = c};
+    const struct pool_options o = {.njobs = c->list.count,
+                                   .threads = c->request->threads,
+                                   .places = c->places,
+                                   .work = work,
+                                   .context = c};
     struct pool *pool;
     uint64_t job = 0;
     int place, status = 0;
@@ -379,8 +385,8 @@ static void summary_print(const struct conversion *c, uint64_t count)
     if (c->varies)
         printf(" of different sizes (Data layers need crop_size, and mean_value for a mean)");
     else
-        printf(" of %lldx%lldx%lld", (long long)c->mean.shape.dim[0], (long long)c->mean.shape.dim[1],
-               (long long)c->mean.shape.dim[2]);
+        printf(" of %lldx%lldx%lld", (long long)c->mean.shape.dim[0],
+               (long long)c->mean.shape.dim[1], (long long)c->mean.shape.dim[2]);
     if (c->list.nclasses)
         printf(" of %d classes", c->list.nclasses);
     printf(" in %.1f s\n", clock_seconds() - c->started);
@@ -452,7 +458,8 @@ static int conversion_open(struct conversion *c)
     c->started = clock_seconds();
     o.nclasses = c->list.nclasses;
     o.class_name = c->list.class_name;
-    return r->lmdb ? sink_create_lmdb(r->out, &o, &c->sink) : sink_create_hdf5(r->out, &o, &c->sink);
+    return r->lmdb ? sink_create_lmdb(r->out, &o, &c->sink)
+                   : sink_create_hdf5(r->out, &o, &c->sink);
 }
 
 static int conversion_run(struct conversion *c)

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct averaging {
-    char *path, *out;       /* borrowed from argv; out NULL: only the channels' means are printed */
+    char *path, *out; /* borrowed from argv; out NULL: only the channels' means are printed */
     bool force, json, force_color, force_gray;
     int threads;
     struct source *source;
@@ -26,7 +26,7 @@ struct averaging {
         struct record record;
         bool failed;
         char error[1024];
-    } *result;              /* places; owned */
+    } * result; /* places; owned */
     double started, shown;
     bool progress;
 };
@@ -34,7 +34,8 @@ struct averaging {
 static int arguments_parse(struct averaging *a, int argc, char **argv)
 {
     const struct option options[] = {
-        {"force-color", OPTION_FLAG, &a->force_color, NULL, "decode encoded images to three channels"},
+        {"force-color", OPTION_FLAG, &a->force_color, NULL,
+         "decode encoded images to three channels"},
         {"force-gray", OPTION_FLAG, &a->force_gray, NULL, "decode encoded images to one channel"},
         {"threads", OPTION_COUNT, &a->threads, "N", "threads that decode (the number of cores)"},
         {"force", OPTION_FLAG, &a->force, NULL, "replace DST where it exists"},
@@ -43,9 +44,10 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
     const struct command_line line = {
         .command = "mean",
         .synopsis = "SRC [DST.h5|DST.binaryproto] [OPTIONS]",
-        .about = "Averages all images of SRC (HDF5, LMDB or LevelDB, as Data layers read them) pixel by "
-                 "pixel, for a transform_param's mean_file, and prints the mean of every channel, for "
-                 "its mean_value.",
+        .about =
+            "Averages all images of SRC (HDF5, LMDB or LevelDB, as Data layers read them) pixel by "
+            "pixel, for a transform_param's mean_file, and prints the mean of every channel, for "
+            "its mean_value.",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,
@@ -93,7 +95,9 @@ static int images_add(struct averaging *a)
 {
     const struct pool_options o = {.njobs = a->source->nrecords,
                                    .threads = a->source->i->read_record ? a->threads : 1,
-                                   .places = a->places, .work = work, .context = a};
+                                   .places = a->places,
+                                   .work = work,
+                                   .context = a};
     struct pool *pool;
     uint64_t done = 0;
     int place, status = 0;

@@ -75,7 +75,8 @@ int bytes_load(struct bytes *bytes, const char *path, size_t max)
     else if (S_ISDIR(st.st_mode))
         status = error_set("%s is a folder; expected a file", path);
     else if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
-        status = error_set("%s: %lld bytes; expected at most %zu", path, (long long)st.st_size, max);
+        status =
+            error_set("%s: %lld bytes; expected at most %zu", path, (long long)st.st_size, max);
     else
         status = bytes_reserve(bytes, (S_ISREG(st.st_mode) ? (size_t)st.st_size : 0) + 1, path) ||
                          load_all(bytes, fd, path, max)

@@ -8,9 +8,9 @@
 
 /* All zero is empty. */
 struct bytes {
-    uint8_t *data;     /* owned; NULL while nothing was reserved */
-    size_t length;     /* bytes in use */
-    size_t capacity;   /* bytes allocated */
+    uint8_t *data;   /* owned; NULL while nothing was reserved */
+    size_t length;   /* bytes in use */
+    size_t capacity; /* bytes allocated */
 };
 
 /* Makes room for `capacity` bytes and keeps the first `length`; the message names `what`. */

@@ -30,8 +30,8 @@ static int record_store(struct imageset *set, size_t at, const uint8_t record[RE
                         const char *path, size_t number, uint64_t offset)
 {
     if (record[0] >= CLASSES)
-        return error_set("%s: label %d in record %zu, at offset %llu; CIFAR-10 has labels 0..%d", path,
-                         record[0], number, (unsigned long long)offset, CLASSES - 1);
+        return error_set("%s: label %d in record %zu, at offset %llu; CIFAR-10 has labels 0..%d",
+                         path, record[0], number, (unsigned long long)offset, CLASSES - 1);
     set->label[at] = record[0];
     memcpy(set->data + at * PIXELS, record + 1, PIXELS);
     return 0;
@@ -180,11 +180,11 @@ static int folder_read(const char *folder, enum imageset_split split, struct ima
 
 struct tar_state {
     bool seen[TRAIN_BATCHES];
-    bool python;              /* a file of the Python version was met */
+    bool python; /* a file of the Python version was met */
 };
 
-static int member_read(struct gzstream *s, const struct tar_member *member, enum imageset_split split,
-                       struct imageset *set, struct tar_state *state)
+static int member_read(struct gzstream *s, const struct tar_member *member,
+                       enum imageset_split split, struct imageset *set, struct tar_state *state)
 {
     const char *slash = strrchr(member->name, '/'), *name = slash ? slash + 1 : member->name;
     long first = member->is_file ? batch_position(name, split) : -1;
@@ -218,18 +218,18 @@ static int tar_read(const char *path, enum imageset_split split, struct imageset
         struct tar_member member;
 
         status = tar_next(&s, &member, &found);
-        if (status == 0 && found && (member_read(&s, &member, split, set, &state) ||
-                                     tar_finish(&s, &member)))
+        if (status == 0 && found &&
+            (member_read(&s, &member, split, set, &state) || tar_finish(&s, &member)))
             status = -1;
     }
     gzstream_close(&s);
     for (int b = 0; status == 0 && b < batches_of(split); b++) {
         char name[32];
         if (!state.seen[b])
-            status = error_set("%s: no %s in this archive; expected %s", path,
-                               batch_name(split, b, name),
-                               state.python ? "the binary version of CIFAR-10, this is the Python one"
-                                            : "CIFAR-10's binary version");
+            status = error_set(
+                "%s: no %s in this archive; expected %s", path, batch_name(split, b, name),
+                state.python ? "the binary version of CIFAR-10, this is the Python one"
+                             : "CIFAR-10's binary version");
     }
     return status;
 }
@@ -276,7 +276,8 @@ static int file_append(const char *path, struct imageset *set)
         if (gzstream_read_some(&s, record, RECORD, &got))
             break;
         if (got == 0) {
-            status = number ? 0 : error_set("%s: empty; expected records of %d bytes", path, RECORD);
+            status =
+                number ? 0 : error_set("%s: empty; expected records of %d bytes", path, RECORD);
             break;
         }
         if (got < RECORD) {

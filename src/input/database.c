@@ -9,7 +9,7 @@
 
 struct database {
     struct source source;
-    struct kv *kv;         /* owned */
+    struct kv *kv; /* owned */
     enum image_color color;
 };
 

@@ -4,8 +4,9 @@
 
 #include "input/source.h"
 
-/* Reads a serialised Datum: `data` if it is not empty, else `float_data`; encoded images are decoded
- * to `color` (force_color, force_gray), raw ones are as they are. Errors do not name the record. */
+/* Reads a serialised Datum: `data` if it is not empty, else `float_data`; encoded images are
+ * decoded to `color` (force_color, force_gray), raw ones are as they are. Errors do not name the
+ * record. */
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
 /* Appends a serialised Datum of raw bytes, C x H x W; record->label is not looked at. */

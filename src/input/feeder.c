@@ -2,8 +2,9 @@
  *
  * Work is cut into jobs: a whole batch where the source gives blocks, one sample where it gives
  * records one by one; the first kind has one thread, the second gets another one whenever training
- * had to wait. All that threads share is guarded by one mutex; a slot's memory belongs to those whom
- * its state says. A jump only raises the generation: what was begun for the old one is dropped. */
+ * had to wait. All that threads share is guarded by one mutex; a slot's memory belongs to those
+ * whom its state says. A jump only raises the generation: what was begun for the old one is
+ * dropped. */
 #include "input/feeder.h"
 
 #include "input/order.h"
@@ -24,48 +25,48 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_FAILED, SLOT_BORROWE
 
 struct slot {
     enum slot_state state;
-    float *field[SOURCE_MAX_FIELDS];    /* batch x elems[f] */
-    uint64_t generation, pass, first;   /* which batch this is; its first sample */
-    int next, running;                  /* the job to be given out next; how many are being done */
-    int failed_job;                     /* the lowest that failed, -1 for none */
+    float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f] */
+    uint64_t generation, pass, first; /* which batch this is; its first sample */
+    int next, running;                /* the job to be given out next; how many are being done */
+    int failed_job;                   /* the lowest that failed, -1 for none */
     char failure[2048];
 };
 
 /* Where one sample of the batch comes from. */
 struct pick {
     uint64_t record;
-    int sample;      /* 0 .. batch-1 */
-    int place;       /* its record's place in the staging buffers */
+    int sample; /* 0 .. batch-1 */
+    int place;  /* its record's place in the staging buffers */
 };
 
 struct feeder {
-    struct source *source;               /* owned; used by the threads alone */
+    struct source *source; /* owned; used by the threads alone */
     bool has_transform;
     struct transform transform;
     struct feeder_options o;
-    size_t elems[SOURCE_MAX_FIELDS];     /* floats of one delivered sample */
-    size_t bytes[SOURCE_MAX_FIELDS];     /* one record as the source gives it */
-    int njobs;                           /* of one batch */
+    size_t elems[SOURCE_MAX_FIELDS]; /* floats of one delivered sample */
+    size_t bytes[SOURCE_MAX_FIELDS]; /* one record as the source gives it */
+    int njobs;                       /* of one batch */
 
     /* the one thread's of a source of blocks */
-    struct pick *pick;                   /* batch */
-    char *staging[SOURCE_MAX_FIELDS];    /* batch records as the source gives them */
+    struct pick *pick;                /* batch */
+    char *staging[SOURCE_MAX_FIELDS]; /* batch records as the source gives them */
 
     /* shared, under mutex */
     pthread_mutex_t mutex;
     pthread_cond_t changed_for_threads, changed_for_consumer;
-    struct slot *slot;                   /* o.depth */
-    struct slot *filling;                /* has jobs to give out; NULL for none */
-    struct slot *borrowed;               /* NULL for none */
+    struct slot *slot;     /* o.depth */
+    struct slot *filling;  /* has jobs to give out; NULL for none */
+    struct slot *borrowed; /* NULL for none */
     uint64_t generation;
     uint64_t first_sample;
-    uint64_t begin_pass, next_pass;      /* to be begun; to be delivered */
+    uint64_t begin_pass, next_pass; /* to be begun; to be delivered */
     bool stop, failed;
 
     /* the consumer's own */
     pthread_t thread[MAX_THREADS];
     int nthreads, max_threads;
-    bool counting;                       /* a batch was delivered since creation or the last jump */
+    bool counting; /* a batch was delivered since creation or the last jump */
     uint64_t waits;
     double wait_seconds;
 };
@@ -90,8 +91,8 @@ static int pick_compare(const void *a, const void *b)
     return x->sample - y->sample;
 }
 
-/* Fills pick[] for samples first .. first+batch-1, in the order of reading. Shuffled ones are read in
- * record order, so that a compressed chunk is opened at most once per batch. */
+/* Fills pick[] for samples first .. first+batch-1, in the order of reading. Shuffled ones are read
+ * in record order, so that a compressed chunk is opened at most once per batch. */
 static void picks_make(struct feeder *f, uint64_t first)
 {
     for (int k = 0; k < f->o.batch; k++)
@@ -251,7 +252,7 @@ static void job_failed(struct feeder *f, struct slot *slot, int job)
         return;
     f->failed = true;
     slot_exhaust(f, slot);
-    if (f->filling)     /* begun after this one: would never be delivered */
+    if (f->filling) /* begun after this one: would never be delivered */
         slot_exhaust(f, f->filling);
     if (slot->failed_job < 0 || job < slot->failed_job) {
         slot->failed_job = job;

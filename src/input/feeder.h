@@ -3,9 +3,9 @@
  *
  * Global order: the run is an endless sequence of samples; sample g is record g mod N of the source
  * (or the shuffled order of its epoch). Pass p of this rank covers samples
- * [first_sample + (p*nranks + rank)*batch, ... + batch). Augmentation is drawn by the global sample index.
- * So the same samples, cropped and mirrored alike, are seen in the same iteration at any number of
- * ranks. */
+ * [first_sample + (p*nranks + rank)*batch, ... + batch). Augmentation is drawn by the global sample
+ * index. So the same samples, cropped and mirrored alike, are seen in the same iteration at any
+ * number of ranks. */
 #ifndef POSEIDON_INPUT_FEEDER_H
 #define POSEIDON_INPUT_FEEDER_H
 
@@ -16,56 +16,56 @@
 struct transform {
     float scale;
     bool mirror;
-    int crop;                /* 0: none; square */
-    bool random_crop;        /* TRAIN; else centre */
-    struct shape in, out;    /* C,H,W before and after */
-    float *mean;             /* full size in.C*H*W, or NULL */
-    float *channel_mean;     /* in.C values, or NULL; never both */
+    int crop;             /* 0: none; square */
+    bool random_crop;     /* TRAIN; else centre */
+    struct shape in, out; /* C,H,W before and after */
+    float *mean;          /* full size in.C*H*W, or NULL */
+    float *channel_mean;  /* in.C values, or NULL; never both */
 };
 
 /* Resolves the message against the record's shape. Mean files: HDF5 (dataset `mean` or `data`,
- * C,H,W or 1,C,H,W) or Caffe's binaryproto, found as named or else beside base_file (NULL: as named).
- * param NULL: no change but to float. Size mismatches name both sizes and suggest mean_value. On
- * failure *out owns nothing. */
-int transform_create(const Caffe__TransformationParameter *param, const struct shape *record, bool train,
-                     const char *base_file, struct transform *out);
+ * C,H,W or 1,C,H,W) or Caffe's binaryproto, found as named or else beside base_file (NULL: as
+ * named). param NULL: no change but to float. Size mismatches name both sizes and suggest
+ * mean_value. On failure *out owns nothing. */
+int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
+                     bool train, const char *base_file, struct transform *out);
 void transform_free(struct transform *transform);
 
-/* Fails unless a record of that shape can be transformed: the shape that `in` says, or another height
- * and width where a crop makes all alike and no mean image is in the way. */
+/* Fails unless a record of that shape can be transformed: the shape that `in` says, or another
+ * height and width where a crop makes all alike and no mean image is in the way. */
 int transform_accepts(const struct transform *transform, const struct shape *shape);
 
-/* One sample, of shape `in` or, where `shape` is not NULL, of an accepted other one. Crop offsets and
- * mirror are drawn by the global sample index. */
-void transform_apply(const struct transform *transform, const void *record, const struct shape *shape,
-                     enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
-                     float *out);
+/* One sample, of shape `in` or, where `shape` is not NULL, of an accepted other one. Crop offsets
+ * and mirror are drawn by the global sample index. */
+void transform_apply(const struct transform *transform, const void *record,
+                     const struct shape *shape, enum source_type type, uint64_t seed,
+                     int layer_index, uint64_t sample, float *out);
 
 struct feeder_options {
     int batch;
     int rank, nranks;
-    uint64_t first_sample;   /* where pass 0 of rank 0 starts */
+    uint64_t first_sample; /* where pass 0 of rank 0 starts */
     uint64_t seed;
     int layer_index;
-    bool shuffle;            /* a new permutation of the records every epoch */
-    int depth;               /* batches in the ring, the borrowed one included; >= 2 */
-    int max_threads;         /* for sources of single records; 0: the cores of this process, or 2 */
+    bool shuffle;    /* a new permutation of the records every epoch */
+    int depth;       /* batches in the ring, the borrowed one included; >= 2 */
+    int max_threads; /* for sources of single records; 0: the cores of this process, or 2 */
 };
 
 struct feeder;
 
-/* Takes ownership of source and of what transform holds (also when it fails). `transform` applies to
- * field 0; NULL: none, floats as they are. Starts the first thread. */
-int feeder_create(struct source *source, const struct transform *transform, const struct feeder_options *o,
-                  struct feeder **out);
+/* Takes ownership of source and of what transform holds (also when it fails). `transform` applies
+ * to field 0; NULL: none, floats as they are. Starts the first thread. */
+int feeder_create(struct source *source, const struct transform *transform,
+                  const struct feeder_options *o, struct feeder **out);
 
-/* The next batch: fields[f] is batch x field shape floats, borrowed until the next call. Waits if none
- * is ready. A read error of the thread is reported here, after the batches before it, and again at
- * every call until a seek. */
+/* The next batch: fields[f] is batch x field shape floats, borrowed until the next call. Waits if
+ * none is ready. A read error of the thread is reported here, after the batches before it, and
+ * again at every call until a seek. */
 int feeder_next(struct feeder *feeder, const float *const **fields);
 
-/* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). The borrowed
- * batch stays valid until the next feeder_next. */
+/* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). The
+ * borrowed batch stays valid until the next feeder_next. */
 int feeder_seek(struct feeder *feeder, uint64_t first_sample);
 
 /* How often and how long (seconds) feeder_next had to wait since creation; the first batch after

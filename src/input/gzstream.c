@@ -1,5 +1,5 @@
-/* zlib reads plain files too, so one stream serves both. A short read of zlib may be the end or a cut
- * gzip file: only its error state tells, also at what looks like a clean end. */
+/* zlib reads plain files too, so one stream serves both. A short read of zlib may be the end or a
+ * cut gzip file: only its error state tells, also at what looks like a clean end. */
 #include "input/gzstream.h"
 
 #include "util/error.h"
@@ -83,8 +83,8 @@ int gzstream_read(struct gzstream *s, void *out, size_t length, const char *what
     if (gzstream_read_some(s, out, length, &got))
         return error_context("reading %s", what);
     if (got < length)
-        return error_set("%s: truncated at offset %llu, %zu bytes into the %zu bytes of %s", s->path,
-                         (unsigned long long)s->offset, got, length, what);
+        return error_set("%s: truncated at offset %llu, %zu bytes into the %zu bytes of %s",
+                         s->path, (unsigned long long)s->offset, got, length, what);
     return 0;
 }
 

@@ -10,8 +10,8 @@
 
 struct gzstream {
     gzFile file;
-    char *path;       /* owned; for messages */
-    uint64_t offset;  /* of the next byte */
+    char *path;      /* owned; for messages */
+    uint64_t offset; /* of the next byte */
 };
 
 int gzstream_open(struct gzstream *s, const char *path);

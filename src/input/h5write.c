@@ -50,8 +50,10 @@ int h5_write_labels(hid_t file, const char *path, const int32_t *label, size_t c
     hid_t space = H5Screate_simple(1, &dim, NULL), dataset;
     int status = 0;
 
-    dataset = H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (dataset < 0 || H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) < 0)
+    dataset =
+        H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (dataset < 0 ||
+        H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) < 0)
         status = h5_failed_write(path);
     if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
         status = h5_failed_write(path);

@@ -4,8 +4,8 @@
 
 #include "util/h5.h"
 
-/* Sets "PATH: cannot be written (REASON)"; returns -1. To be called before anything else of HDF5: every
- * call forgets the error of the one before. */
+/* Sets "PATH: cannot be written (REASON)"; returns -1. To be called before anything else of HDF5:
+ * every call forgets the error of the one before. */
 int h5_failed_write(const char *path);
 
 /* Texts as one attribute of the file, of fixed length, which every reader understands. */

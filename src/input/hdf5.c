@@ -1,7 +1,7 @@
 /* HDF5 sources: the image file of a Data layer and the list of files of an HDF5Data layer.
  *
- * Both are the same thing inside: a list of files with the same data sets, of which one at a time is
- * open, read by hyperslab. An image file is a list of one. */
+ * Both are the same thing inside: a list of files with the same data sets, of which one at a time
+ * is open, read by hyperslab. An image file is a list of one. */
 #include "input/source_internal.h"
 
 #include "util/error.h"
@@ -16,16 +16,16 @@
 #include <unistd.h>
 
 struct part {
-    char *path;              /* owned */
-    uint64_t first, count;   /* its records within the source */
+    char *path;            /* owned */
+    uint64_t first, count; /* its records within the source */
 };
 
 struct hdf5_source {
-    struct source source;    /* first: struct source * is cast to this */
-    bool images;             /* fields follow the image rules, not HDF5Data's */
+    struct source source; /* first: struct source * is cast to this */
+    bool images;          /* fields follow the image rules, not HDF5Data's */
     int nparts;
     struct part *part;
-    int open;                /* which part is open, -1 for none */
+    int open; /* which part is open, -1 for none */
     hid_t file;
     struct h5_dataset dataset[SOURCE_MAX_FIELDS];
 };
@@ -315,8 +315,8 @@ static int list_load(const char *list, char **out)
     is_hdf5 = h5_is_file(list);
     h5_unlock();
     if (is_hdf5)
-        return error_set("%s: this is an HDF5 file; HDF5Data wants a text file that lists such files",
-                         list);
+        return error_set(
+            "%s: this is an HDF5 file; HDF5Data wants a text file that lists such files", list);
     file = fopen(list, "r");
     if (!file)
         return error_set("%s: the list of HDF5 files cannot be opened: %s", list, strerror(errno));
@@ -341,9 +341,10 @@ static int list_load(const char *list, char **out)
     }
     text[used] = '\0';
     if (strlen(text) != used) {
-        error_set("%s: not a text file (a zero byte at offset %zu); HDF5Data wants a text file that "
-                  "lists HDF5 files",
-                  list, strlen(text));
+        error_set(
+            "%s: not a text file (a zero byte at offset %zu); HDF5Data wants a text file that "
+            "lists HDF5 files",
+            list, strlen(text));
         goto fail;
     }
     fclose(file);
@@ -393,8 +394,8 @@ static int list_parse(struct hdf5_source *self, const char *list, char *text)
         *end = '\0';
         path = listed_path(list, at);
         if (path && access(path, F_OK) != 0) {
-            error_set("%s:%d: '%s' cannot be found, neither as given nor beside the list (%s)", list,
-                      line, at, strerror(errno));
+            error_set("%s:%d: '%s' cannot be found, neither as given nor beside the list (%s)",
+                      list, line, at, strerror(errno));
             free(path);
             return -1;
         }

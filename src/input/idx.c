@@ -1,6 +1,6 @@
 /* MNIST's IDX files: a big-endian header (two zero bytes, the type 8 for bytes, the number of axes,
- * the sizes), then the bytes. Sizes are believed only as far as the file bears them out: memory grows
- * with what was read. */
+ * the sizes), then the bytes. Sizes are believed only as far as the file bears them out: memory
+ * grows with what was read. */
 #include "input/imageset.h"
 
 #include "input/gzstream.h"
@@ -32,12 +32,13 @@ static int header_read(struct gzstream *s, uint32_t magic, int naxes, uint32_t *
         return -1;
     found = big_endian(header);
     if (found != magic)
-        return error_set("%s: magic number 0x%08x at offset 0%s; expected 0x%08x, an IDX file of %s",
-                         s->path, found,
-                         found == MAGIC_LABELS   ? ", a file of labels"
-                         : found == MAGIC_IMAGES ? ", a file of images"
-                                                 : "",
-                         magic, kind);
+        return error_set(
+            "%s: magic number 0x%08x at offset 0%s; expected 0x%08x, an IDX file of %s", s->path,
+            found,
+            found == MAGIC_LABELS   ? ", a file of labels"
+            : found == MAGIC_IMAGES ? ", a file of images"
+                                    : "",
+            magic, kind);
     if (gzstream_read(s, header, 4 * (size_t)naxes, "the IDX header"))
         return -1;
     for (int i = 0; i < naxes; i++) {
@@ -75,9 +76,10 @@ static int body_read(struct gzstream *s, size_t count, size_t size, const char *
             return -1;
         used += got;
         if (got < more)
-            return error_set("%s: truncated at offset %llu, in item %zu of the %zu %s that its header "
-                             "says",
-                             s->path, (unsigned long long)s->offset, used / size, count, what);
+            return error_set(
+                "%s: truncated at offset %llu, in item %zu of the %zu %s that its header "
+                "says",
+                s->path, (unsigned long long)s->offset, used / size, count, what);
     }
     snprintf(text, sizeof text, "the last of %zu %s", count, what);
     return gzstream_expect_end(s, text);
@@ -93,8 +95,8 @@ static int images_read(const char *path, struct imageset *set)
         return -1;
     status = header_read(&s, MAGIC_IMAGES, 3, size);
     if (status == 0 && (size[1] > 65536 || size[2] > 65536))
-        status = error_set("%s: images of %u x %u at offset 8; expected at most 65536 x 65536", path,
-                           size[1], size[2]);
+        status = error_set("%s: images of %u x %u at offset 8; expected at most 65536 x 65536",
+                           path, size[1], size[2]);
     if (status == 0) {
         set->dim[0] = 1;
         set->dim[1] = (int)size[1];
@@ -140,7 +142,8 @@ static int folder_find(const char *folder, enum imageset_split split, char *out,
         if (access(out, F_OK) == 0)
             return 0;
     }
-    return error_set("%s: no %s-images-idx3-ubyte[.gz]; expected MNIST's IDX files", folder, prefix);
+    return error_set("%s: no %s-images-idx3-ubyte[.gz]; expected MNIST's IDX files", folder,
+                     prefix);
 }
 
 /* The labels file beside an images file: images -> labels, idx3 -> idx1, with or without .gz. */
@@ -151,9 +154,10 @@ static int labels_find(const char *images, char *out, size_t size)
     size_t length;
 
     if (!idx3)
-        return error_set("%s: expected a name with \"images\" and \"idx3\", for the labels file beside "
-                         "it to be found",
-                         images);
+        return error_set(
+            "%s: expected a name with \"images\" and \"idx3\", for the labels file beside "
+            "it to be found",
+            images);
     length = (size_t)snprintf(out, size, "%.*slabels%.*sidx1%s", (int)(word - images), images,
                               (int)(idx3 - word) - 6, word + 6, idx3 + 4);
     if (length + 4 > size)

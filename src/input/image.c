@@ -1,7 +1,7 @@
 /* Images: which format, memory, planes, and resizing.
  *
- * Resizing works on integers as OpenCV does: weights of 11 bits, rows stretched first and kept, then
- * mixed in pairs. So data sets made here and by Caffe's tools agree to the bit. */
+ * Resizing works on integers as OpenCV does: weights of 11 bits, rows stretched first and kept,
+ * then mixed in pairs. So data sets made here and by Caffe's tools agree to the bit. */
 #include "input/image_internal.h"
 
 #include "util/error.h"
@@ -35,10 +35,17 @@ const char *image_format_name(const void *data, size_t length)
         const char *name, *text;
         size_t at, n;
     } formats[] = {
-        {"JPEG", "\xff\xd8\xff", 0, 3}, {"PNG", "\x89PNG\r\n\x1a\n", 0, 8}, {"GIF", "GIF8", 0, 4},
-        {"TIFF", "II*\0", 0, 4},        {"TIFF", "MM\0*", 0, 4},            {"WebP", "WEBP", 8, 4},
-        {"BMP", "BM", 0, 2},            {"JPEG 2000", "jP  ", 4, 4},        {"HEIF", "ftyp", 4, 4},
-        {"PNM", "P5", 0, 2},            {"PNM", "P6", 0, 2},
+        {"JPEG", "\xff\xd8\xff", 0, 3},
+        {"PNG", "\x89PNG\r\n\x1a\n", 0, 8},
+        {"GIF", "GIF8", 0, 4},
+        {"TIFF", "II*\0", 0, 4},
+        {"TIFF", "MM\0*", 0, 4},
+        {"WebP", "WEBP", 8, 4},
+        {"BMP", "BM", 0, 2},
+        {"JPEG 2000", "jP  ", 4, 4},
+        {"HEIF", "ftyp", 4, 4},
+        {"PNM", "P5", 0, 2},
+        {"PNM", "P6", 0, 2},
     };
 
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -166,7 +173,8 @@ static void taps_make(int from, int to, bool columns, struct tap *taps)
     }
 }
 
-static void row_stretch(const uint8_t *from, int channels, const struct tap *taps, int width, int *to)
+static void row_stretch(const uint8_t *from, int channels, const struct tap *taps, int width,
+                        int *to)
 {
     for (int x = 0; x < width; x++) {
         const uint8_t *a = from + (size_t)taps[x].first * (size_t)channels;

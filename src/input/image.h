@@ -1,5 +1,5 @@
-/* Photographs: JPEG and PNG to 8-bit pixels and back, and resizing, all as Caffe's users have it from
- * OpenCV: the channels in the order blue, green, red. */
+/* Photographs: JPEG and PNG to 8-bit pixels and back, and resizing, all as Caffe's users have it
+ * from OpenCV: the channels in the order blue, green, red. */
 #ifndef POSEIDON_INPUT_IMAGE_H
 #define POSEIDON_INPUT_IMAGE_H
 
@@ -12,9 +12,9 @@
 
 /* Rows from the top, without padding; channels interleaved. All zero is empty. */
 struct image {
-    int channels;          /* 3: blue, green, red; 1: grey */
+    int channels; /* 3: blue, green, red; 1: grey */
     int height, width;
-    struct bytes pixels;   /* height x width x channels */
+    struct bytes pixels; /* height x width x channels */
 };
 
 enum image_color {
@@ -34,9 +34,9 @@ const char *image_format_name(const void *data, size_t length);
 /* Whether this build can decode and encode the format. */
 bool image_format_supported(enum image_format format);
 
-/* Decodes a JPEG or PNG file held in memory. Transparency is dropped, 16 bits become 8, CMYK becomes
- * colour; EXIF orientation is not applied. Errors (without the file's name): not an image, a format
- * that is not read or not built in, damaged, cut short, more than IMAGE_MAX_PIXELS. */
+/* Decodes a JPEG or PNG file held in memory. Transparency is dropped, 16 bits become 8, CMYK
+ * becomes colour; EXIF orientation is not applied. Errors (without the file's name): not an image,
+ * a format that is not read or not built in, damaged, cut short, more than IMAGE_MAX_PIXELS. */
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
 
 /* Width, height and channels (1 or 3) as stored, from the header alone. */

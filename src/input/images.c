@@ -15,7 +15,7 @@ struct images {
     struct source source;
     struct list list;
     struct image_list_options o;
-    char *root;    /* owned */
+    char *root; /* owned */
 };
 
 static int file_decode(struct images *self, struct record *out)

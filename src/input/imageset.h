@@ -9,13 +9,13 @@
 #define IMAGESET_MAX_CLASSES 256
 
 struct imageset {
-    int dim[3];                                /* C, H, W */
-    size_t count;                              /* records */
-    size_t capacity;                           /* records there is room for */
-    uint8_t *data;                             /* count x C x H x W; owned */
-    uint8_t *label;                            /* count; owned */
-    int nclasses;                              /* labels are 0 .. nclasses-1 */
-    char *class_name[IMAGESET_MAX_CLASSES];    /* owned; all or none are known */
+    int dim[3];                             /* C, H, W */
+    size_t count;                           /* records */
+    size_t capacity;                        /* records there is room for */
+    uint8_t *data;                          /* count x C x H x W; owned */
+    uint8_t *label;                         /* count; owned */
+    int nclasses;                           /* labels are 0 .. nclasses-1 */
+    char *class_name[IMAGESET_MAX_CLASSES]; /* owned; all or none are known */
 };
 
 /* Splits that the published sets come in. */
@@ -38,29 +38,29 @@ int imageset_read_cifar10_files(int npaths, char *const *paths, struct imageset 
 /* Whether path is a file that imageset_read_cifar10_files takes, by its name (*.bin, *.bin.gz). */
 bool imageset_is_cifar10_file(const char *path);
 
-/* Reads MNIST's IDX files, gzip or plain, from a folder (train-*, t10k-*) or from an images file with
- * its labels file beside it, named alike. Labels are checked against nclasses. */
+/* Reads MNIST's IDX files, gzip or plain, from a folder (train-*, t10k-*) or from an images file
+ * with its labels file beside it, named alike. Labels are checked against nclasses. */
 int imageset_read_mnist(const char *path, enum imageset_split split, int nclasses,
                         struct imageset *set);
 
 /* Puts the records into the order that the seed gives. */
 int imageset_shuffle(struct imageset *set, uint64_t seed);
 
-/* Puts a border of `border` pixels around every image, of the mean colour of all of them: with a mean
- * subtracted it is close to nothing. */
+/* Puts a border of `border` pixels around every image, of the mean colour of all of them: with a
+ * mean subtracted it is close to nothing. */
 int imageset_pad(struct imageset *set, int border);
 
 /* Records of each class; out has set->nclasses entries. */
 void imageset_count(const struct imageset *set, size_t *out);
 
 struct imageset_write_options {
-    const char *source;      /* for the attribute `source` */
-    int gzip;                /* 0: not compressed, contiguous; 1..9: chunks with gzip */
-    bool progress;           /* a line on standard error */
+    const char *source; /* for the attribute `source` */
+    int gzip;           /* 0: not compressed, contiguous; 1..9: chunks with gzip */
+    bool progress;      /* a line on standard error */
 };
 
-/* Writes `data` uint8 N,C,H,W, `label` int32 N and attributes as a new HDF5 file. Incomplete when it
- * fails or is interrupted; the caller removes it then. */
+/* Writes `data` uint8 N,C,H,W, `label` int32 N and attributes as a new HDF5 file. Incomplete when
+ * it fails or is interrupted; the caller removes it then. */
 int imageset_write(const struct imageset *set, const char *path,
                    const struct imageset_write_options *o);
 

@@ -1,5 +1,5 @@
-/* JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp: whatever lives across setjmp is
- * kept in a struct whose address does not change. */
+/* JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp: whatever lives across setjmp
+ * is kept in a struct whose address does not change. */
 #include "input/image_internal.h"
 
 #include "util/error.h"
@@ -22,7 +22,7 @@
 struct failure {
     struct jpeg_error_mgr base; /* first: libjpeg's pointer is cast to this */
     jmp_buf escape;
-    bool cut_short;             /* the data ended before the image */
+    bool cut_short; /* the data ended before the image */
 };
 
 static void failure_exit(j_common_ptr info)
@@ -86,7 +86,8 @@ static uint8_t product(unsigned a, unsigned b)
 }
 
 /* Adobe's programs store the ink inverted; 255 is then no ink. */
-static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size_t width, uint8_t *to)
+static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size_t width,
+                          uint8_t *to)
 {
     for (size_t x = 0; x < width; x++, from += 4, to += channels) {
         unsigned flip = inverted ? 0 : 255;
@@ -123,7 +124,8 @@ static int decode_steps(struct jpeg_decompress_struct *info, enum image_color co
     int channels;
 
     jpeg_read_header(info, TRUE);
-    channels = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && info->num_components == 1) ? 1 : 3;
+    channels =
+        color == IMAGE_GRAY || (color == IMAGE_AS_STORED && info->num_components == 1) ? 1 : 3;
     if (header_only) {
         out->channels = channels;
         out->height = (int)info->image_height;
@@ -183,8 +185,8 @@ static void encode_steps(struct jpeg_compress_struct *info, const struct image *
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
 #ifndef JCS_EXTENSIONS
-    JSAMPARRAY swapped = info->mem->alloc_sarray((j_common_ptr)info, JPOOL_PERMANENT,
-                                                 (JDIMENSION)stride, 1);
+    JSAMPARRAY swapped =
+        info->mem->alloc_sarray((j_common_ptr)info, JPOOL_PERMANENT, (JDIMENSION)stride, 1);
 #endif
 
     info->image_width = (JDIMENSION)image->width;
@@ -244,7 +246,8 @@ int jpeg_encode(const struct image *image, int quality, struct bytes *out)
 
 static int missing(void)
 {
-    return error_set("a JPEG image, but this program was built without libjpeg (Debian: libjpeg-dev)");
+    return error_set(
+        "a JPEG image, but this program was built without libjpeg (Debian: libjpeg-dev)");
 }
 
 int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,

@@ -1,7 +1,7 @@
 /* A data base of samples, read only: values in the order of their keys, addressed by place.
  *
- * Both kinds are opened so that any number of ranks can read them at once, from a folder that nobody
- * may write to. */
+ * Both kinds are opened so that any number of ranks can read them at once, from a folder that
+ * nobody may write to. */
 #ifndef POSEIDON_INPUT_KV_H
 #define POSEIDON_INPUT_KV_H
 
@@ -22,18 +22,18 @@ struct kv_i {
 
 struct kv { /* first member of each kind's own struct */
     const struct kv_i *i;
-    char *path;       /* owned; as opened */
+    char *path; /* owned; as opened */
     uint64_t count;
 };
 
 enum kv_kind { KV_NONE, KV_LMDB, KV_LEVELDB };
 
-/* What is at `path`, by content: a folder with data.mdb or such a file itself; a folder with CURRENT
- * and MANIFEST-*. */
+/* What is at `path`, by content: a folder with data.mdb or such a file itself; a folder with
+ * CURRENT and MANIFEST-*. */
 enum kv_kind kv_kind_of(const char *path);
 
-/* Errors: cut short, damaged, made on another kind of machine, in use in a way that this reader does
- * not know, empty, not built in. */
+/* Errors: cut short, damaged, made on another kind of machine, in use in a way that this reader
+ * does not know, empty, not built in. */
 int kv_open_lmdb(const char *path, struct kv **out);
 int kv_open_leveldb(const char *path, struct kv **out);
 

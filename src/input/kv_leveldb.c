@@ -1,8 +1,8 @@
 /* LevelDB through its library.
  *
- * Opening a LevelDB locks it against every other process and may rewrite it. Each rank therefore opens
- * a view: a temporary folder with links to the tables and copies of the few small files that say which
- * tables there are. Ranks do not meet, and the data set itself is never touched. */
+ * Opening a LevelDB locks it against every other process and may rewrite it. Each rank therefore
+ * opens a view: a temporary folder with links to the tables and copies of the few small files that
+ * say which tables there are. Ranks do not meet, and the data set itself is never touched. */
 #include "input/kv.h"
 
 #include "util/error.h"
@@ -25,10 +25,9 @@
 
 #define MAX_SMALL_FILE ((size_t)1 << 30) /* a log holds a few MB, a manifest less */
 
-
 struct level {
     struct kv kv;
-    char view[PATH_MAX];            /* the temporary folder; "" for none */
+    char view[PATH_MAX]; /* the temporary folder; "" for none */
     leveldb_t *db;
     leveldb_options_t *options;
     leveldb_readoptions_t *reading; /* for one value after another */
@@ -89,7 +88,8 @@ static int view_make(struct level *self)
     snprintf(self->view, sizeof self->view, "%s/poseidon-leveldb-XXXXXX",
              base && *base ? base : "/tmp");
     if (!mkdtemp(self->view)) {
-        status = error_set("%s: a temporary folder cannot be made: %s", self->view, strerror(errno));
+        status =
+            error_set("%s: a temporary folder cannot be made: %s", self->view, strerror(errno));
         self->view[0] = '\0';
         return status;
     }
@@ -265,10 +265,11 @@ int kv_open_leveldb(const char *path, struct kv **out)
 int kv_open_leveldb(const char *path, struct kv **out)
 {
     *out = NULL;
-    return error_set("%s is a LevelDB, Caffe's default backend, and this program was built without "
-                     "libleveldb (Debian: libleveldb-dev); an LMDB or, made by `poseidon convert`, an "
-                     "HDF5 file can be read",
-                     path);
+    return error_set(
+        "%s is a LevelDB, Caffe's default backend, and this program was built without "
+        "libleveldb (Debian: libleveldb-dev); an LMDB or, made by `poseidon convert`, an "
+        "HDF5 file can be read",
+        path);
 }
 
 #endif

@@ -2,17 +2,20 @@
  *
  * liblmdb maps the file and believes it: one that is cut short ends a whole job with SIGBUS and no
  * word, and opening needs a lock file that can be written. Reading takes little: a file is pages, a
- * tree of branch pages leads to leaf pages, and long values lie in runs of overflow pages. The leaves
- * are listed once with the number of their first record; a record is then two reads, from any thread.
- *
- *   page    u64 number, u16 -, u16 flags, u16 end of offsets, u16 -, u16 offset of each node
+ * tree of branch pages leads to leaf pages, and long values lie in runs of overflow pages. The
+ * leaves are listed once with the number of their first record; a record is then two reads, from
+ * any thread. */
+
+/* clang-format off */
+/*   page    u64 number, u16 -, u16 flags, u16 end of offsets, u16 -, u16 offset of each node
  *   node    u16 low, u16 high, u16 flags, u16 key bytes, key, value
- *           leaf: high:low is the value's size; flag 1: the value is the u64 number of its first page
+ *           leaf: high:low is the value's size; flag 1: the value is the number of its first page
  *           branch: flags:high:low is the number of the page below
  *   meta    (pages 0 and 1) u32 magic, u32 version, u64 -, u64 -, two trees (free pages, data),
  *           u64 last page, u64 transaction: the one with the higher transaction holds
  *   tree    u32 page size (in the first), u16 flags, u16 depth, u64 branch, leaf, overflow pages,
  *           u64 records, u64 root */
+/* clang-format on */
 #include "input/kv.h"
 
 #include "util/error.h"
@@ -61,12 +64,12 @@ struct leaf {
 struct lmdb {
     struct kv kv;
     int fd;
-    uint64_t bytes;      /* of the file */
+    uint64_t bytes; /* of the file */
     uint32_t page_bytes;
-    uint64_t npages;     /* whole pages in the file */
-    struct leaf *leaf;   /* owned; in order of keys */
+    uint64_t npages;   /* whole pages in the file */
+    struct leaf *leaf; /* owned; in order of keys */
     size_t nleaves, capacity;
-    uint64_t visited;    /* pages met while listing the leaves */
+    uint64_t visited; /* pages met while listing the leaves */
 };
 
 static uint16_t u16(const uint8_t *at)
@@ -181,8 +184,9 @@ static int leaves_list(struct lmdb *db, uint64_t number, int levels)
         goto done;
     }
     if (levels == 1) {
-        status = u16(page + PAGE_FLAGS) & FLAG_LEAF ? leaf_add(db, number, nodes_of(page))
-                                                    : damaged(db, number, "is not the leaf it should be");
+        status = u16(page + PAGE_FLAGS) & FLAG_LEAF
+                     ? leaf_add(db, number, nodes_of(page))
+                     : damaged(db, number, "is not the leaf it should be");
         goto done;
     }
     if (!(u16(page + PAGE_FLAGS) & FLAG_BRANCH)) {
@@ -212,15 +216,16 @@ static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BY
         return -1;
     magic = u32(out + MAGIC_AT);
     if (magic == MAGIC_SWAPPED)
-        return error_set("%s: an LMDB file from a machine of the other byte order; copy it there with "
-                         "mdb_dump, here with mdb_load",
-                         db->kv.path);
+        return error_set(
+            "%s: an LMDB file from a machine of the other byte order; copy it there with "
+            "mdb_dump, here with mdb_load",
+            db->kv.path);
     if (magic != MAGIC)
-        return error_set("%s: not an LMDB file: 0x%08x at offset %llu; expected 0x%08x", db->kv.path,
-                         magic, (unsigned long long)offset + MAGIC_AT, MAGIC);
+        return error_set("%s: not an LMDB file: 0x%08x at offset %llu; expected 0x%08x",
+                         db->kv.path, magic, (unsigned long long)offset + MAGIC_AT, MAGIC);
     if (u32(out + VERSION_AT) != VERSION)
-        return error_set("%s: an LMDB file of version %u; this program reads version %d", db->kv.path,
-                         u32(out + VERSION_AT), VERSION);
+        return error_set("%s: an LMDB file of version %u; this program reads version %d",
+                         db->kv.path, u32(out + VERSION_AT), VERSION);
     return 0;
 }
 
@@ -241,7 +246,8 @@ static int tree_open(struct lmdb *db, const uint8_t *tree)
         return -1;
     if (db->kv.count != records)
         return error_set("%s: damaged LMDB file: %llu records found; its header says %llu",
-                         db->kv.path, (unsigned long long)db->kv.count, (unsigned long long)records);
+                         db->kv.path, (unsigned long long)db->kv.count,
+                         (unsigned long long)records);
     return 0;
 }
 
@@ -289,7 +295,8 @@ static int place_find(const struct lmdb *db, uint64_t place, uint8_t *page, uint
     return node_find(db, *number, page, (unsigned)(place - db->leaf[low].first), node);
 }
 
-static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t length, struct bytes *out)
+static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t length,
+                          struct bytes *out)
 {
     uint64_t offset = number * db->page_bytes + PAGE_HEADER;
     uint8_t header[PAGE_HEADER];
@@ -303,10 +310,11 @@ static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t lengt
     if (u64(header) != number || !(u16(header + PAGE_FLAGS) & FLAG_OVERFLOW))
         return damaged(db, number, "holds no value, but should");
     if (length > db->bytes - offset)
-        return error_set("%s: truncated LMDB file: a value of %llu bytes at offset %llu, but the file "
-                         "has %llu",
-                         db->kv.path, (unsigned long long)length, (unsigned long long)offset,
-                         (unsigned long long)db->bytes);
+        return error_set(
+            "%s: truncated LMDB file: a value of %llu bytes at offset %llu, but the file "
+            "has %llu",
+            db->kv.path, (unsigned long long)length, (unsigned long long)offset,
+            (unsigned long long)db->bytes);
     if (bytes_reserve(out, length, "a record"))
         return -1;
     out->length = length;

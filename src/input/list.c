@@ -50,7 +50,8 @@ static int line_parse(struct list *list, const char *path, long number, char *li
     while (cut > line && isspace((unsigned char)cut[-1]))
         cut--;
     if (!isspace((unsigned char)*blank) || cut == line)
-        return error_set("%s:%ld: '%.200s' has no label; expected \"PATH LABEL\"", path, number, line);
+        return error_set("%s:%ld: '%.200s' has no label; expected \"PATH LABEL\"", path, number,
+                         line);
     errno = 0;
     label = strtol(blank + 1, &rest, 10);
     if (*rest || errno || label < INT32_MIN || label > INT32_MAX)
@@ -69,9 +70,10 @@ int list_read_file(struct list *list, const char *path)
     if (bytes_load(&list->text, path, MAX_LIST_BYTES))
         goto fail;
     if (memchr(list->text.data, '\0', list->text.length)) {
-        error_set("%s: not a text file (it has zero bytes); expected a line \"PATH LABEL\" for every "
-                  "image",
-                  path);
+        error_set(
+            "%s: not a text file (it has zero bytes); expected a line \"PATH LABEL\" for every "
+            "image",
+            path);
         goto fail;
     }
     if (bytes_append(&list->text, "", 1, "a list of images"))
@@ -167,7 +169,8 @@ static int class_read(struct list *list, const char *folder, const char *name, i
 
         if (bytes_append(&list->text, name, strlen(name), "a list of images") ||
             bytes_append(&list->text, "/", 1, "a list of images") ||
-            bytes_append(&list->text, files.name[i], strlen(files.name[i]) + 1, "a list of images") ||
+            bytes_append(&list->text, files.name[i], strlen(files.name[i]) + 1,
+                         "a list of images") ||
             list_add(list, start, label))
             status = -1;
     }
@@ -186,7 +189,8 @@ int list_read_folder(struct list *list, const char *path)
     list->nclasses = (int)classes.count;
     if (classes.count == 0) {
         error_set("%s: no folders in it; expected one for every class, with its images inside "
-                  "(or a list of images in place of the folder)", path);
+                  "(or a list of images in place of the folder)",
+                  path);
         goto fail;
     }
     for (int k = 0; k < list->nclasses; k++)

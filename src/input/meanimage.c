@@ -1,4 +1,5 @@
-/* Mean images: sums of doubles hold sums of bytes exactly up to 2^53, so their order is of no matter. */
+/* Mean images: sums of doubles hold sums of bytes exactly up to 2^53, so their order is of no
+ * matter. */
 #include "input/meanimage.h"
 
 #include "spec/caffe.pb-c.h"
@@ -24,10 +25,11 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
     } else if (!shape_equal(shape, &mean->shape)) {
         char found[256], expected[256];
 
-        return error_set("an image of shape %s, but the first has %s; a mean image needs all of one "
-                         "size",
-                         shape_text(shape, found, sizeof found),
-                         shape_text(&mean->shape, expected, sizeof expected));
+        return error_set(
+            "an image of shape %s, but the first has %s; a mean image needs all of one "
+            "size",
+            shape_text(shape, found, sizeof found),
+            shape_text(&mean->shape, expected, sizeof expected));
     }
     if (type == SOURCE_U8)
         for (size_t e = 0; e < elems; e++)
@@ -63,8 +65,8 @@ static int hdf5_write(const struct mean_image *mean, const float *values, const 
     space = H5Screate_simple(mean->shape.naxes, dim, NULL);
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (file >= 0)
-        dataset = H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
-                             H5P_DEFAULT);
+        dataset =
+            H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (dataset < 0 ||
         H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
         status = -1;

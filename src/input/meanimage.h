@@ -6,8 +6,8 @@
 
 /* All zero is empty. */
 struct mean_image {
-    struct shape shape;    /* C,H,W of the first image; all have it */
-    double *sum;           /* owned; exact for bytes */
+    struct shape shape; /* C,H,W of the first image; all have it */
+    double *sum;        /* owned; exact for bytes */
     uint64_t count;
 };
 
@@ -19,7 +19,8 @@ int mean_image_add(struct mean_image *mean, const struct shape *shape, enum sour
 double mean_image_channel(const struct mean_image *mean, int64_t c);
 
 /* Writes it as Caffe's BlobProto (1,C,H,W) where path ends in .binaryproto, else as HDF5: data set
- * `mean`, float C,H,W. Incomplete when it fails; the caller removes it then. `name` decides which. */
+ * `mean`, float C,H,W. Incomplete when it fails; the caller removes it then. `name` decides which.
+ */
 int mean_image_write(const struct mean_image *mean, const char *name, const char *path);
 
 void mean_image_free(struct mean_image *mean);

@@ -1,6 +1,6 @@
 /* Shuffling by a Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations",
- * SIAM J. Comput. 17, 1988) over the next even number of bits; places that fall outside 0 .. n-1 are
- * sent through again until they fall inside (Black and Rogaway, "Ciphers with arbitrary finite
+ * SIAM J. Comput. 17, 1988) over the next even number of bits; places that fall outside 0 .. n-1
+ * are sent through again until they fall inside (Black and Rogaway, "Ciphers with arbitrary finite
  * domains", CT-RSA 2002), which keeps it a permutation. */
 #include "input/order.h"
 

@@ -18,11 +18,11 @@
 #define MAX_CHUNK_BYTES (64u << 20)
 
 struct reading {
-    const uint8_t *data;   /* borrowed */
+    const uint8_t *data; /* borrowed */
     size_t length, at;
     png_structp png;
     png_infop info;
-    png_bytep *rows;       /* owned */
+    png_bytep *rows; /* owned */
 };
 
 static void on_error(png_structp png, png_const_charp text)
@@ -133,7 +133,7 @@ int png_decode(const void *data, size_t length, enum image_color color, bool hea
 }
 
 struct writing {
-    struct bytes *out;     /* borrowed */
+    struct bytes *out; /* borrowed */
     png_structp png;
     png_infop info;
 };
@@ -157,8 +157,8 @@ static void encode_steps(struct writing *w, const struct image *image)
 
     png_set_write_fn(w->png, w, on_write, on_flush);
     png_set_IHDR(w->png, w->info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
-                 image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+                 image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(w->png, w->info);
     png_set_bgr(w->png);
     for (int y = 0; y < image->height; y++)

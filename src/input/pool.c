@@ -1,5 +1,5 @@
-/* An ordered pool: job j leaves its result at place j mod places, which is free again once the caller
- * has asked for the job after it. */
+/* An ordered pool: job j leaves its result at place j mod places, which is free again once the
+ * caller has asked for the job after it. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -19,8 +19,8 @@ struct pool {
     struct pool_options o;
     pthread_mutex_t mutex;
     pthread_cond_t room, ready;
-    uint64_t begun, taken;  /* jobs given to threads; jobs the caller has asked for */
-    bool *done;             /* per place */
+    uint64_t begun, taken; /* jobs given to threads; jobs the caller has asked for */
+    bool *done;            /* per place */
     bool stop;
     pthread_t *thread;
     int nthreads;

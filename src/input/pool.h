@@ -1,4 +1,5 @@
-/* Threads that work ahead: jobs 0, 1, 2, ... are done by several threads and taken in their order. */
+/* Threads that work ahead: jobs 0, 1, 2, ... are done by several threads and taken in their order.
+ */
 #ifndef POSEIDON_INPUT_POOL_H
 #define POSEIDON_INPUT_POOL_H
 
@@ -8,9 +9,10 @@ struct pool;
 
 struct pool_options {
     uint64_t njobs;
-    int threads;    /* at least 1 */
-    int places;     /* room for results, at least threads + 1: how far the threads may be ahead */
-    /* Does the job and leaves its result, or its error, at `place` (0 .. places-1) of the context. */
+    int threads; /* at least 1 */
+    int places;  /* room for results, at least threads + 1: how far the threads may be ahead */
+    /* Does the job and leaves its result, or its error, at `place` (0 .. places-1) of the context.
+     */
     void (*work)(void *context, uint64_t job, int place);
     void *context;
 };

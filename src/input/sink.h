@@ -8,10 +8,10 @@
 
 /* One image to be written: raw, or as an image file where encoded.data is not NULL. */
 struct sample {
-    const char *name;          /* for keys; borrowed */
+    const char *name; /* for keys; borrowed */
     int label;
-    const struct record *raw;  /* bytes, C x H x W; borrowed; its label is not looked at */
-    struct bytes encoded;      /* borrowed */
+    const struct record *raw; /* bytes, C x H x W; borrowed; its label is not looked at */
+    struct bytes encoded;     /* borrowed */
 };
 
 struct sink;
@@ -24,21 +24,21 @@ struct sink_i {
 
 struct sink { /* first member of each kind's own struct */
     const struct sink_i *i;
-    char *path;       /* owned; the final name */
-    char *temp;       /* owned; the name until then */
-    uint64_t count;   /* added */
+    char *path;     /* owned; the final name */
+    char *temp;     /* owned; the name until then */
+    uint64_t count; /* added */
 };
 
 struct sink_options {
-    const char *source;             /* for the attribute `source` */
-    int gzip;                       /* HDF5: 0, or 1..9 */
-    int nclasses;                   /* names of classes, 0: none are known */
-    char *const *class_name;        /* borrowed */
-    bool force;                     /* replace what is there */
+    const char *source;      /* for the attribute `source` */
+    int gzip;                /* HDF5: 0, or 1..9 */
+    int nclasses;            /* names of classes, 0: none are known */
+    char *const *class_name; /* borrowed */
+    bool force;              /* replace what is there */
 };
 
-/* HDF5: `data` uint8 N,C,H,W, `label` int32 N, attributes `source` and `classes`. All images have the
- * first one's shape: sink_add fails for others, and naming both sizes. */
+/* HDF5: `data` uint8 N,C,H,W, `label` int32 N, attributes `source` and `classes`. All images have
+ * the first one's shape: sink_add fails for others, and naming both sizes. */
 int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out);
 
 /* LMDB of Datum messages, keys "%08d_NAME" as Caffe's tools make them; class names as classes.txt

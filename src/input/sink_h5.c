@@ -1,5 +1,5 @@
-/* The HDF5 sink: one data set that grows by chunks of about 1 MiB, so that the number of images need
- * not be known before; they are collected until a chunk is full. */
+/* The HDF5 sink: one data set that grows by chunks of about 1 MiB, so that the number of images
+ * need not be known before; they are collected until a chunk is full. */
 #include "input/sink.h"
 
 #include "input/h5write.h"
@@ -15,13 +15,13 @@
 struct hdf5_sink {
     struct sink sink;
     struct sink_options o;
-    hid_t file, data;        /* negative: not open */
-    struct shape shape;      /* of the first image */
-    size_t chunk;            /* records */
-    struct bytes block;      /* records not written yet */
+    hid_t file, data;   /* negative: not open */
+    struct shape shape; /* of the first image */
+    size_t chunk;       /* records */
+    struct bytes block; /* records not written yet */
     uint64_t written;
-    int32_t *label;          /* owned */
-    uint64_t room;           /* labels there is room for */
+    int32_t *label; /* owned */
+    uint64_t room;  /* labels there is room for */
 };
 
 static void hdf5_free(struct hdf5_sink *self)
@@ -63,7 +63,8 @@ static void hdf5_discard(struct sink *sink)
 static int data_create(struct hdf5_sink *self, const struct shape *shape)
 {
     hsize_t dim[4] = {0, (hsize_t)shape->dim[0], (hsize_t)shape->dim[1], (hsize_t)shape->dim[2]};
-    hsize_t most[4] = {H5S_UNLIMITED, dim[1], dim[2], dim[3]}, chunk[4] = {1, dim[1], dim[2], dim[3]};
+    hsize_t most[4] = {H5S_UNLIMITED, dim[1], dim[2], dim[3]},
+            chunk[4] = {1, dim[1], dim[2], dim[3]};
     size_t bytes = shape_elems(shape);
     hid_t space, properties;
     int status = 0;
@@ -76,8 +77,8 @@ static int data_create(struct hdf5_sink *self, const struct shape *shape)
     H5Pset_chunk(properties, 4, chunk);
     if (self->o.gzip)
         H5Pset_deflate(properties, (unsigned)self->o.gzip);
-    self->data = H5Dcreate2(self->file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties,
-                            H5P_DEFAULT);
+    self->data =
+        H5Dcreate2(self->file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     if (self->data < 0)
         status = h5_failed_write(self->sink.temp);
     H5Pclose(properties);
@@ -135,10 +136,11 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
     int status = 0;
 
     if (sink->count > 0 && !shape_equal(shape, &self->shape))
-        return error_set("shape %s, but the first image has %s; an HDF5 file holds images of one size "
-                         "(--resize makes them so)",
-                         shape_text(shape, found, sizeof found),
-                         shape_text(&self->shape, expected, sizeof expected));
+        return error_set(
+            "shape %s, but the first image has %s; an HDF5 file holds images of one size "
+            "(--resize makes them so)",
+            shape_text(shape, found, sizeof found),
+            shape_text(&self->shape, expected, sizeof expected));
     h5_lock();
     if (sink->count == 0)
         status = data_create(self, shape);

@@ -57,12 +57,12 @@ struct lmdb_sink {
     struct sink sink;
     struct sink_options o;
     MDB_env *env;
-    MDB_txn *txn;          /* NULL between transactions */
+    MDB_txn *txn; /* NULL between transactions */
     MDB_dbi dbi;
-    size_t map, pending, records;  /* bytes of the map; bytes and records in the transaction */
-    size_t total;          /* bytes put so far */
+    size_t map, pending, records; /* bytes of the map; bytes and records in the transaction */
+    size_t total;                 /* bytes put so far */
     struct bytes value;
-    bool made;             /* the temporary folder is ours */
+    bool made; /* the temporary folder is ours */
 };
 
 static void folder_remove(const char *path)
@@ -165,10 +165,11 @@ static int classes_write(const struct lmdb_sink *self)
     int status = 0;
 
     for (int k = 0; k < self->o.nclasses && status == 0; k++)
-        status = bytes_append(&text, self->o.class_name[k], strlen(self->o.class_name[k]), "classes") ||
-                         bytes_append(&text, "\n", 1, "classes")
-                     ? -1
-                     : 0;
+        status =
+            bytes_append(&text, self->o.class_name[k], strlen(self->o.class_name[k]), "classes") ||
+                    bytes_append(&text, "\n", 1, "classes")
+                ? -1
+                : 0;
     if (status == 0 && text.length) {
         snprintf(path, sizeof path, "%s/classes.txt", self->sink.temp);
         status = file_write(path, text.data, text.length);

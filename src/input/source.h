@@ -14,11 +14,11 @@ enum source_type { SOURCE_U8, SOURCE_F32 };
 
 /* An image that was read by itself. All zero is empty; its memory is used again and again. */
 struct record {
-    struct shape shape;           /* C,H,W */
+    struct shape shape; /* C,H,W */
     enum source_type type;
-    const void *data;             /* C x H x W; into the members below, until the next reading */
+    const void *data; /* C x H x W; into the members below, until the next reading */
     float label;
-    struct bytes file, planes;    /* as stored; C x H x W */
+    struct bytes file, planes; /* as stored; C x H x W */
     struct image decoded, resized;
 };
 
@@ -40,8 +40,8 @@ struct source_i {
 
 /* One thing a record holds: an image, a label, one of HDF5Data's named data sets. */
 struct source_field {
-    char *name;            /* owned */
-    struct shape shape;    /* of one record, without the record axis; naxes 0 for a label */
+    char *name;         /* owned */
+    struct shape shape; /* of one record, without the record axis; naxes 0 for a label */
     enum source_type type;
 };
 
@@ -49,8 +49,8 @@ struct source_field {
 
 struct source {
     const struct source_i *i;
-    char *path;            /* owned; as opened, for messages */
-    uint64_t nrecords;     /* > 0 */
+    char *path;        /* owned; as opened, for messages */
+    uint64_t nrecords; /* > 0 */
     int nfields;
     struct source_field field[SOURCE_MAX_FIELDS];
 };
@@ -59,33 +59,34 @@ struct source {
  *
  * - an HDF5 file with `data` (N,C,H,W), uint8 or float, and, where with_labels, `label` (N), any
  *   integer or float type. Read in blocks by hyperslab, never whole;
- * - a data base of Caffe's Datum messages, LMDB or LevelDB, in the order of its keys. Encoded images
- *   are decoded, to `color`; raw ones are as they are.
+ * - a data base of Caffe's Datum messages, LMDB or LevelDB, in the order of its keys. Encoded
+ * images are decoded, to `color`; raw ones are as they are.
  *
- * Fields: 0 data, of the first record's shape, 1 label (SOURCE_F32). Errors: missing, truncated, not
- * of a known kind, wrong rank or type, the two N differ, no records, first record damaged. */
+ * Fields: 0 data, of the first record's shape, 1 label (SOURCE_F32). Errors: missing, truncated,
+ * not of a known kind, wrong rank or type, the two N differ, no records, first record damaged. */
 int source_open_images(const char *path, bool with_labels, enum image_color color,
                        struct source **out);
 
 struct image_list_options {
-    const char *root;        /* put in front of every path as it is; "" for none */
-    int height, width;       /* resized to; 0: as they are */
-    enum image_color color;  /* ImageData's is_color: IMAGE_COLOR or IMAGE_GRAY */
-    const char *base_file;   /* where the root does not exist, it is tried beside this file; or NULL */
+    const char *root;       /* put in front of every path as it is; "" for none */
+    int height, width;      /* resized to; 0: as they are */
+    enum image_color color; /* ImageData's is_color: IMAGE_COLOR or IMAGE_GRAY */
+    const char
+        *base_file; /* where the root does not exist, it is tried beside this file; or NULL */
 };
 
-/* ImageData as Caffe means it: `list` has a line "PATH LABEL" for every image, cut at the last blank.
- * Fields as above; records one by one. Errors: list missing or empty, a line without a label (with
- * its number), first image missing or damaged. */
+/* ImageData as Caffe means it: `list` has a line "PATH LABEL" for every image, cut at the last
+ * blank. Fields as above; records one by one. Errors: list missing or empty, a line without a label
+ * (with its number), first image missing or damaged. */
 int source_open_image_list(const char *list, const struct image_list_options *o,
                            struct source **out);
 
 /* Record number n, whatever the kind: of block sources it reads field 0 and, where there, 1. */
 int source_read_record(struct source *source, uint64_t n, struct record *out);
 
-/* HDF5Data as Caffe means it: `list` is a text file of white-space separated HDF5 names (an .h5 given
- * here by mistake is recognised and said). Field f is the data set names[f], read as float; all have
- * the same first axis. Names in the list are tried as given, then beside the list file. */
+/* HDF5Data as Caffe means it: `list` is a text file of white-space separated HDF5 names (an .h5
+ * given here by mistake is recognised and said). Field f is the data set names[f], read as float;
+ * all have the same first axis. Names in the list are tried as given, then beside the list file. */
 int source_open_hdf5_list(const char *list, int nnames, const char *const *names,
                           struct source **out);
 

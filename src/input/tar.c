@@ -1,6 +1,6 @@
 /* Tar: 512-byte headers with octal numbers and a checksum, contents padded to 512 bytes, two zero
- * blocks at the end. Extended headers (pax, GNU long names) are members like any other here: nothing
- * that is looked for has a long name or size. */
+ * blocks at the end. Extended headers (pax, GNU long names) are members like any other here:
+ * nothing that is looked for has a long name or size. */
 #include "input/tar.h"
 
 #include "util/error.h"
@@ -88,13 +88,15 @@ int tar_next(struct gzstream *s, struct tar_member *member, bool *found)
     if (gzstream_read_some(s, block, BLOCK, &got))
         return error_context("reading a tar header");
     if (got < BLOCK)
-        return error_set("%s: %s at offset %llu, %zu bytes into the %d bytes of a tar header", s->path,
-                         at ? "truncated" : "not a tar archive: it ends", s->offset + 0ULL, got, BLOCK);
+        return error_set("%s: %s at offset %llu, %zu bytes into the %d bytes of a tar header",
+                         s->path, at ? "truncated" : "not a tar archive: it ends", s->offset + 0ULL,
+                         got, BLOCK);
     if (all_zero(block)) {
         if (gzstream_read(s, block, BLOCK, "the end of the tar archive"))
             return -1;
         if (!all_zero(block))
-            return error_set("%s: damaged tar archive: half an end mark at offset %llu", s->path, at);
+            return error_set("%s: damaged tar archive: half an end mark at offset %llu", s->path,
+                             at);
         return read_to_end(s);
     }
     if (!checksum_holds(block))

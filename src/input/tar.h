@@ -7,13 +7,13 @@
 #include <stdbool.h>
 
 struct tar_member {
-    char name[257];   /* prefix/name of the header */
-    bool is_file;     /* a regular file; others have no contents of interest */
-    uint64_t size;    /* of its contents, in bytes */
+    char name[257]; /* prefix/name of the header */
+    bool is_file;   /* a regular file; others have no contents of interest */
+    uint64_t size;  /* of its contents, in bytes */
 };
 
-/* Reads the next header. *found is false at the end of the archive, which is then read to the end of
- * the file. The caller reads exactly member.size bytes from the stream, then calls tar_finish.
+/* Reads the next header. *found is false at the end of the archive, which is then read to the end
+ * of the file. The caller reads exactly member.size bytes from the stream, then calls tar_finish.
  * Errors: wrong checksum, damaged numbers, an archive that ends without its end mark. */
 int tar_next(struct gzstream *s, struct tar_member *member, bool *found);
 

@@ -41,9 +41,10 @@ static int mean_check(const char *path, int naxes, const int64_t *dim, const str
     for (int i = skip; i < naxes && used < sizeof found; i++)
         used += (size_t)snprintf(found + used, sizeof found - used, "%s%lld", i > skip ? "x" : "",
                                  (long long)dim[i]);
-    return error_set("%s: the mean image is %s, but the records are %s (C x H x W, before cropping); "
-                     "mean_value, one per channel, works at any size",
-                     path, used ? found : "a scalar", size_text(record, expected, sizeof expected));
+    return error_set(
+        "%s: the mean image is %s, but the records are %s (C x H x W, before cropping); "
+        "mean_value, one per channel, works at any size",
+        path, used ? found : "a scalar", size_text(record, expected, sizeof expected));
 }
 
 static int mean_load_hdf5(const char *path, const struct shape *record, float *mean)
@@ -114,7 +115,8 @@ done:
     return status;
 }
 
-/* The name as given, or beside the file that names it where only that exists. NULL without memory. */
+/* The name as given, or beside the file that names it where only that exists. NULL without memory.
+ */
 static char *mean_path(const char *name, const char *base_file)
 {
     const char *slash = base_file ? strrchr(base_file, '/') : NULL;
@@ -170,8 +172,8 @@ static int means_set(const float *value, size_t n, struct transform *t)
     return 0;
 }
 
-int transform_create(const Caffe__TransformationParameter *param, const struct shape *record, bool train,
-                     const char *base_file, struct transform *out)
+int transform_create(const Caffe__TransformationParameter *param, const struct shape *record,
+                     bool train, const char *base_file, struct transform *out)
 {
     struct transform t = {.scale = 1, .random_crop = train, .in = *record, .out = *record};
     bool mean_file;
@@ -196,9 +198,10 @@ int transform_create(const Caffe__TransformationParameter *param, const struct s
     if (t.crop)
         t.out.dim[1] = t.out.dim[2] = t.crop;
     if (mean_file && param->n_mean_value)
-        return error_set("transform_param: both mean_file ('%s') and mean_value are given; expected "
-                         "one of them",
-                         param->mean_file);
+        return error_set(
+            "transform_param: both mean_file ('%s') and mean_value are given; expected "
+            "one of them",
+            param->mean_file);
     if ((mean_file && mean_load(param->mean_file, base_file, &t)) ||
         (param->n_mean_value && means_set(param->mean_value, param->n_mean_value, &t))) {
         transform_free(&t);
@@ -216,7 +219,8 @@ void transform_free(struct transform *transform)
 }
 
 /* n neighbours of one row; mean is NULL where one value serves the channel. */
-static void row_u8(const uint8_t *x, const float *mean, float value, float scale, int64_t n, float *y)
+static void row_u8(const uint8_t *x, const float *mean, float value, float scale, int64_t n,
+                   float *y)
 {
     if (mean)
         for (int64_t i = 0; i < n; i++)
@@ -226,7 +230,8 @@ static void row_u8(const uint8_t *x, const float *mean, float value, float scale
             y[i] = ((float)x[i] - value) * scale;
 }
 
-static void row_f32(const float *x, const float *mean, float value, float scale, int64_t n, float *y)
+static void row_f32(const float *x, const float *mean, float value, float scale, int64_t n,
+                    float *y)
 {
     if (mean)
         for (int64_t i = 0; i < n; i++)
@@ -254,17 +259,20 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
     size_text(&t->in, expected, sizeof expected);
     size_text(shape, found, sizeof found);
     if (shape->dim[0] != t->in.dim[0])
-        return error_set("the image is %s, but the first one is %s (C x H x W): channels cannot vary; "
-                         "force_color or force_gray makes encoded ones alike",
-                         found, expected);
+        return error_set(
+            "the image is %s, but the first one is %s (C x H x W): channels cannot vary; "
+            "force_color or force_gray makes encoded ones alike",
+            found, expected);
     if (t->mean)
-        return error_set("the image is %s, but the mean image and the first one are %s (C x H x W); "
-                         "mean_value, one per channel, works at any size",
-                         found, expected);
+        return error_set(
+            "the image is %s, but the mean image and the first one are %s (C x H x W); "
+            "mean_value, one per channel, works at any size",
+            found, expected);
     if (!t->crop)
-        return error_set("the image is %s, but the first one is %s (C x H x W); sizes may vary only "
-                         "with crop_size",
-                         found, expected);
+        return error_set(
+            "the image is %s, but the first one is %s (C x H x W); sizes may vary only "
+            "with crop_size",
+            found, expected);
     if (shape->dim[1] < t->crop || shape->dim[2] < t->crop)
         return error_set("the image is %s (C x H x W), smaller than crop_size %d", found, t->crop);
     return 0;

@@ -27,9 +27,10 @@ static int data_notices(const struct layer *layer, const struct layer_env *env,
                         const Caffe__DataParameter *p)
 {
     if (p->force_encoded_color &&
-        layer_notice(layer, env,
-                     "data_param's force_encoded_color has no effect, as in Caffe; transform_param's "
-                     "force_color has"))
+        layer_notice(
+            layer, env,
+            "data_param's force_encoded_color has no effect, as in Caffe; transform_param's "
+            "force_color has"))
         return -1;
     if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
         layer_notice(layer, env,
@@ -48,8 +49,9 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     int batch = 0;
 
     if (!p || !p->source || !p->source[0])
-        return error_set("data_param source is missing; expected the name of an HDF5 file, an LMDB or "
-                         "a LevelDB");
+        return error_set(
+            "data_param source is missing; expected the name of an HDF5 file, an LMDB or "
+            "a LevelDB");
     if (data_check_batch(layer, env, p->has_batch_size, p->batch_size, &batch) ||
         data_forced_color(layer, &color) || data_notices(layer, env, p))
         return -1;
@@ -60,8 +62,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     if (p->prefetch > 2)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
-    return env->look_only ? data_look(layer, env, batch, known)
-                          : data_open(layer, state, env, p);
+    return env->look_only ? data_look(layer, env, batch, known) : data_open(layer, state, env, p);
 }
 
 const struct layer_i layer_data = {
@@ -104,9 +105,10 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
                          "neither",
                          (unsigned long)p->new_height, (unsigned long)p->new_width);
     if (p->new_height > IMAGE_MAX_PIXELS || p->new_width > IMAGE_MAX_PIXELS)
-        return error_set("image_data_param new_height is %lu and new_width %lu; such images are too "
-                         "large",
-                         (unsigned long)p->new_height, (unsigned long)p->new_width);
+        return error_set(
+            "image_data_param new_height is %lu and new_width %lu; such images are too "
+            "large",
+            (unsigned long)p->new_height, (unsigned long)p->new_width);
     if (data_check_batch(layer, env, true, p->batch_size, &batch))
         return -1;
     state = data_make_state(layer, env, batch);
@@ -167,7 +169,8 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
-    return env->look_only ? data_look(layer, env, batch, unknown) : hdf5_open(layer, state, env, p->source);
+    return env->look_only ? data_look(layer, env, batch, unknown)
+                          : hdf5_open(layer, state, env, p->source);
 }
 
 const struct layer_i layer_hdf5_data = {

@@ -87,8 +87,8 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
 
 void data_set_skip(struct data *state, uint32_t rand_skip)
 {
-    struct rng rng = rng_make(state->options.seed, RNG_SHUFFLE, (uint32_t)state->options.layer_index,
-                              UINT64_MAX);
+    struct rng rng = rng_make(state->options.seed, RNG_SHUFFLE,
+                              (uint32_t)state->options.layer_index, UINT64_MAX);
 
     state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
 }
@@ -206,7 +206,7 @@ int data_build(struct layer *layer, struct engine *engine)
     state->engine = engine;
     state->options.first_sample += state->skip;
     if (!source)
-        return 0; /* only looked at: what the net allocated stays blank */
+        return 0;         /* only looked at: what the net allocated stays blank */
     state->source = NULL; /* the feeder's from here on, also when it fails */
     memset(&state->transform, 0, sizeof(state->transform));
     return feeder_create(source, state->transforms ? &transform : NULL, &state->options,

@@ -12,10 +12,10 @@ struct data {
     struct transform transform; /* ditto */
     bool transforms;            /* `transform` applies to field 0 */
     struct feeder_options options;
-    uint64_t ranks_per_sample;  /* shared_file_system: false: each rank has a source of its own, so one
-                                   place in the global order is this many times one of its own */
-    uint64_t skip;              /* rand_skip: every place in the order is so many samples further */
-    struct feeder *feeder;      /* owned; NULL before build, or when only looked at */
+    uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so
+                                  one place in the global order is this many times one of its own */
+    uint64_t skip;             /* rand_skip: every place in the order is so many samples further */
+    struct feeder *feeder;     /* owned; NULL before build, or when only looked at */
 };
 
 /* Where the file is: as named, or beside base_file. The caller frees it; NULL with a message. */
@@ -31,11 +31,12 @@ int data_set_top(struct layer *layer, int t, int batch, const struct shape *reco
 /* Makes layer->state; NULL with a message. */
 struct data *data_make_state(struct layer *layer, const struct layer_env *env, int batch);
 
-/* rand_skip: draws how many samples of the order are left out at its beginning, alike on all ranks. */
+/* rand_skip: draws how many samples of the order are left out at its beginning, alike on all ranks.
+ */
 void data_set_skip(struct data *state, uint32_t rand_skip);
 
-/* The source's path, as data_path finds it. The first Poseidon's shared_file_system, where it is given
- * and false, means a source of its own for every rank: SOURCE_0, SOURCE_1, ... */
+/* The source's path, as data_path finds it. The first Poseidon's shared_file_system, where it is
+ * given and false, means a source of its own for every rank: SOURCE_0, SOURCE_1, ... */
 char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env);
 
 /* force_color and force_gray of transform_param; fails where both are given. */

@@ -1,7 +1,8 @@
 /* DummyData: tops that fillers fill, constants and random numbers.
  *
- * Each sample is filled by itself, with draws keyed by its global index, so that the same samples come
- * at any number of ranks. Fillers whose numbers depend on the whole batch's shape get the batch as one. */
+ * Each sample is filled by itself, with draws keyed by its global index, so that the same samples
+ * come at any number of ranks. Fillers whose numbers depend on the whole batch's shape get the
+ * batch as one. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -48,22 +49,27 @@ static int shapes_check(const struct layer *layer, const Caffe__DummyDataParamet
     const struct {
         const char *name;
         size_t n;
-    } old[] = {{"num", p->n_num}, {"channels", p->n_channels}, {"height", p->n_height},
+    } old[] = {{"num", p->n_num},
+               {"channels", p->n_channels},
+               {"height", p->n_height},
                {"width", p->n_width}};
 
     if (p->n_data_filler > 1 && p->n_data_filler != tops)
-        return error_set("dummy_data_param has %zu data_filler for %zu tops; expected none, one for "
-                         "all or one each",
-                         p->n_data_filler, tops);
+        return error_set(
+            "dummy_data_param has %zu data_filler for %zu tops; expected none, one for "
+            "all or one each",
+            p->n_data_filler, tops);
     if (p->n_shape) {
         for (int i = 0; i < 4; i++)
             if (old[i].n)
-                return error_set("dummy_data_param has both shape and %s; expected one of the forms",
-                                 old[i].name);
+                return error_set(
+                    "dummy_data_param has both shape and %s; expected one of the forms",
+                    old[i].name);
         if (p->n_shape > 1 && p->n_shape != tops)
-            return error_set("dummy_data_param has %zu shapes for %zu tops; expected one for all or "
-                             "one each",
-                             p->n_shape, tops);
+            return error_set(
+                "dummy_data_param has %zu shapes for %zu tops; expected one for all or "
+                "one each",
+                p->n_shape, tops);
         return 0;
     }
     for (int i = 0; i < 4; i++)
@@ -97,7 +103,8 @@ static int top_shape(const struct layer *layer, const Caffe__DummyDataParameter 
     }
     for (size_t i = 0; i < naxes; i++)
         if (dim[i] < 1)
-            return error_set("dummy_data_param gives '%s' size %" PRId64 " on axis %zu; expected at "
+            return error_set("dummy_data_param gives '%s' size %" PRId64
+                             " on axis %zu; expected at "
                              "least 1",
                              layer->tops[t]->name, dim[i], i);
     return shape_set(out, (int)naxes, dim, layer->tops[t]->name);

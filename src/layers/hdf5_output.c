@@ -16,11 +16,11 @@
 static const char *const names[2] = {"data", "label"};
 
 struct output {
-    struct engine *engine; /* borrowed */
-    char *path;            /* owned */
+    struct engine *engine;  /* borrowed */
+    char *path;             /* owned */
     hid_t file, dataset[2]; /* negative: not open */
-    float *values;         /* owned; room for the larger bottom */
-    hsize_t rows[2];       /* written so far */
+    float *values;          /* owned; room for the larger bottom */
+    hsize_t rows[2];        /* written so far */
     bool look_only;
 };
 
@@ -36,7 +36,8 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
         if (layer->bottoms[b]->value.shape.naxes < 1)
             return error_set("bottom '%s' is a scalar; expected a first axis of samples",
                              layer->bottoms[b]->name);
-    if (shape_dim(&layer->bottoms[0]->value.shape, 0) != shape_dim(&layer->bottoms[1]->value.shape, 0))
+    if (shape_dim(&layer->bottoms[0]->value.shape, 0) !=
+        shape_dim(&layer->bottoms[1]->value.shape, 0))
         return error_set("bottom '%s' has %lld samples, but '%s' has %lld", layer->bottoms[0]->name,
                          (long long)shape_dim(&layer->bottoms[0]->value.shape, 0),
                          layer->bottoms[1]->name,

@@ -68,8 +68,9 @@ static int memory_data_setup(struct layer *layer, const struct layer_env *env)
         return error_set("memory_data_param needs batch_size, channels, height and width, all at "
                          "least 1");
     if (!env->look_only)
-        return error_set("a program hands MemoryData its samples through Caffe's interface, which is "
-                         "not here; a Data, ImageData or HDF5Data layer reads them from files");
+        return error_set(
+            "a program hands MemoryData its samples through Caffe's interface, which is "
+            "not here; a Data, ImageData or HDF5Data layer reads them from files");
     dim[0] = layer->train && env->batch > 0 ? env->batch : (int64_t)p->batch_size;
     dim[1] = p->channels;
     dim[2] = p->height;

@@ -27,7 +27,7 @@ struct driver {
     const char *keep;
     int ninputs;
     struct input *input;
-    uint64_t draws;         /* of the random sequence */
+    uint64_t draws; /* of the random sequence */
     struct rng rng;
 };
 
@@ -55,7 +55,8 @@ static struct input load(const char *path)
     return input;
 }
 
-/* The target gets memory of exactly the right size, so that sanitizers see the first byte too many. */
+/* The target gets memory of exactly the right size, so that sanitizers see the first byte too many.
+ */
 static void run(const struct driver *d, const uint8_t *data, size_t length)
 {
     uint8_t *exact = malloc(length ? length : 1);
@@ -75,10 +76,27 @@ static void run(const struct driver *d, const uint8_t *data, size_t length)
 /* Numbers on which size computations stumble. */
 static uint64_t odd_number(struct driver *d)
 {
-    static const uint64_t odd[] = {0, 1, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536,
-                                   INT32_MAX, (uint64_t)INT32_MAX + 1, UINT32_MAX,
-                                   (uint64_t)UINT32_MAX + 1, INT64_MAX, (uint64_t)INT64_MAX + 1,
-                                   UINT64_MAX, UINT64_MAX - 1, 1 << 20, 1 << 28};
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   2,
+                                   127,
+                                   128,
+                                   255,
+                                   256,
+                                   32767,
+                                   32768,
+                                   65535,
+                                   65536,
+                                   INT32_MAX,
+                                   (uint64_t)INT32_MAX + 1,
+                                   UINT32_MAX,
+                                   (uint64_t)UINT32_MAX + 1,
+                                   INT64_MAX,
+                                   (uint64_t)INT64_MAX + 1,
+                                   UINT64_MAX,
+                                   UINT64_MAX - 1,
+                                   1 << 20,
+                                   1 << 28};
 
     return odd[below(d, sizeof odd / sizeof *odd)] + (below(d, 4) == 0 ? below(d, 16) : 0);
 }
@@ -135,7 +153,8 @@ static size_t mutate_once(struct driver *d, uint8_t *data, size_t length)
 
 static bool option(struct driver *d, const char *text)
 {
-    return sscanf(text, "--runs=%llu", &d->runs) == 1 || sscanf(text, "--seed=%llu", &d->seed) == 1 ||
+    return sscanf(text, "--runs=%llu", &d->runs) == 1 ||
+           sscanf(text, "--seed=%llu", &d->seed) == 1 ||
            sscanf(text, "--seconds=%lf", &d->seconds) == 1 ||
            sscanf(text, "--max=%zu", &d->max) == 1 ||
            (strncmp(text, "--keep=", 7) == 0 && (d->keep = text + 7) != NULL);

@@ -13,8 +13,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
-/* One of a few files in memory, with that content. The name is the same for every call with the same
- * `which`. */
+/* One of a few files in memory, with that content. The name is the same for every call with the
+ * same `which`. */
 static inline const char *fuzz_file(int which, const uint8_t *data, size_t length)
 {
     static int fd[4] = {-1, -1, -1, -1};

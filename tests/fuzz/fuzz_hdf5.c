@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 
     if (source_open_images(path, true, IMAGE_AS_STORED, &source) == 0)
         read_all(source);
-    if (source_open_hdf5_list(fuzz_file(1, (const uint8_t *)path, strlen(path)), 2, names, &source) ==
-        0)
+    if (source_open_hdf5_list(fuzz_file(1, (const uint8_t *)path, strlen(path)), 2, names,
+                              &source) == 0)
         read_all(source);
     param.mean_file = (char *)path;
     if (transform_create(&param, &shape, true, NULL, &t) == 0)
