@@ -1,9 +1,10 @@
 /* bench_net --model=FILE [--threads=N] [--passes=N] [--layers]
  *
  * Forward and backward of a net in the TRAIN phase on random input, with weights that change from
- * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds of
- * each pass. --passes=0 reads a line from standard input before each pass instead, and ends with it: a
- * script can then take turns with another program. --layers: a table of mean times at the end. */
+ * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
+ * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
+ * it: a script can then take turns with another program. --layers: a table of mean times at the
+ * end. */
 #include "net/net.h"
 #include "spec/read.h"
 #include "util/clock.h"
@@ -57,8 +58,7 @@ static int open_net(struct bench *b)
     }
     status = net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), &state, &b->def);
     net_state_free(&state);
-    if (status || net_create(b->def, true, &env, NULL, &b->net) ||
-        net_build(b->net, &b->engine, 1))
+    if (status || net_create(b->def, true, &env, NULL, &b->net) || net_build(b->net, &b->engine, 1))
         return -1;
     b->forward = calloc((size_t)b->net->nlayers, sizeof *b->forward);
     b->backward = calloc((size_t)b->net->nlayers, sizeof *b->backward);
@@ -147,7 +147,8 @@ static void print_layers(const struct bench *b, int passes)
         double times = layer->nparams && layer->propagate[0] ? 2 : 1;
         printf("%-28.28s %-16.16s %9.3f %9.3f %5.1f%% %9.1f %9.1f\n", layer->def->name,
                layer->i->type, f * 1e3, back * 1e3, 100 * (f + back) * passes / all,
-               layer->flops / f * 1e-9, layer->needs_backward ? times * layer->flops / back * 1e-9 : 0);
+               layer->flops / f * 1e-9,
+               layer->needs_backward ? times * layer->flops / back * 1e-9 : 0);
     }
     printf("%-28s %-16s %9.3f\n", "all", "", all / passes * 1e3);
 }
@@ -157,8 +158,8 @@ int main(int argc, char **argv)
     struct bench b;
     int status, passes = 0;
 
-    status = read_options(&b, argc, argv) || open_net(&b) || fill_inputs(&b) ||
-             measure(&b, &passes);
+    status =
+        read_options(&b, argc, argv) || open_net(&b) || fill_inputs(&b) || measure(&b, &passes);
     if (status)
         fprintf(stderr, "bench_net: %s\n", error_text());
     else if (b.by_layer && passes > 0)
