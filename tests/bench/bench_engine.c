@@ -2,15 +2,15 @@
  *
  * Every operator of the CPU engine at the sizes of well-known nets, forward and backward: GFLOP/s
  * and the share of what one large matrix product reaches here, or GB/s and the share of what
- * copying reaches, for operators bound by memory. Times are the fastest of several runs: others may
- * be at work on this machine. NAME: only lines that contain it.
+ * copying reaches, for operators bound by memory. Times are the fastest of several runs, processor
+ * time with one thread: others may be at work on this machine. NAME: only lines that contain it.
  *
  * `relaid` is the share of forward and backward spent on bringing weights into oneDNN's layout and
  * their gradients back: the price of parameters that are plain everywhere else. It is seen by
  * standing between the engine and oneDNN's execute call. */
 #include "../engine_rig.h"
+#include "bench_clock.h"
 
-#include "util/clock.h"
 #include "util/error.h"
 
 #include <dlfcn.h>
@@ -21,6 +21,7 @@
 
 /* Seconds in reorders of tensors with that many elements; set for one measurement at a time. */
 static struct {
+    int threads;
     int64_t elems;
     double seconds;
 } relay;
@@ -62,10 +63,10 @@ dnnl_status_t DNNL_API dnnl_primitive_execute(const_dnnl_primitive_t primitive,
     if (!execute)
         *(void **)&execute = dlsym(RTLD_NEXT, "dnnl_primitive_execute");
     int64_t elems = reordered_elems(primitive);
-    double start = clock_seconds();
+    double start = bench_seconds(relay.threads);
     dnnl_status_t status = execute(primitive, stream, nargs, args);
     if (elems > 0 && elems == relay.elems)
-        relay.seconds += clock_seconds() - start;
+        relay.seconds += bench_seconds(relay.threads) - start;
     return status;
 }
 
@@ -83,19 +84,19 @@ struct figures {
     double forward, backward, relaid; /* seconds, fastest run; relaid: share of both */
 };
 
-static int run_once(struct rig *rig, struct figures *f)
+static int run_once(const struct bench *b, struct rig *rig, struct figures *f)
 {
-    double start = clock_seconds(), middle, end;
+    double start = bench_seconds(b->threads), middle, end;
 
     relay.seconds = 0;
     for (int i = 0; i < rig->args.nparams; i++)
         rig->param[i].version++;
     if (rig_forward(rig))
         return -1;
-    middle = clock_seconds();
+    middle = bench_seconds(b->threads);
     if (rig->op->i->backward && rig_backward(rig))
         return -1;
-    end = clock_seconds();
+    end = bench_seconds(b->threads);
     if (middle - start < f->forward)
         f->forward = middle - start;
     if (end - middle < f->backward) {
@@ -138,9 +139,9 @@ static int measure(struct bench *b, struct rig *rig, struct figures *f)
         if (fill(rig, &rig->tops[i]->grad, false, 0))
             return -1;
     relay.elems = rig->args.kind == OP_CONV ? (int64_t)shape_elems(&rig->param[0].shape) : 0;
-    double begin = clock_seconds();
-    for (int i = 0; i < 3 || clock_seconds() - begin < b->seconds; i++)
-        if (run_once(rig, f))
+    double begin = bench_seconds(b->threads);
+    for (int i = 0; i < 3 || bench_seconds(b->threads) - begin < b->seconds; i++)
+        if (run_once(b, rig, f))
             return -1;
     return 0;
 }
@@ -353,17 +354,17 @@ static int find_peaks(struct bench *b)
         i->alloc(b->engine.context, bytes, "a matrix", &y))
         goto done;
     to.data = y;
-    double begin = clock_seconds();
-    for (int r = 0; r < 5 || clock_seconds() - begin < 4 * b->seconds; r++) {
-        double start = clock_seconds();
+    double begin = bench_seconds(b->threads);
+    for (int r = 0; r < 5 || bench_seconds(b->threads) - begin < 4 * b->seconds; r++) {
+        double start = bench_seconds(b->threads);
         if (i->gemm(b->engine.context, false, false, n, n, n, 1, x, n, (float *)x + n * n, n, 0, y,
                     n))
             goto done;
-        double end = clock_seconds();
+        double end = bench_seconds(b->threads);
         gemm = end - start < gemm ? end - start : gemm;
         if (i->write(b->engine.context, &to, x))
             goto done;
-        start = clock_seconds();
+        start = bench_seconds(b->threads);
         copy = start - end < copy ? start - end : copy;
     }
     b->peak_flops = 2.0 * (double)n * (double)n * (double)n / gemm;
@@ -413,6 +414,7 @@ int main(int argc, char **argv)
             b.names[b.nnames++] = argv[i];
     }
     struct engine_options options = {.threads = b.threads};
+    relay.threads = b.threads;
     status = engine_open("cpu", &options, &b.engine) || bench_all(&b);
     if (status)
         fprintf(stderr, "bench_engine: %s\n", error_text());

@@ -5,9 +5,10 @@
  * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
  * it: a script can then take turns with another program. --layers: a table of mean times at the
  * end. */
+#include "bench_clock.h"
+
 #include "net/net.h"
 #include "spec/read.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -95,16 +96,16 @@ static int one_pass(struct bench *b, const struct run *run)
     for (int g = 0; g < net->ngroups; g++)
         net_touch(net, g);
     for (int l = 0; l < net->nlayers; l++) {
-        double start = clock_seconds();
+        double start = bench_seconds(b->threads);
         if (net_layer_forward(net, l, run))
             return -1;
-        b->forward[l] += clock_seconds() - start;
+        b->forward[l] += bench_seconds(b->threads) - start;
     }
     for (int l = net->nlayers - 1; l >= 0; l--) {
-        double start = clock_seconds();
+        double start = bench_seconds(b->threads);
         if (net_layer_backward(net, l, run))
             return -1;
-        b->backward[l] += clock_seconds() - start;
+        b->backward[l] += bench_seconds(b->threads) - start;
     }
     return 0;
 }
@@ -123,10 +124,10 @@ static int measure(struct bench *b, int *passes)
     for (*passes = 0; b->passes == 0 || *passes < b->passes; ++*passes) {
         if (b->passes == 0 && !fgets(line, sizeof line, stdin))
             return 0;
-        double start = clock_seconds();
+        double start = bench_seconds(b->threads);
         if (one_pass(b, &run))
             return -1;
-        printf("%.4f\n", (clock_seconds() - start) * 1e3);
+        printf("%.4f\n", (bench_seconds(b->threads) - start) * 1e3);
         fflush(stdout);
     }
     return 0;
