@@ -492,7 +492,7 @@ static void reference_run(struct reference *r, bool backward)
     case OP_ELTWISE:
         eltwise(r, backward);
         break;
-    case OP_KINDS:
+    default: /* tests/layer_values has those */
         break;
     }
 }

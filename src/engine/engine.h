@@ -10,93 +10,8 @@
 #ifndef POSEIDON_ENGINE_ENGINE_H
 #define POSEIDON_ENGINE_ENGINE_H
 
+#include "engine/ops.h"
 #include "engine/tensor.h"
-
-enum op_kind {
-    OP_CONV,
-    OP_INNER_PRODUCT,
-    OP_POOL,
-    OP_RELU,
-    OP_LRN,
-    OP_DROPOUT,
-    OP_SOFTMAX,
-    OP_SOFTMAX_LOSS,
-    OP_ACCURACY,
-    OP_CONCAT,
-    OP_SPLIT,
-    OP_FLATTEN, /* same elements in the same logical order, another shape: Flatten, Reshape */
-    OP_ELTWISE,
-    OP_KINDS
-};
-
-/* All spatial pairs are {height, width}. */
-struct conv_args {
-    int kernel[2], stride[2], pad[2], dilation[2]; /* dilation 1 = dense */
-    int group;
-    bool bias; /* params: weight (O, C/group, kh, kw), then bias (O) */
-};
-
-struct inner_product_args {
-    int axis;       /* bottom is seen as (product of axes before, product of axes from here on) */
-    bool bias;      /* params: weight (O, K), or (K, O) if transpose; then bias (O) */
-    bool transpose;
-};
-
-enum pool_method { POOL_MAX, POOL_AVE };
-
-struct pool_args {
-    enum pool_method method;
-    int kernel[2], stride[2], pad[2]; /* the top's shape is given; windows are clipped as in Caffe:
-                                         MAX to the image, AVE's divisor to [-pad, size + pad) */
-    /* MAX with two tops: the second is the flat index of the maximum in its H x W plane */
-};
-
-struct relu_args {
-    float negative_slope;
-};
-
-struct lrn_args {
-    int local_size;
-    float alpha, beta, k;
-    bool within_channel; /* k is then 1 whatever it says: Caffe ignores it */
-};
-
-struct dropout_args {
-    float ratio;
-};
-
-struct softmax_args {
-    int axis;
-};
-
-enum loss_normalization { LOSS_FULL, LOSS_VALID, LOSS_BATCH_SIZE, LOSS_NONE };
-
-struct softmax_loss_args {
-    int axis;
-    bool has_ignore_label;
-    int ignore_label;
-    enum loss_normalization normalization;
-    /* bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss (scalar),
-       optionally the probabilities. backward reads the loss weight from tops[0]->grad. */
-};
-
-struct accuracy_args {
-    int top_k, axis;
-    bool has_ignore_label;
-    int ignore_label;
-    /* tops: accuracy (scalar), optionally per class (classes). No backward. */
-};
-
-struct concat_args {
-    int axis;
-};
-
-enum eltwise_operation { ELTWISE_PROD, ELTWISE_SUM, ELTWISE_MAX };
-
-struct eltwise_args {
-    enum eltwise_operation operation;
-    const float *coeff; /* SUM: one per bottom, borrowed for the call; NULL: all 1 */
-};
 
 struct op_args {
     enum op_kind kind;
@@ -119,7 +34,25 @@ struct op_args {
         struct accuracy_args accuracy;
         struct concat_args concat;
         struct eltwise_args eltwise;
-    } u;
+        struct batch_norm_args batch_norm;
+        struct scale_args scale;
+        struct unary_args unary;
+        struct prelu_args prelu;
+        struct slice_args slice;
+        struct crop_args crop;
+        struct tile_args tile;
+        struct reduce_args reduce;
+        struct argmax_args argmax;
+        struct mvn_args mvn;
+        struct embed_args embed;
+        struct shuffle_args shuffle;
+        struct interp_args interp;
+        struct spp_args spp;
+        struct sigmoid_loss_args sigmoid_loss;
+        struct hinge_loss_args hinge_loss;
+        struct contrastive_loss_args contrastive_loss;
+        struct infogain_loss_args infogain_loss;
+    } u;                           /* conv: of OP_CONV, OP_DECONV, OP_IM2COL */
 };
 
 /* What changes from one pass to the next. */
@@ -144,12 +77,84 @@ struct op { /* first member of every engine's own op structs */
     const struct op_i *i;
 };
 
+enum engine_math {
+    MATH_DEFAULT, /* the engine's own choice: TF32 where the device has it */
+    MATH_FP32,    /* every product in full single precision */
+    MATH_TF32,    /* products of 10-bit mantissas, sums in single precision */
+    MATH_BF16,    /* activations in bfloat16; parameters and their gradients stay single */
+};
+
 struct engine_options {
     int threads; /* compute threads of this rank; 0: the engine's default */
+    const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
+    int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
+    /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
+    int device;            /* which device, counted over those visible, modulo their number: the rank's
+                              number on its node */
+    enum engine_math math;
+    bool deterministic;    /* the same bits at every run */
+    size_t workspace;      /* the most temporary memory one operator may take; 0: the engine's default */
+};
+
+/* The solver's rules, as far as an engine applies them (update below). */
+enum engine_rule {
+    ENGINE_SGD,
+    ENGINE_NESTEROV,
+    ENGINE_ADAGRAD,
+    ENGINE_RMSPROP,
+    ENGINE_ADADELTA,
+    ENGINE_ADAM
+};
+
+struct engine_update {
+    enum engine_rule rule;
+    bool l1;      /* decay works on the sign of the value, not on the value */
+    float scale;  /* of the gradient */
+    float rate;   /* learning rate with all that multiplies it, Adam's correction included */
+    float decay;  /* ditto */
+    float momentum, momentum2, delta, rms_decay;
+};
+
+/* `rows` pieces of `width` floats each: on the host and in the engine's memory, at their own strides. */
+struct engine_rows {
+    float *host;
+    size_t host_stride;
+    float *memory;
+    size_t stride;
+    size_t width, rows;
+};
+
+struct engine_ticket; /* one copy under way; reusable after it is ready */
+
+/* What an engine offers beyond the rest where the host cannot address its memory. Copies run beside the
+ * computation; a ticket tells when one is over. Any thread may call these, each ticket from one thread
+ * at a time. */
+struct engine_remote_i {
+    /* Host memory that copies reach fast (page-locked), zeroed. */
+    int (*host_alloc)(void *context, size_t bytes, const char *what, void **out);
+    void (*host_free)(void *context, void *memory);
+    int (*ticket_create)(void *context, struct engine_ticket **out);
+    void (*ticket_destroy)(void *context, struct engine_ticket *ticket);
+    /* Engine to host: begins when every op run so far is over. */
+    int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Host to engine: begins at once; the caller knows that no op run so far still uses that memory. */
+    int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
+    int (*ready)(void *context, struct engine_ticket *ticket);
+    /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
+    int (*order)(void *context, struct engine_ticket *ticket);
+    /* The solver's rule on n elements of engine memory; history: one or two blocks, `stride` apart. Takes
+     * its turn among the ops. */
+    int (*update)(void *context, const struct engine_update *update, float *value, const float *grad,
+                  float *history, size_t stride, size_t n);
+    /* Sum of (scale x)^2 over n elements of engine memory. Waits. */
+    int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
 };
 
 struct engine_i {
     const char *name;
+    bool blank; /* computes nothing: blobs have no memory, values mean nothing and are not worth
+                   initialising, testing or saving */
     int (*open)(const struct engine_options *options, void **context);
     void (*close)(void *context);
     /* Device memory, zeroed, aligned for the library; free(NULL) is fine. */
@@ -170,6 +175,14 @@ struct engine_i {
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
+    /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the world
+     * shares. NULL: computes on the host's processors. */
+    const char *(*device)(void *context, char identity[64]);
+    /* Every op run so far is over when this returns; for timing. NULL: ops are over when they return. */
+    int (*finish)(void *context);
+    /* NULL: the engine's memory is the host's; values, gradients and factors may be touched directly.
+     * Otherwise ops return before their work is done, and alloc's memory is the engine's alone. */
+    const struct engine_remote_i *remote;
 };
 
 struct engine {
@@ -177,9 +190,12 @@ struct engine {
     void *context;
 };
 
-/* Opens the engine of that name ("cpu"); fails with the list of engines this build has. */
+/* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has. */
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);
 void engine_close(struct engine *engine);
+
+/* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
+bool engine_is_blank(const char *name);
 
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);

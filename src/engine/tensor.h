@@ -41,6 +41,8 @@ struct param {
     float *value;        /* plain row-major, a slice of the net's value arena (engine memory) */
     float *grad;         /* plain row-major, a slice of the net's gradient arena; NULL if unwanted */
     float lr_mult, decay_mult;
+    bool statistic;      /* measured by forward, not learnt (BatchNorm's running sums): lr_mult is 0 and
+                            the ranks' values differ; whoever tests or saves averages them first */
     bool wants_grad;     /* lr_mult != 0 and a loss depends on it */
     bool accumulate;     /* the next backward adds to grad instead of overwriting it */
     bool factored;       /* weight or bias of an inner product that travels as sufficient factors:

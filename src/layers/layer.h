@@ -14,7 +14,7 @@ struct layer;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
 struct layer_env {
-    bool look_only;          /* shapes only: no data source may be opened */
+    bool look_only;          /* no data source may be opened: shapes only, or passes over blank input */
     int batch;               /* > 0: replaces the batch size of data layers (per rank) */
     const int64_t *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
     const char *base_file;   /* relative paths that do not exist are tried beside this file; or NULL */
@@ -29,6 +29,7 @@ struct layer_env {
 struct param_def {
     struct shape shape;
     const Caffe__FillerParameter *filler; /* NULL: constant 0. Borrowed from the definition */
+    bool statistic;                       /* see struct param */
 };
 
 #define LAYER_MAX_PARAMS 4
@@ -39,12 +40,22 @@ struct layer_i {
     int min_tops, max_tops;
     bool is_data;                  /* a source of samples: has no bottoms */
     bool no_backward;              /* asking for its gradient is an error (Accuracy) or never happens */
-    bool no_in_place;              /* refuses a top that is its bottom */
+    bool no_in_place;              /* refuses a top named like its bottom */
     unsigned no_gradient_to;       /* bit b: bottom b never receives a gradient (labels) */
     unsigned no_gradient_from;     /* bit t: nothing flows back through top t (indices, counts) */
     bool auto_tops;                /* a loss: tops missing up to min_tops are added, unnamed */
-    bool keeps_top;                /* backward reads its top's values: a layer that later works in
-                                      place on that top would destroy them */
+    /* Who may work in place. A top named like its bottom is that very blob only if nobody's backward
+     * misses the old values; else the net quietly gives it memory of its own. */
+    bool own_top;                  /* cannot work in place at all */
+    bool keeps_top;                /* backward reads its top's values */
+    bool keeps_top_in_place;       /* ditto, but only when the layer itself works in place */
+    bool keeps_sign_only;          /* of those, only the sign matters: Dropout may follow in place */
+    bool passes_memory;            /* its tops may be its bottom's memory (Split, Reshape) */
+    bool (*wants_own_top)(const struct layer *layer); /* backward reads its bottom's values: cannot be
+                                      trained in place. Asked before setup, bottoms are known; NULL: no */
+    /* Its op does the work of the layer before it too (a Scale behind a BatchNorm whose top it works
+     * on in place). Asked before setup; NULL: never. */
+    bool (*merges)(const struct layer *layer, const struct layer *before);
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
@@ -71,6 +82,8 @@ struct layer {
     struct param_def param_defs[LAYER_MAX_PARAMS];
     bool *propagate;               /* per bottom: backward writes its gradient */
     bool needs_backward;
+    struct layer *merged;          /* the layer before, whose work this one's op does, or NULL */
+    bool idle;                     /* the layer behind does this one's work: no op, passes do nothing */
     double flops;                  /* of one forward pass over the batch, a multiply-add counted as 2 */
     struct op *op;
     void *state;                   /* the layer's own */

@@ -15,13 +15,13 @@ static int relu_setup(struct layer *layer, const struct layer_env *env)
     (void)env;
     layer_tops_like_bottom(layer);
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
-    /* In place, backward has only the result; its sign tells the input's as long as slope >= 0. */
-    if (layer->train && layer->tops[0] == layer->bottoms[0] && relu_slope(layer) < 0)
-        return error_set(
-            "negative_slope %g cannot be trained in place: the result does not tell the "
-            "input's sign; give the top another name than '%s'",
-            (double)relu_slope(layer), layer->tops[0]->name);
     return 0;
+}
+
+/* In place, backward has only the result; its sign tells the input's as long as slope >= 0. */
+static bool relu_wants_own_top(const struct layer *layer)
+{
+    return relu_slope(layer) < 0;
 }
 
 static int relu_build(struct layer *layer, struct engine *engine)
@@ -38,6 +38,9 @@ const struct layer_i layer_relu = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .keeps_top_in_place = true,
+    .keeps_sign_only = true,
+    .wants_own_top = relu_wants_own_top,
     .setup = relu_setup,
     .build = relu_build,
 };
@@ -75,6 +78,7 @@ const struct layer_i layer_dropout = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
+    .passes_memory = true,
     .setup = dropout_setup,
     .build = dropout_build,
 };

@@ -10,18 +10,84 @@
 #include <string.h>
 
 /* In alphabetical order, for the message that lists them. */
+/* clang-format off */
 static const struct layer_i *const layer_types[] = {
-    &layer_accuracy,      &layer_concat,  &layer_convolution,  &layer_data,
-    &layer_dropout,       &layer_eltwise, &layer_flatten,      &layer_hdf5_data,
-    &layer_inner_product, &layer_input,   &layer_lrn,          &layer_pooling,
-    &layer_relu,          &layer_softmax, &layer_softmax_loss, &layer_split,
+    &layer_absval,
+    &layer_accuracy,
+    &layer_argmax,
+    &layer_batch_norm,
+    &layer_batch_reindex,
+    &layer_bias,
+    &layer_bnll,
+    &layer_clip,
+    &layer_concat,
+    &layer_contrastive_loss,
+    &layer_convolution,
+    &layer_convolution_depthwise,
+    &layer_crop,
+    &layer_data,
+    &layer_deconvolution,
+    &layer_depthwise_convolution,
+    &layer_dropout,
+    &layer_eltwise,
+    &layer_elu,
+    &layer_embed,
+    &layer_euclidean_loss,
+    &layer_exp,
+    &layer_flatten,
+    &layer_hdf5_data,
+    &layer_hinge_loss,
+    &layer_im2col,
+    &layer_infogain_loss,
+    &layer_inner_product,
+    &layer_input,
+    &layer_interp,
+    &layer_log,
+    &layer_lrn,
+    &layer_multinomial_loss,
+    &layer_mvn,
+    &layer_parameter,
+    &layer_pooling,
+    &layer_power,
+    &layer_prelu,
+    &layer_reduction,
+    &layer_relu,
+    &layer_relu6,
+    &layer_reshape,
+    &layer_scale,
+    &layer_shuffle_channel,
+    &layer_sigmoid,
+    &layer_sigmoid_loss,
+    &layer_silence,
+    &layer_slice,
+    &layer_softmax,
+    &layer_softmax_loss,
+    &layer_split,
+    &layer_spp,
+    &layer_swish,
+    &layer_tanh,
+    &layer_threshold,
+    &layer_tile,
 };
+/* clang-format on */
 
 #define NTYPES (sizeof(layer_types) / sizeof(layer_types[0]))
 
+/* Types that are known, and why they are not here. */
+static const struct {
+    const char *type, *reason;
+} refused[] = {
+    {"Python", "it needs Caffe's Python layers, which only Caffe itself can run"},
+    {"LSTM", "recurrent layers are outside what this program trains"},
+    {"LSTMUnit", "recurrent layers are outside what this program trains"},
+    {"RNN", "recurrent layers are outside what this program trains"},
+    {"Recurrent", "recurrent layers are outside what this program trains"},
+    {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
+};
+
 const struct layer_i *layer_find(const char *type)
 {
-    char known[512];
+    char known[2048];
     size_t used = 0;
 
     for (size_t i = 0; i < NTYPES; i++)
@@ -30,12 +96,14 @@ const struct layer_i *layer_find(const char *type)
     for (size_t i = 0; i < NTYPES && used < sizeof(known); i++)
         used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
                                  layer_types[i]->type);
-    if (strcmp(type, "Python") == 0)
-        error_set("this layer needs Caffe's Python layers, which only Caffe itself can run "
-                  "(known types: %s)",
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        if (strcmp(refused[i].type, type) != 0)
+            continue;
+        error_set("layer type %s is not supported: %s (known types: %s)", type, refused[i].reason,
                   known);
-    else
-        error_set("unknown layer type: %s (known types: %s)", type, known);
+        return NULL;
+    }
+    error_set("unknown layer type: %s (known types: %s)", type, known);
     return NULL;
 }
 
@@ -44,7 +112,7 @@ int layer_declare_param(struct layer *layer, const struct shape *shape,
 {
     if (layer->nparams == LAYER_MAX_PARAMS)
         return error_set("a layer has at most %d parameters", LAYER_MAX_PARAMS);
-    layer->param_defs[layer->nparams++] = (struct param_def){*shape, filler};
+    layer->param_defs[layer->nparams++] = (struct param_def){.shape = *shape, .filler = filler};
     return 0;
 }
 
@@ -67,11 +135,15 @@ struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
 
 int layer_forward(struct layer *layer, const struct run *run)
 {
+    if (layer->idle)
+        return 0;
     return layer->i->forward ? layer->i->forward(layer, run) : op_forward(layer->op, run);
 }
 
 int layer_backward(struct layer *layer, const struct run *run)
 {
+    if (layer->idle)
+        return 0;
     return layer->i->backward ? layer->i->backward(layer, run) : op_backward(layer->op, run);
 }
 

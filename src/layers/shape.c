@@ -94,6 +94,7 @@ const struct layer_i layer_split = {
     .min_tops = 1,
     .max_tops = -1,
     .no_in_place = true,
+    .passes_memory = true,
     .setup = split_setup,
     .build = split_build,
 };
@@ -137,6 +138,7 @@ const struct layer_i layer_flatten = {
     .min_tops = 1,
     .max_tops = 1,
     .no_in_place = true,
+    .passes_memory = true,
     .setup = flatten_setup,
     .build = flatten_build,
 };

@@ -1,9 +1,7 @@
 /* Needs: which layers run backward and which blobs carry a gradient.
  *
  * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
- * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
- * Then the layers that work in place are checked against backward passes that still want the old
- * values. */
+ * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -168,41 +166,11 @@ static void mark_blobs(struct net *net)
     }
 }
 
-/* Follows a value back through layers that only pass its memory on, to see who else relies on it.
- */
-static int check_in_place(const struct net *net, const struct layer *layer, int b)
-{
-    struct net_wire wire = net->internals->wires[layer->index][b];
-
-    for (;;) {
-        const struct layer *from = &net->layers[wire.layer];
-        const char *type = from->i->type;
-        if (strcmp(type, "Split") == 0 && from->ntops > 1)
-            return error_set(
-                "works in place on '%s', which shares its memory with the other tops of "
-                "layer '%s' (Split); give the top another name",
-                layer->bottoms[b]->name, from->def->name);
-        if (from->i->keeps_top && from->needs_backward)
-            return error_set(
-                "works in place on '%s', but layer '%s' (%s) still needs that value for "
-                "its gradient; give the top another name",
-                layer->bottoms[b]->name, from->def->name, type);
-        bool passes = strcmp(type, "Split") == 0 || strcmp(type, "Flatten") == 0;
-        if (!passes)
-            return 0;
-        wire = net->internals->wires[wire.layer][0];
-    }
-}
-
 static int check_layers(struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        if (check_labels(layer))
+        if (check_labels(&net->layers[l]))
             return net_layer_error(net, l);
-        for (int t = 0; t < layer->ntops && t < layer->nbottoms; t++)
-            if (layer->tops[t] == layer->bottoms[t] && check_in_place(net, layer, t))
-                return net_layer_error(net, l);
     }
     return 0;
 }

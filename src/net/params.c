@@ -70,7 +70,8 @@ static void add_param(struct sharing *sharing, struct layer *layer, int p)
     struct param *param = &net->params[net->nparams];
 
     param->shape = layer->param_defs[p].shape;
-    param->lr_mult = spec ? spec->lr_mult : 1;
+    param->statistic = layer->param_defs[p].statistic;
+    param->lr_mult = param->statistic ? 0 : spec ? spec->lr_mult : 1;
     param->decay_mult = spec ? spec->decay_mult : 1;
     layer->params[p] = param;
     net->internals->layer_of_param[net->nparams] = layer->index;

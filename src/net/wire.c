@@ -87,6 +87,46 @@ static struct blob *add_blob(struct wiring *wiring, const char *name)
     return blob;
 }
 
+/* May the layer overwrite the blob of its bottom b? Not while another's backward wants the values, or
+ * another layer reads the same memory. Follows the value back to the layer that computed it. */
+static bool may_overwrite(const struct net *net, const struct layer *layer, int b)
+{
+    struct net_wire wire = net->internals->wires[layer->index][b];
+
+    for (;;) {
+        const struct layer *from = &net->layers[wire.layer];
+        bool in_place =
+            wire.top < from->nbottoms && from->tops[wire.top] == from->bottoms[wire.top];
+        bool keeps_sign = from->i->keeps_sign_only && strcmp(layer->i->type, "Dropout") == 0;
+        if (from->i->passes_memory && from->ntops > 1)
+            return false;
+        if (net->train && (from->i->keeps_top || (in_place && from->i->keeps_top_in_place)) &&
+            !keeps_sign)
+            return false;
+        if (!in_place && !from->i->passes_memory)
+            return true;
+        wire = net->internals->wires[wire.layer][in_place ? wire.top : 0];
+    }
+}
+
+/* The top is named like the bottom of that index. */
+static bool works_in_place(struct net *net, struct layer *layer, int t)
+{
+    struct net_wire wire = net->internals->wires[layer->index][t];
+    struct layer *before = &net->layers[wire.layer];
+
+    if (layer->i->merges && layer->i->merges(layer, before)) {
+        layer->merged = before;
+        before->idle = true;
+        return true;
+    }
+    if (layer->i->own_top)
+        return false;
+    if (net->train && layer->i->wants_own_top && layer->i->wants_own_top(layer))
+        return false;
+    return may_overwrite(net, layer, t);
+}
+
 static int connect_top(struct wiring *wiring, struct layer *layer, int t)
 {
     bool automatic = t >= layer->def->ntops;
@@ -97,6 +137,11 @@ static int connect_top(struct wiring *wiring, struct layer *layer, int t)
         if (layer->i->no_in_place)
             return error_set("top '%s' is also the bottom; a %s layer cannot work in place", name,
                              layer->i->type);
+        if (!works_in_place(wiring->net, layer, t)) {
+            if (!add_blob(wiring, name))
+                return -1;
+            found = wiring->net->nblobs - 1;
+        }
     } else if (found >= 0) {
         const struct layer *other = &wiring->net->layers[wiring->versions[found].from.layer];
         return error_set(

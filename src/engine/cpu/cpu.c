@@ -25,6 +25,31 @@ static const struct cpu_kind *const kinds[OP_KINDS] = {
     [OP_SPLIT] = &cpu_split,
     [OP_FLATTEN] = &cpu_flatten,
     [OP_ELTWISE] = &cpu_eltwise,
+    [OP_BATCH_NORM] = &cpu_batch_norm,
+    [OP_SCALE] = &cpu_scale,
+    [OP_UNARY] = &cpu_unary,
+    [OP_PRELU] = &cpu_prelu,
+    [OP_SLICE] = &cpu_slice,
+    [OP_CROP] = &cpu_crop,
+    [OP_TILE] = &cpu_tile,
+    [OP_REDUCE] = &cpu_reduce,
+    [OP_ARGMAX] = &cpu_argmax,
+    [OP_MVN] = &cpu_mvn,
+    [OP_IM2COL] = &cpu_im2col,
+    [OP_DECONV] = &cpu_deconv,
+    [OP_EMBED] = &cpu_embed,
+    [OP_SILENCE] = &cpu_silence,
+    [OP_PARAMETER] = &cpu_parameter,
+    [OP_BATCH_REINDEX] = &cpu_batch_reindex,
+    [OP_SHUFFLE] = &cpu_shuffle,
+    [OP_INTERP] = &cpu_interp,
+    [OP_SPP] = &cpu_spp,
+    [OP_SIGMOID_LOSS] = &cpu_sigmoid_loss,
+    [OP_EUCLIDEAN_LOSS] = &cpu_euclidean_loss,
+    [OP_HINGE_LOSS] = &cpu_hinge_loss,
+    [OP_CONTRASTIVE_LOSS] = &cpu_contrastive_loss,
+    [OP_INFOGAIN_LOSS] = &cpu_infogain_loss,
+    [OP_MULTINOMIAL_LOSS] = &cpu_multinomial_loss,
 };
 
 int cpu_status(dnnl_status_t status, const char *call)
@@ -143,7 +168,7 @@ static void cpu_release(void *context, struct tensor *tensor)
 static bool cpu_supports(void *context, enum op_kind kind)
 {
     (void)context;
-    return kind >= 0 && kind < OP_KINDS;
+    return kind >= 0 && kind < OP_KINDS && kinds[kind];
 }
 
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,

@@ -89,6 +89,12 @@ struct cpu_output {
     enum cpu_work_slot slot;
 };
 
+/* A bottom that is read, and whose gradient is written, in plain memory. */
+struct cpu_plain {
+    struct cpu_input in;
+    struct cpu_output out; /* tensor NULL where it does not propagate */
+};
+
 struct cpu_kind;
 
 /* First member of every op of this engine. */
@@ -114,7 +120,11 @@ struct cpu_kind {
 };
 
 extern const struct cpu_kind cpu_conv, cpu_inner_product, cpu_pool, cpu_relu, cpu_lrn, cpu_dropout,
-    cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise;
+    cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise,
+    cpu_batch_norm, cpu_scale, cpu_unary, cpu_prelu, cpu_slice, cpu_crop, cpu_tile, cpu_reduce,
+    cpu_argmax, cpu_mvn, cpu_im2col, cpu_deconv, cpu_embed, cpu_silence, cpu_parameter,
+    cpu_batch_reindex, cpu_shuffle, cpu_interp, cpu_spp, cpu_sigmoid_loss, cpu_euclidean_loss,
+    cpu_hinge_loss, cpu_contrastive_loss, cpu_infogain_loss, cpu_multinomial_loss;
 
 /* cpu.c */
 int cpu_status(dnnl_status_t status, const char *call);
@@ -180,6 +190,12 @@ float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output 
 int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
 void cpu_output_destroy(struct cpu_output *output);
 
+/* Bottom i in plain memory, and its gradient where it propagates. `again`: backward reads it too. */
+int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out);
+void cpu_plain_destroy(struct cpu_plain *plain);
+
+/* Sets the channels to 0 that only fill up the last block. */
+void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format);
 /* y = x, y += x, y = a x, y += a x over n floats, in parallel. */
 void cpu_copy(float *y, const float *x, size_t n);
 void cpu_axpby(float *y, float a, const float *x, float b, size_t n); /* y = a x + b y; b 0: y unread */

@@ -329,6 +329,39 @@ void cpu_output_destroy(struct cpu_output *output)
     cpu_primitive_destroy(&output->reorder);
 }
 
+int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out)
+{
+    struct blob *bottom = op->args.bottoms[i];
+
+    if (cpu_input_create(op->engine, &bottom->value, NULL, again ? WORK_OWN : WORK_TOP_GRAD,
+                         &out->in))
+        return -1;
+    if (!cpu_op_propagates(op, i))
+        return 0;
+    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &out->out);
+}
+
+void cpu_plain_destroy(struct cpu_plain *plain)
+{
+    cpu_input_destroy(&plain->in);
+    cpu_output_destroy(&plain->out);
+}
+
+void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format)
+{
+    struct cpu_planes p;
+    int64_t used;
+
+    if (!format || !format->block || shape->dim[1] % format->block == 0)
+        return;
+    p = cpu_planes_of(shape, format);
+    used = shape->dim[1] % format->block;
+    for (int64_t plane = p.groups - 1; plane < p.planes; plane += p.groups)
+        for (int64_t i = 0; i < p.height * p.width; i++)
+            memset(data + (plane * p.height * p.width + i) * p.block + used, 0,
+                   (size_t)(p.block - used) * sizeof *data);
+}
+
 /* Elementwise loops in pieces that fit the first-level cache. */
 #define PIECE 4096
 

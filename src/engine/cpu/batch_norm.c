@@ -1,0 +1,236 @@
+/* Batch normalisation, with the affine map of a Scale layer behind it if there is one.
+ *
+ * Forward reads x twice and writes y; backward reads x and dy twice and writes dx over dy's memory. Per
+ * channel everything comes down to y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is the mean
+ * rounded to float, and b and d make up for the rounding. */
+#include "engine/cpu/channel.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
+
+struct batch_norm {
+    struct cpu_op op;
+    struct cpu_channels view;
+    double *sums;   /* 4 per slot: mean and variance of the last forward; two sums of backward */
+    float *slots;   /* 5 per slot, see below; one piece of memory with what follows */
+    float *mean, *inverse; /* of the last forward */
+    float *a, *b, *d;
+};
+
+static int batch_norm_check(const struct cpu_op *op)
+{
+    const struct batch_norm_args *a = &op->args.u.batch_norm;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    int wanted = 3 + a->scale + a->bias;
+
+    if (op->args.nparams != wanted)
+        return error_set("batch normalization needs %d parameters, not %d", wanted,
+                         op->args.nparams);
+    if (a->bias && !a->scale)
+        return error_set("batch normalization has a bias only with a scale");
+    if (!shape_equal(x, &op->args.tops[0]->value.shape))
+        return error_set("batch normalization's top must have its bottom's shape");
+    if (cpu_op_in_place(op) && op->args.train)
+        return error_set("batch normalization cannot be trained in place");
+    for (int i = 0; i < wanted; i++) {
+        int64_t expected = i == WEIGHT ? 1 : x->naxes > 1 ? x->dim[1] : 1;
+        if (shape_elems(&op->args.params[i]->shape) != (size_t)expected)
+            return error_set("parameter %d of batch normalization has %zu elements, not %" PRId64,
+                             i, shape_elems(&op->args.params[i]->shape), expected);
+    }
+    return 0;
+}
+
+static int batch_norm_create(struct cpu_op *op)
+{
+    struct batch_norm *bn = (struct batch_norm *)op;
+    const struct tensor *x = &op->args.bottoms[0]->value;
+    const struct cpu_format *format = cpu_tensor_format(x);
+    bool one_axis = x->shape.naxes < 2;
+    void *memory = NULL;
+
+    if (batch_norm_check(op))
+        return -1;
+    cpu_channels_view(&x->shape, format, one_axis ? 0 : 1, one_axis ? 0 : 1, &bn->view);
+    if (cpu_channels_reserve(op->engine, &bn->view))
+        return -1;
+    if (cpu_alloc((size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics", &memory))
+        return -1;
+    bn->sums = memory;
+    if (cpu_alloc((size_t)bn->view.slots * 5 * sizeof *bn->slots, "batch statistics", &memory))
+        return -1;
+    bn->slots = memory;
+    bn->mean = bn->slots;
+    bn->inverse = bn->mean + bn->view.slots;
+    bn->a = bn->inverse + bn->view.slots;
+    bn->b = bn->a + bn->view.slots;
+    bn->d = bn->b + bn->view.slots;
+    if (!cpu_op_in_place(op)) {
+        cpu_top_set(op->args.tops[0], format);
+        if (cpu_op_propagates(op, 0))
+            op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
+    }
+    return 0;
+}
+
+/* The coefficient of a slot where every channel has one; -1 for padding. */
+static int64_t channel_of(const struct batch_norm *bn, int64_t slot)
+{
+    if (slot % bn->view.padded_row >= bn->view.row)
+        return -1;
+    return bn->view.coefficients == 1 ? 0 : slot;
+}
+
+/* This batch's mean and variance are in sums; the running ones take part of them. */
+static void statistics_update(struct batch_norm *bn)
+{
+    const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
+    struct param **params = bn->op.args.params;
+    double count = (double)bn->view.samples * (double)bn->view.pixels;
+    double correction = count > 1 ? count / (count - 1) : 1;
+    const double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
+
+    params[WEIGHT]->value[0] = params[WEIGHT]->value[0] * args->fraction + 1;
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = channel_of(bn, s);
+        if (c < 0)
+            continue;
+        params[MEAN]->value[c] =
+            (float)((double)params[MEAN]->value[c] * args->fraction + mean[s]);
+        params[VARIANCE]->value[c] =
+            (float)((double)params[VARIANCE]->value[c] * args->fraction + correction * variance[s]);
+    }
+    for (int i = MEAN; i <= WEIGHT; i++)
+        params[i]->version++;
+}
+
+static void statistics_read(struct batch_norm *bn)
+{
+    struct param **params = bn->op.args.params;
+    double weight = params[WEIGHT]->value[0], factor = weight == 0 ? 0 : 1 / weight;
+    double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
+
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = channel_of(bn, s);
+        mean[s] = c < 0 ? 0 : factor * params[MEAN]->value[c];
+        variance[s] = c < 0 ? 0 : factor * params[VARIANCE]->value[c];
+    }
+}
+
+static float gamma_of(const struct batch_norm *bn, int64_t channel)
+{
+    return bn->op.args.u.batch_norm.scale ? bn->op.args.params[GAMMA]->value[channel] : 1;
+}
+
+static int batch_norm_forward(struct cpu_op *op, const struct run *run)
+{
+    struct batch_norm *bn = (struct batch_norm *)op;
+    const struct batch_norm_args *args = &op->args.u.batch_norm;
+    const float *x = op->args.bottoms[0]->value.data;
+    const double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
+
+    (void)run;
+    if (args->global_stats) {
+        statistics_read(bn);
+    } else {
+        cpu_channels_moments(op->engine, &bn->view, x, bn->sums, bn->sums + bn->view.slots);
+        statistics_update(bn);
+    }
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = channel_of(bn, s);
+        double inverse = 1 / sqrt(variance[s] + (double)args->eps);
+        double a = c < 0 ? 0 : inverse * gamma_of(bn, c);
+        bn->mean[s] = (float)mean[s];
+        bn->inverse[s] = (float)inverse;
+        bn->a[s] = (float)a;
+        bn->b[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
+                           (mean[s] - (double)bn->mean[s]) * a);
+    }
+    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->b, op->args.tops[0]->value.data);
+    return 0;
+}
+
+static void gradient_add(struct param *param, int64_t c, double value)
+{
+    param->grad[c] = (float)(value + (param->accumulate ? param->grad[c] : 0));
+}
+
+static void affine_gradient(struct batch_norm *bn, const double *sum, const double *product)
+{
+    struct param **params = bn->op.args.params;
+    const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
+
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        int64_t c = channel_of(bn, s);
+        if (c < 0)
+            continue;
+        if (args->scale && params[GAMMA]->wants_grad)
+            gradient_add(params[GAMMA], c, product[s] * bn->inverse[s]);
+        if (args->bias && params[BETA]->wants_grad)
+            gradient_add(params[BETA], c, sum[s]);
+    }
+}
+
+static bool affine_learns(const struct cpu_op *op)
+{
+    for (int i = GAMMA; i < op->args.nparams; i++)
+        if (op->args.params[i]->wants_grad)
+            return true;
+    return false;
+}
+
+static int batch_norm_backward(struct cpu_op *op, const struct run *run)
+{
+    struct batch_norm *bn = (struct batch_norm *)op;
+    const float *x = op->args.bottoms[0]->value.data, *dy = op->args.tops[0]->grad.data;
+    double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
+    double count = (double)bn->view.samples * (double)bn->view.pixels;
+    bool fixed = op->args.u.batch_norm.global_stats;
+
+    (void)run;
+    if (!fixed || affine_learns(op)) {
+        cpu_channels_sums(op->engine, &bn->view, x, dy, bn->mean, sum, product);
+        for (int64_t s = 0; s < bn->view.slots; s++)
+            product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
+        affine_gradient(bn, sum, product);
+    }
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    for (int64_t s = 0; s < bn->view.slots; s++) {
+        double inverse = bn->inverse[s];
+        double b = fixed ? 0 : -bn->a[s] * inverse * inverse * product[s] / count;
+        bn->b[s] = (float)b;
+        double rounding = bn->sums[s] - (double)bn->mean[s];
+        bn->d[s] = (float)(fixed ? 0 : -bn->a[s] * sum[s] / count - b * rounding);
+    }
+    cpu_channels_combine(&bn->view, dy, x, bn->mean, bn->a, bn->b, bn->d,
+                         op->args.bottoms[0]->grad.data);
+    return 0;
+}
+
+static void batch_norm_destroy(struct cpu_op *op)
+{
+    struct batch_norm *bn = (struct batch_norm *)op;
+
+    cpu_free(bn->sums);
+    cpu_free(bn->slots);
+}
+
+const struct cpu_kind cpu_batch_norm = {
+    .size = sizeof(struct batch_norm),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .params = 5,
+    .in_place = true,
+    .create = batch_norm_create,
+    .forward = batch_norm_forward,
+    .backward = batch_norm_backward,
+    .destroy = batch_norm_destroy,
+};

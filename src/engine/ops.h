@@ -1,0 +1,322 @@
+/* The operators: what each computes, forward and backward. Every engine implements this table; the CPU
+ * engine is its specification, tests/layer_values and tests/engine_conformance hold engines against it.
+ *
+ * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. "Sum" over a
+ * batch is made in a fixed order and with at least the accuracy of double partial sums. Shapes of tops
+ * are given: an operator may rely on them and refuses others. Backward writes dx only where
+ * propagate says so, and adds to dw where the parameter says accumulate. NaN goes in, NaN comes out:
+ * comparisons below are written so that this holds unless said otherwise. */
+#ifndef POSEIDON_ENGINE_OPS_H
+#define POSEIDON_ENGINE_OPS_H
+
+#include "engine/tensor.h"
+
+enum op_kind {
+    OP_CONV,
+    OP_INNER_PRODUCT,
+    OP_POOL,
+    OP_RELU,
+    OP_LRN,
+    OP_DROPOUT,
+    OP_SOFTMAX,
+    OP_SOFTMAX_LOSS,
+    OP_ACCURACY,
+    OP_CONCAT,
+    OP_SPLIT,
+    OP_FLATTEN, /* same elements in the same logical order, another shape: Flatten, Reshape */
+    OP_ELTWISE,
+    OP_BATCH_NORM,
+    OP_SCALE, /* Scale, Bias */
+    OP_UNARY, /* one function of each element */
+    OP_PRELU,
+    OP_SLICE,
+    OP_CROP,
+    OP_TILE,
+    OP_REDUCE,
+    OP_ARGMAX,
+    OP_MVN,
+    OP_IM2COL,
+    OP_DECONV,
+    OP_EMBED,
+    OP_SILENCE,
+    OP_PARAMETER,
+    OP_BATCH_REINDEX,
+    OP_SHUFFLE,
+    OP_INTERP,
+    OP_SPP,
+    OP_SIGMOID_LOSS,
+    OP_EUCLIDEAN_LOSS,
+    OP_HINGE_LOSS,
+    OP_CONTRASTIVE_LOSS,
+    OP_INFOGAIN_LOSS,
+    OP_MULTINOMIAL_LOSS,
+    OP_KINDS
+};
+
+/* All spatial pairs are {height, width}. */
+struct conv_args {
+    int kernel[2], stride[2], pad[2], dilation[2]; /* dilation 1 = dense */
+    int group;
+    bool bias; /* params: weight (O, C/group, kh, kw), then bias (O) */
+};
+
+struct inner_product_args {
+    int axis;       /* bottom is seen as (product of axes before, product of axes from here on) */
+    bool bias;      /* params: weight (O, K), or (K, O) if transpose; then bias (O) */
+    bool transpose;
+};
+
+enum pool_method { POOL_MAX, POOL_AVE };
+
+struct pool_args {
+    enum pool_method method;
+    int kernel[2], stride[2], pad[2]; /* the top's shape is given; windows are clipped as in Caffe:
+                                         MAX to the image, AVE's divisor to [-pad, size + pad) */
+    /* MAX with two tops: the second is the flat index of the maximum in its H x W plane */
+};
+
+struct relu_args {
+    float negative_slope;
+};
+
+struct lrn_args {
+    int local_size;
+    float alpha, beta, k;
+    bool within_channel; /* k is then 1 whatever it says: Caffe ignores it */
+};
+
+struct dropout_args {
+    float ratio;
+};
+
+struct softmax_args {
+    int axis;
+};
+
+enum loss_normalization { LOSS_FULL, LOSS_VALID, LOSS_BATCH_SIZE, LOSS_NONE };
+
+struct softmax_loss_args {
+    int axis;
+    bool has_ignore_label;
+    int ignore_label;
+    enum loss_normalization normalization;
+    /* bottoms: scores, labels (floats holding class numbers, N*inner of them); tops: loss (scalar),
+       optionally the probabilities. backward reads the loss weight from tops[0]->grad. */
+};
+
+struct accuracy_args {
+    int top_k, axis;
+    bool has_ignore_label;
+    int ignore_label;
+    /* tops: accuracy (scalar), optionally per class (classes). No backward. */
+};
+
+struct concat_args {
+    int axis;
+};
+
+enum eltwise_operation { ELTWISE_PROD, ELTWISE_SUM, ELTWISE_MAX };
+
+struct eltwise_args {
+    enum eltwise_operation operation;
+    const float *coeff; /* SUM: one per bottom, borrowed for the call; NULL: all 1 */
+};
+
+/* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map of
+ * a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
+ *
+ *   params: 0 mean sum (C), 1 variance sum (C), 2 weight of both sums (1): statistics, without gradient;
+ *           then gamma (C) if scale, then beta (C) if bias; without them gamma = 1, beta = 0.
+ *   global_stats: s = w2; mu = w0 / s, var = w1 / s; both 0 where s is 0.
+ *   else: mu = mean of x, var = mean of (x - mu)^2 (biased), over this batch; and forward then does
+ *           w2 = fraction w2 + 1, w0 = fraction w0 + mu, w1 = fraction w1 + var * M / (M - 1)
+ *           (factor 1 where M is 1), and counts up the versions of all three.
+ *   y = gamma (x - mu) r + beta, r = 1 / sqrt(var + eps)
+ *   dbeta = sum dy; dgamma = sum dy (x - mu) r
+ *   dx = gamma r dy                                                          with global_stats
+ *   dx = gamma r (dy - sum(dy) / M - (x - mu) r sum(dy (x - mu) r) / M)      else
+ *
+ * In place only where `train` is false. */
+struct batch_norm_args {
+    bool global_stats;
+    float fraction, eps;
+    bool scale, bias; /* bias only with scale */
+};
+
+/* y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the same along all
+ * others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b where scale is
+ * false); the parameters are what remains, in the order g, b.
+ *   dx = dy g; dg = sum dy x; db = sum dy, over the axes along which they are the same.
+ * In place only where `train` is false. */
+struct scale_args {
+    int axis, naxes; /* naxes 0: scalars */
+    bool scale, bias;
+    bool from_bottom; /* two bottoms */
+};
+
+/* y = f(x). Where bottom and top are one and train is true, backward has only y; that is allowed for
+ * the functions marked *, whose derivative y tells. a, b, c are the members of unary_args. */
+enum unary_function {
+    UNARY_ABS,       /* |x|; derivative sign(x), 0 at 0 */
+    UNARY_BNLL,      /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x); derivative e^t / (1 + e^t), t = min(x, 50) */
+    UNARY_CLIP,      /* min(max(x, a), b); derivative 1 where a <= x <= b, else 0 */
+    UNARY_ELU,       /* * x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a. In place: a >= 0 */
+    UNARY_EXP,       /* * e^(a x + b); derivative a y */
+    UNARY_LOG,       /* c ln(a x + b); derivative c a / (a x + b) */
+    UNARY_POWER,     /* (a x + b)^c, 1 where c is 0; derivative c a (a x + b)^(c - 1), 0 where c or a is 0.
+                        * where c is 1 */
+    UNARY_RELU6,     /* * min(max(x, 0), 6); derivative 1 where 0 < y < 6, else 0 */
+    UNARY_SIGMOID,   /* * 1 / (1 + e^-x); derivative y (1 - y) */
+    UNARY_SWISH,     /* x sigmoid(a x); derivative a y + sigmoid(a x) (1 - a y) */
+    UNARY_TANH,      /* * tanh x; derivative 1 - y^2 */
+    UNARY_THRESHOLD, /* x > a ? 1 : 0; no backward */
+};
+
+struct unary_args {
+    enum unary_function function;
+    float a, b, c;
+};
+
+/* y = x > 0 ? x : w x; one w per channel (axis 1), or one for all.
+ * dx = dy where x > 0, else w dy; dw = sum of dy x over x <= 0. In place only where `train` is false. */
+struct prelu_args {
+    bool shared;
+};
+
+/* Tops are consecutive pieces of the bottom along the axis, in sizes given by their shapes. Of a top
+ * without gradient, dx is 0 in its piece. */
+struct slice_args {
+    int axis;
+};
+
+/* The top's window of bottom 0: y[i] = x[i + offset], per axis. dx is 0 outside. Bottom 1, if any, only
+ * gave the shape. */
+struct crop_args {
+    int64_t offset[SHAPE_MAX_AXES];
+};
+
+/* The bottom's axis, repeated `tiles` times as a whole. dx = sum over the copies. */
+struct tile_args {
+    int axis, tiles;
+};
+
+enum reduce_operation { REDUCE_SUM, REDUCE_ASUM, REDUCE_SUMSQ, REDUCE_MEAN };
+
+/* All axes from `axis` on become one number: y = coeff sum f(x), f = x, |x|, x^2, or x / K for the
+ * mean, K their number. dx = coeff dy times 1, sign(x) (0 at 0), 2 x, 1 / K. */
+struct reduce_args {
+    enum reduce_operation operation;
+    int axis;
+    float coeff;
+};
+
+/* The top_k largest along one axis, largest first; of equal values the one with the greater index
+ * first (Caffe sorts pairs of value and index); NaN counts as the smallest. With has_axis, the top has
+ * the bottom's shape with top_k on that axis and holds indices, or values if out_max_val. Without, the
+ * bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places within D), or (N, 2, top_k,
+ * 1...) of indices and values if out_max_val. No backward. */
+struct argmax_args {
+    bool has_axis;
+    int axis;
+    int top_k;
+    bool out_max_val;
+};
+
+/* Mean and variance normalisation over groups of D consecutive elements: H*W, or C*H*W if across.
+ * m = mean, v = mean of (x - m)^2, q = sqrt(v) + eps.
+ *   without variance: y = x - m;           dx = dy - mean(dy)
+ *   with variance:    y = (x - m) / q;     dx = (dy - mean(dy) - y mean(dy y)) / q
+ * (that dx is Caffe's, which treats q as sqrt(v) in the last term). */
+struct mvn_args {
+    bool variance, across;
+    float eps;
+};
+
+/* y (N, C*kh*kw, oh, ow): the windows of x as columns, channel-major, 0 in the padding. dx adds up. The
+ * members are read as in conv_args; group and bias are unused. */
+
+/* Deconvolution: the transpose of the convolution with these arguments that maps tops' to bottoms'
+ * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). Geometry as in
+ * conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
+
+/* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row numbers;
+ * an error where there is no such row. params: weight, bias. No gradient to x. */
+struct embed_args {
+    bool bias;
+};
+
+/* No tops. dx = 0 wherever propagate asks. */
+
+/* OP_PARAMETER: no bottom; y = w, dw = dy. */
+
+/* OP_BATCH_REINDEX: y[i] = x[index[i]] along axis 0, index = bottom 1, values 0 .. N-1 or an error. dx adds
+ * up over all i with that index. */
+
+/* Channels (axis 1) as a matrix of `group` rows, transposed: channel j * group + i of the top is channel
+ * i * (C / group) + j of the bottom. dx is the inverse. */
+struct shuffle_args {
+    int group;
+};
+
+/* Bilinear resize of axes 2 and 3 with corners aligned, after cutting `crop` rows and columns from the
+ * begin and end of the bottom: source = target (in - 1) / (out - 1), 0 where out is 1; the next sample
+ * is weighted by the fraction, and clamped at the end. dx is the transpose. */
+struct interp_args {
+    int crop_begin, crop_end; /* >= 0; the same for both axes */
+};
+
+/* Spatial pyramid: level l of `levels` pools each channel into 2^l x 2^l bins: kernel = stride =
+ * ceil(size / bins) per axis, pad = (kernel bins - size + 1) / 2 (integer division), windows as in
+ * pool_args. The top is (N, sum over levels of C 4^l), each level's C x bins x bins in a row. */
+struct spp_args {
+    enum pool_method method;
+    int levels;
+};
+
+/* All losses: y is one number, the divisor D is at least 1; dx = dy (the loss weight) times the
+ * derivative. Labels get no gradient. */
+
+/* Bottoms: x and targets t of one shape. y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
+ * dx = (sigmoid(x) - t) / D; elements with t == ignore_label are left out of both. D: FULL all
+ * elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
+struct sigmoid_loss_args {
+    bool has_ignore_label;
+    int ignore_label;
+    enum loss_normalization normalization;
+};
+
+/* OP_EUCLIDEAN_LOSS: two bottoms of one shape; y = sum (x0 - x1)^2 / (2 N), N = axis 0;
+ * dx0 = (x0 - x1) / N = -dx1. */
+
+/* Scores (N, D), D all axes after the first, and one label per row. m = max(0, 1 + x), where x is
+ * negated at the label. L1: y = sum m / N, dx = sign(m) / N; L2: y = sum m^2 / N, dx = 2 m / N; both
+ * negated at the label. */
+struct hinge_loss_args {
+    bool l2;
+};
+
+/* Features a and b (N, C), similar (N; cut to an integer, not 0: similar). d2 = sum over C of (a - b)^2.
+ *   similar:  d2;  da = (a - b) / N
+ *   else:     max(margin - sqrt(d2), 0)^2;  da = -(margin - d) / (d + 1e-4) (a - b) / N where margin > d
+ *   legacy:   max(margin - d2, 0);          da = -(a - b) / N where margin > d2
+ * y = sum / (2 N); db = -da. */
+struct contrastive_loss_args {
+    float margin;
+    bool legacy;
+};
+
+/* Scores as in softmax_loss_args, labels, and the matrix H (classes x classes): bottom 2, or given.
+ * p = softmax; y = -sum over k of H[label, k] ln max(p_k, 1e-20), / D;
+ * dx_k = (p_k sum_j H[label, j] - H[label, k]) / D. Tops: loss, optionally p. D as in softmax_loss_args. */
+struct infogain_loss_args {
+    int axis;
+    bool has_ignore_label;
+    int ignore_label;
+    enum loss_normalization normalization;
+    const float *matrix; /* plain, host memory, borrowed for the call; NULL: bottom 2 */
+};
+
+/* OP_MULTINOMIAL_LOSS: probabilities (N, D) and one label per row: y = -sum ln max(p[label], 1e-20) / N;
+ * dx = -1 / (N max(p[label], 1e-20)) at the label, else 0. */
+
+#endif
