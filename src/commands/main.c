@@ -27,7 +27,8 @@ static const struct command commands[] = {
     {"time", command_time, "measure every layer, forward and backward"},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
     {"plan", command_plan, "what each layer's traffic would cost by every scheme, and how training would scale"},
-    {"convert", command_convert, "make HDF5 data from CIFAR-10 or MNIST files"},
+    {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files"},
+    {"mean", command_mean, "average the images of a data set, for mean_file and mean_value"},
     {"help", command_help, "this text, or the help of one command"},
 };
 
