@@ -44,12 +44,12 @@ static const struct ran *run(const char *arguments)
     int status;
 
     ck_assert_msg(program != NULL, "POSEIDON is not set: run this through make check");
-    snprintf(command, sizeof command, "'%s' %s >out 2>err", program, arguments);
+    snprintf(command, sizeof command, "'%s' %s >stdout 2>stderr", program, arguments);
     status = system(command);
     ck_assert_msg(WIFEXITED(status), "%s: ended by signal %d", arguments, WTERMSIG(status));
     ran.status = WEXITSTATUS(status);
-    read_file("out", ran.out, sizeof ran.out);
-    read_file("err", ran.err, sizeof ran.err);
+    read_file("stdout", ran.out, sizeof ran.out);
+    read_file("stderr", ran.err, sizeof ran.err);
     return &ran;
 }
 
@@ -150,6 +150,118 @@ START_TEST(summary_says_what_is_wrong_and_prints_nothing)
 }
 END_TEST
 
+START_TEST(stages_of_the_file_itself_count)
+{
+    write_file("net.prototxt", "state { stage: 'a' level: 5 phase: TEST }\n"
+                               "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 "
+                               "} } include { stage: 'a' stage: 'b' max_level: 0 phase: TRAIN } }");
+    ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt --stage=b")->out, "Input"));
+}
+END_TEST
+
+START_TEST(net_inside_a_model_is_shown)
+{
+    char arguments[1024];
+
+    snprintf(arguments, sizeof arguments, "summary --model='%s/tests/data/spec/v1.caffemodel'",
+             getenv("abs_top_srcdir"));
+    assert_ran(run(arguments), 0,
+               "layer  type          top   shape          parameters  FLOPs\n"
+               "-----------------------------------------------------------\n"
+               "input  Input         data  1 x 1 x 4 x 4\n"
+               "conv   Convolution   conv  1 x 2 x 2 x 2          20    144\n"
+               "ip     InnerProduct  ip    1 x 1                   9     16\n"
+               "-----------------------------------------------------------\n"
+               "total                                             29    160\n",
+               "");
+}
+END_TEST
+
+START_TEST(model_without_a_complete_net_asks_for_the_prototxt)
+{
+    char arguments[1024], err[2048];
+
+    snprintf(arguments, sizeof arguments, "summary --model='%s/tests/data/spec/odd.caffemodel'",
+             getenv("abs_top_srcdir"));
+    snprintf(err, sizeof err,
+             "poseidon summary: %s/tests/data/spec/odd.caffemodel: layer 'odd' (Odd): unknown layer "
+             "type: Odd",
+             getenv("abs_top_srcdir"));
+    ck_assert_int_eq(run(arguments)->status, 1);
+    ck_assert_msg(strncmp(run(arguments)->err, err, strlen(err)) == 0, "%s", run(arguments)->err);
+    ck_assert_ptr_nonnull(strstr(run(arguments)->err,
+                                 "(this weight file carries no complete net: give its prototxt)\n"));
+}
+END_TEST
+
+static const struct {
+    const char *in, *out, *err;
+} upgrades[] = {
+    {"layers { name: 'r' type: RELU bottom: 'x' top: 'x' blobs_lr: 2 }\n",
+     "layer {\n  name: \"r\"\n  type: \"ReLU\"\n  bottom: \"x\"\n  top: \"x\"\n  param {\n    lr_mult: 2\n"
+     "  }\n}\n",
+     "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a net in today's form\n"},
+    {"# a solver, although it has a net inside\nsolver_type: ADAM net_param { layers { type: TANH } "
+     "layers { type: RELU } } base_lr: 0.1",
+     "base_lr: 0.1\nnet_param {\n  layer {\n    type: \"TanH\"\n  }\n  layer {\n    type: \"ReLU\"\n  "
+     "}\n}\ntype: \"Adam\"\n",
+     "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a solver in today's "
+     "form\n"},
+    {"", "", "out: written as a net in today's form\n"},
+    {"name: 'n' debug_info: true", "name: \"n\"\ndebug_info: true\n",
+     "out: written as a net in today's form\n"},
+};
+
+START_TEST(upgrade_writes_todays_form)
+{
+    char text[4096];
+
+    write_file("in", upgrades[_i].in);
+    assert_ran(run("upgrade in out"), 0, "", upgrades[_i].err);
+    read_file("out", text, sizeof text);
+    ck_assert_str_eq(text, upgrades[_i].out);
+}
+END_TEST
+
+START_TEST(upgrade_takes_the_net_out_of_a_model)
+{
+    char arguments[1024], text[4096];
+
+    snprintf(arguments, sizeof arguments, "upgrade '%s/tests/data/spec/v0.caffemodel' new.prototxt",
+             getenv("abs_top_srcdir"));
+    ck_assert_int_eq(run(arguments)->status, 0);
+    read_file("new.prototxt", text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "type: \"Convolution\""));
+    ck_assert_ptr_null(strstr(text, "blobs"));
+}
+END_TEST
+
+static const struct {
+    const char *in, *arguments, *err;
+} upgrade_errors[] = {
+    {"", "upgrade in", "poseidon upgrade: expected two files, IN and OUT, found 1\n"},
+    {"", "upgrade none new", "poseidon upgrade: File not found: none\n"},
+    {"naem: 'x'", "upgrade in new",
+     "poseidon upgrade: in:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean "
+     "\"name\"?\n"},
+    {"base_lr: 1\nnte: 'x'", "upgrade in new",
+     "poseidon upgrade: in:2:1: message \"caffe.SolverParameter\" has no field \"nte\"; did you mean "
+     "\"net\"?\n"},
+    {"", "upgrade in new.caffemodel",
+     "poseidon upgrade: new.caffemodel: the new form is written as text, without weights; expected a "
+     "name such as net.prototxt\n"},
+    {"", "upgrade in /nowhere/new",
+     "poseidon upgrade: cannot write '/nowhere/new': No such file or directory\n"},
+};
+
+START_TEST(upgrade_says_what_is_wrong_and_writes_nothing)
+{
+    write_file("in", upgrade_errors[_i].in);
+    assert_ran(run(upgrade_errors[_i].arguments), 1, "", upgrade_errors[_i].err);
+    ck_assert_int_ne(access("new", F_OK), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("commands");
@@ -166,6 +278,14 @@ int main(void)
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
+    tcase_add_test(tcase, stages_of_the_file_itself_count);
+    tcase_add_test(tcase, net_inside_a_model_is_shown);
+    tcase_add_test(tcase, model_without_a_complete_net_asks_for_the_prototxt);
+    tcase_add_loop_test(tcase, upgrade_writes_todays_form, 0,
+                        (int)(sizeof upgrades / sizeof *upgrades));
+    tcase_add_test(tcase, upgrade_takes_the_net_out_of_a_model);
+    tcase_add_loop_test(tcase, upgrade_says_what_is_wrong_and_writes_nothing, 0,
+                        (int)(sizeof upgrade_errors / sizeof *upgrade_errors));
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -10,6 +10,7 @@ int command_train(int argc, char **argv);
 int command_test(int argc, char **argv);
 int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
+int command_upgrade(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_plan(int argc, char **argv);
 
