@@ -11,6 +11,7 @@ int command_test(int argc, char **argv);
 int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
 int command_upgrade(int argc, char **argv);
+int command_draw(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_plan(int argc, char **argv);
 

@@ -73,6 +73,15 @@ int model_open(const struct model_options *o, struct model *model)
     return 0;
 }
 
+int model_define(const struct model_options *o, struct model *model)
+{
+    memset(model, 0, sizeof *model);
+    if (spec_read_net(o->model, &model->doc) == 0 && define(o, model) == 0)
+        return 0;
+    model_close(model);
+    return -1;
+}
+
 int model_build(struct model *model, const char *engine, int threads, uint64_t seed)
 {
     struct engine_options options = {.threads = threads};
