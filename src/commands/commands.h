@@ -12,6 +12,8 @@ int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
 int command_upgrade(int argc, char **argv);
 int command_draw(int argc, char **argv);
+int command_classify(int argc, char **argv);
+int command_extract(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_plan(int argc, char **argv);
 

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NUM = 1, CHANNELS, HEIGHT, WIDTH, DATA, SHAPE = 7, DOUBLE_DATA };
@@ -148,6 +149,46 @@ int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float 
     return done == blob->elems && at == blob->end
                ? 0
                : proto_error(proto, blob->begin, "the file has changed while it was read");
+}
+
+/* The product of its sizes; false where it is none that can be had. */
+static bool count_shape(const struct stored_blob *blob, uint64_t *elems)
+{
+    *elems = 1;
+    for (int i = 0; i < blob->naxes; i++) {
+        if (blob->dim[i] < 0 || (blob->dim[i] > 0 && *elems > UINT64_MAX / (uint64_t)blob->dim[i]))
+            return false;
+        *elems *= (uint64_t)blob->dim[i];
+    }
+    return true;
+}
+
+int stored_blob_load(const char *path, struct stored_blob *blob, float **values)
+{
+    char shape[256];
+    struct proto *proto;
+    uint64_t elems;
+    int status = -1;
+
+    *values = NULL;
+    if (proto_open(path, &proto))
+        return -1;
+    if (proto_is_text(proto))
+        error_set("%s: expected a blob (.binaryproto), found a text", path);
+    else if (stored_blob_scan(proto, 0, proto_bytes(proto), blob) == 0 &&
+             (blob->elems == 0 || !count_shape(blob, &elems) || elems != blob->elems))
+        error_set("%s: expected a blob (.binaryproto), found a shape of %s with %" PRIu64 " values",
+                  path, stored_blob_shape(blob, shape, sizeof shape), blob->elems);
+    else if (blob->elems > 0 && (*values = malloc((size_t)blob->elems * sizeof **values)) == NULL)
+        error_memory(blob->elems * sizeof **values, path);
+    else if (*values != NULL)
+        status = stored_blob_read(proto, blob, *values);
+    if (status) {
+        free(*values);
+        *values = NULL;
+    }
+    proto_close(proto);
+    return status;
 }
 
 const char *stored_blob_shape(const struct stored_blob *blob, char *out, size_t bytes)
