@@ -408,7 +408,7 @@ START_TEST(what_is_no_model_is_named)
                        DATA "caffe.solverstate.h5 is a solver state, not a model: give it to "
                             "--snapshot, or give the .caffemodel.h5 that belongs to it");
     expect_model_error(DATA "neither.h5", DATA "neither.h5 is not a model: it has no group 'data'");
-    expect_model_error(DATA "show.py", DATA "show.py is not an HDF5 file");
+    expect_model_error(DATA "show.py", DATA "show.py: expected a binary model (.caffemodel), found a text");
     expect_model_error("/nowhere/m.h5", "/nowhere/m.h5: no such file");
     expect_model_error("/tmp", "/tmp is a folder; expected an HDF5 file");
 }
@@ -598,7 +598,7 @@ START_TEST(what_is_no_state_is_named)
                             "--weights, or give the .solverstate.h5 that belongs to it");
     expect_state_error(DATA "neither.h5", 2,
                        DATA "neither.h5 is not a solver state: it has no 'iter'");
-    expect_state_error(DATA "show.py", 2, DATA "show.py is not an HDF5 file");
+    expect_state_error(DATA "show.py", 2, DATA "show.py: expected a solver state");
     expect_state_error("/nowhere/s.h5", 2, "/nowhere/s.h5: no such file");
     expect_state_error(DATA "three_iters.solverstate.h5", 2,
                        DATA

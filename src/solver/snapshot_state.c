@@ -6,7 +6,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+bool snapshot_is_binary(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+           !h5_is_file(path);
+}
 
 bool snapshot_has(hid_t file, const char *name)
 {
@@ -210,6 +219,8 @@ int snapshot_read_state(const char *path, struct snapshot_state *state,
     int status = -1;
 
     *state = (struct snapshot_state){0};
+    if (snapshot_is_binary(path))
+        return snapshot_read_state_binary(path, state, history, nhistory);
     h5_lock();
     if (h5_file_open(path, &file))
         goto done;
