@@ -85,7 +85,7 @@ int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t ele
     MPI_Request request;
 
     if (transfer.kind == TRANSFER_SYNCER)
-        return wire_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
+        return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
                                               .transfer = transfer});
     MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
     atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
@@ -326,7 +326,7 @@ static int poll_requests(struct sync *sync)
         const struct transfer *transfer = &sync->finished[i];
         if (transfer->idle)
             sync->idle_receives--;
-        sync->wire.in_flight -= transfer->out;
+        sync->sendq.in_flight -= transfer->out;
         /* after a failure only the alarm and the closing matter; buffers may be half-filled */
         if (atomic_load(&sync->failed) && transfer->kind != TRANSFER_CLOSE)
             continue;
@@ -337,7 +337,7 @@ static int poll_requests(struct sync *sync)
         if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
             raise_alarm(sync, true);
     }
-    if (!atomic_load(&sync->failed) && wire_flush(sync))
+    if (!atomic_load(&sync->failed) && sendq_flush(sync))
         raise_alarm(sync, true);
     return ncompleted;
 }
@@ -351,7 +351,7 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->wire.count > 0 || sync->nrequests > sync->idle_receives))
+        (sync->sendq.count > 0 || sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,

@@ -142,7 +142,7 @@ static int open_queues(struct sync *sync)
     if (!sync->ring || !sync->requests || !sync->transfers || !sync->finished || !sync->completed ||
         !sync->statuses)
         return error_memory(capacity * sizeof *sync->transfers, "the transfers in flight");
-    return wire_open(sync, capacity);
+    return sendq_open(sync, capacity);
 }
 
 /* The same digest everywhere, or the first rank that differs from rank 0 says so. */
@@ -593,7 +593,7 @@ void sync_destroy(struct sync *sync)
     free(sync->group_received);
     free(sync->clip.own);
     free(sync->clip.all);
-    wire_close(sync);
+    sendq_close(sync);
     free(sync->ring);
     free(sync->requests);
     free(sync->transfers);

@@ -48,7 +48,7 @@ struct transfer {
     int what;       /* the syncer's own */
     int slot;       /* ditto */
     size_t bytes;   /* what must arrive, checked; 0: not a receive */
-    size_t out;     /* what leaves the wire queue's window when it is over; 0: not a send of data */
+    size_t out;     /* what leaves the send queue's window when it is over; 0: not a send of data */
     bool idle;      /* may stay open at closing */
     struct trace_event event; /* what is recorded and counted of it: progress_describe */
 };
@@ -79,7 +79,7 @@ struct clip_state {
     float scale;
 };
 
-/* A send of training data that waits for its turn (wire.c). */
+/* A send of training data that waits for its turn (sendq.c). */
 struct parcel {
     int urgency;      /* less goes first */
     uint64_t number;  /* then the earlier */
@@ -89,7 +89,7 @@ struct parcel {
     struct transfer transfer;
 };
 
-struct wire_queue {
+struct send_queue {
     struct parcel *parcels; /* a heap */
     int count, capacity;
     uint64_t number;
@@ -145,7 +145,7 @@ struct sync {
     int *completed;             /* MPI_Testsome's */
     MPI_Status *statuses;
     int nrequests, capacity;
-    struct wire_queue wire;
+    struct send_queue sendq;
     int idle_receives;          /* active ones that nobody waits for yet: next gradients, the alarm */
     int sums_pending, gather_pending;
     bool close_asked, close_posted;
@@ -165,18 +165,18 @@ struct sync {
 /* ---- services of the progress thread; called on it alone ---- */
 
 /* Posts a nonblocking transfer of `elems` floats and registers it; counts bytes. Training data goes
- * through the wire queue: it is sent when its turn comes. */
+ * through the send queue: it is sent when its turn comes. */
 int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t elems, int tag,
                   struct transfer transfer);
 int progress_receive(struct sync *sync, MPI_Comm comm, void *to, size_t elems, int tag,
                      struct transfer transfer);
 int progress_send_now(struct sync *sync, const struct parcel *parcel);
 
-/* ---- wire queue (wire.c) ---- */
-int wire_open(struct sync *sync, size_t capacity);
-int wire_put(struct sync *sync, struct parcel parcel);
-int wire_flush(struct sync *sync); /* sends what window and cap allow */
-void wire_close(struct sync *sync);
+/* ---- send queue (sendq.c) ---- */
+int sendq_open(struct sync *sync, size_t capacity);
+int sendq_put(struct sync *sync, struct parcel parcel);
+int sendq_flush(struct sync *sync); /* sends what window and cap allow */
+void sendq_close(struct sync *sync);
 
 /* What the trace will say of a syncer's transfer that is posted now; the two above do it themselves.
  * bytes: in one direction. */
