@@ -275,6 +275,25 @@ START_TEST(layer_smaller_than_its_servers_burdens_some_links)
 }
 END_TEST
 
+START_TEST(without_a_core_to_spare_traffic_costs_computing)
+{
+    struct param_group fc = connected(1000, 1000, 10);
+    struct cost_setup setup = shared(5);
+    struct cost apart = cost_of(&usual, &setup, &fc, SCHEME_PS), together;
+
+    setup.shared_core = true;
+    together = cost_of(&usual, &setup, &fc, SCHEME_PS);
+    ck_assert_uint_eq(together.bytes, apart.bytes);
+    ck_assert(together.sum_seconds == 0 && apart.compute_seconds == 0 && apart.sum_seconds > 0);
+    ck_assert_double_eq_tol(together.compute_seconds, apart.sum_seconds + 4 * 6.4e6 / 8e9, 1e-12);
+    ck_assert_double_gt(together.seconds, apart.seconds);
+    /* a hidden layer's PS is free with a core to spare; without, its many bytes cost more than factors */
+    fc = connected(4096, 4096, 8);
+    ck_assert_double_lt(cost_of(&usual, &setup, &fc, SCHEME_SFB).compute_seconds,
+                        cost_of(&usual, &setup, &fc, SCHEME_PS).compute_seconds);
+}
+END_TEST
+
 START_TEST(ranks_of_a_node_share_its_link)
 {
     struct param_group fc = connected(500, 500, 10);
@@ -649,6 +668,7 @@ int main(void)
     tcase_add_test(tcase, sides_add_up_to_all_bytes);
     tcase_add_test(tcase, seconds_follow_the_link_the_latency_and_the_product);
     tcase_add_test(tcase, layer_smaller_than_its_servers_burdens_some_links);
+    tcase_add_test(tcase, without_a_core_to_spare_traffic_costs_computing);
     tcase_add_test(tcase, ranks_of_a_node_share_its_link);
     tcase_add_test(tcase, impossible_and_frozen_layers_cost_nothing);
     tcase_add_test(tcase, bytes_beyond_64_bits_saturate);

@@ -69,6 +69,10 @@ sed -i /^fc7,/d "$folder/profile.csv"
 plan --nodes=2 --profile="$folder/profile.csv" >/dev/null && fail 'a profile without fc7 is taken'
 grep -q "profile.csv: there is no line for layer 'fc7' of " "$folder/errors" || fail 'the missing layer is not named'
 
+# no core to spare: the same bytes, more computing
+plan --nodes=8 --comm=ps --shared-core >"$folder/text" || fail '--shared-core failed'
+grep -q 'no core to spare' "$folder/text" || fail '--shared-core is not shown'
+
 # half the bytes
 plan --nodes=4 --comm=allreduce --wire=bf16 >"$folder/text" || fail '--wire failed'
 sed -n '/^One iteration/,/^Sent/p' "$folder/text" | grep -q '^ *4 *4 *687M' || fail 'bf16 does not halve the bytes'

@@ -12,6 +12,10 @@
  * rank: passes over the layer beside the sum itself, each about one copy (two words). */
 #define QUANTISE_PASSES 2.0
 
+/* What a byte sent and a byte received take a processor together, in copies: into the kernel, through its
+ * stack, out of it, and through the library on both ends. */
+#define COPIES_PER_BYTE 4.0
+
 static uint64_t times(uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -72,7 +76,8 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, cons
     double link = cost->wire_seconds + overhead;
 
     if (setup->shared_core) {
-        cost->compute_seconds += cost->sum_seconds;
+        cost->compute_seconds += cost->sum_seconds + COPIES_PER_BYTE / cluster->copy_Bps *
+                                                         larger(cost->worker.sent, cost->worker.received);
         cost->sum_seconds = 0;
     }
     cost->latency_seconds = trips * cluster->latency_seconds + overhead;

@@ -45,8 +45,8 @@ struct cost_setup {
     int iter_size;           /* micro-batches per iteration */
     size_t chunk_bytes;      /* as in plan_options */
     enum wire wire;          /* ditto */
-    bool shared_core;        /* the progress thread has no core of its own: what it computes delays the
-                                passes as much */
+    bool shared_core;        /* the progress thread has no core of its own: what it computes, and what the
+                                transport copies, delays the passes as much */
 };
 
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that role. */
@@ -68,7 +68,7 @@ struct cost {
     double sum_seconds;      /* progress thread: adding, quantising, a server's update. 0 with shared_core */
     double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less what
                                 backprop saves by leaving that to it), updating its own parameters.
-                                With shared_core the progress thread's work too */
+                                With shared_core the progress thread's and the transport's work too */
     double busy_seconds;     /* other layers wait this long: the longer of link and progress thread */
     double seconds;          /* the layer alone, from its gradient to its new parameters */
 };
