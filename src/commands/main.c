@@ -94,6 +94,10 @@ int command_start_mpi(int *argc, char ***argv)
     int level = 0, size = 1;
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
 
+    /* Open MPI's default over TCP asks the receiver for every large message, and that question queues
+     * behind the data that the receiver sends itself: measured, 4 ranks sending to all others at once
+     * got 0.58 of their links, without the asking (no "put") 0.88. The user's setting stands. */
+    setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return error_set("MPI_Init_thread failed");
     if (level < MPI_THREAD_SERIALIZED)
