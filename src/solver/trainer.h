@@ -74,6 +74,7 @@ struct trainer {
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct sync *sync;
+    struct sync_options sync_options; /* what it was made with */
     struct trace *trace;     /* NULL: nothing is recorded */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */
     struct rule rule;
