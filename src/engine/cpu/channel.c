@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define CHUNK 16384 /* floats, where a plane has that many */
+#define CHUNK 4096 /* floats, where a plane has that many; read twice, so they should stay near */
 #define PARTIALS 3 /* results of one chunk, at most */
 #define INLINE static inline __attribute__((always_inline))
 
