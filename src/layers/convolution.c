@@ -67,7 +67,8 @@ static int read_channels(const struct layer *layer, const Caffe__ConvolutionPara
     return 0;
 }
 
-static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p)
+static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                          const struct convolution *state)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
 
@@ -82,9 +83,9 @@ static int check_channels(const struct layer *layer, const Caffe__ConvolutionPar
         return error_set("bottom '%s' has %" PRId64 " channels, which group %" PRIu32
                          " does not divide",
                          layer->bottoms[0]->name, channels, p->group);
-    if (p->num_output % p->group != 0)
-        return error_set("num_output %" PRIu32 " is not divisible by group %" PRIu32, p->num_output,
-                         p->group);
+    if (state->outputs % state->args.group != 0)
+        return error_set("num_output %" PRIu32 " is not divisible by group %d", p->num_output,
+                         state->args.group);
     return 0;
 }
 
@@ -196,10 +197,11 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a convolution");
-    if (read_geometry(p, &state->args) || check_channels(layer, p))
+    if (read_geometry(p, &state->args) || read_channels(layer, p, state) ||
+        check_channels(layer, p, state))
         return -1;
     state->args.bias = p->bias_term;
-    if (read_channels(layer, p, state) || set_top(layer, &state->args, state->outputs))
+    if (set_top(layer, &state->args, state->outputs))
         return -1;
     return declare_params(layer, state, p);
 }

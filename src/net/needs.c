@@ -88,14 +88,19 @@ static bool learns(const struct layer *layer)
 /* Does the layer want to pass a gradient down to that bottom? */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
-    bool force = sweep->net->def->param->force_backward;
-    bool want = flow_of(sweep, layer->bottoms[b])->need;
-
     if (layer->param->n_propagate_down > 0)
-        want = layer->param->propagate_down[b];
-    if (force && !(layer->i->no_gradient_to >> b & 1))
-        want = true;
-    return want;
+        return layer->param->propagate_down[b];
+    return flow_of(sweep, layer->bottoms[b])->need;
+}
+
+/* force_backward: gradients go down to where nothing learns, but need none themselves: a label stays
+ * without, though the data layer that brings it is asked for gradients elsewhere. */
+static void force(struct layer *layer)
+{
+    for (int b = 0; b < layer->nbottoms; b++) {
+        layer->propagate[b] |= !(layer->i->no_gradient_to >> b & 1);
+        layer->needs_backward |= layer->propagate[b];
+    }
 }
 
 static void sweep_forward(struct sweep *sweep, struct layer *layer)
@@ -108,6 +113,8 @@ static void sweep_forward(struct sweep *sweep, struct layer *layer)
     for (int t = 0; t < layer->ntops; t++)
         flow_of(sweep, layer->tops[t])->need =
             layer->needs_backward && !(layer->i->no_gradient_from >> t & 1);
+    if (sweep->net->def->param->force_backward)
+        force(layer);
 }
 
 static bool has_loss(const struct net *net, int layer, int top)
