@@ -134,6 +134,7 @@ static const struct error_case error_cases[] = {
     {X ONE("Python", ""), "layer type Python is not supported: it needs Caffe's Python layers"},
     {X TWO("Filter", ""), NULL},
     {X Z TWO("Filter", ""), "layer type Filter is not supported: its tops' shapes depend on the data"},
+    {X ONE("Permute", ""), "layer type Permute is not supported: it belongs to a fork of Caffe for object"},
     {X ONE("BatchNormal", ""), "unknown layer type: BatchNormal (known types: AbsVal, "},
     /* one element */
     {X ONE("Clip", ""), "clip_param min is missing"},

@@ -277,7 +277,7 @@ struct spp_args {
  * derivative. Labels get no gradient. */
 
 /* Bottoms: x and targets t of one shape. y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
- * dx = (sigmoid(x) - t) / D; elements with t == ignore_label are left out of both. D: FULL all
+ * dx = (sigmoid(x) - t) / D; elements whose t, cut to an integer, is ignore_label are left out of both. D: FULL all
  * elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
 struct sigmoid_loss_args {
     bool has_ignore_label;

@@ -130,7 +130,7 @@ static int sigmoid_loss_create(struct cpu_op *op)
 
 static bool sigmoid_ignored(const struct sigmoid_loss_args *a, float target)
 {
-    return a->has_ignore_label && (int)target == a->ignore_label;
+    return a->has_ignore_label && truncf(target) == (float)a->ignore_label;
 }
 
 static int sigmoid_loss_forward(struct cpu_op *op, const struct run *run)
@@ -351,6 +351,12 @@ static int contrastive_loss_create(struct cpu_op *op)
     return loss_create(op);
 }
 
+/* Cut to an integer, not 0. */
+static bool is_similar(float similar)
+{
+    return fabsf(similar) >= 1;
+}
+
 static double distance2(const struct loss *loss, const float *a, const float *b)
 {
     double sum = 0;
@@ -374,7 +380,7 @@ static int contrastive_loss_forward(struct cpu_op *op, const struct run *run)
         double d2 = distance2(loss, x[0] + n * loss->length, x[1] + n * loss->length);
         double away = (double)args->margin - (args->legacy ? d2 : sqrt(d2));
         away = away < 0 ? 0 : away;
-        sum += (int)similar[n] ? d2 : args->legacy ? away : away * away;
+        sum += is_similar(similar[n]) ? d2 : args->legacy ? away : away * away;
     }
     loss->divisor = 2 * (double)loss->rows;
     loss_set(loss, sum);
@@ -388,7 +394,7 @@ static double contrastive_factor(const struct loss *loss, const float *a, const 
     const struct contrastive_loss_args *args = &loss->op.args.u.contrastive_loss;
     double d2 = distance2(loss, a, b), d = sqrt(d2);
 
-    if ((int)similar)
+    if (is_similar(similar))
         return 1;
     if (args->legacy)
         return (double)args->margin > d2 ? -1 : 0;
