@@ -1,10 +1,12 @@
-/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1 per axis, where the extent of a
- * dilated kernel is dilation * (kernel - 1) + 1. Several bottoms share the weights, one top each:
- * then there is one op per bottom, and gradients of the later ones add to those of the first.
+/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1
+ * per axis, where the extent of a dilated kernel is dilation * (kernel - 1) + 1. Several bottoms
+ * share the weights, one top each: then there is one op per bottom, and gradients of the later ones
+ * add to those of the first.
  *
- * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad. DepthwiseConvolution is
- * a Convolution with one group per channel unless the file gives a group; ConvolutionDepthwise always
- * has one group and one output per channel. Im2col gives the windows themselves. */
+ * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad.
+ * DepthwiseConvolution is a Convolution with one group per channel unless the file gives a group;
+ * ConvolutionDepthwise always has one group and one output per channel. Im2col gives the windows
+ * themselves. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -113,10 +115,9 @@ static int deconvolution_size(const struct conv_args *args, int i, int64_t in, i
     *out = args->stride[i] * (in - 1) + extent - 2 * (int64_t)args->pad[i];
     if (*out >= 1)
         return 0;
-    return error_set("pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64
-                     " - 2 * %d",
-                     args->pad[i], i ? "width" : "height", args->stride[i], in, extent,
-                     args->pad[i]);
+    return error_set(
+        "pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64 " - 2 * %d",
+        args->pad[i], i ? "width" : "height", args->stride[i], in, extent, args->pad[i]);
 }
 
 static int top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
@@ -263,7 +264,7 @@ static void convolution_destroy(struct layer *layer)
     free(state);
 }
 
-#define CONVOLUTION(variable, name)                                                              \
+#define CONVOLUTION(variable, name)                                                                \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
         .min_bottoms = 1,                                                                          \

@@ -1,7 +1,8 @@
 /* Needs: which layers run backward and which blobs carry a gradient.
  *
  * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
- * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again. */
+ * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
+ */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -93,8 +94,8 @@ static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, i
     return flow_of(sweep, layer->bottoms[b])->need;
 }
 
-/* force_backward: gradients go down to where nothing learns, but need none themselves: a label stays
- * without, though the data layer that brings it is asked for gradients elsewhere. */
+/* force_backward: gradients go down to where nothing learns, but need none themselves: a label
+ * stays without, though the data layer that brings it is asked for gradients elsewhere. */
 static void force(struct layer *layer)
 {
     for (int b = 0; b < layer->nbottoms; b++) {

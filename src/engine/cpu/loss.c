@@ -12,12 +12,12 @@
 /* What all of them have. */
 struct loss {
     struct cpu_op op;
-    struct cpu_plain x[2];          /* the first two bottoms */
-    int64_t rows, length, inner;    /* of bottom 0: N x D, or outer x classes x inner */
-    double divisor;                 /* of the last forward */
-    float *own;                     /* Infogain: probabilities if there is no second top; else NULL */
-    float *matrix, *row_sums;       /* Infogain: H if it was given, and its rows' sums */
-    struct cpu_input given;         /* Infogain: H if it is a bottom */
+    struct cpu_plain x[2];       /* the first two bottoms */
+    int64_t rows, length, inner; /* of bottom 0: N x D, or outer x classes x inner */
+    double divisor;              /* of the last forward */
+    float *own;                  /* Infogain: probabilities if there is no second top; else NULL */
+    float *matrix, *row_sums;    /* Infogain: H if it was given, and its rows' sums */
+    struct cpu_input given;      /* Infogain: H if it is a bottom */
 };
 
 static int loss_create(struct cpu_op *op)
@@ -122,8 +122,8 @@ static double normalizer(enum loss_normalization normalization, int64_t places, 
 
 static int sigmoid_loss_create(struct cpu_op *op)
 {
-    if (same_size_check(op) || labels_check(op, (int64_t)shape_elems(
-                                                    &op->args.bottoms[0]->value.shape)))
+    if (same_size_check(op) ||
+        labels_check(op, (int64_t)shape_elems(&op->args.bottoms[0]->value.shape)))
         return -1;
     return loss_create(op);
 }
@@ -173,7 +173,7 @@ static int sigmoid_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-#define LOSS_KIND(variable, most_bottoms, most_tops, create_function, prefix)                     \
+#define LOSS_KIND(variable, most_bottoms, most_tops, create_function, prefix)                      \
     const struct cpu_kind variable = {                                                             \
         .size = sizeof(struct loss),                                                               \
         .min_bottoms = 2,                                                                          \
@@ -538,8 +538,7 @@ static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
         valid += label >= 0;
         for (int64_t c = 0; label >= 0 && c < loss->length; c++) {
             double q = p[at + c * loss->inner];
-            sum -= h[label * loss->length + c] *
-                   log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
+            sum -= h[label * loss->length + c] * log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
         }
     }
     loss->divisor = normalizer(op->args.u.infogain_loss.normalization, places, valid, loss->rows);
@@ -564,9 +563,9 @@ static int infogain_loss_backward(struct cpu_op *op, const struct run *run)
             return -1;
         for (int64_t c = 0; c < loss->length; c++) {
             int64_t at = first + c * loss->inner;
-            dx[at] = label < 0 ? 0
-                               : scale * (p[at] * loss->row_sums[label] -
-                                          h[label * loss->length + c]);
+            dx[at] = label < 0
+                         ? 0
+                         : scale * (p[at] * loss->row_sums[label] - h[label * loss->length + c]);
         }
     }
     return cpu_output_store(op->engine, &loss->x[0].out);
