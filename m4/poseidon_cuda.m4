@@ -1,7 +1,9 @@
 # POSEIDON_CUDA
-# --with-cuda[=DIR] and --with-cudnn=DIR. Without the option the toolkit is used where nvcc, the
-# run time, cuDNN and cuBLAS all work; with it, anything missing is an error.
-# Sets NVCC, CUDA_CPPFLAGS, CUDA_LIBS, HAVE_CUDA (conditional and macro) and poseidon_cuda.
+# --with-cuda[=DIR] and --with-cudnn=DIR. Without the option the toolkit is used where nvcc, the run time
+# and the headers of cuDNN and cuBLASLt all work; with it, anything missing is an error. The run time is
+# linked in; cuDNN and cuBLASLt are loaded by the program when it needs them.
+# Sets NVCC, NVCC_ARCH, CUDA_CPPFLAGS, CUDA_LIBS, CUDA_LIBRARY_FOLDERS, HAVE_CUDA (conditional and macro)
+# and poseidon_cuda.
 AC_DEFUN([POSEIDON_CUDA],
 [AC_ARG_WITH([cuda],
     [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
@@ -12,7 +14,10 @@ AC_ARG_WITH([cudnn],
     [], [with_cudnn=])
 AC_ARG_VAR([NVCC], [CUDA compiler])
 AC_ARG_VAR([CUDA_CPPFLAGS], [flags to compile with CUDA, cuBLAS and cuDNN])
-AC_ARG_VAR([CUDA_LIBS], [libraries to link CUDA, cuBLAS and cuDNN])
+AC_ARG_VAR([CUDA_LIBS], [libraries to link the CUDA run time])
+AC_ARG_VAR([CUDA_HOST_CXX], [C++ compiler for the engine's tests without a GPU (default: g++)])
+: ${CUDA_HOST_CXX=g++}
+AC_ARG_VAR([NVCC_ARCH], [nvcc's -gencode options (default: A100, H100 and H200, others through PTX)])
 have_cuda=no
 poseidon_cuda=no
 AS_IF([test "$with_cuda" != no],
@@ -28,8 +33,8 @@ POSEIDON_HEADER_VERSION([poseidon_cuda_number], [$CUDA_CPPFLAGS],
 POSEIDON_HEADER_VERSION([poseidon_cudnn_version], [$CUDA_CPPFLAGS], [@%:@include <cudnn.h>],
                         [CUDNN_MAJOR.CUDNN_MINOR.CUDNN_PATCHLEVEL])
 poseidon_cuda_version=`expr $poseidon_cuda_number / 1000`.`expr $poseidon_cuda_number % 1000 / 10`
-poseidon_cuda="toolkit $poseidon_cuda_version with cuDNN $poseidon_cudnn_version found (the CUDA engine is not part of this release)"
-AC_DEFINE([HAVE_CUDA], [1], [Define to 1 if the CUDA toolkit, cuDNN and cuBLAS can be linked.])])],
+poseidon_cuda="$poseidon_cuda_version with cuDNN $poseidon_cudnn_version, $NVCC"
+AC_DEFINE([HAVE_CUDA], [1], [Define to 1 if the CUDA engine is part of this build.])])],
 [poseidon_cuda='off (--without-cuda)'])
 AM_CONDITIONAL([HAVE_CUDA], [test "$have_cuda" = yes])])
 
@@ -48,6 +53,7 @@ poseidon_cuda_dirs="$poseidon_cuda_dirs /usr/local/cuda /usr"],
 poseidon_given_nvcc=$NVCC
 poseidon_given_cppflags=$CUDA_CPPFLAGS
 poseidon_given_libs=$CUDA_LIBS
+: ${NVCC_ARCH='-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_75,code=compute_75'}
 poseidon_cuda_lacks='nvcc was not found'
 for poseidon_dir in $poseidon_cuda_dirs; do
     NVCC=${poseidon_given_nvcc:-$poseidon_dir/bin/nvcc}
@@ -63,17 +69,21 @@ AS_IF([test -n "$poseidon_cuda_lacks"], [NVCC= CUDA_CPPFLAGS= CUDA_LIBS=])])
 AC_DEFUN([POSEIDON_CUDA_FLAGS],
 [CUDA_CPPFLAGS=
 CUDA_LIBS=
+CUDA_LIBRARY_FOLDERS=
 for poseidon_prefix in $with_cudnn "$poseidon_dir"; do
     # The compiler searches /usr itself, and does worse when told to.
     test "$poseidon_prefix" = /usr && continue
     CUDA_CPPFLAGS="$CUDA_CPPFLAGS -I$poseidon_prefix/include"
     for poseidon_lib in lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib; do
         AS_IF([test -d "$poseidon_prefix/$poseidon_lib"],
-              [CUDA_LIBS="$CUDA_LIBS -L$poseidon_prefix/$poseidon_lib -Wl,-rpath,$poseidon_prefix/$poseidon_lib"; break])
+              [CUDA_LIBS="$CUDA_LIBS -L$poseidon_prefix/$poseidon_lib"
+CUDA_LIBRARY_FOLDERS="$CUDA_LIBRARY_FOLDERS:$poseidon_prefix/$poseidon_lib"; break])
     done
 done
 CUDA_CPPFLAGS=${poseidon_given_cppflags:-$CUDA_CPPFLAGS}
-CUDA_LIBS=${poseidon_given_libs:-"$CUDA_LIBS -lcudnn -lcublasLt -lcublas -lcudart"}])
+poseidon_cuda_folders=$CUDA_LIBS
+CUDA_LIBS=${poseidon_given_libs:-"$CUDA_LIBS -lcudart_static -lrt -ldl -lpthread"}
+AC_SUBST([CUDA_LIBRARY_FOLDERS])])
 
 AC_DEFUN([POSEIDON_CUDA_TRY],
 [poseidon_cuda_lacks=
@@ -84,13 +94,24 @@ AS_IF([$NVCC -c -o conftest.cuo conftest.cu >&AS_MESSAGE_LOG_FD 2>&1], [],
       [poseidon_cuda_lacks="$NVCC does not compile"])
 rm -f conftest.cu conftest.cuo
 AS_IF([test -z "$poseidon_cuda_lacks"],
-[POSEIDON_TRY_LINK([$CUDA_CPPFLAGS], [$CUDA_LIBS], [@%:@include <cuda_runtime_api.h>
-@%:@include <cublas_v2.h>],
-                   [cublasHandle_t handle;
-return cudaSetDevice(0) || cublasCreate(&handle);],
-                   [], [poseidon_cuda_lacks='the CUDA run time and cuBLAS do not link'])])
+[POSEIDON_CUDA_TRY_RUN_TIME
+# Some packages carry the shared run time only.
+AS_IF([test -n "$poseidon_cuda_lacks" && test -z "$poseidon_given_libs"],
+      [CUDA_LIBS="$poseidon_cuda_folders -lcudart -ldl"
+poseidon_cuda_lacks=
+POSEIDON_CUDA_TRY_RUN_TIME])])
 AS_IF([test -z "$poseidon_cuda_lacks"],
-[POSEIDON_TRY_LINK([$CUDA_CPPFLAGS], [$CUDA_LIBS], [@%:@include <cudnn.h>],
-                   [cudnnHandle_t handle;
-return cudnnCreate(&handle);],
-                   [], [poseidon_cuda_lacks='cuDNN does not link'])])])
+[POSEIDON_TRY_LINK([$CUDA_CPPFLAGS], [], [@%:@include <cublasLt.h>], [return CUBLAS_STATUS_SUCCESS;],
+                   [], [poseidon_cuda_lacks='cublasLt.h does not compile'])])
+AS_IF([test -z "$poseidon_cuda_lacks"],
+[POSEIDON_TRY_LINK([$CUDA_CPPFLAGS], [], [@%:@include <cudnn.h>
+@%:@if CUDNN_VERSION < 90800
+@%:@error cuDNN 9.8 or later is needed
+@%:@endif],
+                   [return CUDNN_STATUS_SUCCESS;],
+                   [], [poseidon_cuda_lacks='cudnn.h of version 9.8 or later does not compile'])])])
+
+AC_DEFUN([POSEIDON_CUDA_TRY_RUN_TIME],
+[POSEIDON_TRY_LINK([$CUDA_CPPFLAGS], [$CUDA_LIBS], [@%:@include <cuda_runtime_api.h>],
+                   [return cudaSetDevice(0);],
+                   [], [poseidon_cuda_lacks='the CUDA run time does not link'])])

@@ -1,4 +1,5 @@
-/* Cases are small, but cross block sizes (8, 16 channels), windows that overhang, and odd strides. */
+/* Cases are small, but cross block sizes (8, 16 channels), windows that overhang, and odd strides.
+ */
 #include "engine_cases.h"
 
 #include "util/error.h"
@@ -159,14 +160,16 @@ static int choose_labelled(struct engine_case *c)
     rig_top(&c->rig, 0, NULL);
     if (args->kind == OP_ACCURACY) {
         c->ties = true;
-        args->u.accuracy = (struct accuracy_args){
-            .top_k = draw(c, 1, 3), .axis = 1, .has_ignore_label = draw(c, 0, 1),
-            .ignore_label = ignore};
+        args->u.accuracy = (struct accuracy_args){.top_k = draw(c, 1, 3),
+                                                  .axis = 1,
+                                                  .has_ignore_label = draw(c, 0, 1),
+                                                  .ignore_label = ignore};
         if (draw(c, 0, 1))
             rig_top(&c->rig, 1, &dims[1]);
     } else {
         args->u.softmax_loss = (struct softmax_loss_args){
-            .axis = draw(c, 0, 1) ? 1 : 1 - naxes, .has_ignore_label = draw(c, 0, 1),
+            .axis = draw(c, 0, 1) ? 1 : 1 - naxes,
+            .has_ignore_label = draw(c, 0, 1),
             .ignore_label = ignore,
             .normalization = (enum loss_normalization)draw(c, LOSS_FULL, LOSS_NONE)};
         if (draw(c, 0, 1))
@@ -243,8 +246,8 @@ static double *values(struct engine_case *c, const struct shape *shape)
     double *out = calloc(n, sizeof *out);
 
     for (size_t i = 0; out && i < n; i++)
-        out[i] = c->ties ? (double)draw(c, -3, 3)
-                         : (double)((float)draw(c, -1000000, 1000000) * 1e-6f);
+        out[i] =
+            c->ties ? (double)draw(c, -3, 3) : (double)((float)draw(c, -1000000, 1000000) * 1e-6f);
     return out;
 }
 
@@ -282,18 +285,12 @@ static void fill(struct engine_case *c)
 int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed)
 {
     static int (*const choose[OP_KINDS])(struct engine_case *) = {
-        [OP_CONV] = choose_conv,
-        [OP_INNER_PRODUCT] = choose_inner_product,
-        [OP_POOL] = choose_pool,
-        [OP_RELU] = choose_like_bottom,
-        [OP_LRN] = choose_like_bottom,
-        [OP_DROPOUT] = choose_like_bottom,
-        [OP_SOFTMAX] = choose_like_bottom,
-        [OP_SOFTMAX_LOSS] = choose_labelled,
-        [OP_ACCURACY] = choose_labelled,
-        [OP_CONCAT] = choose_concat,
-        [OP_SPLIT] = choose_copy,
-        [OP_FLATTEN] = choose_copy,
+        [OP_CONV] = choose_conv,           [OP_INNER_PRODUCT] = choose_inner_product,
+        [OP_POOL] = choose_pool,           [OP_RELU] = choose_like_bottom,
+        [OP_LRN] = choose_like_bottom,     [OP_DROPOUT] = choose_like_bottom,
+        [OP_SOFTMAX] = choose_like_bottom, [OP_SOFTMAX_LOSS] = choose_labelled,
+        [OP_ACCURACY] = choose_labelled,   [OP_CONCAT] = choose_concat,
+        [OP_SPLIT] = choose_copy,          [OP_FLATTEN] = choose_copy,
         [OP_ELTWISE] = choose_eltwise,
     };
 
@@ -319,18 +316,21 @@ static int write_values(struct engine_case *c, struct tensor *tensor, int param,
         return error_memory(n * sizeof *as_float, "a test's values");
     for (size_t i = 0; i < n; i++)
         as_float[i] = (float)from[i];
-    status = tensor ? rig_write(&c->rig, tensor, as_float)
-                    : rig_param_write(&c->rig, param, as_float);
+    status =
+        tensor ? rig_write(&c->rig, tensor, as_float) : rig_param_write(&c->rig, param, as_float);
     free(as_float);
     return status;
 }
 
 int case_create(struct engine_case *c)
 {
+    return rig_create(&c->rig);
+}
+
+int case_write(struct engine_case *c)
+{
     struct rig *rig = &c->rig;
 
-    if (rig_create(rig))
-        return -1;
     for (int i = 0; i < rig->args.nbottoms; i++)
         if (write_values(c, &rig->bottom[i].value, 0, &rig->bottom[i].value.shape,
                          c->reference.bottom[i]))
@@ -338,6 +338,13 @@ int case_create(struct engine_case *c)
     for (int i = 0; i < rig->args.nparams; i++)
         if (write_values(c, NULL, i, &rig->param[i].shape, c->reference.param[i]))
             return -1;
+    return 0;
+}
+
+int case_write_top_grads(struct engine_case *c)
+{
+    struct rig *rig = &c->rig;
+
     for (int i = 0; i < rig->args.ntops; i++)
         if (write_values(c, &rig->tops[i]->grad, 0, &rig->tops[i]->value.shape,
                          c->reference.top_grad[i]))
@@ -367,9 +374,9 @@ void case_print(const struct engine_case *c, FILE *out)
     char text[128];
     const struct op_args *args = &c->rig.args;
 
-    fprintf(out, "%s, seed %llu, %s%s%s\n", op_kind_name(args->kind),
-            (unsigned long long)c->seed, args->train ? "TRAIN" : "TEST",
-            c->rig.in_place ? ", in place" : "", c->ties ? ", ties" : "");
+    fprintf(out, "%s, seed %llu, %s%s%s\n", op_kind_name(args->kind), (unsigned long long)c->seed,
+            args->train ? "TRAIN" : "TEST", c->rig.in_place ? ", in place" : "",
+            c->ties ? ", ties" : "");
     for (int i = 0; i < args->nbottoms; i++)
         fprintf(out, "  bottom %s%s\n",
                 shape_text(&args->bottoms[i]->value.shape, text, sizeof text),

@@ -16,11 +16,14 @@ struct engine_case {
     uint64_t draws;
 };
 
-/* Chooses a case and fills the reference's inputs; nothing is created on the engine yet, but a bottom
- * may have been given a layout. The case must not move in memory. */
+/* Chooses a case and fills the reference's inputs; nothing is created on the engine yet, but a
+ * bottom may have been given a layout. The case must not move in memory. */
 int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed);
-/* Creates the op and writes the reference's inputs to the engine. */
+/* Creates the op and its memory. */
 int case_create(struct engine_case *c);
+/* Writes the reference's bottoms and parameters, its top gradients, to the engine. */
+int case_write(struct engine_case *c);
+int case_write_top_grads(struct engine_case *c);
 void case_finish(struct engine_case *c);
 
 /* What was chosen, for messages. */

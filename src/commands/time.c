@@ -9,14 +9,16 @@
 
 #include <string.h>
 
+#include "engine/replay/profile.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
 
 struct timing {
     struct model_options model_options;
-    const char *engine;
+    const char *engine, *profile;
     int iterations, threads;
     bool json;
     struct log log;
@@ -38,6 +40,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W", "input size where the net does not tell"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default)"},
         {"threads", OPTION_COUNT, &t->threads, "N", "compute threads"},
+        {"profile", OPTION_TEXT, &t->profile, "FILE", "write the times as CSV, for train --engine=replay"},
         {"json", OPTION_FLAG, &t->json, NULL, "print the figures as JSON, and nothing else, on standard output"},
     };
     const struct command_line line = {
@@ -49,6 +52,8 @@ static int parse(struct timing *t, int argc, char **argv)
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
+    if (engine_is_blank(t->engine))
+        return error_set("--engine=%s computes nothing that could be timed", t->engine);
     return t->model_options.model ? 0 : error_set("Need a model definition to time: --model=FILE");
 }
 
@@ -141,6 +146,55 @@ static int print_json(struct timing *t)
     return status;
 }
 
+/* Seconds per GFLOP of a product of square matrices, the best of a few. */
+static int measure_gemm(const struct engine *engine, double *out)
+{
+    enum { SIZE = 512, TIMES = 5 };
+    void *memory;
+    int status = 0;
+
+    if (engine->i->alloc(engine->context, 3 * SIZE * SIZE * sizeof(float), "a matrix product", &memory))
+        return -1;
+    float *a = memory, *b = a + SIZE * SIZE, *c = b + SIZE * SIZE;
+    *out = 0;
+    for (int i = 0; i < TIMES && !status; i++) {
+        double start = clock_seconds(), seconds;
+        status = engine->i->gemm(engine->context, true, false, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b, SIZE,
+                                 0.0f, c, SIZE);
+        seconds = (clock_seconds() - start) / (2e-9 * SIZE * SIZE * SIZE);
+        *out = i == 0 || seconds < *out ? seconds : *out;
+    }
+    engine->i->free(engine->context, memory);
+    return status;
+}
+
+static int write_profile(struct timing *t)
+{
+    const struct net *net = t->model.net;
+    struct strbuf text = {.data = NULL};
+    const struct blob *input = net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
+    char shape[288];
+    double gemm;
+    int status;
+
+    if (measure_gemm(&t->model.engine, &gemm))
+        return -1;
+    strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
+                  t->model_options.phase, t->engine, t->iterations);
+    if (input)
+        strbuf_printf(&text, "# input %s\n", shape_text(&input->value.shape, shape, sizeof shape));
+    profile_begin(&text);
+    for (int i = 0; i < net->nlayers; i++)
+        profile_add(&text, net->layers[i].def->name, net->layers[i].def->type,
+                    t->forward[i] / t->iterations, t->backward[i] / t->iterations);
+    profile_add(&text, PROFILE_GEMM, "GEMM", gemm, 0);
+    status = strbuf_status(&text);
+    if (!status)
+        status = file_write(t->profile, text.data, text.length);
+    strbuf_free(&text);
+    return status;
+}
+
 static int measure(struct timing *t)
 {
     struct run run = {.seed = 1};
@@ -171,6 +225,8 @@ static int measure(struct timing *t)
                  (clock_seconds() - start) * 1e3);
     }
     print_log(t);
+    if (t->profile && write_profile(t))
+        return -1;
     return t->json ? print_json(t) : 0;
 }
 

@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct engine_i *const engines[] = {&engine_cpu};
+static const struct engine_i *const engines[] = {
+    &engine_cpu,
+    &engine_replay,
+#ifdef HAVE_CUDA
+    &engine_cuda,
+#endif
+};
 
 #define ENGINES (sizeof engines / sizeof engines[0])
 
@@ -35,6 +41,11 @@ int engine_open(const char *name, const struct engine_options *options, struct e
         out->i = engines[i];
         return 0;
     }
+#ifndef HAVE_CUDA
+    if (strcmp(name, "cuda") == 0)
+        return error_set("this build has no CUDA engine: it was configured --without-cuda, or without "
+                         "nvcc, cuDNN and cuBLAS at hand");
+#endif
     return error_set("unknown engine '%s'; this build has: %s", name,
                      engine_names(names, sizeof names));
 }
@@ -44,6 +55,14 @@ void engine_close(struct engine *engine)
     if (engine->i)
         engine->i->close(engine->context);
     *engine = (struct engine){0};
+}
+
+bool engine_is_blank(const char *name)
+{
+    for (size_t i = 0; i < ENGINES; i++)
+        if (strcmp(engines[i]->name, name) == 0)
+            return engines[i]->blank;
+    return false;
 }
 
 const char *op_kind_name(enum op_kind kind)

@@ -79,12 +79,84 @@ struct op { /* first member of every engine's own op structs */
     const struct op_i *i;
 };
 
+enum engine_math {
+    MATH_DEFAULT, /* the engine's own choice: TF32 where the device has it */
+    MATH_FP32,    /* every product in full single precision */
+    MATH_TF32,    /* products of 10-bit mantissas, sums in single precision */
+    MATH_BF16,    /* activations in bfloat16; parameters and their gradients stay single */
+};
+
 struct engine_options {
     int threads; /* compute threads of this rank; 0: the engine's default */
+    const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
+    int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
+    /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
+    int device;            /* which device, counted over those visible, modulo their number: the rank's
+                              number on its node */
+    enum engine_math math;
+    bool deterministic;    /* the same bits at every run */
+    size_t workspace;      /* the most temporary memory one operator may take; 0: the engine's default */
+};
+
+/* The solver's rules, as far as an engine applies them (update below). */
+enum engine_rule {
+    ENGINE_SGD,
+    ENGINE_NESTEROV,
+    ENGINE_ADAGRAD,
+    ENGINE_RMSPROP,
+    ENGINE_ADADELTA,
+    ENGINE_ADAM
+};
+
+struct engine_update {
+    enum engine_rule rule;
+    bool l1;      /* decay works on the sign of the value, not on the value */
+    float scale;  /* of the gradient */
+    float rate;   /* learning rate with all that multiplies it, Adam's correction included */
+    float decay;  /* ditto */
+    float momentum, momentum2, delta, rms_decay;
+};
+
+/* `rows` pieces of `width` floats each: on the host and in the engine's memory, at their own strides. */
+struct engine_rows {
+    float *host;
+    size_t host_stride;
+    float *memory;
+    size_t stride;
+    size_t width, rows;
+};
+
+struct engine_ticket; /* one copy under way; reusable after it is ready */
+
+/* What an engine offers beyond the rest where the host cannot address its memory. Copies run beside the
+ * computation; a ticket tells when one is over. Any thread may call these, each ticket from one thread
+ * at a time. */
+struct engine_remote_i {
+    /* Host memory that copies reach fast (page-locked), zeroed. */
+    int (*host_alloc)(void *context, size_t bytes, const char *what, void **out);
+    void (*host_free)(void *context, void *memory);
+    int (*ticket_create)(void *context, struct engine_ticket **out);
+    void (*ticket_destroy)(void *context, struct engine_ticket *ticket);
+    /* Engine to host: begins when every op run so far is over. */
+    int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Host to engine: begins at once; the caller knows that no op run so far still uses that memory. */
+    int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
+    int (*ready)(void *context, struct engine_ticket *ticket);
+    /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
+    int (*order)(void *context, struct engine_ticket *ticket);
+    /* The solver's rule on n elements of engine memory; history: one or two blocks, `stride` apart. Takes
+     * its turn among the ops. */
+    int (*update)(void *context, const struct engine_update *update, float *value, const float *grad,
+                  float *history, size_t stride, size_t n);
+    /* Sum of (scale x)^2 over n elements of engine memory. Waits. */
+    int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
 };
 
 struct engine_i {
     const char *name;
+    bool blank; /* computes nothing: blobs have no memory, values mean nothing and are not worth
+                   initialising, testing or saving */
     int (*open)(const struct engine_options *options, void **context);
     void (*close)(void *context);
     /* Device memory, zeroed, aligned for the library; free(NULL) is fine. */
@@ -105,6 +177,14 @@ struct engine_i {
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
+    /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the world
+     * shares. NULL: computes on the host's processors. */
+    const char *(*device)(void *context, char identity[64]);
+    /* Every op run so far is over when this returns; for timing. NULL: ops are over when they return. */
+    int (*finish)(void *context);
+    /* NULL: the engine's memory is the host's; values, gradients and factors may be touched directly.
+     * Otherwise ops return before their work is done, and alloc's memory is the engine's alone. */
+    const struct engine_remote_i *remote;
 };
 
 struct engine {
@@ -112,9 +192,12 @@ struct engine {
     void *context;
 };
 
-/* Opens the engine of that name ("cpu"); fails with the list of engines this build has. */
+/* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has. */
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);
 void engine_close(struct engine *engine);
+
+/* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
+bool engine_is_blank(const char *name);
 
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);

@@ -4,6 +4,13 @@
 
 #include "engine/engine.h"
 
-extern const struct engine_i engine_cpu;
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+extern const struct engine_i engine_cpu, engine_replay;
+#ifdef HAVE_CUDA
+extern const struct engine_i engine_cuda;
+#endif
 
 #endif

@@ -77,38 +77,47 @@ void imageset_count(const struct imageset *set, size_t *out)
         out[set->label[i]]++;
 }
 
+/* To be called before anything else of HDF5: every call forgets the error of the one before. */
+static int failed_write(const char *path)
+{
+    char reason[512];
+
+    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
+}
+
 /* All strings as one attribute of fixed-length texts, which every reader understands. */
-static herr_t attribute_write(hid_t file, const char *name, int n, char *const *texts)
+static int attribute_write(hid_t file, const char *path, const char *name, int n,
+                           char *const *texts)
 {
     size_t size = 1;
     hsize_t dim = (hsize_t)n;
     char *block;
     hid_t type, space, attribute;
-    herr_t status = -1;
+    int status = 0;
 
     for (int i = 0; i < n; i++)
         if (strlen(texts[i]) + 1 > size)
             size = strlen(texts[i]) + 1;
     block = calloc((size_t)n, size);
     if (!block)
-        return -1;
+        return error_memory((size_t)n * size, "an attribute");
     for (int i = 0; i < n; i++)
         strcpy(block + (size_t)i * size, texts[i]);
     type = H5Tcopy(H5T_C_S1);
     H5Tset_size(type, size);
     space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
     attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    if (attribute >= 0) {
-        status = H5Awrite(attribute, type, block);
+    if (attribute < 0 || H5Awrite(attribute, type, block) < 0)
+        status = failed_write(path);
+    if (attribute >= 0)
         H5Aclose(attribute);
-    }
     H5Sclose(space);
     H5Tclose(type);
     free(block);
     return status;
 }
 
-static hid_t data_create(hid_t file, const struct imageset *set, int gzip)
+static hid_t data_create(hid_t file, const char *path, const struct imageset *set, int gzip)
 {
     size_t bytes = imageset_record_bytes(set);
     hsize_t dim[4] = {set->count, (hsize_t)set->dim[0], (hsize_t)set->dim[1], (hsize_t)set->dim[2]};
@@ -122,22 +131,26 @@ static hid_t data_create(hid_t file, const struct imageset *set, int gzip)
         H5Pset_deflate(properties, (unsigned)gzip);
     }
     id = H5Dcreate2(file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    if (id < 0)
+        failed_write(path);
     H5Pclose(properties);
     H5Sclose(space);
     return id;
 }
 
-static herr_t block_write(hid_t dataset, const struct imageset *set, size_t first, size_t count)
+static int block_write(hid_t dataset, const char *path, const struct imageset *set, size_t first,
+                       size_t count)
 {
     hsize_t start[4] = {first, 0, 0, 0};
     hsize_t size[4] = {count, (hsize_t)set->dim[0], (hsize_t)set->dim[1], (hsize_t)set->dim[2]};
     hid_t to = H5Dget_space(dataset), from = H5Screate_simple(4, size, NULL);
-    herr_t status = -1;
+    int status = 0;
 
-    if (to >= 0 && from >= 0 &&
-        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) >= 0)
-        status = H5Dwrite(dataset, H5T_NATIVE_UINT8, from, to, H5P_DEFAULT,
-                          set->data + first * imageset_record_bytes(set));
+    if (to < 0 || from < 0 ||
+        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
+        H5Dwrite(dataset, H5T_NATIVE_UINT8, from, to, H5P_DEFAULT,
+                 set->data + first * imageset_record_bytes(set)) < 0)
+        status = failed_write(path);
     if (from >= 0)
         H5Sclose(from);
     if (to >= 0)
@@ -154,28 +167,20 @@ static bool interrupted(void)
             sigismember(&pending, SIGHUP) == 1);
 }
 
-static int failed_write(const char *path)
-{
-    char reason[512];
-
-    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
-}
-
 static int data_write(hid_t file, const struct imageset *set, const char *path,
                       const struct imageset_write_options *o)
 {
     size_t block = BLOCK_BYTES / imageset_record_bytes(set) + 1;
-    hid_t dataset = data_create(file, set, o->gzip);
+    hid_t dataset = data_create(file, path, set, o->gzip);
     int status = 0;
 
     if (dataset < 0)
-        return failed_write(path);
+        return -1;
     for (size_t first = 0; first < set->count && status == 0; first += block) {
         size_t count = set->count - first < block ? set->count - first : block;
 
-        if (block_write(dataset, set, first, count) < 0)
-            status = failed_write(path);
-        else if (interrupted())
+        status = block_write(dataset, path, set, first, count);
+        if (status == 0 && interrupted())
             status = error_set("%s: interrupted by a signal", path);
         if (o->progress)
             fprintf(stderr, "\r%zu of %zu records written\033[K", first + count, set->count);
@@ -192,7 +197,7 @@ static int labels_write(hid_t file, const struct imageset *set, const char *path
     hsize_t dim = set->count;
     hid_t space, dataset;
     int32_t *label = malloc(set->count * sizeof *label);
-    herr_t status = -1;
+    int status = 0;
 
     if (!label)
         return error_memory(set->count * sizeof *label, "labels");
@@ -200,14 +205,14 @@ static int labels_write(hid_t file, const struct imageset *set, const char *path
         label[i] = set->label[i];
     space = H5Screate_simple(1, &dim, NULL);
     dataset = H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (dataset >= 0) {
-        status = H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label);
-        if (H5Dclose(dataset) < 0)
-            status = -1;
-    }
+    if (dataset < 0 ||
+        H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) < 0)
+        status = failed_write(path);
+    if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
+        status = failed_write(path);
     H5Sclose(space);
     free(label);
-    return status < 0 ? failed_write(path) : 0;
+    return status;
 }
 
 static int contents_write(hid_t file, const struct imageset *set, const char *path,
@@ -215,13 +220,12 @@ static int contents_write(hid_t file, const struct imageset *set, const char *pa
 {
     char *source = (char *)o->source;
 
-    if (data_write(file, set, path, o) || labels_write(file, set, path))
+    if (data_write(file, set, path, o) || labels_write(file, set, path) ||
+        attribute_write(file, path, "source", 1, &source))
         return -1;
-    if (attribute_write(file, "source", 1, &source) < 0 ||
-        (set->class_name[0] &&
-         attribute_write(file, "classes", set->nclasses, set->class_name) < 0))
-        return failed_write(path);
-    return 0;
+    return set->class_name[0]
+               ? attribute_write(file, path, "classes", set->nclasses, set->class_name)
+               : 0;
 }
 
 int imageset_write(const struct imageset *set, const char *path,
@@ -266,8 +270,8 @@ int imageset_write_mean(const struct imageset *set, const char *path)
     }
     mean_compute(set, sum, mean);
     h5_lock();
-    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     space = H5Screate_simple(3, dim, NULL);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (file >= 0)
         dataset = H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
                              H5P_DEFAULT);
@@ -276,8 +280,8 @@ int imageset_write_mean(const struct imageset *set, const char *path)
     if (status < 0)
         failed_write(path);
     H5Sclose(space);
-    if (dataset >= 0)
-        H5Dclose(dataset);
+    if (dataset >= 0 && H5Dclose(dataset) < 0 && status >= 0)
+        status = failed_write(path);
     if (file >= 0 && H5Fclose(file) < 0 && status >= 0)
         status = failed_write(path);
     h5_unlock();

@@ -81,11 +81,15 @@ int tar_next(struct gzstream *s, struct tar_member *member, bool *found)
 {
     unsigned char block[BLOCK];
     unsigned long long at = s->offset;
+    size_t got;
     int used = 0;
 
     *found = false;
-    if (gzstream_read(s, block, BLOCK, "a tar header"))
-        return -1;
+    if (gzstream_read_some(s, block, BLOCK, &got))
+        return error_context("reading a tar header");
+    if (got < BLOCK)
+        return error_set("%s: %s at offset %llu, %zu bytes into the %d bytes of a tar header", s->path,
+                         at ? "truncated" : "not a tar archive: it ends", s->offset + 0ULL, got, BLOCK);
     if (all_zero(block)) {
         if (gzstream_read(s, block, BLOCK, "the end of the tar archive"))
             return -1;

@@ -142,7 +142,7 @@ static int data_open(struct layer *layer, struct data *state, const struct layer
 
     if (!path)
         return error_memory(strlen(name) + 1, "a path");
-    status = source_open_images(path, layer->ntops == 2, &state->source);
+    status = source_open_images(path, layer->ntops == 2, IMAGE_AS_STORED, &state->source);
     free(path);
     if (status || transform_create(t ? t : &defaults, &state->source->field[0].shape, layer->train,
                                    env->base_file, &state->transform))
@@ -179,9 +179,9 @@ static int data_build(struct layer *layer, struct engine *engine)
     struct source *source = state->source;
     struct transform transform = state->transform;
 
-    if (!source)
-        return error_set("the net was set up to be looked at only; its data was not opened");
     state->engine = engine;
+    if (!source)
+        return 0; /* only looked at: what the net allocated stays blank */
     state->source = NULL; /* the feeder's from here on, also when it fails */
     memset(&state->transform, 0, sizeof(state->transform));
     return feeder_create(source, state->transforms ? &transform : NULL, &state->options,
@@ -195,6 +195,8 @@ static int data_forward(struct layer *layer, const struct run *run)
     const float *const *fields;
 
     (void)run;
+    if (!state->feeder)
+        return 0;
     if (feeder_next(state->feeder, &fields))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
@@ -207,7 +209,7 @@ static int data_seek(struct layer *layer, uint64_t first_sample)
 {
     struct data *state = layer->state;
 
-    return feeder_seek(state->feeder, first_sample);
+    return state->feeder ? feeder_seek(state->feeder, first_sample) : 0;
 }
 
 static void data_waits(const struct layer *layer, uint64_t *times, double *seconds)

@@ -14,7 +14,7 @@ struct layer;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
 struct layer_env {
-    bool look_only;          /* shapes only: no data source may be opened */
+    bool look_only;          /* no data source may be opened: shapes only, or passes over blank input */
     int batch;               /* > 0: replaces the batch size of data layers (per rank) */
     const int64_t *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
     const char *base_file;   /* relative paths that do not exist are tried beside this file; or NULL */

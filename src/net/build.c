@@ -68,6 +68,8 @@ static int fill_params(struct net *net, uint64_t seed)
     float *host;
     int status = 0;
 
+    if (net->engine->i->blank)
+        return 0;
     for (int i = 0; i < net->nparams; i++)
         if (shape_elems(&net->params[i].shape) > largest)
             largest = shape_elems(&net->params[i].shape);

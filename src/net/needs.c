@@ -1,8 +1,7 @@
 /* Needs: which layers run backward and which blobs carry a gradient.
  *
  * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
- * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
- */
+ * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -86,7 +85,7 @@ static bool learns(const struct layer *layer)
     return false;
 }
 
-/* Does the layer want to pass a gradient down to that bottom? */
+/* Does something below that bottom learn, or does propagate_down say so? */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
     if (layer->param->n_propagate_down > 0)
@@ -94,28 +93,21 @@ static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, i
     return flow_of(sweep, layer->bottoms[b])->need;
 }
 
-/* force_backward: gradients go down to where nothing learns, but need none themselves: a label
- * stays without, though the data layer that brings it is asked for gradients elsewhere. */
-static void force(struct layer *layer)
-{
-    for (int b = 0; b < layer->nbottoms; b++) {
-        layer->propagate[b] |= !(layer->i->no_gradient_to >> b & 1);
-        layer->needs_backward |= layer->propagate[b];
-    }
-}
-
+/* What force_backward adds is kept out of `need`: labels, whose readers give no gradient, would
+ * otherwise seem to come from layers that learn as soon as a Split lies between. */
 static void sweep_forward(struct sweep *sweep, struct layer *layer)
 {
-    layer->needs_backward = learns(layer);
+    bool force = sweep->net->def->param->force_backward, need = learns(layer);
+
+    layer->needs_backward = need;
     for (int b = 0; b < layer->nbottoms; b++) {
-        layer->propagate[b] = wants_bottom(sweep, layer, b);
+        bool wants = wants_bottom(sweep, layer, b);
+        layer->propagate[b] = wants || (force && !(layer->i->no_gradient_to >> b & 1));
         layer->needs_backward |= layer->propagate[b];
+        need |= wants;
     }
     for (int t = 0; t < layer->ntops; t++)
-        flow_of(sweep, layer->tops[t])->need =
-            layer->needs_backward && !(layer->i->no_gradient_from >> t & 1);
-    if (sweep->net->def->param->force_backward)
-        force(layer);
+        flow_of(sweep, layer->tops[t])->need = need && !(layer->i->no_gradient_from >> t & 1);
 }
 
 static bool has_loss(const struct net *net, int layer, int top)

@@ -1,6 +1,7 @@
 /* The two passes. */
 #include "net/net_internal.h"
 
+#include "trace/trace.h"
 #include "util/error.h"
 
 #include <string.h>
@@ -40,10 +41,20 @@ int net_layer_forward(struct net *net, int layer, const struct run *run)
     return layer_forward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
 }
 
+static int traced_forward(struct net *net, int layer, const struct run *run)
+{
+    int64_t start = trace_begin(net->trace);
+    int status = net_layer_forward(net, layer, run);
+
+    trace_span(net->trace, TRACE_COMPUTE, net->layers[layer].i->is_data ? TRACE_INPUT : TRACE_FORWARD,
+               layer, start);
+    return status;
+}
+
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
 {
     for (int l = 0; l < net->nlayers; l++)
-        if (call_before(net, l, hooks) || net_layer_forward(net, l, run))
+        if (call_before(net, l, hooks) || traced_forward(net, l, run))
             return -1;
     return loss ? add_losses(net, loss) : 0;
 }
@@ -124,8 +135,11 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
     refresh_views(net);
     for (int l = net->nlayers - 1; l >= 0; l--) {
+        int64_t start = trace_begin(net->trace);
         if (backward_layer(net, l, run, first))
             return -1;
+        if (net->layers[l].needs_backward)
+            trace_span(net->trace, TRACE_COMPUTE, TRACE_BACKWARD, l, start);
         if (net->layers[l].needs_backward && call_after(net, l, hooks))
             return -1;
     }

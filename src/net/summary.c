@@ -156,6 +156,39 @@ int net_print_summary(const struct net *net, const struct net_scheme *scheme, FI
     return ferror(to) ? error_set("the net table could not be written") : 0;
 }
 
+static void json_shape(const struct shape *shape, struct json *json)
+{
+    json_array_begin(json);
+    for (int i = 0; i < shape->naxes; i++)
+        json_int(json, shape->dim[i]);
+    json_array_end(json);
+}
+
+static void json_blobs(const struct layer *layer, struct json *json)
+{
+    json_key(json, "bottoms");
+    json_array_begin(json);
+    for (int b = 0; b < layer->def->nbottoms; b++)
+        json_string(json, layer->def->bottoms[b]);
+    json_array_end(json);
+    json_key(json, "tops");
+    json_array_begin(json);
+    for (int t = 0; t < layer->ntops; t++) {
+        json_object_begin(json);
+        json_key(json, "name");
+        json_string(json, layer->tops[t]->name);
+        json_key(json, "shape");
+        json_shape(&layer->tops[t]->value.shape, json);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_key(json, "top_shapes");
+    json_array_begin(json);
+    for (int t = 0; t < layer->ntops; t++)
+        json_shape(&layer->tops[t]->value.shape, json);
+    json_array_end(json);
+}
+
 static void json_layer(const struct net *net, int l, const struct net_scheme *scheme,
                        struct json *json)
 {
@@ -168,21 +201,7 @@ static void json_layer(const struct net *net, int l, const struct net_scheme *sc
     json_string(json, layer->def->name);
     json_key(json, "type");
     json_string(json, layer->def->type);
-    json_key(json, "tops");
-    json_array_begin(json);
-    for (int t = 0; t < layer->ntops; t++) {
-        const struct shape *shape = &layer->tops[t]->value.shape;
-        json_object_begin(json);
-        json_key(json, "name");
-        json_string(json, layer->tops[t]->name);
-        json_key(json, "shape");
-        json_array_begin(json);
-        for (int i = 0; i < shape->naxes; i++)
-            json_int(json, shape->dim[i]);
-        json_array_end(json);
-        json_object_end(json);
-    }
-    json_array_end(json);
+    json_blobs(layer, json);
     json_key(json, "parameters");
     json_uint(json, params);
     json_key(json, "flops");
@@ -211,8 +230,7 @@ void net_json_summary(const struct net *net, const struct net_scheme *scheme, st
     json_key(json, "layers");
     json_array_begin(json);
     for (int l = 0; l < net->nlayers; l++)
-        if (!net->layers[l].def->inserted)
-            json_layer(net, l, scheme, json);
+        json_layer(net, l, scheme, json);
     json_array_end(json);
     json_object_end(json);
 }

@@ -5,6 +5,7 @@
 #include "util/error.h"
 #include "util/json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ int trainer_collect(struct trainer *t)
     mine[FIGURE_SENT] = (double)stats->sent;
     mine[FIGURE_RECEIVED] = (double)stats->received;
     mine[FIGURE_CONTROL] = (double)stats->control_sent;
-    mine[FIGURE_STALL] = stats->stall_seconds;
+    mine[FIGURE_STALL] = t->train_stall;
     mine[FIGURE_INPUT_WAITS] = (double)waits;
     mine[FIGURE_INPUT_SECONDS] = input;
     for (int g = 0; g < t->plan->ngroups; g++)
@@ -92,7 +93,8 @@ void trainer_summary(struct trainer *t, struct json *json)
     int global = t->nworkers * t->batch * t->iter_size;
     char hash[65];
 
-    checkpoint_hash(t->net, hash);
+    if (!t->blank)
+        checkpoint_hash(t->net, hash);
     json_object_begin(json);
     json_key(json, "ranks");
     json_int(json, t->nranks);
@@ -110,8 +112,10 @@ void trainer_summary(struct trainer *t, struct json *json)
     json_double(json, t->train_seconds);
     json_key(json, "images_per_second");
     json_double(json, t->train_seconds > 0 ? iterations * global / t->train_seconds : 0);
+    json_key(json, "engine");
+    json_string(json, t->options->engine);
     json_key(json, "final_loss");
-    json_double(json, t->final_loss);
+    json_double(json, t->blank ? (double)NAN : t->final_loss);
     test_scores(t, json);
     json_key(json, "bytes_sent_per_iteration");
     json_double(json, figure_sum(t, FIGURE_SENT) / per);
@@ -128,6 +132,6 @@ void trainer_summary(struct trainer *t, struct json *json)
     json_key(json, "parameters");
     json_uint(json, t->net->nlearnable);
     json_key(json, "parameters_sha256");
-    json_string(json, hash);
+    json_string(json, t->blank ? NULL : hash);
     json_object_end(json);
 }

@@ -28,6 +28,7 @@ static int check_ranks(struct trainer *t)
                          o->servers, t->nranks, t->nranks == 1 ? " is there" : "s are there");
     t->nworkers = t->nranks - o->servers;
     t->worker = t->rank < t->nworkers;
+    t->blank = engine_is_blank(o->engine);
     if (o->batch > 0 && o->global_batch > 0)
         return error_set("--batch is per rank and --global-batch over all ranks: give one of them");
     return 0;
@@ -85,7 +86,12 @@ static int batch_of(const struct net *net, int *out)
 static int create_nets(struct trainer *t)
 {
     struct layer_env env = {.rank = t->worker ? t->rank : 0, .nranks = t->nworkers, .seed = t->seed,
-                            .notices = &t->notices, .base_file = t->options->solver};
+                            .notices = &t->notices, .base_file = t->options->solver,
+                            .look_only = t->blank};
+    int64_t chw[3] = {t->options->input_chw[0], t->options->input_chw[1], t->options->input_chw[2]};
+
+    if (chw[0] > 0)
+        env.input_chw = chw;
 
     if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
         batch_of(t->net, &t->batch))
@@ -96,7 +102,7 @@ static int create_nets(struct trainer *t)
     if (!t->tests)
         return error_memory(sizeof(struct net *), "test nets");
     env.batch = 0;
-    for (int i = 0; i < t->defs.ntests; i++)
+    for (int i = 0; i < t->defs.ntests && !t->blank; i++)
         if (net_create(t->defs.tests[i], false, &env, t->net, &t->tests[i]))
             return -1;
     return 0;
@@ -127,27 +133,19 @@ static int default_threads(struct trainer *t)
 
 static int build_nets(struct trainer *t, int threads)
 {
-    struct engine_options options = {.threads = threads};
+    struct engine_options options = {.threads = threads, .profile = t->options->profile,
+                                     .dilate = t->options->dilate};
 
-    if (!t->worker)
-        return 0;
     if (engine_open(t->options->engine, &options, &t->engine))
         return -1;
+    if (!t->worker)
+        return 0;
     if (net_build(t->net, &t->engine, t->seed))
         return -1;
-    for (int i = 0; i < t->defs.ntests; i++)
+    for (int i = 0; i < t->defs.ntests && !t->blank; i++)
         if (net_build(t->tests[i], &t->engine, t->seed))
             return error_context("test net #%d", i);
     return 0;
-}
-
-static int create_plan(struct trainer *t)
-{
-    struct plan_options options = {.comm = t->options->comm, .nranks = t->nranks,
-                                   .servers = t->options->servers, .iter_size = t->iter_size,
-                                   .chunk_bytes = t->options->chunk_bytes};
-
-    return plan_create(&options, t->net->ngroups, t->net->groups, &t->plan);
 }
 
 /* Rank 0 reads files; what it found goes to everybody. *history: rank 0, to be freed; NULL if none. */
@@ -158,7 +156,7 @@ static int load_files(struct trainer *t, float **history)
     size_t blocks = (size_t)t->rule.nhistory;
 
     *history = NULL;
-    if (t->rank != 0)
+    if (t->rank != 0 || t->blank)
         return 0;
     if (o->snapshot && o->weights)
         return error_set("Give a snapshot to resume training or weights to finetune but not both.");
@@ -234,14 +232,20 @@ static uint64_t digest(const struct trainer *t)
 static int start_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply};
-    struct sync_options options = {.overlap = t->options->overlap, .clip = t->solver->clip_gradients,
+    struct sync_options options = {.overlap = t->options->overlap,
+                                   .forward_waits_all = t->options->forward_waits_all,
+                                   .fifo = t->options->fifo, .window = t->options->window,
+                                   .bytes_per_second = t->options->mbps * 1e6 / 8,
+                                   .engine = &t->engine, .clip = t->solver->clip_gradients,
                                    .iteration = t->at.iteration, .stall_seconds = 60, .warn = warn,
-                                   .warn_context = t, .digest = digest(t)};
+                                   .warn_context = t, .digest = digest(t), .trace = t->trace};
 
     if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
-        sync_share_values(t->sync))
+        (!t->blank && sync_share_values(t->sync)))
         return -1;
     if (t->options->snapshot && sync_load_history(t->sync, history))
+        return -1;
+    if (error_agree(t->world, trainer_start_clock(t)))
         return -1;
     return error_agree(t->world, sync_start(t->sync));
 }
@@ -250,7 +254,7 @@ static const char *scheme_of_group(void *context, int group)
 {
     const struct trainer *t = context;
 
-    if (t->nranks == 1 && t->plan->scheme[group] != SCHEME_NONE)
+    if (t->net->groups[group].trains && (t->nranks == 1 || t->plan->scheme[group] == SCHEME_NONE))
         return "local";
     return scheme_name(t->plan->scheme[group]);
 }
@@ -271,7 +275,14 @@ static void introduce(struct trainer *t)
     }
     if (!t->options->json)
         net_print_summary(t->net, &scheme, stdout);
-    LOG_INFO(t->log, "Use CPU.");
+    if (t->blank)
+        LOG_WARNING(t->log, "Replaying %s: passes take the time it says and compute nothing. Every loss is "
+                            "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
+                    t->options->profile);
+    else
+        LOG_INFO(t->log, "Use CPU.");
+    if (t->options->dilate > 1)
+        LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes", t->options->dilate);
     LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
              t->nworkers, t->nworkers == 1 ? "" : "s", t->batch, t->iter_size,
              t->nworkers * t->batch * t->iter_size);
@@ -300,12 +311,11 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
         goto fail;
     threads = default_threads(t); /* collective */
-    if (error_agree(world, create_nets(t) || create_plan(t)))
-        goto fail;
-    if (error_agree(world, build_nets(t, threads)) || error_agree(world, load_files(t, &history)))
+    if (error_agree(world, create_nets(t)) || error_agree(world, build_nets(t, threads)) ||
+        trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    if (error_agree(world, work_out_rates(t)) ||
+    if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
         goto fail;
     free(history);
@@ -329,6 +339,7 @@ void trainer_destroy(struct trainer *t)
         net_destroy(t->tests[i]);
     free(t->tests);
     net_destroy(t->net);
+    trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);
     solver_nets_free(&t->defs);

@@ -3,6 +3,7 @@
 
 #include "spec/field.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +133,14 @@ static int list_homes(const ProtobufCMessageDescriptor *message, const char *nam
     return found;
 }
 
+/* A field that begins a block, such as the next layer, cannot have been meant for this message. */
+static bool opens_message(const ProtobufCMessageDescriptor *outer, const char *name)
+{
+    const ProtobufCFieldDescriptor *field = message_find_field(outer, name);
+
+    return field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE;
+}
+
 void suggest_field(const ProtobufCMessageDescriptor *message,
                    const ProtobufCMessageDescriptor *outer, const char *name, char *out,
                    size_t bytes)
@@ -147,7 +156,10 @@ void suggest_field(const ProtobufCMessageDescriptor *message,
         snprintf(out, bytes, "; it comes from the Caffe fork of %s%s%s%s", fork,
                  near.nearest != NULL ? " (nearest name here: \"" : "",
                  near.nearest != NULL ? near.nearest : "", near.nearest != NULL ? "\")" : "");
-    else if (near.nearest != NULL && near.distance <= 2)
+    else if (outer != NULL && opens_message(outer, name))
+        snprintf(out, bytes, "; it is a field of \"%s\": is a \"}\" missing before it?",
+                 outer->name);
+    else if (near.nearest != NULL && near.distance <= 2 && 2 * (size_t)near.distance < strlen(name))
         snprintf(out, bytes, "; did you mean \"%s\"?", near.nearest);
     else if (list_homes(message, name, homes, sizeof homes) > 0)
         snprintf(out, bytes, "; it belongs into %s", homes);

@@ -95,9 +95,10 @@ static const char *type_of(const Caffe__V1LayerParameter *layer)
     return layer->layer != NULL && layer->layer->type != NULL ? layer->layer->type : "";
 }
 
+/* The name moves from the inner layer to the outer one on the way. */
 static const char *name_of(const Caffe__V1LayerParameter *layer)
 {
-    return layer->layer != NULL ? layer->layer->name : layer->name;
+    return layer->layer != NULL && layer->name == NULL ? layer->layer->name : layer->name;
 }
 
 static bool has_type(const char *list, const char *type)

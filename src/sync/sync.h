@@ -35,11 +35,17 @@ struct sync_update {
 
 struct sync_options {
     bool overlap;          /* false: traffic starts when backward is over, forward waits for all of it */
+    bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
+    bool fifo;             /* sends go in the order of posting, not of urgency */
+    size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
+    double bytes_per_second; /* most this rank sends of training data; 0: no limit */
+    const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int64_t iteration;     /* the first one to come */
     double stall_seconds;  /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
     void *warn_context;
+    struct trace *trace;   /* waits, updates and transfers are recorded there; borrowed; NULL: they are not */
     uint64_t digest;       /* of all else that ranks must agree on (solver, batch, ...) */
 };
 
@@ -49,6 +55,8 @@ struct sync_stats {
     uint64_t control_sent;                   /* losses, clipping norms, snapshots' history */
     double stall_seconds;                    /* compute thread waiting in sync calls */
     double *group_stall_seconds;             /* per group; borrowed */
+    /* Of sent and received, per group; borrowed. Complete after sync_close. */
+    const uint64_t *group_sent, *group_received;
     double progress_cpu_seconds;             /* processor time of the progress thread */
 };
 

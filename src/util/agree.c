@@ -4,6 +4,7 @@
 #include "util/error.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ int error_mpi(int code, const char *call)
     return error_set("%s: %s", call, text);
 }
 
-int error_spread(MPI_Comm comm, int failing)
+/* The failing rank's message for everybody; `alone`: its name belongs to it. */
+static int spread(MPI_Comm comm, int failing, bool alone)
 {
     char message[MESSAGE_BYTES] = "";
     int rank = 0, nranks = 1;
@@ -30,7 +32,7 @@ int error_spread(MPI_Comm comm, int failing)
         char host[MPI_MAX_PROCESSOR_NAME] = "?";
         int length = 0;
         MPI_Get_processor_name(host, &length);
-        if (nranks > 1)
+        if (nranks > 1 && alone)
             snprintf(message, sizeof message, "rank %d (%s): %s", rank, host, error_text());
         else
             snprintf(message, sizeof message, "%s", error_text());
@@ -40,12 +42,18 @@ int error_spread(MPI_Comm comm, int failing)
     return error_set("%s", message);
 }
 
+int error_spread(MPI_Comm comm, int failing)
+{
+    return spread(comm, failing, true);
+}
+
 int error_agree(MPI_Comm comm, int status)
 {
-    int rank = 0, lowest = INT_MAX;
+    int rank = 0;
 
     MPI_Comm_rank(comm, &rank);
-    int mine = status ? rank : INT_MAX;
-    MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm);
-    return lowest == INT_MAX ? 0 : error_spread(comm, lowest);
+    /* least failing rank; 0 if even one rank did not fail */
+    int mine[2] = {status ? rank : INT_MAX, status ? 1 : 0}, least[2] = {INT_MAX, 0};
+    MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm);
+    return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
 }

@@ -71,6 +71,24 @@ fail:
     return -1;
 }
 
+int file_probe(const char *path)
+{
+    char *temp = file_temp_name(path);
+    int fd, status = 0;
+
+    if (temp == NULL)
+        return -1;
+    fd = open(temp, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        status = error_set("cannot write '%s': %s", path, strerror(errno));
+    else
+        unlink(temp);
+    if (fd >= 0)
+        close(fd);
+    free(temp);
+    return status;
+}
+
 static int write_all(int fd, const char *data, size_t length)
 {
     while (length > 0) {

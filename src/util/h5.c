@@ -19,8 +19,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #define CACHE_DEFAULT_BYTES ((size_t)1 << 20)
 #define CACHE_MAX_BYTES     ((size_t)256 << 20)
 
+/* A file that could not be closed (a full disk) stays in the library's tables, and its clean-up at
+ * exit then crashes. Everything is closed by hand anyway. */
+static void library_prepare(void)
+{
+    H5dont_atexit();
+}
+
 void h5_lock(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, library_prepare);
     pthread_mutex_lock(&lock);
     h5_quiet(); /* thread-safe builds keep this setting per thread */
 }
@@ -49,12 +59,28 @@ static herr_t reason_visit(unsigned n, const H5E_error2_t *entry, void *data)
     return 0;
 }
 
+/* Of a failed system call HDF5 tells the time, pointers and sizes; the user wants the error alone. */
+static void reason_shorten(char *buffer)
+{
+    static const char mark[] = "error message = '";
+    char *from = strstr(buffer, mark), *end = from ? strchr(from + sizeof mark - 1, '\'') : NULL;
+
+    if (end) {
+        *end = '\0';
+        memmove(buffer, from + sizeof mark - 1, strlen(from + sizeof mark - 1) + 1);
+    }
+    for (char *c = buffer; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+}
+
 const char *h5_reason(char *buffer, size_t size)
 {
     struct reason reason = {buffer, size};
 
     snprintf(buffer, size, "HDF5 gives no reason");
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, reason_visit, &reason);
+    reason_shorten(buffer);
     return buffer;
 }
 

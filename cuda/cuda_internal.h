@@ -1,0 +1,209 @@
+/* What the files of the CUDA engine share.
+ *
+ * Activations are plain row-major floats, or, for four axes, NHWC as cuDNN's tensor cores want them; in
+ * bfloat16 where the engine computes so. Ops convert what comes in another format. All work goes to one
+ * stream in the order of the calls, so ops need no synchronisation; copies that sync asks for run on two
+ * streams of their own (remote.c). */
+#ifndef POSEIDON_CUDA_INTERNAL_H
+#define POSEIDON_CUDA_INTERNAL_H
+
+#include "engine/engine.h"
+#include "kernels.h"
+#include "libs.h"
+
+/* Record the text of a call that failed; 0 or -1. */
+#define cuda_check(call)             cuda_status((call), #call)
+#define cudnn_check(engine, call)    cuda_cudnn_status((engine), (call), #call)
+#define cublaslt_check(engine, call) cuda_cublaslt_status((engine), (call), #call)
+
+/* Memory lent to one op while it runs, shared by all: they run one after another. */
+enum cuda_work_slot {
+    WORK_LIBRARY,     /* cuDNN's and cuBLASLt's workspace */
+    WORK_TOP_GRAD,    /* top gradient in the format an op wants */
+    WORK_BOTTOM_GRAD, /* bottom gradient in the format an op gives */
+    WORK_WEIGHT_GRAD, /* weight gradient in the layout an op gives */
+    WORK_SCRATCH,     /* partial sums */
+    WORK_SLOTS,
+    WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
+};
+
+struct cuda_work {
+    void *data;
+    size_t bytes;
+};
+
+/* A format of activations; plain floats are NULL. Static constants: nothing to free. */
+struct cuda_format {
+    const char *name;
+    enum cuda_type type;
+    bool nhwc;
+};
+
+extern const struct cuda_format cuda_plain_bf16, cuda_nhwc_f32, cuda_nhwc_bf16;
+
+struct cuda_engine {
+    struct cuda_libs libs;
+    int device, major, minor; /* compute capability */
+    char words[320], identity[64];
+    size_t memory;            /* of the device, bytes */
+    cudaStream_t stream;      /* computes */
+    cudaStream_t down, up;    /* copy to and from the host */
+    cudnnHandle_t cudnn;
+    cublasLtHandle_t cublaslt;
+    enum engine_math math;    /* not MATH_DEFAULT */
+    enum cuda_type type;      /* of activations */
+    bool deterministic;
+    size_t workspace;         /* limit */
+    struct cuda_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
+    struct cuda_staging *staging;      /* memory.c */
+    struct cuda_choices *choices;      /* choices.c */
+    cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
+    double *sums;             /* device: partial sums of sumsq and its result */
+    struct kernel_bad *bad;   /* host memory the device can write: a label out of range */
+};
+
+/* A tensor that is read in another format than it may have. */
+struct cuda_input {
+    const struct tensor *tensor;
+    const struct cuda_format *format;
+    bool converts;
+    enum cuda_work_slot slot;
+    void *own;
+};
+
+/* A tensor that is written in another format than it may have. */
+struct cuda_output {
+    struct tensor *tensor;
+    const struct cuda_format *format;
+    bool converts;
+    enum cuda_work_slot slot;
+};
+
+struct cuda_kind;
+
+/* First member of every op of this engine. */
+struct cuda_op {
+    struct op op;
+    const struct cuda_kind *kind;
+    struct cuda_engine *engine;
+    struct op_args args;
+};
+
+/* One operator. create finds a zeroed struct whose cuda_op is filled; destroy must cope with what a
+ * failed create left. */
+struct cuda_kind {
+    size_t size;                  /* of the op's struct */
+    int min_bottoms, max_bottoms; /* 0: any number */
+    int min_tops, max_tops;
+    int params;                   /* greatest number */
+    bool in_place;                /* tops[0] may be bottoms[0] */
+    int (*create)(struct cuda_op *op);
+    int (*forward)(struct cuda_op *op, const struct run *run);
+    int (*backward)(struct cuda_op *op, const struct run *run); /* NULL: none */
+    void (*destroy)(struct cuda_op *op);                        /* NULL: nothing to free */
+};
+
+extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_relu, cuda_lrn,
+    cuda_dropout, cuda_softmax, cuda_softmax_loss, cuda_accuracy, cuda_concat, cuda_split,
+    cuda_flatten, cuda_eltwise;
+
+/* engine.c */
+int cuda_status(cudaError_t status, const char *call);
+int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call);
+int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call);
+/* "layer 'NAME': " in front of the message; returns -1. */
+int cuda_op_error(const struct cuda_op *op);
+/* Whether backward is to write the gradient of bottom i. */
+bool cuda_op_propagates(const struct cuda_op *op, int i);
+bool cuda_op_in_place(const struct cuda_op *op);
+
+/* device.c */
+int cuda_device_open(struct cuda_engine *engine, int which);
+
+/* memory.c */
+int cuda_alloc(size_t bytes, const char *what, void **out); /* zeroed */
+void cuda_free(void *memory);
+/* Makes sure that a slot holds that many bytes. Set-up only. */
+int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size_t bytes);
+int cuda_staging_open(struct cuda_engine *engine);
+void cuda_staging_close(struct cuda_engine *engine);
+int cuda_write(void *context, struct tensor *to, const float *from);
+int cuda_read(void *context, const struct tensor *from, float *to);
+
+const struct cuda_format *cuda_tensor_format(const struct tensor *tensor);
+enum cuda_type cuda_format_type(const struct cuda_format *format);
+/* The engine's own formats for activations. */
+const struct cuda_format *cuda_plain(const struct cuda_engine *engine);
+const struct cuda_format *cuda_nhwc(const struct cuda_engine *engine);
+size_t cuda_type_bytes(enum cuda_type type);
+size_t cuda_format_bytes(const struct shape *shape, const struct cuda_format *format);
+/* Gives a top its format: value and gradient, memory of its own. */
+void cuda_top_set(struct blob *top, const struct cuda_format *format);
+/* The top shares its bottom's memory: value always, gradient if asked. */
+void cuda_top_alias(struct blob *top, struct blob *bottom, bool grad);
+/* From one format into another. */
+int cuda_convert(struct cuda_engine *engine, const struct shape *shape,
+                 const struct cuda_format *from_format, const void *from,
+                 const struct cuda_format *to_format, void *to);
+
+int cuda_input_create(struct cuda_engine *engine, const struct tensor *tensor,
+                      const struct cuda_format *format, enum cuda_work_slot slot,
+                      struct cuda_input *out);
+/* Brings the tensor into the format; then cuda_input_data is where it lies. */
+int cuda_input_load(struct cuda_engine *engine, struct cuda_input *input);
+const void *cuda_input_data(const struct cuda_engine *engine, const struct cuda_input *input);
+void cuda_input_destroy(struct cuda_input *input);
+
+int cuda_output_create(struct cuda_engine *engine, struct tensor *tensor,
+                       const struct cuda_format *format, enum cuda_work_slot slot,
+                       struct cuda_output *out);
+/* Where to write; then cuda_output_store brings it into the tensor. */
+void *cuda_output_data(const struct cuda_engine *engine, const struct cuda_output *output);
+int cuda_output_store(struct cuda_engine *engine, struct cuda_output *output);
+
+/* matmul.c: C = alpha op(A) op(B) + beta C, row-major, C is m x n, inner size k. A and B are of one
+ * type, C of its own. bias: n floats (of C's type) added to every row of C, or NULL. */
+struct cuda_matmul_shape {
+    bool trans_a, trans_b;
+    int64_t m, n, k, lda, ldb, ldc;
+    enum cuda_type type, type_c;
+    bool bias;
+};
+struct cuda_matmul;
+int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shape *shape,
+                       struct cuda_matmul **out);
+int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *matmul, float alpha, const void *a,
+                    const void *b, float beta, void *c, const void *bias);
+void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *matmul);
+int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+              int64_t ldc);
+
+void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
+
+/* plan.c: convolutions by cuDNN, each direction with the fastest of its kernels. */
+enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT };
+struct cuda_plan;
+/* *out NULL: cuDNN has no kernel for it under the engine's precision. */
+int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
+                     struct cuda_plan **out);
+/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten. */
+int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
+                  const void *y);
+void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan);
+int cuda_plans_open(struct cuda_engine *engine);
+void cuda_plans_close(struct cuda_engine *engine);
+
+/* choices.c: which candidate won, by device and shape, kept in a file for the next run. Without a place for
+ * the file, choices are kept for this run only. */
+int cuda_choices_open(struct cuda_engine *engine);
+void cuda_choices_close(struct cuda_engine *engine);
+int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
+                     const struct kernel_conv *conv); /* -1: not known */
+void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
+                      int choice);
+
+/* remote.c */
+extern const struct engine_remote_i cuda_remote;
+
+#endif

@@ -1,0 +1,322 @@
+/* The CUDA engine's table, and what every operator has in common: checks and lifetime.
+ *
+ * Opening is where missing things are told apart: driver, device, library. */
+#include "cuda_internal.h"
+
+#include "engine/engine_internal.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A kernel set for an older device than this lacks bfloat16's and TF32's tensor cores. */
+enum { AMPERE = 8 };
+
+#define DEFAULT_WORKSPACE ((size_t)1 << 30)
+
+static const struct cuda_kind *const kinds[] = {
+    [OP_CONV] = &cuda_conv,
+    [OP_INNER_PRODUCT] = &cuda_inner_product,
+    [OP_POOL] = &cuda_pool,
+    [OP_RELU] = &cuda_relu,
+    [OP_LRN] = &cuda_lrn,
+    [OP_DROPOUT] = &cuda_dropout,
+    [OP_SOFTMAX] = &cuda_softmax,
+    [OP_SOFTMAX_LOSS] = &cuda_softmax_loss,
+    [OP_ACCURACY] = &cuda_accuracy,
+    [OP_CONCAT] = &cuda_concat,
+    [OP_SPLIT] = &cuda_split,
+    [OP_FLATTEN] = &cuda_flatten,
+    [OP_ELTWISE] = &cuda_eltwise,
+};
+
+#define KINDS (int)(sizeof kinds / sizeof kinds[0])
+
+int cuda_status(cudaError_t status, const char *call)
+{
+    if (status == cudaSuccess)
+        return 0;
+    cudaGetLastError(); /* what can be forgotten is */
+    return error_set("CUDA: %s (%s) from %s", cudaGetErrorString(status), cudaGetErrorName(status),
+                     call);
+}
+
+int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call)
+{
+    char detail[512] = "";
+
+    if (status == CUDNN_STATUS_SUCCESS)
+        return 0;
+    engine->libs.cudnnGetLastErrorString_(detail, sizeof detail);
+    return error_set("cuDNN: %s from %s%s%s", engine->libs.cudnnGetErrorString_(status), call,
+                     detail[0] ? ": " : "", detail);
+}
+
+int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return 0;
+    return error_set("cuBLASLt: %s from %s", engine->libs.cublasLtGetStatusString_(status), call);
+}
+
+static void cuda_close(void *context)
+{
+    struct cuda_engine *engine = context;
+
+    if (!engine)
+        return;
+    if (engine->stream)
+        cudaStreamSynchronize(engine->stream);
+    cuda_plans_close(engine);
+    cuda_staging_close(engine);
+    for (int i = 0; i < WORK_SLOTS; i++)
+        cuda_free(engine->work[i].data);
+    cuda_free(engine->sums);
+    if (engine->bad)
+        cudaFreeHost(engine->bad);
+    if (engine->cublaslt)
+        engine->libs.cublasLtDestroy_(engine->cublaslt);
+    if (engine->cudnn)
+        engine->libs.cudnnDestroy_(engine->cudnn);
+    if (engine->up)
+        cudaStreamDestroy(engine->up);
+    if (engine->down)
+        cudaStreamDestroy(engine->down);
+    if (engine->stream)
+        cudaStreamDestroy(engine->stream);
+    cuda_libs_close(&engine->libs);
+    free(engine);
+}
+
+static int choose_math(struct cuda_engine *engine, enum engine_math math)
+{
+    static const char *const names[] = {[MATH_DEFAULT] = "default", [MATH_FP32] = "fp32",
+                                        [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
+
+    if (math == MATH_DEFAULT)
+        math = engine->major >= AMPERE ? MATH_TF32 : MATH_FP32;
+    if (math != MATH_FP32 && engine->major < AMPERE)
+        return error_set("%s has compute capability %d.%d; %s needs 8.0 or later: use fp32", engine->words,
+                         engine->major, engine->minor, names[math]);
+    engine->math = math;
+    engine->type = math == MATH_BF16 ? CUDA_BF16 : CUDA_F32;
+    return 0;
+}
+
+static int open_streams(struct cuda_engine *engine)
+{
+    void *sums = NULL;
+    int least = 0, greatest = 0;
+
+    /* copies first: they are short, and others wait for them */
+    if (cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest)) ||
+        cuda_check(cudaStreamCreateWithPriority(&engine->stream, cudaStreamNonBlocking, least)) ||
+        cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||
+        cuda_check(cudaStreamCreateWithPriority(&engine->up, cudaStreamNonBlocking, greatest)) ||
+        cuda_check(cudaHostAlloc((void **)&engine->bad, sizeof *engine->bad, cudaHostAllocMapped)) ||
+        cuda_alloc((KERNEL_SUM_BLOCKS + 1) * sizeof *engine->sums, "partial sums", &sums))
+        return -1;
+    engine->sums = sums;
+    memset(engine->bad, 0, sizeof *engine->bad);
+    return 0;
+}
+
+static int cuda_open(const struct engine_options *options, void **context)
+{
+    static const struct engine_options none = {0};
+    struct cuda_engine *engine;
+
+    *context = NULL;
+    options = options ? options : &none;
+    engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return error_memory(sizeof *engine, "the CUDA engine");
+    engine->deterministic = options->deterministic;
+    engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
+    if (cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs) ||
+        choose_math(engine, options->math) || open_streams(engine) || cuda_staging_open(engine) ||
+        cudnn_check(engine, engine->libs.cudnnCreate_(&engine->cudnn)) ||
+        cudnn_check(engine, engine->libs.cudnnSetStream_(engine->cudnn, engine->stream)) ||
+        cublaslt_check(engine, engine->libs.cublasLtCreate_(&engine->cublaslt)) ||
+        cuda_plans_open(engine)) {
+        cuda_close(engine);
+        return -1;
+    }
+    *context = engine;
+    return 0;
+}
+
+static int cuda_engine_alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    const struct cuda_engine *engine = context;
+
+    *out = NULL;
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    return cuda_alloc(bytes, what, out);
+}
+
+static void cuda_engine_free(void *context, void *memory)
+{
+    (void)context;
+    cuda_free(memory);
+}
+
+static void cuda_release(void *context, struct tensor *tensor)
+{
+    (void)context;
+    tensor->layout = NULL; /* formats are constants */
+}
+
+static bool cuda_supports(void *context, enum op_kind kind)
+{
+    (void)context;
+    return (int)kind >= 0 && (int)kind < KINDS && kinds[kind];
+}
+
+static const char *cuda_device_words(void *context, char identity[64])
+{
+    const struct cuda_engine *engine = context;
+
+    memcpy(identity, engine->identity, sizeof engine->identity);
+    return engine->words;
+}
+
+static int cuda_finish(void *context)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_check(cudaStreamSynchronize(engine->stream));
+}
+
+int cuda_op_error(const struct cuda_op *op)
+{
+    return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
+}
+
+bool cuda_op_propagates(const struct cuda_op *op, int i)
+{
+    return op->args.train && op->args.propagate && op->args.propagate[i];
+}
+
+bool cuda_op_in_place(const struct cuda_op *op)
+{
+    return op->args.ntops > 0 && op->args.nbottoms > 0 && op->args.tops[0] == op->args.bottoms[0];
+}
+
+static struct cuda_op *cuda_op_of(struct op *op)
+{
+    return (struct cuda_op *)op;
+}
+
+static int cuda_op_forward(struct op *base, const struct run *run)
+{
+    struct cuda_op *op = cuda_op_of(base);
+
+    return op->kind->forward(op, run) ? cuda_op_error(op) : 0;
+}
+
+static int cuda_op_backward(struct op *base, const struct run *run)
+{
+    struct cuda_op *op = cuda_op_of(base);
+
+    return op->kind->backward(op, run) ? cuda_op_error(op) : 0;
+}
+
+/* Work that still uses the op's memory goes first: cudaFree waits for it, but events and plans do not. */
+static void cuda_op_destroy(struct op *base)
+{
+    struct cuda_op *op = cuda_op_of(base);
+
+    cudaStreamSynchronize(op->engine->stream);
+    if (op->kind->destroy)
+        op->kind->destroy(op);
+    free(op);
+}
+
+static const struct op_i train_table = {cuda_op_forward, cuda_op_backward, cuda_op_destroy};
+static const struct op_i test_table = {cuda_op_forward, NULL, cuda_op_destroy};
+
+static int count_check(const char *what, int found, int min, int max)
+{
+    if (found < min || (max && found > max))
+        return error_set("takes %d to %d %ss, not %d", min, max, what, found);
+    return 0;
+}
+
+static int empty_check(const char *what, struct blob **blobs, int n)
+{
+    char text[128];
+
+    for (int i = 0; i < n; i++)
+        if (shape_elems(&blobs[i]->value.shape) == 0)
+            return error_set("%s '%s' has no elements: its shape is %s", what,
+                             blobs[i]->name ? blobs[i]->name : "?",
+                             shape_text(&blobs[i]->value.shape, text, sizeof text));
+    return 0;
+}
+
+static int args_check(const struct cuda_kind *kind, const struct op_args *args)
+{
+    if (count_check("bottom", args->nbottoms, kind->min_bottoms, kind->max_bottoms) ||
+        count_check("top", args->ntops, kind->min_tops, kind->max_tops) ||
+        count_check("parameter", args->nparams, 0, kind->params ? kind->params : INT32_MAX))
+        return -1;
+    if (empty_check("bottom", args->bottoms, args->nbottoms) ||
+        empty_check("top", args->tops, args->ntops))
+        return -1;
+    for (int t = 0; t < args->ntops; t++)
+        for (int b = 0; b < args->nbottoms; b++)
+            if (args->tops[t] == args->bottoms[b] && !(kind->in_place && t == 0 && b == 0))
+                return error_set("cannot work in place: top %d is bottom %d", t, b);
+    return 0;
+}
+
+static int cuda_op_create(void *context, const struct op_args *args, struct op **out)
+{
+    const struct cuda_kind *kind;
+    struct cuda_engine *engine = context;
+    struct cuda_op *op;
+
+    *out = NULL;
+    if (!cuda_supports(context, args->kind))
+        return error_set("layer '%s': the CUDA engine has no %s yet; --engine=cpu has", args->layer,
+                         op_kind_name(args->kind));
+    kind = kinds[args->kind];
+    if (args_check(kind, args))
+        return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    op = calloc(1, kind->size);
+    if (!op)
+        return error_memory(kind->size, "an operator");
+    *op = (struct cuda_op){.op = {args->train && kind->backward ? &train_table : &test_table},
+                           .kind = kind,
+                           .engine = engine,
+                           .args = *args};
+    if (kind->create(op)) {
+        cuda_op_error(op);
+        cuda_op_destroy(&op->op);
+        return -1;
+    }
+    *out = &op->op;
+    return 0;
+}
+
+const struct engine_i engine_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_engine_alloc,
+    .free = cuda_engine_free,
+    .write = cuda_write,
+    .read = cuda_read,
+    .release = cuda_release,
+    .supports = cuda_supports,
+    .op_create = cuda_op_create,
+    .gemm = cuda_gemm,
+    .factors = cuda_inner_product_factors,
+    .device = cuda_device_words,
+    .finish = cuda_finish,
+    .remote = &cuda_remote,
+};

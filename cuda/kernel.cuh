@@ -1,0 +1,127 @@
+/* What the .cu files share: element types, launching, sums over a block.
+ *
+ * Every kernel is right for any number of threads per block, one included. So the same source can be
+ * compiled for the host, where a launch is a loop over blocks of one thread: tests/cuda. */
+#ifndef POSEIDON_CUDA_KERNEL_CUH
+#define POSEIDON_CUDA_KERNEL_CUH
+
+#include "kernels.h"
+
+#include <float.h>
+#include <math.h>
+
+#ifdef __CUDACC__
+#define DEVICE __device__ __forceinline__
+#define KERNEL static __global__
+#define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
+    do {                                                                                           \
+        auto launched_ = (kernel);                                                                 \
+        launched_<<<(unsigned)(blocks), (unsigned)(threads), 0, (stream)>>>(__VA_ARGS__);           \
+    } while (0)
+#else
+#include "emulation.h"
+#endif
+
+/* bfloat16: the upper half of a float. */
+struct bf16 {
+    uint16_t bits;
+};
+
+static DEVICE float element(float x)
+{
+    return x;
+}
+
+union float_bits {
+    float value;
+    uint32_t bits;
+};
+
+static DEVICE float element(struct bf16 x)
+{
+    union float_bits u;
+
+    u.bits = (uint32_t)x.bits << 16;
+    return u.value;
+}
+
+static DEVICE void element_set(float *to, float value)
+{
+    *to = value;
+}
+
+/* To nearest, halves to even; NaN stays NaN. */
+static DEVICE void element_set(struct bf16 *to, float value)
+{
+    union float_bits u;
+
+    u.value = value;
+    if (value != value)
+        to->bits = 0x7FC0;
+    else
+        to->bits = (uint16_t)((u.bits + 0x7FFFu + (u.bits >> 16 & 1u)) >> 16);
+}
+
+#define THREADS 256
+
+/* The first element of this thread and the step to its next. */
+static DEVICE uint32_t thread_first(void)
+{
+    return blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static DEVICE uint32_t thread_step(void)
+{
+    return gridDim.x * blockDim.x;
+}
+
+/* Unsigned: what goes beyond n, itself at most INT32_MAX, does not wrap. */
+#define FOR_EACH(i, n)                                                                             \
+    for (uint32_t i = thread_first(), step_ = thread_step(), end_ = (uint32_t)(n); i < end_; i += step_)
+
+/* Blocks for n elements: enough to fill any GPU, at least one. */
+static inline unsigned grid_for(size_t n)
+{
+    size_t blocks = (n + THREADS - 1) / THREADS;
+
+    return (unsigned)(blocks < 1 ? 1 : blocks > 16384 ? 16384 : blocks);
+}
+
+/* One block per row, at most this many: kernels step over rows by gridDim.x. */
+static inline unsigned grid_rows(int rows)
+{
+    return (unsigned)(rows < 1 ? 1 : rows > 65535 ? 65535 : rows);
+}
+
+/* The sum over the block in a fixed order, known to thread 0. All threads must call it; at most 256. */
+template <typename T> static DEVICE T block_sum(T value)
+{
+#ifdef __CUDACC__
+    __shared__ T part[THREADS];
+
+    part[threadIdx.x] = value;
+    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half && threadIdx.x + half < blockDim.x)
+            part[threadIdx.x] += part[threadIdx.x + half];
+    }
+    __syncthreads();
+    value = part[0];
+    __syncthreads();
+#endif
+    return value;
+}
+
+/* Calls `call` with T = the element type. */
+#define WITH_TYPE(type, call)                                                                      \
+    do {                                                                                           \
+        if ((type) == CUDA_F32) {                                                                  \
+            typedef float T;                                                                       \
+            call;                                                                                  \
+        } else {                                                                                   \
+            typedef struct bf16 T;                                                                 \
+            call;                                                                                  \
+        }                                                                                          \
+    } while (0)
+
+#endif

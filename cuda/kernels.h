@@ -1,0 +1,162 @@
+/* The kernels, as the C files of the CUDA engine see them: each call launches on a stream and returns
+ * what the launch said.
+ *
+ * Indices are 32 bits wide: no blob has more than INT32_MAX elements, and 64-bit divisions are slow.
+ * None uses atomics, and all add in one fixed order: the same bits at every run. Activations come in two
+ * element types (enum cuda_type); kernels compute in float. */
+#ifndef POSEIDON_CUDA_KERNELS_H
+#define POSEIDON_CUDA_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum cuda_type { CUDA_F32, CUDA_BF16 };
+
+/* ---- layout.cu ---- */
+
+/* A tensor of outer x rows x columns elements becomes outer x columns x rows, in another type if asked:
+ * NCHW to NHWC with rows = C, columns = H W, and back with the two exchanged. rows 1: a copy. */
+cudaError_t kernel_transpose(cudaStream_t stream, enum cuda_type from_type, const void *from,
+                             enum cuda_type to_type, void *to, int outer, int rows, int columns,
+                             bool add);
+/* y = a x + b y over n elements; b = 0: y is not read. */
+cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, const void *x, float b,
+                         void *y, size_t n);
+/* `rows` pieces of `width` elements each, from one stride (elements) to another. */
+cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
+                             int from_stride, void *to, int to_stride, int width, int rows);
+/* out[c] (+)= sum over rows of x[row][c]; partial: kernel_column_sum_scratch(...) floats. */
+size_t kernel_column_sum_scratch(int rows, int columns);
+cudaError_t kernel_column_sum(cudaStream_t stream, enum cuda_type type, const void *x, int rows,
+                              int columns, float *partial, float *out, bool add);
+/* y[row][c] += bias[c] */
+cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
+                            int rows, int columns);
+
+/* ---- neuron.cu ---- */
+
+cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope, void *y,
+                        size_t n);
+cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x, const void *dy,
+                             float slope, void *dx, size_t n);
+
+/* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own sequence
+ * is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than stored. */
+struct kernel_dropout {
+    uint64_t seed, first_sample;
+    uint32_t layer;
+    float ratio;
+    int samples, channels, pixels; /* sample elements = channels x pixels */
+    bool nhwc;
+};
+cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struct kernel_dropout *d,
+                           const void *x, void *y);
+
+enum kernel_eltwise { KERNEL_PROD, KERNEL_MAX };
+/* y = y * x, or the greater of both with winner = who; Caffe's rule for equal values: the second beats
+ * the first, later ones must be greater. winner may be NULL. */
+cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel_eltwise operation,
+                           const void *x, void *y, int32_t *winner, int who, size_t n);
+/* dx = winner == who ? dy : 0 */
+cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, const void *dy,
+                                    const int32_t *winner, int who, void *dx, size_t n);
+
+/* ---- pool.cu: NHWC ---- */
+
+struct kernel_pool {
+    int samples, channels, height, width, top_height, top_width;
+    int kernel[2], stride[2], pad[2];
+    bool max;
+};
+/* where (MAX; may be NULL): place of the maximum in its H x W plane, -1: none. mask: the same as floats
+ * in plain order, for the second top; may be NULL. */
+cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
+                        const void *x, void *y, int32_t *where);
+cudaError_t kernel_pool_back(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
+                             const void *dy, const int32_t *where, void *dx);
+cudaError_t kernel_int_to_float(cudaStream_t stream, enum cuda_type type, const int32_t *from, void *to,
+                                size_t n);
+
+/* ---- lrn.cu: NHWC ---- */
+
+struct kernel_lrn {
+    int samples, channels, height, width;
+    int half;          /* the window reaches that far on either side */
+    float scale, beta, k; /* s = k + scale * sum of squares; y = x s^-beta */
+    bool within;       /* windows in the H x W plane instead of across channels */
+};
+cudaError_t kernel_lrn(cudaStream_t stream, enum cuda_type type, const struct kernel_lrn *l,
+                       const void *x, void *y);
+/* ratio: as many elements as x, float */
+cudaError_t kernel_lrn_back(cudaStream_t stream, enum cuda_type type, const struct kernel_lrn *l,
+                            const void *x, const void *dy, float *ratio, void *dx);
+
+/* ---- softmax.cu: plain floats seen as outer x classes x inner ---- */
+
+/* A label that is no class, found by a kernel: in host memory that the device can write. */
+struct kernel_bad {
+    int position; /* 1 + where; 0: none. Stays until cleared */
+    int classes, inner;
+    float label;
+    const char *layer;
+};
+struct kernel_labels {
+    int outer, classes, inner;
+    bool has_ignore;
+    int ignore;
+    struct kernel_bad *report;
+    const char *layer; /* only passed on to the report */
+};
+enum kernel_normalization { KERNEL_FULL, KERNEL_VALID, KERNEL_BATCH, KERNEL_NONE };
+
+cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer,
+                           int classes, int inner);
+cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
+                                int outer, int classes, int inner);
+/* terms: one double per position; *divisor: what the sum was divided by, for backward. */
+cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels *l, const float *p,
+                                const float *labels, enum kernel_normalization normalization,
+                                double *terms, double *divisor, float *loss);
+cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_labels *l,
+                                     const float *p, const float *labels, const float *weight,
+                                     const double *divisor, float *dx);
+/* hits: one int32 per position. per_class may be NULL. */
+cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, int top_k,
+                            const float *x, const float *labels, int32_t *hits,
+                            float *accuracy, float *per_class);
+
+/* ---- update.cu ---- */
+
+struct engine_update;
+/* history: two blocks, `stride` apart, for the rules that need two. */
+cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
+                          const float *grad, float *history, size_t stride, size_t n);
+/* *out = sum of (scale x)^2, in double; partial: KERNEL_SUM_BLOCKS doubles. */
+enum { KERNEL_SUM_BLOCKS = 256 };
+cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n, double *partial,
+                         double *out);
+
+/* ---- direct.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
+
+struct kernel_conv {
+    int samples, channels, height, width, outputs, top_height, top_width;
+    int group, kernel[2], stride[2], pad[2], dilation[2];
+};
+cudaError_t kernel_conv(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
+                        const void *x, const void *w, void *y);
+cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
+                                  const struct kernel_conv *c, const void *dy, const void *w, void *dx);
+cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
+                                    const struct kernel_conv *c, const void *dy, const void *x,
+                                    void *dw);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,189 @@
+/* Moving and adding: layouts, types, rows, biases. All bound by memory. */
+#include "kernel.cuh"
+
+template <typename From, typename To>
+KERNEL void transpose(const From *from, To *to, int rows, int columns, size_t n, bool add)
+{
+    FOR_EACH(i, n)
+    {
+        int row = i % rows, column = i / rows % columns, outer = i / (rows * columns);
+        float value = element(from[(outer * rows + row) * columns + column]);
+        element_set(&to[i], add ? element(to[i]) + value : value);
+    }
+}
+
+#ifdef __CUDACC__
+#define TILE 32
+
+/* Through shared memory, so that both sides are walked along their rows. Tiles are numbered in x. */
+template <typename From, typename To>
+KERNEL void transpose_tiles(const From *from, To *to, int rows, int columns, int tiles,
+                            bool add)
+{
+    __shared__ float tile[TILE][TILE + 1];
+    int wide = (columns + TILE - 1) / TILE, high = (rows + TILE - 1) / TILE;
+    int tx = (int)(threadIdx.x % TILE), ty = (int)(threadIdx.x / TILE);
+
+    for (int t = blockIdx.x; t < tiles; t += gridDim.x) {
+        int at = t / (wide * high) * rows * columns;
+        int row = t / wide % high * TILE, column = t % wide * TILE;
+        for (int j = ty; j < TILE; j += THREADS / TILE)
+            if (row + j < rows && column + tx < columns)
+                tile[j][tx] = element(from[at + (row + j) * columns + column + tx]);
+        __syncthreads();
+        for (int j = ty; j < TILE; j += THREADS / TILE) {
+            int i = at + (column + j) * rows + row + tx;
+            if (column + j < columns && row + tx < rows)
+                element_set(&to[i], add ? element(to[i]) + tile[tx][j] : tile[tx][j]);
+        }
+        __syncthreads();
+    }
+}
+#endif
+
+template <typename From, typename To>
+static void transpose_launch(cudaStream_t stream, const void *from, void *to, int outer,
+                             int rows, int columns, bool add)
+{
+    size_t n = (size_t)(outer * rows * columns);
+
+    if (rows == 1 || columns == 1) /* no difference but the type */
+        columns = rows * columns, rows = 1;
+#ifdef __CUDACC__
+    if (rows >= TILE / 2 && columns >= TILE / 2) {
+        int tiles = outer * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
+        LAUNCH((transpose_tiles<From, To>), grid_rows(tiles), THREADS, stream, (const From *)from,
+               (To *)to, rows, columns, tiles, add);
+        return;
+    }
+#endif
+    LAUNCH((transpose<From, To>), grid_for(n), THREADS, stream, (const From *)from, (To *)to,
+           rows, columns, n, add);
+}
+
+cudaError_t kernel_transpose(cudaStream_t stream, enum cuda_type from_type, const void *from,
+                             enum cuda_type to_type, void *to, int outer, int rows,
+                             int columns, bool add)
+{
+    if (from_type == CUDA_F32 && to_type == CUDA_F32)
+        transpose_launch<float, float>(stream, from, to, outer, rows, columns, add);
+    else if (from_type == CUDA_F32)
+        transpose_launch<float, struct bf16>(stream, from, to, outer, rows, columns, add);
+    else if (to_type == CUDA_F32)
+        transpose_launch<struct bf16, float>(stream, from, to, outer, rows, columns, add);
+    else
+        transpose_launch<struct bf16, struct bf16>(stream, from, to, outer, rows, columns, add);
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void axpby(float a, const T *x, float b, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float value = a * element(x[i]);
+        element_set(&y[i], b == 0 ? value : value + b * element(y[i]));
+    }
+}
+
+cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, const void *x, float b,
+                         void *y, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(axpby<T>, grid_for(n), THREADS, stream, a, (const T *)x, b, (T *)y,
+                           n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void copy_rows(const T *from, int from_stride, T *to, int to_stride, int width,
+                      int rows)
+{
+    FOR_EACH(i, width * rows)
+    to[i / width * to_stride + i % width] = from[i / width * from_stride + i % width];
+}
+
+cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
+                             int from_stride, void *to, int to_stride, int width,
+                             int rows)
+{
+    WITH_TYPE(type, LAUNCH(copy_rows<T>, grid_for(width * rows), THREADS, stream, (const T *)from,
+                           from_stride, (T *)to, to_stride, width, rows));
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void add_bias(T *y, const float *bias, int columns, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&y[i], element(y[i]) + bias[i % columns]);
+}
+
+cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
+                            int rows, int columns)
+{
+    size_t n = (size_t)(rows * columns);
+
+    WITH_TYPE(type, LAUNCH(add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns,
+                           n));
+    return cudaGetLastError();
+}
+
+/* Column sums in two steps: each stripe of rows gives one partial sum per column, then the stripes are
+ * added in order. A thread owns columns, so that neighbours read neighbours. */
+#define STRIPES 512
+
+static int stripes_of(int rows, int columns)
+{
+    int groups = (columns + THREADS - 1) / THREADS, stripes = (STRIPES + groups - 1) / groups;
+
+    return stripes < 1 ? 1 : stripes > rows ? rows : stripes;
+}
+
+size_t kernel_column_sum_scratch(int rows, int columns)
+{
+    return (size_t)(stripes_of(rows, columns) * columns);
+}
+
+/* With few columns several threads of a block share one: lane l of a column takes every lanes-th row. */
+template <typename T>
+KERNEL void column_sum_stripe(const T *x, int rows, int columns, int stripes, float *partial)
+{
+    int groups = (columns + blockDim.x - 1) / blockDim.x;
+
+    for (int job = blockIdx.x; job < stripes * groups; job += gridDim.x) {
+        int stripe = job / groups, c = job % groups * blockDim.x + threadIdx.x;
+        int begin = (int)((int64_t)stripe * rows / stripes);
+        int end = (int)((int64_t)(stripe + 1) * rows / stripes);
+        float sum = 0;
+        if (c >= columns)
+            continue;
+        for (int r = begin; r < end; r++)
+            sum += element(x[r * columns + c]);
+        partial[stripe * columns + c] = sum;
+    }
+}
+
+KERNEL void column_sum_finish(const float *partial, int columns, int stripes, float *out,
+                              bool add)
+{
+    FOR_EACH(c, columns)
+    {
+        float sum = 0;
+        for (int s = 0; s < stripes; s++)
+            sum += partial[s * columns + c];
+        out[c] = add ? out[c] + sum : sum;
+    }
+}
+
+cudaError_t kernel_column_sum(cudaStream_t stream, enum cuda_type type, const void *x, int rows,
+                              int columns, float *partial, float *out, bool add)
+{
+    int stripes = stripes_of(rows, columns);
+    /* no wider than the columns: idle threads would keep others from the processor */
+    unsigned threads = columns >= THREADS ? THREADS : (unsigned)((columns + 31) / 32 * 32);
+    int jobs = stripes * ((columns + threads - 1) / threads);
+
+    WITH_TYPE(type, LAUNCH(column_sum_stripe<T>, grid_rows(jobs), threads, stream, (const T *)x, rows,
+                           columns, stripes, partial));
+    LAUNCH(column_sum_finish, grid_for(columns), THREADS, stream, (const float *)partial, columns,
+           stripes, out, add);
+    return cudaGetLastError();
+}

@@ -1,0 +1,79 @@
+/* dlopen and dlsym, with the versions that the headers were of: another major version has other
+ * structures. */
+#include "libs.h"
+
+#include "util/error.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+/* Where the loader looks, then where the toolkit was when this was built. */
+static int library_open(const char *name, void **out)
+{
+    char folders[] = CUDA_LIBRARY_FOLDERS, path[4096], first[512], *rest = folders, *folder;
+    const char *why;
+
+    *out = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (*out)
+        return 0;
+    why = dlerror();
+    snprintf(first, sizeof first, "%s", why ? why : "it cannot be loaded");
+    while (!*out && (folder = strsep(&rest, ":")) != NULL) {
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        *out = *folder ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    }
+    return *out ? 0
+                : error_set("the library %s is missing (%s); install it, or set LD_LIBRARY_PATH to its "
+                            "folder",
+                            name, first);
+}
+
+static int function_find(void *library, const char *file, const char *name, void *to)
+{
+    void *found = dlsym(library, name);
+
+    if (!found)
+        return error_set("the library %s has no function %s: a newer version is needed", file, name);
+    memcpy(to, &found, sizeof found); /* ISO C converts no object pointer into a function pointer */
+    return 0;
+}
+
+#define FIND_CUDNN(name)                                                                           \
+    if (function_find(out->cudnn, cudnn, #name, &out->name##_))                                    \
+        goto fail;
+#define FIND_CUBLASLT(name)                                                                        \
+    if (function_find(out->cublaslt, cublaslt, #name, &out->name##_))                              \
+        goto fail;
+
+int cuda_libs_open(struct cuda_libs *out)
+{
+    static const char cudnn[] = "libcudnn.so." TEXT(CUDNN_MAJOR);
+    static const char cublaslt[] = "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR);
+
+    memset(out, 0, sizeof *out);
+    if (library_open(cublaslt, &out->cublaslt) || library_open(cudnn, &out->cudnn))
+        goto fail;
+    CUDNN_FUNCTIONS(FIND_CUDNN)
+    CUBLASLT_FUNCTIONS(FIND_CUBLASLT)
+    return 0;
+fail:
+    cuda_libs_close(out);
+    return -1;
+}
+
+void cuda_libs_close(struct cuda_libs *libs)
+{
+    if (libs->cudnn)
+        dlclose(libs->cudnn);
+    if (libs->cublaslt)
+        dlclose(libs->cublaslt);
+    memset(libs, 0, sizeof *libs);
+}

@@ -1,0 +1,165 @@
+/* Matrix products by cuBLASLt. It thinks column-major, where a row-major matrix is its own transpose: so
+ * C^T = op(B)^T op(A)^T, with the operands exchanged. The bias, added to every row of C, is then added to
+ * every column of C^T, which is the epilogue that the library has. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cuda_matmul {
+    struct cuda_matmul_shape shape;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c; /* the library's: a is our B */
+    cublasLtMatmulAlgo_t algo;
+    size_t workspace;
+};
+
+static cudaDataType_t data_type(enum cuda_type type)
+{
+    return type == CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static cublasComputeType_t compute_type(const struct cuda_engine *engine, enum cuda_type type)
+{
+    return type == CUDA_F32 && engine->math != MATH_FP32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                         : CUBLAS_COMPUTE_32F;
+}
+
+static int describe(struct cuda_engine *engine, struct cuda_matmul *m)
+{
+    const struct cuda_libs *lib = &engine->libs;
+    const struct cuda_matmul_shape *s = &m->shape;
+    cublasOperation_t a = s->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t b = s->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cudaDataType_t in = data_type(s->type), out = data_type(s->type_c);
+
+    if (cublaslt_check(engine, lib->cublasLtMatmulDescCreate_(&m->desc, compute_type(engine, s->type),
+                                                              CUDA_R_32F)) ||
+        cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
+                                   m->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a)) ||
+        cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
+                                   m->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b)) ||
+        cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
+                                   m->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)))
+        return -1;
+    /* columns of C^T are rows of C: the library's m is our n */
+    if (cublaslt_check(engine, lib->cublasLtMatrixLayoutCreate_(
+                                   &m->a, in, (uint64_t)(s->trans_b ? s->k : s->n),
+                                   (uint64_t)(s->trans_b ? s->n : s->k), s->ldb)) ||
+        cublaslt_check(engine, lib->cublasLtMatrixLayoutCreate_(
+                                   &m->b, in, (uint64_t)(s->trans_a ? s->m : s->k),
+                                   (uint64_t)(s->trans_a ? s->k : s->m), s->lda)))
+        return -1;
+    return cublaslt_check(engine, lib->cublasLtMatrixLayoutCreate_(&m->c, out, (uint64_t)s->n,
+                                                                   (uint64_t)s->m, s->ldc));
+}
+
+/* The library's first choice. It never adds with atomics unless asked to, so its bits repeat. */
+static int choose(struct cuda_engine *engine, struct cuda_matmul *m)
+{
+    const struct cuda_libs *lib = &engine->libs;
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t result;
+    uint32_t no_split = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    uint64_t limit = engine->workspace;
+    int found = 0, status = -1;
+
+    memset(&result, 0, sizeof result);
+    if (cublaslt_check(engine, lib->cublasLtMatmulPreferenceCreate_(&preference)) ||
+        cublaslt_check(engine, lib->cublasLtMatmulPreferenceSetAttribute_(
+                                   preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit,
+                                   sizeof limit)))
+        goto done;
+    /* sums in place are added in the order of arrival */
+    if (engine->deterministic &&
+        cublaslt_check(engine, lib->cublasLtMatmulPreferenceSetAttribute_(
+                                   preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &no_split,
+                                   sizeof no_split)))
+        goto done;
+    if (cublaslt_check(engine, lib->cublasLtMatmulAlgoGetHeuristic_(engine->cublaslt, m->desc, m->a, m->b,
+                                                                    m->c, m->c, preference, 1, &result,
+                                                                    &found)))
+        goto done;
+    if (found == 0) {
+        error_set("cuBLASLt has no algorithm for a product of %lld x %lld by %lld x %lld",
+                  (long long)m->shape.m, (long long)m->shape.k, (long long)m->shape.k,
+                  (long long)m->shape.n);
+        goto done;
+    }
+    m->algo = result.algo;
+    m->workspace = result.workspaceSize;
+    status = 0;
+done:
+    if (preference)
+        lib->cublasLtMatmulPreferenceDestroy_(preference);
+    return status;
+}
+
+int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shape *shape,
+                       struct cuda_matmul **out)
+{
+    struct cuda_matmul *m = calloc(1, sizeof *m);
+
+    *out = NULL;
+    if (!m)
+        return error_memory(sizeof *m, "a matrix product");
+    m->shape = *shape;
+    if (describe(engine, m) || choose(engine, m) ||
+        cuda_work_reserve(engine, WORK_LIBRARY, m->workspace)) {
+        cuda_matmul_destroy(engine, m);
+        return -1;
+    }
+    *out = m;
+    return 0;
+}
+
+int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *m, float alpha, const void *a,
+                    const void *b, float beta, void *c, const void *bias)
+{
+    const struct cuda_libs *lib = &engine->libs;
+    const struct cuda_work *work = &engine->work[WORK_LIBRARY];
+
+    if (bias && cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
+                                           m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                           sizeof bias)))
+        return -1;
+    return cublaslt_check(engine, lib->cublasLtMatmul_(engine->cublaslt, m->desc, &alpha, b, m->a, a, m->b,
+                                                       &beta, c, m->c, c, m->c, &m->algo, work->data,
+                                                       m->workspace, engine->stream));
+}
+
+void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *m)
+{
+    if (!m)
+        return;
+    if (m->desc)
+        engine->libs.cublasLtMatmulDescDestroy_(m->desc);
+    if (m->a)
+        engine->libs.cublasLtMatrixLayoutDestroy_(m->a);
+    if (m->b)
+        engine->libs.cublasLtMatrixLayoutDestroy_(m->b);
+    if (m->c)
+        engine->libs.cublasLtMatrixLayoutDestroy_(m->c);
+    free(m);
+}
+
+/* For sync's gradients from factors: a description per call costs a few microseconds beside them. */
+int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+              int64_t ldc)
+{
+    struct cuda_engine *engine = context;
+    const struct cuda_matmul_shape shape = {.trans_a = trans_a, .trans_b = trans_b, .m = m, .n = n, .k = k,
+                                            .lda = lda, .ldb = ldb, .ldc = ldc};
+    struct cuda_matmul *matmul;
+    int status;
+
+    if (cuda_check(cudaSetDevice(engine->device)) || cuda_matmul_create(engine, &shape, &matmul))
+        return -1;
+    status = cuda_matmul_run(engine, matmul, alpha, a, b, beta, c, NULL);
+    cuda_matmul_destroy(engine, matmul);
+    return status;
+}

@@ -1,0 +1,128 @@
+/* ReLU and dropout: one value in, one value out, whatever the format. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+struct relu {
+    struct cuda_op op;
+};
+
+static int relu_create(struct cuda_op *op)
+{
+    if (cuda_op_in_place(op)) {
+        /* backward sees only the output, whose sign is the input's unless the slope is negative */
+        if (op->args.train && op->args.u.relu.negative_slope < 0)
+            return error_set("ReLU with the negative slope %g cannot work in place",
+                             (double)op->args.u.relu.negative_slope);
+        return 0;
+    }
+    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
+        return error_set("ReLU's top must have its bottom's shape");
+    cuda_top_set(op->args.tops[0], cuda_tensor_format(&op->args.bottoms[0]->value));
+    return 0;
+}
+
+/* Both ends have one format: in place, or the top was given the bottom's. */
+static enum cuda_type type_of(const struct cuda_op *op)
+{
+    return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
+}
+
+static int relu_forward(struct cuda_op *op, const struct run *run)
+{
+    (void)run;
+    return cuda_check(kernel_relu(op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
+                                  op->args.u.relu.negative_slope, op->args.tops[0]->value.data,
+                                  shape_elems(&op->args.tops[0]->value.shape)));
+}
+
+static int relu_backward(struct cuda_op *op, const struct run *run)
+{
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    return cuda_check(kernel_relu_back(op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
+                                       op->args.tops[0]->grad.data, op->args.u.relu.negative_slope,
+                                       op->args.bottoms[0]->grad.data,
+                                       shape_elems(&op->args.tops[0]->value.shape)));
+}
+
+const struct cuda_kind cuda_relu = {
+    .size = sizeof(struct relu),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .in_place = true,
+    .create = relu_create,
+    .forward = relu_forward,
+    .backward = relu_backward,
+};
+
+struct dropout {
+    struct cuda_op op;
+    struct kernel_dropout args; /* seed and first_sample: of the last forward */
+};
+
+static int dropout_create(struct cuda_op *op)
+{
+    struct dropout *drop = (struct dropout *)op;
+    const struct tensor *bottom = &op->args.bottoms[0]->value;
+    const struct cuda_format *format = cuda_tensor_format(bottom);
+    float ratio = op->args.u.dropout.ratio;
+
+    if (!(ratio >= 0 && ratio < 1))
+        return error_set("dropout ratio %g is not in [0, 1)", (double)ratio);
+    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
+        return error_set("dropout's top must have its bottom's shape");
+    if (!op->args.train) {
+        if (!cuda_op_in_place(op))
+            cuda_top_alias(op->args.tops[0], op->args.bottoms[0], false);
+        return 0;
+    }
+    if (!cuda_op_in_place(op))
+        cuda_top_set(op->args.tops[0], format);
+    drop->args = (struct kernel_dropout){.layer = (uint32_t)op->args.layer_index,
+                                         .ratio = ratio,
+                                         .samples = (int)shape_dim(&bottom->shape, 0),
+                                         .channels = (int)shape_dim(&bottom->shape, 1),
+                                         .nhwc = format && format->nhwc};
+    drop->args.pixels = (int)shape_elems(&bottom->shape) / drop->args.samples / drop->args.channels;
+    return 0;
+}
+
+static int dropout_run(struct dropout *drop, const void *from, void *to)
+{
+    return cuda_check(kernel_dropout(drop->op.engine->stream, type_of(&drop->op), &drop->args, from, to));
+}
+
+static int dropout_forward(struct cuda_op *op, const struct run *run)
+{
+    struct dropout *drop = (struct dropout *)op;
+
+    if (!op->args.train)
+        return 0;
+    drop->args.seed = run->seed;
+    drop->args.first_sample = run->first_sample;
+    return dropout_run(drop, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data);
+}
+
+static int dropout_backward(struct cuda_op *op, const struct run *run)
+{
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    return dropout_run((struct dropout *)op, op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data);
+}
+
+const struct cuda_kind cuda_dropout = {
+    .size = sizeof(struct dropout),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .in_place = true,
+    .create = dropout_create,
+    .forward = dropout_forward,
+    .backward = dropout_backward,
+};

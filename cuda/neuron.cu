@@ -1,0 +1,138 @@
+/* Element by element: ReLU, dropout, products and maxima. */
+#include "kernel.cuh"
+
+template <typename T> KERNEL void relu(const T *x, float slope, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float v = element(x[i]);
+        /* slope 0 apart, since 0 times infinity is not 0; NaN stays */
+        element_set(&y[i], v < 0 ? (slope == 0 ? 0 : slope * v) : v);
+    }
+}
+
+cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope, void *y,
+                        size_t n)
+{
+    WITH_TYPE(type, LAUNCH(relu<T>, grid_for(n), THREADS, stream, (const T *)x, slope, (T *)y,
+                           n));
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void relu_back(const T *x, const T *dy, float slope, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float d = element(dy[i]);
+        element_set(&dx[i], element(x[i]) > 0 ? d : slope * d);
+    }
+}
+
+cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x, const void *dy,
+                             float slope, void *dx, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(relu_back<T>, grid_for(n), THREADS, stream, (const T *)x,
+                           (const T *)dy, slope, (T *)dx, n));
+    return cudaGetLastError();
+}
+
+/* Philox 4x32-10 as in util/rng.c: block number, purpose and identity, key. */
+static DEVICE void philox(uint64_t seed, uint32_t layer, uint64_t sample, uint32_t block,
+                          uint32_t out[4])
+{
+    const uint32_t stream_dropout = 2; /* RNG_DROPOUT */
+    uint32_t c0 = block, c1 = layer, c2 = (uint32_t)sample;
+    uint32_t c3 = (uint32_t)(sample >> 32) ^ (stream_dropout << 24);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* A thread makes four draws at once: elements 4b .. 4b+3 of a sample in plain order. */
+template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T *y)
+{
+    int elems = d.channels * d.pixels, blocks = (elems + 3) / 4;
+    float scale = 1 / (1 - d.ratio);
+
+    FOR_EACH(i, d.samples * blocks)
+    {
+        int sample = i / blocks, block = i % blocks;
+        uint32_t draw[4];
+        philox(d.seed, d.layer, d.first_sample + (uint64_t)sample, (uint32_t)block, draw);
+        for (int q = 0; q < 4 && block * 4 + q < elems; q++) {
+            int e = block * 4 + q;
+            int at = sample * elems +
+                         (d.nhwc ? e % d.pixels * d.channels + e / d.pixels : e);
+            bool keep = (float)(draw[q] >> 8) * (1.0f / 16777216.0f) >= d.ratio;
+            element_set(&y[at], keep ? scale * element(x[at]) : 0);
+        }
+    }
+}
+
+cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struct kernel_dropout *d,
+                           const void *x, void *y)
+{
+    int blocks = d->samples * ((d->channels * d->pixels + 3) / 4);
+
+    WITH_TYPE(type, LAUNCH(dropout<T>, grid_for(blocks), THREADS, stream, *d, (const T *)x, (T *)y));
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void product(const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&y[i], element(y[i]) * element(x[i]));
+}
+
+template <typename T> KERNEL void maximum(const T *x, T *y, int32_t *winner, int who, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float a = element(y[i]), b = element(x[i]);
+        bool beaten = who == 1 ? !(a > b) : b > a;
+        if (beaten)
+            y[i] = x[i];
+        if (winner)
+            winner[i] = beaten ? who : who == 1 ? 0 : winner[i];
+    }
+}
+
+cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel_eltwise operation,
+                           const void *x, void *y, int32_t *winner, int who, size_t n)
+{
+    if (operation == KERNEL_PROD)
+        WITH_TYPE(type, LAUNCH(product<T>, grid_for(n), THREADS, stream, (const T *)x, (T *)y,
+                               n));
+    else
+        WITH_TYPE(type, LAUNCH(maximum<T>, grid_for(n), THREADS, stream, (const T *)x, (T *)y,
+                               winner, who, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void max_back(const T *dy, const int32_t *winner, int who, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&dx[i], winner[i] == who ? element(dy[i]) : 0);
+}
+
+cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, const void *dy,
+                                    const int32_t *winner, int who, void *dx, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(max_back<T>, grid_for(n), THREADS, stream, (const T *)dy, winner,
+                           who, (T *)dx, n));
+    return cudaGetLastError();
+}

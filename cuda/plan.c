@@ -1,0 +1,469 @@
+/* Convolutions by cuDNN's graph API, in C: an operation is described, the library names its candidate
+ * kernels, those that the engine's precision and determinism forbid are dropped, and the rest are timed on
+ * the real shapes. The winner's place in the list is kept in a file, so that the next run of the same shape
+ * on the same device times nothing.
+ *
+ * NHWC throughout: cuDNN's tensor cores read it as it is. */
+#include "plan.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Tensors' names in a graph. */
+enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y' };
+
+enum { ALIGNMENT = 16, TIMED = 8, REPEATS = 3 };
+
+struct cuda_plan {
+    cudnnBackendDescriptor_t plan;
+    cudnnBackendDescriptor_t pack; /* the pointers it runs with, which seldom change */
+    void *at[3], *scratch;
+    int64_t workspace;
+};
+
+/* ---- descriptors ---- */
+
+static int make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
+                cudnnBackendDescriptor_t *out)
+{
+    *out = NULL;
+    return cudnn_check(engine, engine->libs.cudnnBackendCreateDescriptor_(type, out));
+}
+
+static void drop(struct cuda_engine *engine, cudnnBackendDescriptor_t *descriptor)
+{
+    if (*descriptor)
+        engine->libs.cudnnBackendDestroyDescriptor_(*descriptor);
+    *descriptor = NULL;
+}
+
+static int finalize(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor)
+{
+    return cudnn_check(engine, engine->libs.cudnnBackendFinalize_(descriptor));
+}
+
+static int set(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+               cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+               const void *values)
+{
+    return cudnn_check(engine, engine->libs.cudnnBackendSetAttribute_(descriptor, name, type, count,
+                                                                      values));
+}
+
+static int set_longs(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                     cudnnBackendAttributeName_t name, int64_t count, const int64_t *values)
+{
+    return set(engine, descriptor, name, CUDNN_TYPE_INT64, count, values);
+}
+
+static int set_descriptor(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                          cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
+{
+    return set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+/* n, c, h, w lie in memory as n, h, w, c. */
+static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
+                       cudnnBackendDescriptor_t *out)
+{
+    const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = ALIGNMENT;
+    const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
+    cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+
+    if (make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
+        set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type) ||
+        set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
+        set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
+        set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
+        set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment))
+        return -1;
+    return finalize(engine, *out);
+}
+
+static int make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
+                            cudnnBackendDescriptor_t *out)
+{
+    const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]}, stride[2] = {c->stride[0], c->stride[1]};
+    const int64_t dilation[2] = {c->dilation[0], c->dilation[1]};
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+
+    if (make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
+        set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute) ||
+        set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode) ||
+        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
+        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
+        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
+        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride) ||
+        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dilation))
+        return -1;
+    return finalize(engine, *out);
+}
+
+/* The attributes' names differ by direction only. */
+struct direction {
+    const char *name;
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
+};
+
+static const struct direction directions[] = {
+    [PLAN_FORWARD] = {"forward", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [PLAN_BACK_DATA] = {"data", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [PLAN_BACK_WEIGHT] = {"weight", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+/* All that one plan is made of; freed together. */
+struct parts {
+    cudnnBackendDescriptor_t x, w, y, conv, operation, graph;
+};
+
+static void parts_drop(struct cuda_engine *engine, struct parts *p)
+{
+    drop(engine, &p->graph);
+    drop(engine, &p->operation);
+    drop(engine, &p->conv);
+    drop(engine, &p->y);
+    drop(engine, &p->w);
+    drop(engine, &p->x);
+}
+
+static int make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind, struct parts *p)
+{
+    const struct direction *d = &directions[kind];
+    const double one = 1, zero = 0;
+
+    if (make(engine, d->type, &p->operation) ||
+        set_descriptor(engine, p->operation, d->conv, p->conv) ||
+        set_descriptor(engine, p->operation, d->x, p->x) ||
+        set_descriptor(engine, p->operation, d->w, p->w) ||
+        set_descriptor(engine, p->operation, d->y, p->y) ||
+        set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
+        set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
+        return -1;
+    return finalize(engine, p->operation);
+}
+
+static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *c,
+                      struct parts *p)
+{
+    const int x[4] = {c->samples, c->channels, c->height, c->width};
+    const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
+    const int y[4] = {c->samples, c->outputs, c->top_height, c->top_width};
+
+    if (make_tensor(engine, UID_X, x, &p->x) || make_tensor(engine, UID_W, w, &p->w) ||
+        make_tensor(engine, UID_Y, y, &p->y) || make_convolution(engine, c, &p->conv) ||
+        make_operation(engine, kind, p) ||
+        make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
+        set_descriptor(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, p->operation))
+        return -1;
+    return finalize(engine, p->graph);
+}
+
+/* ---- candidates ---- */
+
+/* Tensor cores round their inputs; other notes say the same in other words. */
+static bool allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
+{
+    const struct cuda_libs *lib = &engine->libs;
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendDescriptor_t kernel = NULL;
+    int64_t count = 0;
+    bool fits = false;
+
+    if (make(engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &kernel) ||
+        lib->cudnnBackendGetAttribute_(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &kernel) ||
+        lib->cudnnBackendGetAttribute_(kernel, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                       CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                                       &count, notes))
+        goto done;
+    fits = true;
+    for (int64_t i = 0; i < count; i++) {
+        if (engine->math == MATH_FP32 && (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+                                          notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS))
+            fits = false;
+        if (notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+            fits = false;
+        if (engine->deterministic && notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+            fits = false;
+    }
+done:
+    drop(engine, &kernel);
+    return fits;
+}
+
+static int ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
+               struct cuda_configs *out)
+{
+    const struct cuda_libs *lib = &engine->libs;
+    cudnnBackendDescriptor_t heuristics = NULL, found[CUDA_CONFIGS] = {NULL};
+    int64_t count = 0;
+    int status = -1;
+
+    if (make(engine, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics) ||
+        set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph) ||
+        set(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode) ||
+        set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, engine->described))
+        goto done;
+    status = 0;
+    if (lib->cudnnBackendFinalize_(heuristics) != CUDNN_STATUS_SUCCESS)
+        goto done; /* it knows nothing of such a convolution: no error */
+    for (int i = 0; i < CUDA_CONFIGS && !status; i++)
+        status = make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &found[i]);
+    if (status || lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDA_CONFIGS, &count,
+                                                 found) != CUDNN_STATUS_SUCCESS)
+        count = 0;
+    for (int64_t i = 0; i < count && out->count < CUDA_CONFIGS; i++)
+        if (allowed(engine, found[i])) {
+            out->config[out->count++] = found[i];
+            found[i] = NULL;
+        }
+done:
+    for (int i = 0; i < CUDA_CONFIGS; i++)
+        drop(engine, &found[i]);
+    drop(engine, &heuristics);
+    return status;
+}
+
+int cuda_configs_list(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
+                      struct cuda_configs *out)
+{
+    struct parts parts = {NULL};
+    int status;
+
+    memset(out, 0, sizeof *out);
+    status = make_graph(engine, kind, conv, &parts);
+    if (!status)
+        status = ask(engine, parts.graph, CUDNN_HEUR_MODE_A, out) ||
+                 (out->count == 0 && ask(engine, parts.graph, CUDNN_HEUR_MODE_FALLBACK, out));
+    parts_drop(engine, &parts);
+    return status ? error_context("convolution %s", directions[kind].name) : 0;
+}
+
+void cuda_configs_drop(struct cuda_engine *engine, struct cuda_configs *configs)
+{
+    for (int i = 0; i < configs->count; i++)
+        drop(engine, &configs->config[i]);
+    configs->count = 0;
+}
+
+int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t config,
+                      cudnnBackendDescriptor_t *plan, int64_t *workspace)
+{
+    const struct cuda_libs *lib = &engine->libs;
+    int64_t count = 0;
+
+    *workspace = 0;
+    if (make(engine, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan) ||
+        set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config) ||
+        set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, engine->described)) {
+        drop(engine, plan);
+        return -1;
+    }
+    if (lib->cudnnBackendFinalize_(*plan) != CUDNN_STATUS_SUCCESS ||
+        lib->cudnnBackendGetAttribute_(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                       1, &count, workspace) != CUDNN_STATUS_SUCCESS ||
+        *workspace < 0 || (size_t)*workspace > engine->workspace) {
+        drop(engine, plan);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- plans ---- */
+
+static int pack(struct cuda_engine *engine, struct cuda_plan *plan, void *x, void *w, void *y)
+{
+    const int64_t uids[3] = {UID_X, UID_W, UID_Y};
+    void *const data[3] = {x, w, y};
+    void *workspace = engine->work[WORK_LIBRARY].data;
+    int status;
+
+    if (make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack))
+        return -1;
+    status = set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, data) ||
+             set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 3, uids) ||
+             set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                 &workspace) ||
+             finalize(engine, plan->pack);
+    plan->at[0] = status ? NULL : x;
+    plan->at[1] = w;
+    plan->at[2] = y;
+    plan->scratch = workspace;
+    return status ? -1 : 0;
+}
+
+int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
+                  const void *y)
+{
+    void *const data[3] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, (void *)(uintptr_t)y};
+    bool same = plan->pack && plan->scratch == engine->work[WORK_LIBRARY].data;
+
+    for (int i = 0; i < 3; i++)
+        same = same && plan->at[i] == data[i];
+    if (!same) { /* the net has placed its blobs since, or places them anew */
+        drop(engine, &plan->pack);
+        if (pack(engine, plan, data[0], data[1], data[2]))
+            return -1;
+    }
+    return cudnn_check(engine, engine->libs.cudnnBackendExecute_(engine->cudnn, plan->plan, plan->pack));
+}
+
+void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan)
+{
+    if (!plan)
+        return;
+    drop(engine, &plan->pack);
+    drop(engine, &plan->plan);
+    free(plan);
+}
+
+/* Seconds of one run, the least of a few; negative if it cannot run. */
+static double measure(struct cuda_engine *engine, struct cuda_plan *plan, void *const data[3])
+{
+    cudaEvent_t begin = NULL, end = NULL;
+    double best = -1;
+
+    if (cuda_check(cudaEventCreate(&begin)) || cuda_check(cudaEventCreate(&end)) ||
+        cuda_plan_run(engine, plan, data[0], data[1], data[2]))
+        goto done;
+    for (int i = 0; i < REPEATS; i++) {
+        float ms = 0;
+        if (cuda_check(cudaEventRecord(begin, engine->stream)) ||
+            cuda_plan_run(engine, plan, data[0], data[1], data[2]) ||
+            cuda_check(cudaEventRecord(end, engine->stream)) ||
+            cuda_check(cudaEventSynchronize(end)) || cuda_check(cudaEventElapsedTime(&ms, begin, end)))
+            goto done;
+        if (best < 0 || (double)ms * 1e-3 < best)
+            best = (double)ms * 1e-3;
+    }
+done:
+    if (begin)
+        cudaEventDestroy(begin);
+    if (end)
+        cudaEventDestroy(end);
+    return best;
+}
+
+static struct cuda_plan *build(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
+{
+    struct cuda_plan *plan = calloc(1, sizeof *plan);
+
+    if (!plan) {
+        error_memory(sizeof *plan, "a convolution's plan");
+        return NULL;
+    }
+    if (cuda_config_build(engine, config, &plan->plan, &plan->workspace) ||
+        cuda_work_reserve(engine, WORK_LIBRARY, (size_t)plan->workspace)) {
+        cuda_plan_destroy(engine, plan);
+        return NULL;
+    }
+    return plan;
+}
+
+/* Buffers of the real sizes; blank ones do, for no kernel's time depends on values. */
+static int take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c, void *data[3])
+{
+    size_t size = cuda_type_bytes(engine->type);
+    size_t x = (size_t)c->samples * (size_t)c->channels * (size_t)(c->height * c->width);
+    size_t w = (size_t)c->outputs * (size_t)(c->channels / c->group) *
+               (size_t)(c->kernel[0] * c->kernel[1]);
+    size_t y = (size_t)c->samples * (size_t)c->outputs * (size_t)(c->top_height * c->top_width);
+
+    return cuda_alloc(x * size, "timing a convolution", &data[0]) ||
+                   cuda_alloc(w * size, "timing a convolution", &data[1]) ||
+                   cuda_alloc(y * size, "timing a convolution", &data[2])
+               ? -1
+               : 0;
+}
+
+/* Which candidate is the fastest, and its plan; -1 if none runs. */
+static int race(struct cuda_engine *engine, const struct cuda_configs *configs,
+                const struct kernel_conv *conv, struct cuda_plan **out)
+{
+    void *data[3] = {NULL};
+    double best = -1;
+    int winner = -1, timed = 0;
+
+    *out = NULL;
+    if (take_buffers(engine, conv, data))
+        timed = TIMED; /* no room: the library's first guess, below */
+    for (int i = 0; i < configs->count && timed < TIMED; i++) {
+        struct cuda_plan *plan = build(engine, configs->config[i]);
+        double seconds = plan ? measure(engine, plan, data) : -1;
+        timed += seconds >= 0;
+        if (seconds >= 0 && (best < 0 || seconds < best)) {
+            cuda_plan_destroy(engine, *out);
+            *out = plan;
+            best = seconds;
+            winner = i;
+        } else {
+            cuda_plan_destroy(engine, plan);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        cuda_free(data[i]);
+    for (int i = 0; i < configs->count && winner < 0; i++) {
+        *out = build(engine, configs->config[i]);
+        winner = *out ? i : -1;
+    }
+    return winner;
+}
+
+int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
+                     struct cuda_plan **out)
+{
+    struct cuda_configs configs;
+    int known = cuda_choice_find(engine, kind, conv), winner = -1;
+
+    *out = NULL;
+    if (cuda_configs_list(engine, kind, conv, &configs))
+        return -1;
+    if (known >= 0 && known < configs.count)
+        *out = build(engine, configs.config[known]);
+    if (!*out && configs.count > 0)
+        winner = race(engine, &configs, conv, out);
+    cuda_configs_drop(engine, &configs);
+    if (winner >= 0)
+        cuda_choice_note(engine, kind, conv, winner);
+    return 0;
+}
+
+int cuda_plans_open(struct cuda_engine *engine)
+{
+    const int32_t device = engine->device;
+
+    if (make(engine, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &engine->described) ||
+        set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &device) ||
+        finalize(engine, engine->described))
+        return -1;
+    return cuda_choices_open(engine);
+}
+
+void cuda_plans_close(struct cuda_engine *engine)
+{
+    cuda_choices_close(engine);
+    drop(engine, &engine->described);
+}

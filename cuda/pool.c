@@ -1,0 +1,136 @@
+/* Pooling in NHWC; see pool.cu for why it is ours. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+struct pool {
+    struct cuda_op op;
+    struct kernel_pool shape;
+    struct cuda_input bottom, top_grad;
+    struct cuda_output bottom_grad;
+    int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
+};
+
+static int pool_check(const struct cuda_op *op)
+{
+    const struct pool_args *a = &op->args.u.pool;
+    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    char text[128];
+
+    if (bottom->naxes != 4 || top->naxes != 4)
+        return error_set("pooling needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
+                         shape_text(bottom, text, sizeof text));
+    if (top->dim[0] != bottom->dim[0] || top->dim[1] != bottom->dim[1])
+        return error_set("pooling keeps samples and channels; the top's shape is %s",
+                         shape_text(top, text, sizeof text));
+    for (int i = 0; i < 2; i++)
+        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
+            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
+                             a->stride[i], a->pad[i]);
+    if (op->args.ntops == 2 && a->method != POOL_MAX)
+        return error_set("only MAX pooling has a second top");
+    if (op->args.ntops == 2 && !shape_equal(top, &op->args.tops[1]->value.shape))
+        return error_set("the mask's shape is %s, not the first top's",
+                         shape_text(&op->args.tops[1]->value.shape, text, sizeof text));
+    return 0;
+}
+
+static void shape_fill(struct pool *pool)
+{
+    const struct pool_args *a = &pool->op.args.u.pool;
+    const struct shape *bottom = &pool->op.args.bottoms[0]->value.shape;
+    const struct shape *top = &pool->op.args.tops[0]->value.shape;
+
+    pool->shape = (struct kernel_pool){.samples = (int)bottom->dim[0],
+                                       .channels = (int)bottom->dim[1],
+                                       .height = (int)bottom->dim[2],
+                                       .width = (int)bottom->dim[3],
+                                       .top_height = (int)top->dim[2],
+                                       .top_width = (int)top->dim[3],
+                                       .kernel = {a->kernel[0], a->kernel[1]},
+                                       .stride = {a->stride[0], a->stride[1]},
+                                       .pad = {a->pad[0], a->pad[1]},
+                                       .max = a->method == POOL_MAX};
+}
+
+static int pool_create(struct cuda_op *op)
+{
+    struct pool *pool = (struct pool *)op;
+    struct cuda_engine *engine = op->engine;
+    const struct cuda_format *format = cuda_nhwc(engine);
+    struct blob *bottom = op->args.bottoms[0];
+    void *where = NULL;
+
+    if (pool_check(op))
+        return -1;
+    shape_fill(pool);
+    cuda_top_set(op->args.tops[0], format);
+    /* places are whole numbers beyond what bfloat16 holds */
+    if (op->args.ntops == 2)
+        cuda_top_set(op->args.tops[1], &cuda_nhwc_f32);
+    if (cuda_input_create(engine, &bottom->value, format, WORK_TOP_GRAD, &pool->bottom) ||
+        cuda_input_create(engine, &op->args.tops[0]->grad, format, WORK_TOP_GRAD, &pool->top_grad))
+        return -1;
+    if (cuda_op_propagates(op, 0) && cuda_output_create(engine, &bottom->grad, format, WORK_BOTTOM_GRAD,
+                                                        &pool->bottom_grad))
+        return -1;
+    if (op->args.u.pool.method != POOL_MAX || (!op->args.train && op->args.ntops < 2))
+        return 0;
+    if (cuda_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *pool->where,
+                   "the places of pooling maxima", &where))
+        return -1;
+    pool->where = where;
+    return 0;
+}
+
+static int pool_forward(struct cuda_op *op, const struct run *run)
+{
+    struct pool *pool = (struct pool *)op;
+    struct cuda_engine *engine = op->engine;
+
+    (void)run;
+    if (cuda_input_load(engine, &pool->bottom) ||
+        cuda_check(kernel_pool(engine->stream, engine->type, &pool->shape,
+                               cuda_input_data(engine, &pool->bottom), op->args.tops[0]->value.data,
+                               pool->where)))
+        return -1;
+    if (op->args.ntops < 2)
+        return 0;
+    return cuda_check(kernel_int_to_float(engine->stream, CUDA_F32, pool->where,
+                                          op->args.tops[1]->value.data,
+                                          shape_elems(&op->args.tops[1]->value.shape)));
+}
+
+static int pool_backward(struct cuda_op *op, const struct run *run)
+{
+    struct pool *pool = (struct pool *)op;
+    struct cuda_engine *engine = op->engine;
+
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    if (cuda_input_load(engine, &pool->top_grad) ||
+        cuda_check(kernel_pool_back(engine->stream, engine->type, &pool->shape,
+                                    cuda_input_data(engine, &pool->top_grad), pool->where,
+                                    cuda_output_data(engine, &pool->bottom_grad))))
+        return -1;
+    return cuda_output_store(engine, &pool->bottom_grad);
+}
+
+static void pool_destroy(struct cuda_op *op)
+{
+    cuda_free(((struct pool *)op)->where);
+}
+
+const struct cuda_kind cuda_pool = {
+    .size = sizeof(struct pool),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 2,
+    .create = pool_create,
+    .forward = pool_forward,
+    .backward = pool_backward,
+    .destroy = pool_destroy,
+};

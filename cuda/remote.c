@@ -1,0 +1,167 @@
+/* Copies beside the computation, for those who move parameters and gradients.
+ *
+ * Two streams, since a GPU has an engine for either direction: gradients on their way to the host do not
+ * wait for parameters on their way back. Every copy keeps the order in which it was asked for; its event is
+ * the ticket. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct engine_ticket {
+    cudaEvent_t before; /* fetch: the place in the computation that it waits for */
+    cudaEvent_t over;
+};
+
+static int host_alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    const struct cuda_engine *engine = context;
+    cudaError_t status;
+
+    *out = NULL;
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    status = cudaHostAlloc(out, bytes ? bytes : 1, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return error_set("%.1f MiB of page-locked host memory could not be had for %s: see 'ulimit -l' and "
+                         "the node's memory",
+                         (double)bytes / 1048576, what);
+    }
+    if (status != cudaSuccess)
+        return cuda_status(status, "cudaHostAlloc");
+    memset(*out, 0, bytes ? bytes : 1);
+    return 0;
+}
+
+static void host_free(void *context, void *memory)
+{
+    (void)context;
+    if (memory)
+        cudaFreeHost(memory);
+}
+
+static void ticket_destroy(void *context, struct engine_ticket *ticket)
+{
+    (void)context;
+    if (!ticket)
+        return;
+    if (ticket->before)
+        cudaEventDestroy(ticket->before);
+    if (ticket->over)
+        cudaEventDestroy(ticket->over);
+    free(ticket);
+}
+
+static int ticket_create(void *context, struct engine_ticket **out)
+{
+    const struct cuda_engine *engine = context;
+    struct engine_ticket *ticket = calloc(1, sizeof *ticket);
+
+    *out = NULL;
+    if (!ticket)
+        return error_memory(sizeof *ticket, "a copy's ticket");
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        cuda_check(cudaEventCreateWithFlags(&ticket->before, cudaEventDisableTiming)) ||
+        cuda_check(cudaEventCreateWithFlags(&ticket->over, cudaEventDisableTiming))) {
+        ticket_destroy(context, ticket);
+        return -1;
+    }
+    *out = ticket;
+    return 0;
+}
+
+static int copy_rows(const struct engine_rows *r, bool to_host, cudaStream_t stream)
+{
+    size_t width = r->width * sizeof(float);
+    bool one = r->rows == 1 || (r->host_stride == r->width && r->stride == r->width);
+
+    if (one && to_host)
+        return cuda_check(cudaMemcpyAsync(r->host, r->memory, width * r->rows, cudaMemcpyDeviceToHost,
+                                          stream));
+    if (one)
+        return cuda_check(cudaMemcpyAsync(r->memory, r->host, width * r->rows, cudaMemcpyHostToDevice,
+                                          stream));
+    if (to_host)
+        return cuda_check(cudaMemcpy2DAsync(r->host, r->host_stride * sizeof(float), r->memory,
+                                            r->stride * sizeof(float), width, r->rows,
+                                            cudaMemcpyDeviceToHost, stream));
+    return cuda_check(cudaMemcpy2DAsync(r->memory, r->stride * sizeof(float), r->host,
+                                        r->host_stride * sizeof(float), width, r->rows,
+                                        cudaMemcpyHostToDevice, stream));
+}
+
+static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        cuda_check(cudaEventRecord(ticket->before, engine->stream)) ||
+        cuda_check(cudaStreamWaitEvent(engine->down, ticket->before, 0)) ||
+        copy_rows(rows, true, engine->down))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, engine->down));
+}
+
+static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) || copy_rows(rows, false, engine->up))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, engine->up));
+}
+
+static int ready(void *context, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+    cudaError_t status;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    status = cudaEventQuery(ticket->over);
+    if (status == cudaSuccess)
+        return 1;
+    return status == cudaErrorNotReady ? 0 : cuda_status(status, "a copy to or from the GPU");
+}
+
+static int order(void *context, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_check(cudaStreamWaitEvent(engine->stream, ticket->over, 0));
+}
+
+static int update(void *context, const struct engine_update *u, float *value, const float *grad,
+                  float *history, size_t stride, size_t n)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_check(kernel_update(engine->stream, u, value, grad, history, stride, n));
+}
+
+static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
+{
+    const struct cuda_engine *engine = context;
+    double *result = engine->sums + KERNEL_SUM_BLOCKS;
+
+    if (cuda_check(kernel_sumsq(engine->stream, x, scale, n, engine->sums, result)) ||
+        cuda_check(cudaMemcpyAsync(out, result, sizeof *out, cudaMemcpyDeviceToHost, engine->stream)))
+        return -1;
+    return cuda_check(cudaStreamSynchronize(engine->stream));
+}
+
+const struct engine_remote_i cuda_remote = {
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .ticket_create = ticket_create,
+    .ticket_destroy = ticket_destroy,
+    .fetch = fetch,
+    .store = store,
+    .ready = ready,
+    .order = order,
+    .update = update,
+    .sumsq = sumsq,
+};

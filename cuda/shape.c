@@ -1,0 +1,277 @@
+/* Operators that move values without computing: concat, split, flatten. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct concat {
+    struct cuda_op op;
+    const struct cuda_format *format;
+    int outer;               /* pieces per bottom */
+    int *length;             /* per bottom: elements of one piece */
+    int total;               /* of one piece of the top */
+    struct cuda_input *in;   /* per bottom, in the top's format */
+    struct cuda_output *out; /* per bottom that wants its gradient */
+};
+
+static int concat_check(const struct cuda_op *op, int axis)
+{
+    const struct shape *top = &op->args.tops[0]->value.shape;
+    int64_t sum = 0;
+    char text[128];
+
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        const struct shape *bottom = &op->args.bottoms[i]->value.shape;
+        bool fits = bottom->naxes == top->naxes;
+        for (int d = 0; fits && d < top->naxes; d++)
+            fits = d == axis || bottom->dim[d] == top->dim[d];
+        if (!fits)
+            return error_set("bottom %d has the shape %s, which differs from the others not only along "
+                             "axis %d",
+                             i, shape_text(bottom, text, sizeof text), axis);
+        sum += bottom->dim[axis];
+    }
+    if (sum != top->dim[axis])
+        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis, top->dim[axis],
+                         sum);
+    return 0;
+}
+
+/* NHWC if any bottom has it, else as the first bottom. */
+static const struct cuda_format *common_format(const struct cuda_op *op)
+{
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[i]->value);
+        if (format && format->nhwc)
+            return cuda_nhwc(op->engine);
+    }
+    return cuda_tensor_format(&op->args.bottoms[0]->value);
+}
+
+/* Pieces are what is contiguous in memory, from the axis on. */
+static void concat_measure(struct concat *concat, int axis)
+{
+    static const int nhwc[4] = {0, 2, 3, 1};
+    const struct cuda_op *op = &concat->op;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+
+    concat->outer = 1;
+    for (int d = 0; d < top->naxes; d++) {
+        int at = concat->format && concat->format->nhwc ? nhwc[d] : d;
+        if (at == axis)
+            break;
+        concat->outer *= (int)top->dim[at];
+    }
+    concat->total = (int)shape_elems(top) / concat->outer;
+    for (int i = 0; i < op->args.nbottoms; i++)
+        concat->length[i] = (int)shape_elems(&op->args.bottoms[i]->value.shape) / concat->outer;
+}
+
+static int concat_create(struct cuda_op *op)
+{
+    struct concat *concat = (struct concat *)op;
+    size_t n = (size_t)op->args.nbottoms;
+    int axis;
+
+    if (shape_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis, &axis) ||
+        concat_check(op, axis))
+        return -1;
+    concat->length = calloc(n, sizeof *concat->length);
+    concat->in = calloc(n, sizeof *concat->in);
+    concat->out = calloc(n, sizeof *concat->out);
+    if (!concat->length || !concat->in || !concat->out)
+        return error_memory(n * sizeof *concat->in, "a concat operator");
+    concat->format = common_format(op);
+    cuda_top_set(op->args.tops[0], concat->format);
+    concat_measure(concat, axis);
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        struct blob *bottom = op->args.bottoms[i];
+        if (cuda_input_create(op->engine, &bottom->value, concat->format, WORK_TOP_GRAD, &concat->in[i]))
+            return -1;
+        if (cuda_op_propagates(op, i) && cuda_output_create(op->engine, &bottom->grad, concat->format,
+                                                            WORK_BOTTOM_GRAD, &concat->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static char *advance(const struct concat *concat, void *data, int elems)
+{
+    return (char *)data + (size_t)elems * cuda_type_bytes(cuda_format_type(concat->format));
+}
+
+static int concat_forward(struct cuda_op *op, const struct run *run)
+{
+    struct concat *concat = (struct concat *)op;
+    void *to = op->args.tops[0]->value.data;
+
+    (void)run;
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        if (cuda_input_load(op->engine, &concat->in[i]) ||
+            cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format),
+                                        cuda_input_data(op->engine, &concat->in[i]), concat->length[i],
+                                        to, concat->total, concat->length[i], concat->outer)))
+            return -1;
+        to = advance(concat, to, concat->length[i]);
+    }
+    return 0;
+}
+
+static int concat_backward(struct cuda_op *op, const struct run *run)
+{
+    struct concat *concat = (struct concat *)op;
+    void *from = op->args.tops[0]->grad.data;
+
+    (void)run;
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        void *piece = from;
+        from = advance(concat, from, concat->length[i]);
+        if (!concat->out[i].tensor || !cuda_op_propagates(op, i))
+            continue;
+        if (cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format), piece,
+                                        concat->total, cuda_output_data(op->engine, &concat->out[i]),
+                                        concat->length[i], concat->length[i], concat->outer)) ||
+            cuda_output_store(op->engine, &concat->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static void concat_destroy(struct cuda_op *op)
+{
+    struct concat *concat = (struct concat *)op;
+
+    for (int i = 0; concat->in && i < op->args.nbottoms; i++)
+        cuda_input_destroy(&concat->in[i]);
+    free(concat->length);
+    free(concat->in);
+    free(concat->out);
+}
+
+const struct cuda_kind cuda_concat = {
+    .size = sizeof(struct concat),
+    .min_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = concat_create,
+    .forward = concat_forward,
+    .backward = concat_backward,
+    .destroy = concat_destroy,
+};
+
+struct split {
+    struct cuda_op op;
+};
+
+static int split_create(struct cuda_op *op)
+{
+    for (int i = 0; i < op->args.ntops; i++) {
+        if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[i]->value.shape))
+            return error_set("split's top %d must have its bottom's shape", i);
+        cuda_top_alias(op->args.tops[i], op->args.bottoms[0], false);
+    }
+    return 0;
+}
+
+static int split_forward(struct cuda_op *op, const struct run *run)
+{
+    (void)op;
+    (void)run;
+    return 0; /* the tops are the bottom */
+}
+
+static int split_backward(struct cuda_op *op, const struct run *run)
+{
+    struct cuda_engine *engine = op->engine;
+    const struct tensor *bottom = &op->args.bottoms[0]->grad;
+    enum cuda_type type = cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
+    size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
+    bool first = true;
+
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    for (int i = 0; i < op->args.ntops; i++) {
+        const struct blob *top = op->args.tops[i];
+        if (!top->wants_grad || !top->grad.data)
+            continue;
+        if (cuda_check(kernel_axpby(engine->stream, type, 1, top->grad.data, first ? 0 : 1, bottom->data,
+                                    n)))
+            return -1;
+        first = false;
+    }
+    if (!first)
+        return 0;
+    return cuda_check(cudaMemsetAsync(bottom->data, 0, n * cuda_type_bytes(type), engine->stream));
+}
+
+const struct cuda_kind cuda_split = {
+    .size = sizeof(struct split),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .create = split_create,
+    .forward = split_forward,
+    .backward = split_backward,
+};
+
+struct flatten {
+    struct cuda_op op;
+    const struct cuda_format *from, *to;
+    bool alias;
+};
+
+static int flatten_create(struct cuda_op *op)
+{
+    struct flatten *flatten = (struct flatten *)op;
+    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
+
+    if (shape_elems(&bottom->value.shape) != shape_elems(&top->value.shape))
+        return error_set("flatten's top has %zu elements, its bottom %zu",
+                         shape_elems(&top->value.shape), shape_elems(&bottom->value.shape));
+    flatten->from = cuda_tensor_format(&bottom->value);
+    flatten->alias = !flatten->from || !flatten->from->nhwc;
+    if (flatten->alias) {
+        cuda_top_alias(top, bottom, cuda_op_propagates(op, 0));
+        return 0;
+    }
+    flatten->to = flatten->from->type == CUDA_BF16 ? &cuda_plain_bf16 : NULL;
+    cuda_top_set(top, flatten->to);
+    return 0;
+}
+
+/* The bottom's shape is the one that has channels and pixels; the top's elements are in its order. */
+static int flatten_forward(struct cuda_op *op, const struct run *run)
+{
+    struct flatten *flatten = (struct flatten *)op;
+
+    (void)run;
+    if (flatten->alias)
+        return 0;
+    return cuda_convert(op->engine, &op->args.bottoms[0]->value.shape, flatten->from,
+                        op->args.bottoms[0]->value.data, flatten->to, op->args.tops[0]->value.data);
+}
+
+static int flatten_backward(struct cuda_op *op, const struct run *run)
+{
+    struct flatten *flatten = (struct flatten *)op;
+
+    (void)run;
+    if (flatten->alias || !cuda_op_propagates(op, 0))
+        return 0;
+    return cuda_convert(op->engine, &op->args.bottoms[0]->value.shape, flatten->to,
+                        op->args.tops[0]->grad.data, flatten->from, op->args.bottoms[0]->grad.data);
+}
+
+const struct cuda_kind cuda_flatten = {
+    .size = sizeof(struct flatten),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = flatten_create,
+    .forward = flatten_forward,
+    .backward = flatten_backward,
+};

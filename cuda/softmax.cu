@@ -1,0 +1,248 @@
+/* Softmax, its loss, and accuracy, on plain floats seen as outer x classes x inner. One block per
+ * position: the classes are shared out among its threads. */
+#include "kernel.cuh"
+
+static DEVICE float block_max(float value)
+{
+#ifdef __CUDACC__
+    __shared__ float part[THREADS];
+
+    part[threadIdx.x] = value;
+    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half && threadIdx.x + half < blockDim.x)
+            part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + half]);
+    }
+    __syncthreads();
+    value = part[0];
+    __syncthreads();
+#endif
+    return value;
+}
+
+/* Threads of a block for that many classes: a power of two, as the sums need. */
+static int threads_for(int classes)
+{
+    int threads = 32;
+
+    while (threads < THREADS && threads < classes)
+        threads *= 2;
+    return threads;
+}
+
+KERNEL void softmax(const float *x, float *p, int classes, int inner, int positions)
+{
+    for (int i = blockIdx.x; i < positions; i += gridDim.x) {
+        int at = i / inner * classes * inner + i % inner;
+        float most = -INFINITY, sum = 0;
+        for (int c = threadIdx.x; c < classes; c += blockDim.x)
+            most = fmaxf(most, x[at + c * inner]);
+        most = block_max(most);
+        for (int c = threadIdx.x; c < classes; c += blockDim.x) {
+            float e = expf(x[at + c * inner] - most);
+            p[at + c * inner] = e;
+            sum += e;
+        }
+        sum = block_sum(sum);
+        for (int c = threadIdx.x; c < classes; c += blockDim.x)
+            p[at + c * inner] /= sum;
+    }
+}
+
+cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer,
+                           int classes, int inner)
+{
+    LAUNCH(softmax, grid_rows(outer * inner), threads_for(classes), stream, x, p, classes, inner,
+           outer * inner);
+    return cudaGetLastError();
+}
+
+/* dx = p (dy - sum of dy p over the classes) */
+KERNEL void softmax_back(const float *p, const float *dy, float *dx, int classes, int inner,
+                         int positions)
+{
+    for (int i = blockIdx.x; i < positions; i += gridDim.x) {
+        int at = i / inner * classes * inner + i % inner;
+        float dot = 0;
+        for (int c = threadIdx.x; c < classes; c += blockDim.x)
+            dot += dy[at + c * inner] * p[at + c * inner];
+        dot = block_sum(dot);
+        for (int c = threadIdx.x; c < classes; c += blockDim.x)
+            dx[at + c * inner] = p[at + c * inner] * (dy[at + c * inner] - dot);
+    }
+}
+
+cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
+                                int outer, int classes, int inner)
+{
+    LAUNCH(softmax_back, grid_rows(outer * inner), threads_for(classes), stream, p, dy, dx, classes,
+           inner, outer * inner);
+    return cudaGetLastError();
+}
+
+enum { LABEL_IGNORED = -1, LABEL_BAD = -2 };
+
+static DEVICE int label_of(const struct kernel_labels *l, float value)
+{
+    bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
+
+    if (fits && l->has_ignore && (int)value == l->ignore)
+        return LABEL_IGNORED;
+    return fits && (int)value >= 0 && (int)value < l->classes ? (int)value : LABEL_BAD;
+}
+
+/* -log of the label's probability; NaN where it is one, -1 where it is ignored (no loss is negative). */
+KERNEL void loss_terms(struct kernel_labels l, const float *p, const float *labels, double *terms)
+{
+    FOR_EACH(i, l.outer * l.inner)
+    {
+        int label = label_of(&l, labels[i]);
+        float q = 1;
+        if (label >= 0)
+            q = p[(i / l.inner * l.classes + label) * l.inner + i % l.inner];
+        terms[i] = label < 0 ? -1.0 : -log(q < FLT_MIN ? (double)FLT_MIN : (double)q) + 0.0;
+    }
+}
+
+/* The lowest position whose label is no class: threads look through every blockDim-th one. */
+static DEVICE int first_bad(const struct kernel_labels *l, const float *labels)
+{
+    int bad = 0, n = l->outer * l->inner;
+
+    for (int i = threadIdx.x; i < n && !bad; i += blockDim.x)
+        if (label_of(l, labels[i]) == LABEL_BAD)
+            bad = i + 1;
+#ifdef __CUDACC__
+    __shared__ int part[THREADS];
+    part[threadIdx.x] = bad;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned t = 1; t < blockDim.x; t++)
+            if (part[t] && (!bad || part[t] < bad))
+                bad = part[t];
+#endif
+    return bad;
+}
+
+static DEVICE void note_bad(const struct kernel_labels *l, const float *labels, int bad)
+{
+    if (!bad || l->report->position)
+        return;
+    l->report->classes = l->classes;
+    l->report->inner = l->inner;
+    l->report->label = labels[bad - 1];
+    l->report->layer = l->layer;
+    l->report->position = bad;
+}
+
+KERNEL void loss_finish(struct kernel_labels l, const float *labels,
+                        enum kernel_normalization normalization, const double *terms,
+                        double *out_divisor, float *loss)
+{
+    int n = l.outer * l.inner, bad = first_bad(&l, labels);
+    double sum = 0, valid = 0, divisor = 1;
+
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        if (!(terms[i] < 0)) {
+            sum += terms[i];
+            valid += 1;
+        }
+    sum = block_sum(sum);
+    valid = block_sum(valid);
+    if (threadIdx.x > 0)
+        return;
+    if (normalization == KERNEL_FULL)
+        divisor = (double)n;
+    else if (normalization == KERNEL_VALID)
+        divisor = valid;
+    else if (normalization == KERNEL_BATCH)
+        divisor = (double)l.outer;
+    divisor = divisor > 1 ? divisor : 1;
+    *out_divisor = divisor;
+    *loss = (float)(sum / divisor);
+    note_bad(&l, labels, bad);
+}
+
+cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels *l, const float *p,
+                                const float *labels, enum kernel_normalization normalization,
+                                double *terms, double *divisor, float *loss)
+{
+    LAUNCH(loss_terms, grid_for(l->outer * l->inner), THREADS, stream, *l, p, labels, terms);
+    LAUNCH(loss_finish, 1, THREADS, stream, *l, labels, normalization, (const double *)terms, divisor,
+           loss);
+    return cudaGetLastError();
+}
+
+/* (p - 1 at the label) * loss weight / divisor */
+KERNEL void loss_back(struct kernel_labels l, const float *p, const float *labels, const float *weight,
+                      const double *divisor, float *dx)
+{
+    float scale = (float)(*weight / *divisor);
+
+    FOR_EACH(i, l.outer * l.classes * l.inner)
+    {
+        int inner = i % l.inner, c = i / l.inner % l.classes, outer = i / (l.inner * l.classes);
+        int label = label_of(&l, labels[outer * l.inner + inner]);
+        dx[i] = label < 0 ? 0 : scale * (c == label ? p[i] - 1 : p[i]);
+    }
+}
+
+cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_labels *l,
+                                     const float *p, const float *labels, const float *weight,
+                                     const double *divisor, float *dx)
+{
+    LAUNCH(loss_back, grid_for(l->outer * l->classes * l->inner), THREADS, stream, *l, p, labels, weight,
+           divisor, dx);
+    return cudaGetLastError();
+}
+
+/* hits: 2 c + hit, or -1. Ties count against; so does a NaN, on either side. */
+KERNEL void accuracy_hits(struct kernel_labels l, int top_k, const float *x, const float *labels,
+                          int32_t *hits)
+{
+    for (int i = blockIdx.x; i < l.outer * l.inner; i += gridDim.x) {
+        const float *at = x + i / l.inner * l.classes * l.inner + i % l.inner;
+        int label = label_of(&l, labels[i]), ahead = 0;
+        float score = label < 0 ? 0 : at[label * l.inner];
+        for (int c = threadIdx.x; label >= 0 && c < l.classes; c += blockDim.x)
+            ahead += c != label && !(at[c * l.inner] < score);
+        ahead = block_sum(ahead);
+        if (threadIdx.x == 0)
+            hits[i] = label < 0 ? -1 : 2 * label + (score == score && ahead < top_k ? 1 : 0);
+    }
+}
+
+/* Block 0 counts all classes together, block c + 1 class c. */
+KERNEL void accuracy_count(struct kernel_labels l, const float *labels, const int32_t *hits,
+                           float *accuracy, float *per_class, int counts)
+{
+    for (int job = blockIdx.x; job < counts; job += gridDim.x) {
+        int n = l.outer * l.inner, bad = job == 0 ? first_bad(&l, labels) : 0;
+        double right = 0, total = 0;
+        for (int i = threadIdx.x; i < n; i += blockDim.x)
+            if (hits[i] >= 0 && (job == 0 || hits[i] / 2 == job - 1)) {
+                total += 1;
+                right += hits[i] % 2;
+            }
+        right = block_sum(right);
+        total = block_sum(total);
+        if (threadIdx.x > 0)
+            continue;
+        *(job ? per_class + job - 1 : accuracy) = total > 0 ? (float)(right / total) : 0;
+        if (job == 0)
+            note_bad(&l, labels, bad);
+    }
+}
+
+cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, int top_k,
+                            const float *x, const float *labels, int32_t *hits,
+                            float *accuracy, float *per_class)
+{
+    int counts = per_class ? l->classes + 1 : 1;
+
+    LAUNCH(accuracy_hits, grid_rows(l->outer * l->inner), threads_for(l->classes), stream, *l, top_k, x,
+           labels, hits);
+    LAUNCH(accuracy_count, grid_rows(counts), THREADS, stream, *l, labels, (const int32_t *)hits,
+           accuracy, per_class, counts);
+    return cudaGetLastError();
+}

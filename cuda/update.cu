@@ -1,0 +1,111 @@
+/* The solver's rules, one pass over value, gradient and history; and sums of squares for clipping.
+ *
+ * The same formulas in the same order as solver/rule.c, with multiply and add kept apart, so that the
+ * device's parameters stay those of the host to the last bit or nearly so. */
+#include "kernel.cuh"
+
+#include "engine/engine.h"
+
+#ifdef __CUDACC__
+#define MUL(a, b) __fmul_rn((a), (b))
+#define ADD(a, b) __fadd_rn((a), (b))
+#else
+#define MUL(a, b) ((a) * (b))
+#define ADD(a, b) ((a) + (b))
+#endif
+
+static DEVICE float effective(const struct engine_update *u, float grad, float value)
+{
+    float g = MUL(grad, u->scale);
+
+    if (u->decay == 0)
+        return g;
+    return ADD(g, MUL(u->decay, u->l1 ? (float)((value > 0) - (value < 0)) : value));
+}
+
+static DEVICE float average(float momentum, float old, float value)
+{
+    return ADD(MUL(momentum, old), MUL(1 - momentum, value));
+}
+
+KERNEL void update(struct engine_update u, float *value, const float *grad, float *history,
+                   size_t stride, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float w = value[i], g = effective(&u, grad[i], w), h = history[i], old = h, second, d;
+        switch (u.rule) {
+        case ENGINE_SGD:
+            h = ADD(MUL(u.momentum, h), MUL(u.rate, g));
+            w = ADD(w, -h);
+            break;
+        case ENGINE_NESTEROV:
+            h = ADD(MUL(u.momentum, old), MUL(u.rate, g));
+            w = ADD(w, -ADD(MUL(1 + u.momentum, h), -MUL(u.momentum, old)));
+            break;
+        case ENGINE_ADAGRAD:
+            h = ADD(h, MUL(g, g));
+            w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
+            break;
+        case ENGINE_RMSPROP:
+            h = average(u.rms_decay, h, MUL(g, g));
+            w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
+            break;
+        case ENGINE_ADADELTA:
+            second = history[stride + i];
+            h = average(u.momentum, h, MUL(g, g));
+            d = MUL(g, sqrtf(ADD(second, u.delta) / ADD(h, u.delta)));
+            history[stride + i] = average(u.momentum, second, MUL(d, d));
+            w = ADD(w, -MUL(u.rate, d));
+            break;
+        case ENGINE_ADAM:
+            h = average(u.momentum, h, g);
+            second = average(u.momentum2, history[stride + i], MUL(g, g));
+            history[stride + i] = second;
+            w = ADD(w, -MUL(u.rate, h / ADD(sqrtf(second), u.delta)));
+            break;
+        }
+        history[i] = h;
+        value[i] = w;
+    }
+}
+
+cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, float *value,
+                          const float *grad, float *history, size_t stride, size_t n)
+{
+    LAUNCH(update, grid_for(n), THREADS, stream, *u, value, grad, history, stride, n);
+    return cudaGetLastError();
+}
+
+KERNEL void sumsq_part(const float *x, float scale, size_t n, double *partial)
+{
+    double sum = 0;
+
+    FOR_EACH(i, n)
+    {
+        double v = (double)x[i] * (double)scale;
+        sum += v * v;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        partial[blockIdx.x] = sum;
+}
+
+KERNEL void sumsq_finish(const double *partial, int parts, double *out)
+{
+    double sum = 0;
+
+    for (int i = (int)threadIdx.x; i < parts; i += (int)blockDim.x)
+        sum += partial[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        *out = sum;
+}
+
+cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n, double *partial,
+                         double *out)
+{
+    LAUNCH(sumsq_part, KERNEL_SUM_BLOCKS, THREADS, stream, x, scale, n, partial);
+    LAUNCH(sumsq_finish, 1, THREADS, stream, (const double *)partial, (int)KERNEL_SUM_BLOCKS, out);
+    return cudaGetLastError();
+}

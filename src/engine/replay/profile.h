@@ -1,0 +1,45 @@
+/* A profile: how long each layer of a net computes, one pass over a batch. A CSV file:
+ *
+ *     # lines that begin with # are comments
+ *     layer,type,forward_s,backward_s
+ *     conv1,Convolution,0.00113,0.00198
+ *     pool1,Pooling,0.00041,0.00052
+ *     *,GEMM,0.021,0
+ *
+ * One line per layer of the net, in any order; type is for the reader. A name with a comma or a quote
+ * is written in quotes, quotes doubled. The layer '*' is no layer: its forward_s is the time of one
+ * GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding gradients from sufficient
+ * factors costs; without that line it costs nothing. `poseidon time --profile=FILE` writes one. */
+#ifndef POSEIDON_ENGINE_REPLAY_PROFILE_H
+#define POSEIDON_ENGINE_REPLAY_PROFILE_H
+
+#include "util/strbuf.h"
+
+#define PROFILE_GEMM "*"
+
+struct profile_layer {
+    char *name, *type;        /* owned */
+    double forward, backward; /* seconds */
+    int line;                 /* where it stands in the file */
+};
+
+struct profile {
+    char *file; /* owned */
+    int nlayers;
+    struct profile_layer *layers; /* owned */
+};
+
+/* Reads the file; messages say FILE:LINE, what was expected and what was found. */
+int profile_read(const char *file, struct profile *out);
+
+/* The line of that layer; NULL if there is none. */
+const struct profile_layer *profile_find(const struct profile *profile, const char *layer);
+
+/* Appends one line in the file's form; profile_begin appends the header. */
+void profile_begin(struct strbuf *text);
+void profile_add(struct strbuf *text, const char *layer, const char *type, double forward,
+                 double backward);
+
+void profile_free(struct profile *profile);
+
+#endif

@@ -1,0 +1,342 @@
+/* The replay engine: every op takes the time that a profile says and computes nothing. Parameters and
+ * gradients have their real places and sizes, so that all traffic is real; activations have no memory.
+ *
+ * Time is slept, not burnt: an op's end is a moment on the clock, of which the last stretch is spun,
+ * and what one op overslept is taken off the next, so that errors do not add up. Memory that nobody
+ * writes stays the system's untouched zero pages: values and gradients are all 0, at no cost. */
+#define _GNU_SOURCE
+#include "engine/engine_internal.h"
+
+#include "engine/replay/profile.h"
+#include "util/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* The timer is trusted to this much; the rest of a nap is spun. */
+#define SPIN_NS 50000
+/* The system may have woken us this late, not a wait for parameters: then nothing is owed. */
+#define GAP_NS 50000
+
+/* The weight gradient of an inner product: m x n. */
+struct product {
+    int64_t m, n;
+};
+
+struct replay_engine {
+    struct profile profile;
+    int64_t dilate; /* at least 1 */
+    double gemm; /* seconds per GFLOP */
+    int64_t end;  /* when the last op ended, ns */
+    int64_t owed; /* how much later than it should have, ns */
+    float *zeros; /* what factors() shows */
+    size_t nzeros;
+    struct product *products; /* of all inner products; owned */
+    int nproducts;
+};
+
+struct replay_op {
+    struct op op;
+    struct replay_engine *engine;
+    int64_t forward, backward; /* ns */
+};
+
+/* Stands in tensor.layout of what has no memory. */
+static const char blank;
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Until that moment; returns the one it really is. */
+static int64_t nap_until(int64_t end)
+{
+    int64_t at = now_ns(), wake = end - SPIN_NS;
+
+    if (wake > at) {
+        struct timespec until = {.tv_sec = wake / 1000000000, .tv_nsec = wake % 1000000000};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+            ;
+    }
+    while ((at = now_ns()) < end)
+        ;
+    return at;
+}
+
+static int pass(struct replay_engine *engine, int64_t duration)
+{
+    int64_t start = now_ns(), end;
+
+    if (duration == 0)
+        return 0;
+    /* Between two ops that follow at once, the late end of the first is made good. Where there was
+     * something else in between, such as waiting for parameters, that went on meanwhile. */
+    end = start + duration - (start - engine->end < GAP_NS ? engine->owed : 0);
+    engine->end = nap_until(end);
+    engine->owed = engine->end - end;
+    return 0;
+}
+
+static int replay_forward(struct op *op, const struct run *run)
+{
+    struct replay_op *replay = (struct replay_op *)op;
+
+    (void)run;
+    return pass(replay->engine, replay->forward);
+}
+
+static int replay_backward(struct op *op, const struct run *run)
+{
+    struct replay_op *replay = (struct replay_op *)op;
+
+    (void)run;
+    return pass(replay->engine, replay->backward);
+}
+
+static void replay_destroy(struct op *op)
+{
+    free(op);
+}
+
+static const struct op_i train_table = {replay_forward, replay_backward, replay_destroy};
+static const struct op_i test_table = {replay_forward, NULL, replay_destroy};
+
+/* ---- memory ---- */
+
+/* Keeps its size in front, one cache line. */
+enum { MEMORY_HEAD = 64 };
+
+static int replay_alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    size_t all = bytes + MEMORY_HEAD;
+    char *memory;
+
+    (void)context;
+    memory = mmap(NULL, all, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_memory(all, what);
+    memcpy(memory, &all, sizeof all);
+    *out = memory + MEMORY_HEAD;
+    return 0;
+}
+
+static void replay_free(void *context, void *memory)
+{
+    char *start = memory ? (char *)memory - MEMORY_HEAD : NULL;
+    size_t all;
+
+    (void)context;
+    if (!start)
+        return;
+    memcpy(&all, start, sizeof all);
+    munmap(start, all);
+}
+
+/* Values mean nothing here. */
+static int replay_write(void *context, struct tensor *to, const float *from)
+{
+    (void)context;
+    (void)to;
+    (void)from;
+    return 0;
+}
+
+static int replay_read(void *context, const struct tensor *from, float *to)
+{
+    (void)context;
+    memset(to, 0, shape_elems(&from->shape) * sizeof *to);
+    return 0;
+}
+
+static void replay_release(void *context, struct tensor *tensor)
+{
+    (void)context;
+    tensor->layout = NULL;
+}
+
+/* ---- ops ---- */
+
+static bool replay_supports(void *context, enum op_kind kind)
+{
+    (void)context;
+    return kind >= 0 && kind < OP_KINDS;
+}
+
+static void make_blank(struct tensor *tensor)
+{
+    tensor->layout = (void *)(uintptr_t)&blank; /* a mark, never written through */
+    tensor->bytes = 0;
+    tensor->base = NULL;
+}
+
+static int grow_zeros(struct replay_engine *engine, size_t elems)
+{
+    void *zeros = NULL;
+
+    if (elems <= engine->nzeros)
+        return 0;
+    replay_free(engine, engine->zeros);
+    engine->zeros = NULL;
+    engine->nzeros = 0;
+    if (replay_alloc(engine, elems * sizeof(float), "blank factors", &zeros))
+        return -1;
+    engine->zeros = zeros;
+    engine->nzeros = elems;
+    return 0;
+}
+
+/* Remembers a product that may have to be rebuilt from factors, and makes blank ones for it. */
+static int add_product(struct replay_engine *engine, const struct op_args *args)
+{
+    const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
+    struct product *products;
+    int axis;
+
+    if (shape_axis(bottom, args->u.inner_product.axis, &axis) ||
+        grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
+        return -1;
+    products = realloc(engine->products, ((size_t)engine->nproducts + 1) * sizeof *products);
+    if (!products)
+        return error_memory(sizeof *products, "a replayed operator");
+    engine->products = products;
+    products[engine->nproducts++] =
+        (struct product){.m = (int64_t)(shape_elems(top) / shape_count(bottom, 0, axis)),
+                         .n = (int64_t)shape_count(bottom, axis, SHAPE_MAX_AXES)};
+    return 0;
+}
+
+static int find_times(struct replay_engine *engine, const struct op_args *args,
+                      struct replay_op *op)
+{
+    const struct profile_layer *layer = profile_find(&engine->profile, args->layer);
+
+    if (!layer && args->kind != OP_SPLIT) /* the net adds splits itself; they compute next to nothing */
+        return error_set("profile %s has no line for layer '%s' (%s); poseidon time --profile=FILE "
+                         "writes one for every layer",
+                         engine->profile.file, args->layer, op_kind_name(args->kind));
+    op->forward = layer ? (int64_t)(layer->forward * 1e9 + 0.5) : 0;
+    op->backward = layer ? (int64_t)(layer->backward * 1e9 + 0.5) : 0;
+    return 0;
+}
+
+static int replay_op_create(void *context, const struct op_args *args, struct op **out)
+{
+    struct replay_engine *engine = context;
+    struct replay_op *op = calloc(1, sizeof *op);
+
+    *out = NULL;
+    if (!op)
+        return error_memory(sizeof *op, "a replayed operator");
+    op->op.i = args->train ? &train_table : &test_table;
+    op->engine = engine;
+    if (find_times(engine, args, op))
+        goto fail;
+    if (args->kind == OP_INNER_PRODUCT && add_product(engine, args))
+        goto fail;
+    for (int t = 0; t < args->ntops; t++) {
+        make_blank(&args->tops[t]->value);
+        make_blank(&args->tops[t]->grad);
+    }
+    *out = &op->op;
+    return 0;
+fail:
+    free(op);
+    return -1;
+}
+
+static void replay_factors(struct op *op, const float **bottom, const float **top_grad)
+{
+    *bottom = *top_grad = ((struct replay_op *)op)->engine->zeros;
+}
+
+/* Where the wire is dilated, a gradient to be rebuilt comes with both its sizes divided. The time that
+ * takes is not to shrink: it is that of the layer's own size. */
+static struct product undilated(const struct replay_engine *engine, int64_t m, int64_t n)
+{
+    int64_t by = engine->dilate;
+
+    for (int i = 0; i < engine->nproducts && by > 1; i++) {
+        const struct product *p = &engine->products[i];
+        if (m == (p->m + by - 1) / by && n == (p->n + by - 1) / by)
+            return *p;
+    }
+    return (struct product){m, n};
+}
+
+static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                       float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                       float beta, float *c, int64_t ldc)
+{
+    const struct replay_engine *engine = context;
+    struct product size = undilated(engine, m, n);
+    double gflop = 2e-9 * (double)size.m * (double)size.n * (double)k;
+
+    (void)trans_a, (void)trans_b, (void)alpha, (void)a, (void)lda, (void)b, (void)ldb, (void)beta;
+    (void)c, (void)ldc;
+    if (engine->gemm > 0)
+        nap_until(now_ns() + (int64_t)(engine->gemm * gflop * 1e9));
+    return 0;
+}
+
+/* ---- the engine ---- */
+
+static void replay_close(void *context)
+{
+    struct replay_engine *engine = context;
+
+    if (!engine)
+        return;
+    replay_free(engine, engine->zeros);
+    free(engine->products);
+    profile_free(&engine->profile);
+    free(engine);
+}
+
+static int replay_open(const struct engine_options *options, void **context)
+{
+    struct replay_engine *engine;
+    const struct profile_layer *gemm;
+
+    *context = NULL;
+    if (!options || !options->profile)
+        return error_set("needs a profile of the net: --profile=FILE.csv (poseidon time "
+                         "--profile=FILE.csv writes one)");
+    engine = calloc(1, sizeof *engine);
+    if (!engine)
+        return error_memory(sizeof *engine, "the replay engine");
+    engine->dilate = options->dilate > 1 ? options->dilate : 1;
+    if (profile_read(options->profile, &engine->profile)) {
+        free(engine);
+        return -1;
+    }
+    gemm = profile_find(&engine->profile, PROFILE_GEMM);
+    engine->gemm = gemm ? gemm->forward : 0;
+    prctl(PR_SET_TIMERSLACK, 1UL); /* of this thread, which will compute: wake it on time */
+    *context = engine;
+    return 0;
+}
+
+const struct engine_i engine_replay = {
+    .name = "replay",
+    .blank = true,
+    .open = replay_open,
+    .close = replay_close,
+    .alloc = replay_alloc,
+    .free = replay_free,
+    .write = replay_write,
+    .read = replay_read,
+    .release = replay_release,
+    .supports = replay_supports,
+    .op_create = replay_op_create,
+    .gemm = replay_gemm,
+    .factors = replay_factors,
+};

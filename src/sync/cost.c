@@ -1,0 +1,371 @@
+/* Costs of one layer. Bytes are whole numbers and equal what plan_traffic adds up over the ranks;
+ * everything else is double: the figures it comes from are measurements. */
+#include "sync/cost.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* A sum reads two words and writes one; an update with one history reads three and writes two. */
+#define UPDATE_PER_SUM (5.0 / 3.0)
+
+/* Quantising reads gradient and residual and writes the residual; the result is read back once by each
+ * rank: passes over the layer beside the sum itself, each about one copy (two words). */
+#define QUANTISE_PASSES 2.0
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* Of what a rank exchanges evenly with the other ranks of `all`, the share that leaves its node. */
+static double remote_share(const struct cost_setup *setup, int all)
+{
+    if (all <= 1 || setup->ranks_per_node >= all)
+        return 0;
+    return (double)(all - setup->ranks_per_node) / (double)(all - 1);
+}
+
+/* `bytes` one way per rank; `sharing` ranks of a node do so at once. */
+static double on_wire(const struct cost_cluster *cluster, double bytes, double remote, int sharing)
+{
+    return larger(bytes * remote * sharing / cluster->link_Bps, bytes * (1 - remote) / cluster->local_Bps);
+}
+
+static double per_rank_on_wire(const struct cost_cluster *cluster, const struct cost_setup *setup,
+                               double bytes)
+{
+    int all = setup->nworkers, sharing = setup->ranks_per_node < all ? setup->ranks_per_node : all;
+
+    return on_wire(cluster, bytes, remote_share(setup, all), sharing);
+}
+
+static double update_seconds(const struct cost_cluster *cluster, double bytes)
+{
+    return UPDATE_PER_SUM * bytes / cluster->sum_Bps;
+}
+
+/* trips: messages that can only follow each other; overlap: into how many pieces link and progress
+ * thread share the work. */
+static void total_up(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
+                     double trips, double overlap)
+{
+    double overhead = cost->messages * cluster->message_seconds;
+    double link = cost->wire_seconds + overhead;
+
+    if (setup->shared_core) {
+        cost->compute_seconds += cost->sum_seconds;
+        cost->sum_seconds = 0;
+    }
+    cost->latency_seconds = trips * cluster->latency_seconds + overhead;
+    cost->busy_seconds = larger(link, cost->sum_seconds);
+    cost->seconds = cost->busy_seconds + smaller(link, cost->sum_seconds) / larger(overlap, 1) +
+                    trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
+}
+
+static void cost_ps(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
+                    const struct param_group *group)
+{
+    uint64_t bytes = times(group->elems, sizeof(float)), workers = (uint64_t)setup->nworkers;
+    uint64_t peers = workers - (setup->dedicated ? 0 : 1);
+    size_t chunk = setup->chunk_bytes / sizeof(float) * sizeof(float);
+    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
+    double chunks = ceil(b / (double)chunk), own = ceil(chunks / p2);
+    double most = smaller(b, own * (double)chunk); /* served by the server that has the most of it */
+    int ranks = setup->dedicated ? setup->nworkers + setup->nservers : setup->nworkers;
+
+    cost->bytes = times(times(2, peers), bytes);
+    if (setup->dedicated) {
+        double remote = setup->ranks_per_node >= ranks ? 0 : 1;
+        int sharing_workers = setup->ranks_per_node < setup->nworkers ? setup->ranks_per_node : setup->nworkers;
+        int sharing_servers = setup->ranks_per_node < setup->nservers ? setup->ranks_per_node : setup->nservers;
+        double worker = on_wire(cluster, b, remote, sharing_workers);
+        double server = on_wire(cluster, b * p1 / p2, remote, sharing_servers);
+        cost->worker = (struct cost_side){b, b};
+        cost->server = (struct cost_side){b * p1 / p2, b * p1 / p2};
+        cost->messages = larger(chunks, own * p1);
+        cost->wire_seconds = larger(worker, server);
+        cost->skew_seconds = larger(0, on_wire(cluster, p1 * most, remote, 1) - cost->wire_seconds);
+    } else {
+        double each = 2 * b * (p1 - 1) / p1;
+        cost->worker = (struct cost_side){each, each};
+        cost->messages = chunks - own + own * (p1 - 1);
+        cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
+        cost->skew_seconds =
+            larger(0, on_wire(cluster, (p1 - 1) * most + b - most, remote_share(setup, ranks), 1) -
+                          cost->wire_seconds);
+    }
+    cost->sum_seconds = b * p1 / p2 / cluster->sum_Bps + update_seconds(cluster, b / p2);
+    if (setup->nworkers == 1 && !setup->dedicated) /* nothing is added up, nothing is sent */
+        cost->messages = 0, cost->sum_seconds = update_seconds(cluster, b);
+    total_up(cost, cluster, setup, cost->messages > 0 ? 2 : 0, p1);
+}
+
+static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
+{
+    return (double)sizeof(float) * (double)group->k * setup->iter_size *
+           ((double)group->m + (double)group->n);
+}
+
+static uint64_t whole_factor_bytes(const struct cost_setup *setup, const struct param_group *group)
+{
+    uint64_t rows = times((uint64_t)group->k, (uint64_t)setup->iter_size);
+
+    return times(times(rows, (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
+}
+
+/* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra. */
+static double rebuild_seconds(const struct cost_cluster *cluster, const struct cost_setup *setup,
+                              const struct param_group *group)
+{
+    return 2.0 * (double)group->m * (double)group->n * (double)group->k * setup->iter_size *
+           (setup->nworkers - 1) / cluster->gemm_flops;
+}
+
+static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
+                     const struct param_group *group)
+{
+    double f = factor_bytes(setup, group), peers = setup->nworkers - 1;
+
+    cost->bytes = times(times((uint64_t)setup->nworkers, (uint64_t)setup->nworkers - 1),
+                        whole_factor_bytes(setup, group));
+    cost->worker = (struct cost_side){f * peers, f * peers};
+    cost->messages = peers;
+    cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
+    cost->compute_seconds = f / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
+                            update_seconds(cluster, (double)group->elems * sizeof(float));
+    total_up(cost, cluster, setup, peers > 0 ? 1 : 0, 1);
+}
+
+static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
+                           const struct cost_setup *setup, const struct param_group *group)
+{
+    uint64_t bytes = times(group->elems, sizeof(float)), peers = (uint64_t)setup->nworkers - 1;
+    double b = (double)group->elems * sizeof(float), each = 2 * b * (double)peers / setup->nworkers;
+
+    cost->bytes = times(times(2, peers), bytes);
+    cost->worker = (struct cost_side){each, each};
+    cost->messages = 2 * (double)peers;
+    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
+    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps : 0;
+    cost->compute_seconds = update_seconds(cluster, b);
+    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
+}
+
+/* The owner is a worker. Its in and out directions are used one after the other: factors, then all of
+ * the matrix to everybody. */
+static void cost_adam(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
+                      const struct param_group *group)
+{
+    uint64_t bytes = times(group->elems, sizeof(float)), peers = (uint64_t)setup->nworkers - 1;
+    double b = (double)group->elems * sizeof(float), f = factor_bytes(setup, group), p = (double)peers;
+    double remote = remote_share(setup, setup->nworkers);
+    double in = on_wire(cluster, f * p, remote, 1), out = on_wire(cluster, b * p, remote, 1);
+
+    cost->bytes = times(peers, plus(whole_factor_bytes(setup, group), bytes));
+    cost->worker = (struct cost_side){f, b};
+    cost->server = (struct cost_side){b * p, f * p};
+    if (!peers)
+        cost->worker = (struct cost_side){0, 0};
+    cost->messages = p;
+    cost->wire_seconds = larger(in, out);
+    cost->skew_seconds = smaller(in, out);
+    cost->sum_seconds = rebuild_seconds(cluster, setup, group) + update_seconds(cluster, b);
+    cost->compute_seconds = f / cluster->copy_Bps;
+    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, 1);
+}
+
+static uint64_t quantised_bytes(const struct param_group *group)
+{
+    uint64_t m = (uint64_t)group->m, n = (uint64_t)group->n;
+    uint64_t row = plus(times((n + 31) / 32, 4), 2 * sizeof(float));
+
+    return plus(times(m, row), times(group->elems - (size_t)(m * n), sizeof(float)));
+}
+
+static void cost_onebit(struct cost *cost, const struct cost_cluster *cluster,
+                        const struct cost_setup *setup, const struct param_group *group)
+{
+    uint64_t q = quantised_bytes(group), peers = (uint64_t)setup->nworkers - 1;
+    double b = (double)group->elems * sizeof(float), each = 2 * (double)q * (double)peers / setup->nworkers;
+
+    cost->bytes = times(times(2, peers), q);
+    cost->worker = (struct cost_side){each, each};
+    cost->messages = 2 * (double)peers;
+    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
+    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps + QUANTISE_PASSES * b / cluster->copy_Bps : 0;
+    cost->compute_seconds = update_seconds(cluster, b);
+    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
+}
+
+static bool can_travel(const struct param_group *group, enum scheme scheme)
+{
+    switch (scheme) {
+    case SCHEME_SFB:
+    case SCHEME_ADAM:
+    case SCHEME_ONEBIT:
+        return group->factorable;
+    case SCHEME_NONE:
+    case SCHEME_PS:
+    case SCHEME_ALLREDUCE:
+        return true;
+    case SCHEMES:
+        break;
+    }
+    return false;
+}
+
+struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,
+                    const struct param_group *group, enum scheme scheme)
+{
+    struct cost cost = {.scheme = scheme, .possible = group->trains && can_travel(group, scheme)};
+
+    if (!cost.possible)
+        return cost;
+    switch (scheme) {
+    case SCHEME_PS:
+        cost_ps(&cost, cluster, setup, group);
+        break;
+    case SCHEME_SFB:
+        cost_sfb(&cost, cluster, setup, group);
+        break;
+    case SCHEME_ALLREDUCE:
+        cost_allreduce(&cost, cluster, setup, group);
+        break;
+    case SCHEME_ADAM:
+        cost_adam(&cost, cluster, setup, group);
+        break;
+    case SCHEME_ONEBIT:
+        cost_onebit(&cost, cluster, setup, group);
+        break;
+    case SCHEME_NONE:
+    case SCHEMES:
+        cost.sum_seconds = update_seconds(cluster, (double)group->elems * sizeof(float));
+        total_up(&cost, cluster, setup, 0, 1);
+        break;
+    }
+    return cost;
+}
+
+enum scheme cost_single(const struct cost_setup *setup, const struct param_group *group,
+                        enum scheme scheme, bool paper)
+{
+    if (!group->trains || (!paper && scheme == SCHEME_NONE))
+        return SCHEME_NONE;
+    if (paper)
+        return group->factorable && setup->nworkers > 1 &&
+                       plan_prefers_sfb(group->m, group->n, group->k * setup->iter_size, setup->nworkers,
+                                        setup->nservers)
+                   ? SCHEME_SFB
+                   : SCHEME_PS;
+    if (setup->nworkers == 1 && scheme != SCHEME_ALLREDUCE)
+        return SCHEME_PS;
+    return can_travel(group, scheme) ? scheme : SCHEME_PS;
+}
+
+/* The cheapest of the others that `allowed` has; scheme SCHEMES: there is none. */
+static struct cost runner_up(const struct cost_cluster *cluster, const struct cost_setup *setup,
+                             const struct param_group *group, enum scheme chosen, cost_schemes_t allowed)
+{
+    struct cost best = {.scheme = SCHEMES};
+
+    for (int s = SCHEME_PS; s < SCHEMES; s++) {
+        struct cost other = cost_of(cluster, setup, group, (enum scheme)s);
+        if (s != (int)chosen && (allowed & 1u << s) && other.possible &&
+            (best.scheme == SCHEMES || other.seconds < best.seconds))
+            best = other;
+    }
+    return best;
+}
+
+static double busiest_bytes(const struct cost *cost)
+{
+    return larger(larger(cost->worker.sent, cost->worker.received),
+                  larger(cost->server.sent, cost->server.received));
+}
+
+void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *setup,
+                  const struct param_group *group, enum scheme chosen, cost_schemes_t allowed, char *out,
+                  size_t bytes)
+{
+    struct cost mine = cost_of(cluster, setup, group, chosen);
+    struct cost other = runner_up(cluster, setup, group, chosen, allowed);
+    char b0[COST_CELL], b1[COST_CELL], s0[COST_CELL], s1[COST_CELL], c0[COST_CELL];
+
+    if (!group->trains) {
+        snprintf(out, bytes, "does not train");
+        return;
+    }
+    if (setup->nworkers == 1 && !setup->dedicated) {
+        snprintf(out, bytes, "one worker, nothing to send");
+        return;
+    }
+    cost_print_bytes(busiest_bytes(&mine), b0);
+    cost_print_seconds(mine.seconds, s0);
+    if (other.scheme == SCHEMES) {
+        snprintf(out, bytes, "%s is all that is allowed%s: %s, %s", scheme_name(chosen),
+                 group->factorable ? "" : " for a layer without factors", b0, s0);
+        return;
+    }
+    cost_print_bytes(busiest_bytes(&other), b1);
+    cost_print_seconds(other.seconds, s1);
+    if (mine.seconds <= other.seconds) {
+        snprintf(c0, sizeof c0, "%s", "");
+        if (mine.compute_seconds > 0.01 * mine.seconds)
+            cost_print_seconds(mine.compute_seconds, c0);
+        snprintf(out, bytes, "%s%s takes %s and %s%s%s%s, %s %s and %s",
+                 group->factorable ? "" : "no factors; ", scheme_name(chosen), b0, s0, *c0 ? " (" : "", c0,
+                 *c0 ? " of it computing)" : "", scheme_name(other.scheme), b1, s1);
+    } else if (mine.compute_seconds < other.compute_seconds) {
+        cost_print_seconds(other.compute_seconds, c0);
+        snprintf(out, bytes, "%s alone is faster, %s and not %s, but %s of that is computing: nothing hides it",
+                 scheme_name(other.scheme), s1, s0, c0);
+    } else {
+        snprintf(out, bytes, "%s alone is faster, %s and not %s, but keeps the other layers waiting longer",
+                 scheme_name(other.scheme), s1, s0);
+    }
+}
+
+static void print_scaled(double value, const char *const *units, int nunits, double step, char *out)
+{
+    int unit = 0;
+
+    for (; unit + 1 < nunits && value >= step * 0.9995; unit++)
+        value /= step;
+    if (value >= 99.95 || value == 0)
+        snprintf(out, COST_CELL, "%.0f %s", value, units[unit]);
+    else
+        snprintf(out, COST_CELL, "%.3g %s", value, units[unit]);
+}
+
+void cost_print_bytes(double bytes, char out[COST_CELL])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+
+    print_scaled(bytes, units, 6, 1000, out);
+}
+
+void cost_print_seconds(double seconds, char out[COST_CELL])
+{
+    static const char *const units[] = {"us", "ms", "s"};
+
+    print_scaled(seconds * 1e6, units, 3, 1000, out);
+}

@@ -1,0 +1,173 @@
+/* bench_net --model=FILE [--threads=N] [--passes=N] [--layers]
+ *
+ * Forward and backward of a net in the TRAIN phase on random input, with weights that change from
+ * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds of
+ * each pass. --passes=0 reads a line from standard input before each pass instead, and ends with it: a
+ * script can then take turns with another program. --layers: a table of mean times at the end. */
+#include "net/net.h"
+#include "spec/read.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench {
+    const char *model;
+    int threads, passes;
+    bool by_layer;
+    struct engine engine;
+    struct text_doc *doc;
+    struct net_def *def;
+    struct net *net;
+    double *forward, *backward; /* per layer, seconds */
+};
+
+static int read_options(struct bench *b, int argc, char **argv)
+{
+    *b = (struct bench){.threads = 1, .passes = 10};
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--model=", 8) == 0)
+            b->model = argv[i] + 8;
+        else if (strncmp(argv[i], "--threads=", 10) == 0)
+            b->threads = atoi(argv[i] + 10);
+        else if (strncmp(argv[i], "--passes=", 9) == 0)
+            b->passes = atoi(argv[i] + 9);
+        else if (strcmp(argv[i], "--layers") == 0)
+            b->by_layer = true;
+        else
+            return error_set("do not understand '%s'", argv[i]);
+    }
+    return b->model ? 0 : error_set("--model=FILE is missing");
+}
+
+static int open_net(struct bench *b)
+{
+    const struct engine_options options = {.threads = b->threads};
+    const struct layer_env env = {.nranks = 1, .seed = 1, .base_file = b->model};
+    struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
+    int status;
+
+    if (engine_open("cpu", &options, &b->engine) ||
+        text_read_file(b->model, &caffe__net_parameter__descriptor, &b->doc)) {
+        net_state_free(&state);
+        return -1;
+    }
+    status = net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), &state, &b->def);
+    net_state_free(&state);
+    if (status || net_create(b->def, true, &env, NULL, &b->net) ||
+        net_build(b->net, &b->engine, 1))
+        return -1;
+    b->forward = calloc((size_t)b->net->nlayers, sizeof *b->forward);
+    b->backward = calloc((size_t)b->net->nlayers, sizeof *b->backward);
+    return b->forward && b->backward ? 0 : error_memory(1, "timings");
+}
+
+/* Labels are class numbers: 0 fits every net. All else is uniform noise. */
+static int fill_inputs(struct bench *b)
+{
+    for (int l = 0; l < b->net->nlayers; l++) {
+        struct layer *layer = &b->net->layers[l];
+        for (int t = 0; strcmp(layer->i->type, "Input") == 0 && t < layer->ntops; t++) {
+            struct tensor *value = &layer->tops[t]->value;
+            size_t n = shape_elems(&value->shape);
+            struct rng rng = rng_make(1, RNG_DUMMY, (uint32_t)l, (uint64_t)t);
+            float *values = calloc(n, sizeof *values);
+            if (!values)
+                return error_memory(n * sizeof *values, "an input");
+            for (size_t i = 0; i < n && value->shape.naxes > 1; i++)
+                values[i] = 2 * rng_uniform(&rng, i) - 1;
+            int status = b->engine.i->write(b->engine.context, value, values);
+            free(values);
+            if (status)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int one_pass(struct bench *b, const struct run *run)
+{
+    struct net *net = b->net;
+
+    for (int g = 0; g < net->ngroups; g++)
+        net_touch(net, g);
+    for (int l = 0; l < net->nlayers; l++) {
+        double start = clock_seconds();
+        if (net_layer_forward(net, l, run))
+            return -1;
+        b->forward[l] += clock_seconds() - start;
+    }
+    for (int l = net->nlayers - 1; l >= 0; l--) {
+        double start = clock_seconds();
+        if (net_layer_backward(net, l, run))
+            return -1;
+        b->backward[l] += clock_seconds() - start;
+    }
+    return 0;
+}
+
+static int measure(struct bench *b, int *passes)
+{
+    const struct run run = {.seed = 1};
+    char line[64];
+
+    if (one_pass(b, &run))
+        return -1;
+    memset(b->forward, 0, (size_t)b->net->nlayers * sizeof *b->forward);
+    memset(b->backward, 0, (size_t)b->net->nlayers * sizeof *b->backward);
+    printf("ready\n");
+    fflush(stdout);
+    for (*passes = 0; b->passes == 0 || *passes < b->passes; ++*passes) {
+        if (b->passes == 0 && !fgets(line, sizeof line, stdin))
+            return 0;
+        double start = clock_seconds();
+        if (one_pass(b, &run))
+            return -1;
+        printf("%.4f\n", (clock_seconds() - start) * 1e3);
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static void print_layers(const struct bench *b, int passes)
+{
+    double all = 0;
+
+    for (int l = 0; l < b->net->nlayers; l++)
+        all += b->forward[l] + b->backward[l];
+    printf("%-28s %-16s %9s %9s %6s %9s %9s\n", "layer", "type", "fwd ms", "bwd ms", "share",
+           "GFLOP/s", "GFLOP/s");
+    for (int l = 0; l < b->net->nlayers; l++) {
+        const struct layer *layer = &b->net->layers[l];
+        double f = b->forward[l] / passes, back = b->backward[l] / passes;
+        /* backward of a layer with parameters does the work twice, if it passes a gradient down */
+        double times = layer->nparams && layer->propagate[0] ? 2 : 1;
+        printf("%-28.28s %-16.16s %9.3f %9.3f %5.1f%% %9.1f %9.1f\n", layer->def->name,
+               layer->i->type, f * 1e3, back * 1e3, 100 * (f + back) * passes / all,
+               layer->flops / f * 1e-9, layer->needs_backward ? times * layer->flops / back * 1e-9 : 0);
+    }
+    printf("%-28s %-16s %9.3f\n", "all", "", all / passes * 1e3);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b;
+    int status, passes = 0;
+
+    status = read_options(&b, argc, argv) || open_net(&b) || fill_inputs(&b) ||
+             measure(&b, &passes);
+    if (status)
+        fprintf(stderr, "bench_net: %s\n", error_text());
+    else if (b.by_layer && passes > 0)
+        print_layers(&b, passes);
+    net_destroy(b.net);
+    net_def_destroy(b.def);
+    text_free(b.doc);
+    free(b.forward);
+    free(b.backward);
+    engine_close(&b.engine);
+    return status ? 1 : 0;
+}

@@ -1,0 +1,69 @@
+/* The host in the part of a GPU, for tests of the CUDA engine where there is none.
+ *
+ * Kernels are compiled as plain C++ and run as loops over blocks of one thread each, which they must allow
+ * (cuda/kernel.cuh). A stream is a queue that is worked off as late as can be: nothing in it runs before
+ * the host waits for it, asks after an event, or another stream that is worked off waits for an event of
+ * it. So whoever forgets to wait reads memory that nothing has written yet. */
+#ifndef POSEIDON_TESTS_CUDA_EMULATION_H
+#define POSEIDON_TESTS_CUDA_EMULATION_H
+
+#include <new>
+#include <stdlib.h>
+
+#define DEVICE
+#define KERNEL static
+
+struct emulated_place {
+    unsigned x;
+};
+
+extern thread_local struct emulated_place blockIdx, threadIdx, blockDim, gridDim;
+
+/* One piece of work in a stream. */
+struct emulated_work {
+    void (*run)(struct emulated_work *work); /* and frees it */
+    struct emulated_work *next;
+};
+
+void emulated_push(cudaStream_t stream, struct emulated_work *work);
+
+template <typename F> struct emulated_closure {
+    struct emulated_work work; /* first */
+    F f;
+};
+
+template <typename F> static void emulated_call(struct emulated_work *work)
+{
+    struct emulated_closure<F> *closure = (struct emulated_closure<F> *)work;
+
+    closure->f();
+    free(closure);
+}
+
+template <typename F> static void emulated_later(cudaStream_t stream, F f)
+{
+    struct emulated_closure<F> *closure = (struct emulated_closure<F> *)malloc(sizeof *closure);
+
+    new (&closure->f) F(f);
+    closure->work.run = emulated_call<F>;
+    closure->work.next = NULL;
+    emulated_push(stream, &closure->work);
+}
+
+template <typename F> static void emulated_launch(unsigned blocks, F f)
+{
+    gridDim.x = blocks;
+    blockDim.x = 1;
+    threadIdx.x = 0;
+    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+        f();
+}
+
+#define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
+    do {                                                                                           \
+        unsigned blocks_ = (unsigned)(blocks);                                                     \
+        (void)(threads);                                                                           \
+        emulated_later((stream), [=]() { emulated_launch(blocks_, [=]() { kernel(__VA_ARGS__); }); }); \
+    } while (0)
+
+#endif

@@ -1,0 +1,12 @@
+#!/bin/sh
+# The CUDA engine's operators against plain loops, on the emulated GPU; and the real program, which says
+# what is missing here instead of failing to start.
+set -u
+build=${abs_top_builddir:?}/tests
+
+timeout 120 "$build/cuda/engine_conformance" --engine=cuda || exit 1
+timeout 60 "$build/engine_conformance" --engine=cuda --cases=3
+case $? in
+0 | 77) ;;
+*) echo 'FAIL: engine_conformance --engine=cuda neither ran nor skipped'; exit 1 ;;
+esac

@@ -1,0 +1,651 @@
+#!/usr/bin/env python3
+"""Writes layer_values.h: nets as prototxt texts with the outputs, the loss and the gradients they
+must give.
+
+The oracle is PyTorch in double precision, gradients by its autograd. Where Caffe means something that
+PyTorch has no operator for (the sizes and divisors of pooling, LRN within a channel, the first of equal
+maxima, accuracy), Caffe's rule is written out here as loops over windows or rows.
+
+Inputs and parameters are not stored: `draw` below and value_draw in tests/test_cases.h make the same
+numbers, exactly representable as float, from a salt.
+Run: python3 generate_layers.py > layer_values.h
+"""
+import math
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+FLT_MIN = float(np.finfo(np.float32).tiny)
+
+
+# ---------------------------------------------------------------- values
+def hashed(salt, n):
+    h = (np.arange(n, dtype=np.uint64) * 2654435761 + salt * 40503 + 12345) & 0xFFFFFFFF
+    h = ((h ^ (h >> 16)) * 2246822519) & 0xFFFFFFFF
+    h = ((h ^ (h >> 13)) * 3266489917) & 0xFFFFFFFF
+    return h ^ (h >> 16)
+
+
+def draw(kind, a, b, salt, n):
+    """UNIT: (-1, 1). AWAY: the same, but |v| >= 1/8 (no kink near). INTEGERS: a..b. DISTINCT: a
+    permutation of multiples of 1/16, stride a."""
+    h = hashed(salt, n)
+    u = (h >> 12).astype(np.float64) * 2.0**-20
+    if kind == "UNIT":
+        return 2 * u - 1
+    if kind == "AWAY":
+        return np.where(h & 1, 1, -1) * (0.125 + 0.875 * u)
+    if kind == "INTEGERS":
+        return a + (h % np.uint64(b - a + 1)).astype(np.float64)
+    assert kind == "DISTINCT"
+    return ((np.arange(n) * a + 7) % n - n // 2) / 16.0
+
+
+class Values:
+    def __init__(self, name, shape, kind="UNIT", a=0, b=0):
+        n = int(np.prod(shape))
+        if kind == "DISTINCT":
+            a = next(s for s in range(int(n * 0.618) | 1, 2 * n + 2) if math.gcd(s, n) == 1)
+        self.name, self.shape, self.kind, self.a, self.b, self.n = name, shape, kind, a, b, n
+
+
+# ---------------------------------------------------------------- operators as Caffe means them
+def windows(size, k, s, p, ceil=True):
+    room = size + 2 * p - k
+    n = (room + s - 1 if ceil else room) // s + 1
+    if p and (n - 1) * s >= size + p:
+        n -= 1
+    for i in range(n):
+        begin = i * s - p
+        end = min(begin + k, size + p)
+        yield max(begin, 0), min(end, size), end - begin
+
+
+def pool(x, method, k, s, p, ceil=True):
+    rows = []
+    for h0, h1, h in windows(x.shape[2], k[0], s[0], p[0], ceil):
+        row = []
+        for w0, w1, w in windows(x.shape[3], k[1], s[1], p[1], ceil):
+            part = x[:, :, h0:h1, w0:w1].reshape(x.shape[0], x.shape[1], -1)
+            if method == "AVE":
+                row.append(part.sum(2) / (h * w))
+            else:  # np.argmax takes the first of equals
+                at = torch.from_numpy(np.argmax(part.detach().numpy(), axis=2))
+                row.append(part.gather(2, at[..., None])[..., 0])
+        rows.append(torch.stack(row, 2))
+    return torch.stack(rows, 2)
+
+
+def pool_mask(x, k, s, p):
+    x = x.detach().numpy()
+    width = x.shape[3]
+    ph, pw = list(windows(x.shape[2], k[0], s[0], p[0])), list(windows(width, k[1], s[1], p[1]))
+    out = np.zeros(x.shape[:2] + (len(ph), len(pw)))
+    for i, (h0, h1, _) in enumerate(ph):
+        for j, (w0, w1, _) in enumerate(pw):
+            at = np.argmax(x[:, :, h0:h1, w0:w1].reshape(x.shape[0], x.shape[1], -1), axis=2)
+            out[:, :, i, j] = (at // (w1 - w0) + h0) * width + at % (w1 - w0) + w0
+    return torch.from_numpy(out)
+
+
+def lrn_across(x, n, alpha, beta, k):
+    return F.local_response_norm(x, n, alpha, beta, k)
+
+
+def lrn_within(x, n, alpha, beta):
+    square = F.pad(x * x, (n // 2,) * 4)
+    total = sum(square[:, :, i:i + x.shape[2], j:j + x.shape[3]] for i in range(n) for j in range(n))
+    return x * (1 + alpha / (n * n) * total) ** -beta
+
+
+def softmax_loss(x, labels, mode="VALID", ignore=None, axis=1):
+    flat = x.movedim(axis, -1).reshape(-1, x.shape[axis])
+    labels = labels.reshape(-1).long()
+    valid = torch.ones_like(labels, dtype=torch.bool) if ignore is None else labels != ignore
+    p = flat.softmax(1)[torch.arange(len(labels)), labels.clamp(min=0)]
+    outer = int(np.prod(x.shape[:axis]))
+    divisor = {"FULL": len(labels), "VALID": int(valid.sum()), "BATCH_SIZE": outer, "NONE": 1}[mode]
+    return -(p.clamp(min=FLT_MIN).log() * valid).sum() / max(divisor, 1)
+
+
+def accuracy(x, labels, top_k=1, ignore=None, axis=1):
+    """The true class counts as found when fewer than top_k others score at least as much."""
+    flat = x.detach().movedim(axis, -1).reshape(-1, x.shape[axis]).numpy()
+    hits, counts = np.zeros(x.shape[axis]), np.zeros(x.shape[axis])
+    for row, label in zip(flat, labels.reshape(-1).numpy().astype(int)):
+        if label == ignore:
+            continue
+        counts[label] += 1
+        hits[label] += np.sum(row >= row[label]) - 1 < top_k
+    per_class = np.where(counts > 0, hits / np.maximum(counts, 1), 0)
+    return torch.tensor(hits.sum() / max(counts.sum(), 1)), torch.from_numpy(per_class)
+
+
+def linear(x, weight, bias=None, axis=1):
+    head = x.shape[:axis]
+    y = x.reshape(int(np.prod(head)), -1) @ weight.t()
+    return (y if bias is None else y + bias).reshape(*head, -1)
+
+
+# ---------------------------------------------------------------- cases
+CASES = []
+
+
+class Case:
+    """`compute(t)` gets the inputs by name and the parameters as p0, p1, ... and returns the blobs
+    to compare and the loss."""
+
+    def __init__(self, name, text, inputs, params, compute):
+        self.name, self.inputs, self.compute = name, inputs, compute
+        self.params = [Values("p%d" % i, s, "AWAY") for i, s in enumerate(params)]
+        head = "force_backward: true\n"
+        for v in inputs:
+            head += "layer { name: '%s' type: 'Input' top: '%s' input_param { shape { %s } } }\n" % (
+                v.name, v.name, " ".join("dim: %d" % d for d in v.shape))
+        self.text = head + text
+        CASES.append(self)
+
+
+def layer(kind, bottoms, tops, more="", name=None):
+    names = lambda field, blobs: " ".join("%s: '%s'" % (field, b) for b in blobs.split())
+    return "layer { name: '%s' type: '%s' %s %s %s }\n" % (
+        name or tops.split()[0] or kind, kind, names("bottom", bottoms), names("top", tops), more)
+
+
+def weigh(blob, by="r"):
+    """A loss with a different weight for each element of the blob."""
+    return layer("Eltwise", blob + " " + by, "z_" + blob,
+                 "eltwise_param { operation: PROD } loss_weight: 1", "weigh_" + blob)
+
+
+def simple(name, kind, more, x, top_shape, function, params=(), place=False):
+    """One layer between the input x and a weighted sum of its top."""
+    text = layer(kind, "x", "x" if place else "y", more, "the_layer") + weigh("x" if place else "y")
+
+    def compute(t):
+        y = function(t["x"], *[t["p%d" % i] for i in range(len(params))])
+        assert tuple(y.shape) == tuple(top_shape), (name, y.shape)
+        z = y * t["r"]
+        return {"z_x": z} if place else {"y": y}, z.sum()
+
+    Case(name, text, [x, Values("r", top_shape)], params, compute)
+
+
+def conv(name, more, x, out, weight, bias=True, **options):
+    simple("convolution " + name, "Convolution",
+           "convolution_param { num_output: %d %s %s }" % (
+               weight[0], more, "" if bias else "bias_term: false"),
+           Values("x", x), out, lambda x, w, b=None: F.conv2d(x, w, b, **options),
+           [weight] + ([weight[:1]] if bias else []))
+
+
+def convolutions():
+    conv("plain 3x3", "kernel_size: 3", (2, 3, 5, 6), (2, 4, 3, 4), (4, 3, 3, 3))
+    conv("without bias", "kernel_size: 2", (2, 2, 4, 4), (2, 3, 3, 3), (3, 2, 2, 2), False)
+    conv("1x1", "kernel_size: 1", (2, 5, 3, 3), (2, 4, 3, 3), (4, 5, 1, 1))
+    conv("padding and stride", "kernel_size: 3 pad: 1 stride: 2", (2, 3, 6, 7), (2, 4, 3, 4),
+         (4, 3, 3, 3), padding=1, stride=2)
+    conv("not square", "kernel_h: 3 kernel_w: 2 pad_h: 0 pad_w: 1 stride_h: 1 stride_w: 3",
+         (2, 2, 5, 7), (2, 3, 3, 3), (3, 2, 3, 2), padding=(0, 1), stride=(1, 3))
+    conv("two values of kernel_size", "kernel_size: [1, 4] pad: [0, 2]", (1, 2, 3, 5),
+         (1, 2, 3, 6), (2, 2, 1, 4), padding=(0, 2))
+    conv("dilated", "kernel_size: 3 dilation: 2 pad: 2", (1, 2, 6, 5), (1, 3, 6, 5), (3, 2, 3, 3),
+         padding=2, dilation=2)
+    conv("dilated by axis", "kernel_size: 2 dilation: [1, 3]", (1, 2, 3, 6), (1, 2, 2, 3),
+         (2, 2, 2, 2), dilation=(1, 3))
+    conv("two groups", "kernel_size: 3 group: 2 pad: 1", (2, 4, 4, 4), (2, 6, 4, 4), (6, 2, 3, 3),
+         groups=2, padding=1)
+    conv("depthwise", "kernel_size: 3 group: 6 pad: 1 stride: 2", (2, 6, 5, 5), (2, 6, 3, 3),
+         (6, 1, 3, 3), groups=6, padding=1, stride=2)
+    conv("whole blocks of channels", "kernel_size: 3 pad: 1", (1, 16, 3, 3), (1, 8, 3, 3),
+         (8, 16, 3, 3), padding=1)
+    conv("kernel as large as the image", "kernel_size: 4", (3, 2, 4, 4), (3, 5, 1, 1), (5, 2, 4, 4))
+    conv("leaves over rows", "kernel_size: 2 stride: 3", (1, 1, 7, 6), (1, 2, 2, 2), (2, 1, 2, 2),
+         stride=3)
+
+    def two(t):
+        y0, y1 = (F.conv2d(t[x], t["p0"], t["p1"]) for x in ("x", "x2"))
+        return {"y": y0, "y2": y1}, (y0 * t["r"]).sum() + (y1 * t["r2"]).sum()
+
+    Case("convolution of two bottoms with the same weights",
+         layer("Convolution", "x x2", "y y2", "convolution_param { num_output: 3 kernel_size: 2 }") +
+         weigh("y") + weigh("y2", "r2"),
+         [Values("x", (2, 2, 3, 3)), Values("x2", (2, 2, 3, 3)), Values("r", (2, 3, 2, 2)),
+          Values("r2", (2, 3, 2, 2))], [(3, 2, 2, 2), (3,)], two)
+
+
+def pooling(name, more, x, out, method, k, s=(1, 1), p=(0, 0), ceil=True, kind="DISTINCT", b=0):
+    simple("pooling " + name, "Pooling", "pooling_param { pool: %s %s }" % (method, more),
+           Values("x", x, kind, -b, b), out, lambda x: pool(x, method, k, s, p, ceil))
+
+
+def poolings():
+    for method in ("MAX", "AVE"):
+        low = method + " "
+        pooling(low + "2x2 stride 2", "kernel_size: 2 stride: 2", (2, 3, 4, 6), (2, 3, 2, 3),
+                method, (2, 2), (2, 2))
+        pooling(low + "rounds up", "kernel_size: 3 stride: 2", (1, 2, 6, 7), (1, 2, 3, 3), method,
+                (3, 3), (2, 2))
+        pooling(low + "rounds up, last window of one row", "kernel_size: 2 stride: 2", (1, 2, 5, 3),
+                (1, 2, 3, 2), method, (2, 2), (2, 2))
+        pooling(low + "round_mode FLOOR", "kernel_size: 3 stride: 2 round_mode: FLOOR",
+                (1, 2, 6, 8), (1, 2, 2, 3), method, (3, 3), (2, 2), ceil=False)
+        pooling(low + "with padding", "kernel_size: 3 stride: 2 pad: 1", (1, 2, 5, 6),
+                (1, 2, 3, 4), method, (3, 3), (2, 2), (1, 1))
+        pooling(low + "drops the window in the padding", "kernel_size: 2 stride: 2 pad: 1",
+                (1, 2, 3, 5), (1, 2, 2, 3), method, (2, 2), (2, 2), (1, 1))
+        pooling(low + "not square", "kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_h: 2 pad_w: 1",
+                (1, 2, 6, 7), (1, 2, 4, 3), method, (3, 2), (2, 3), (2, 1))
+        pooling(low + "stride beyond the kernel", "kernel_size: 1 stride: 3", (1, 2, 7, 4),
+                (1, 2, 3, 2), method, (1, 1), (3, 3))
+        pooling(low + "global", "global_pooling: true", (2, 3, 4, 5), (2, 3, 1, 1), method, (4, 5))
+    pooling("MAX the first of equal maxima wins", "kernel_size: 3 stride: 2", (2, 3, 7, 7),
+            (2, 3, 3, 3), "MAX", (3, 3), (2, 2), kind="INTEGERS", b=1)
+
+    def mask(t):
+        y = pool(t["x"], "MAX", (3, 3), (2, 2), (1, 1))
+        return {"y": y, "mask": pool_mask(t["x"], (3, 3), (2, 2), (1, 1))}, (y * t["r"]).sum()
+
+    Case("pooling MAX with the places of the maxima",
+         layer("Pooling", "x", "y mask", "pooling_param { kernel_size: 3 stride: 2 pad: 1 }") +
+         weigh("y"), [Values("x", (2, 2, 5, 5), "DISTINCT"), Values("r", (2, 2, 3, 3))], [], mask)
+
+
+def inner(name, more, x, out, weight, axis=1, bias=True, transpose=False):
+    simple("inner product " + name, "InnerProduct",
+           "inner_product_param { num_output: %d %s %s }" % (
+               out[-1], more, "" if bias else "bias_term: false"), Values("x", x), out,
+           lambda x, w, b=None: linear(x, w.t() if transpose else w, b, axis),
+           [weight] + ([out[-1:]] if bias else []))
+
+
+def inner_products():
+    inner("of two axes", "", (4, 7), (4, 5), (5, 7))
+    inner("flattens the image", "", (3, 2, 3, 4), (3, 5), (5, 24))
+    inner("without bias", "", (3, 6), (3, 4), (4, 6), bias=False)
+    inner("axis 2", "axis: 2", (2, 3, 4, 2), (2, 3, 5), (5, 8), axis=2)
+    inner("axis -1", "axis: -1", (2, 3, 4), (2, 3, 2), (2, 4), axis=2)
+    inner("axis 0", "axis: 0", (3, 4), (5,), (5, 12), axis=0)
+    inner("transposed", "transpose: true", (4, 3, 2), (4, 5), (6, 5), transpose=True)
+    inner("transposed without bias", "transpose: true", (3, 4), (3, 2), (4, 2), bias=False,
+          transpose=True)
+    inner("of one sample", "", (1, 9), (1, 3), (3, 9))
+
+
+def elements():
+    x = lambda shape=(2, 3, 4, 3): Values("x", shape, "AWAY")
+    shape = (2, 3, 4, 3)
+    simple("relu", "ReLU", "", x(), shape, F.relu)
+    simple("relu with negative_slope", "ReLU", "relu_param { negative_slope: 0.25 }", x(), shape,
+           lambda x: F.leaky_relu(x, 0.25))
+    simple("relu with a slope below zero", "ReLU", "relu_param { negative_slope: -0.5 }", x(),
+           shape, lambda x: F.leaky_relu(x, -0.5))
+    simple("relu in place", "ReLU", "", x(), shape, F.relu, place=True)
+    simple("relu in place with negative_slope", "ReLU", "relu_param { negative_slope: 0.25 }", x(),
+           shape, lambda x: F.leaky_relu(x, 0.25), place=True)
+    simple("relu of two axes", "ReLU", "", x((5, 7)), (5, 7), F.relu)
+    for n, alpha, beta, k in ((3, 1, 0.75, 1), (5, 0.5, 0.75, 2), (5, 1, 0.5, 1), (15, 2, 1.3, 1)):
+        simple("lrn across %d channels, beta %g, k %g" % (n, beta, k), "LRN",
+               "lrn_param { local_size: %d alpha: %g beta: %g k: %g }" % (n, alpha, beta, k),
+               Values("x", (2, 7, 3, 3)), (2, 7, 3, 3),
+               lambda x, a=(n, alpha, beta, k): lrn_across(x, *a))
+    simple("lrn across fewer channels than the window", "LRN", "lrn_param { local_size: 9 }",
+           Values("x", (2, 2, 2, 3)), (2, 2, 2, 3), lambda x: lrn_across(x, 9, 1, 0.75, 1))
+    for n, beta in ((3, 0.75), (5, 0.5), (1, 0.75)):
+        simple("lrn within the channel, %dx%d, beta %g, ignores k" % (n, n, beta), "LRN",
+               "lrn_param { local_size: %d alpha: 2 beta: %g k: 3 norm_region: WITHIN_CHANNEL }" %
+               (n, beta), Values("x", (2, 2, 4, 5)), (2, 2, 4, 5),
+               lambda x, a=(n, 2, beta): lrn_within(x, *a))
+    for axis in (0, 1, 2, -1):
+        simple("softmax of axis %d" % axis, "Softmax", "softmax_param { axis: %d }" % axis,
+               Values("x", (3, 4, 2, 3)), (3, 4, 2, 3), lambda x, a=axis: x.softmax(a))
+    simple("softmax of large scores", "Softmax", "", Values("x", (3, 5), "INTEGERS", -200, 200),
+           (3, 5), lambda x: x.softmax(1))
+    for end in (-1, 2):
+        out = (2, 24) if end == -1 else (2, 6, 4)
+        simple("flatten to axis %d" % end, "Flatten", "flatten_param { axis: 1 end_axis: %d }" % end,
+               Values("x", (2, 2, 3, 4)), out, lambda x, o=out: x.reshape(o))
+
+
+def eltwise(name, more, function, n, kind="UNIT", b=0):
+    shape = (2, 3, 2, 3)
+    bottoms = " ".join("x%d" % i for i in range(n))
+
+    def compute(t):
+        y = function(*[t["x%d" % i] for i in range(n)])
+        return {"y": y}, (y * t["r"]).sum()
+
+    Case("eltwise " + name, layer("Eltwise", bottoms, "y", "eltwise_param { %s }" % more) +
+         weigh("y"), [Values("x%d" % i, shape, kind, -b, b) for i in range(n)] +
+         [Values("r", shape)], [], compute)
+
+
+def later_max(*xs):
+    """Of equal values the second beats the first; a third must be greater than both."""
+    y = torch.where(xs[0] > xs[1], xs[0], xs[1])
+    for x in xs[2:]:
+        y = torch.where(x > y, x, y)
+    return y
+
+
+def joins():
+    eltwise("SUM of three", "operation: SUM", lambda a, b, c: a + b + c, 3)
+    eltwise("SUM is the default", "", lambda a, b: a + b, 2)
+    eltwise("SUM with coeff", "operation: SUM coeff: 1 coeff: -0.5 coeff: 2",
+            lambda a, b, c: a - 0.5 * b + 2 * c, 3)
+    eltwise("PROD of two", "operation: PROD", lambda a, b: a * b, 2)
+    eltwise("PROD of three with zeros", "operation: PROD", lambda a, b, c: a * b * c, 3, "INTEGERS",
+            2)
+    eltwise("MAX of two", "operation: MAX", later_max, 2)
+    eltwise("MAX of three with equal values", "operation: MAX", later_max, 3, "INTEGERS", 1)
+    for axis, sizes in ((0, (1, 2)), (1, (3, 2, 1)), (2, (2, 2)), (3, (1, 3)), (-3, (2, 4))):
+        shapes = []
+        for size in sizes:
+            shape = [2, 3, 2, 3]
+            shape[axis] = size
+            shapes.append(tuple(shape))
+        top = list(shapes[0])
+        top[axis] = sum(sizes)
+
+        def compute(t, axis=axis, n=len(sizes)):
+            y = torch.cat([t["x%d" % i] for i in range(n)], axis)
+            return {"y": y}, (y * t["r"]).sum()
+
+        bottoms = " ".join("x%d" % i for i in range(len(sizes)))
+        Case("concat on axis %d" % axis,
+             layer("Concat", bottoms, "y", "concat_param { axis: %d }" % axis) + weigh("y"),
+             [Values("x%d" % i, s) for i, s in enumerate(shapes)] + [Values("r", tuple(top))], [],
+             compute)
+
+    def split(t):
+        a, b = t["x"] * t["r"], t["x"] * t["r2"]
+        return {"a": t["x"], "z_a": a, "z_b": b}, a.sum() + b.sum()
+
+    shape = (2, 2, 3, 2)
+    Case("split adds the gradients of its tops",
+         layer("Split", "x", "a b", name="two") + weigh("a") + weigh("b", "r2"),
+         [Values("x", shape), Values("r", shape), Values("r2", shape)], [], split)
+
+
+def loss_case(name, x, labels, loss="", more="", weight=1, mode="VALID", ignore=None, axis=1,
+              low=0):
+    classes = x[axis]
+    param = "loss_param { %s }" % loss if loss else ""
+
+    def compute(t):
+        value = softmax_loss(t["x"], t["label"], mode, ignore, axis)
+        return {"loss": value}, weight * value
+
+    Case("softmax loss " + name,
+         layer("SoftmaxWithLoss", "x label", "loss", "%s %s loss_weight: %g" % (param, more, weight)),
+         [Values("x", x), Values("label", labels, "INTEGERS", low, classes - 1)], [], compute)
+
+
+def losses():
+    image, places = (3, 4, 2, 3), (3, 2, 3)
+    for mode in ("FULL", "VALID", "BATCH_SIZE", "NONE"):
+        loss_case(mode, image, places, "normalization: " + mode, mode=mode)
+        loss_case(mode + " with ignore_label", image, places,
+                  "normalization: %s ignore_label: 1" % mode, mode=mode, ignore=1)
+    loss_case("by default VALID", (4, 5), (4,))
+    loss_case("normalize: false means BATCH_SIZE", image, places, "normalize: false",
+              mode="BATCH_SIZE")
+    loss_case("normalize: true means VALID", image, places, "normalize: true ignore_label: 2",
+              ignore=2)
+    loss_case("normalization beats normalize", image, places, "normalize: false normalization: FULL",
+              mode="FULL")
+    loss_case("negative ignore_label", (6, 3), (6,), "ignore_label: -1", ignore=-1, low=-1)
+    loss_case("all labels ignored", (3, 1), (3,), "ignore_label: 0", ignore=0)
+    loss_case("loss_weight", (4, 5), (4,), weight=2.5)
+    loss_case("negative loss_weight", (4, 5), (4,), weight=-1)
+    loss_case("labels N x 1 x H x W", image, (3, 1, 2, 3))
+    loss_case("axis 2", (2, 3, 4), (2, 3), "normalization: BATCH_SIZE", "softmax_param { axis: 2 }",
+              mode="BATCH_SIZE", axis=2)
+    loss_case("axis 0", (4, 3), (3,), "", "softmax_param { axis: 0 }", axis=0)
+
+    def with_probabilities(t):
+        loss = softmax_loss(t["x"], t["label"])
+        return {"loss": loss, "p": t["x"].softmax(1)}, loss
+
+    Case("softmax loss with its probabilities",
+         layer("SoftmaxWithLoss", "x label", "loss p"),
+         [Values("x", (4, 5)), Values("label", (4,), "INTEGERS", 0, 4)], [], with_probabilities)
+
+    def accuracy_case(name, param, x, labels, low=0, spread=3, **options):
+        def compute(t):
+            total, classes = accuracy(t["x"], t["label"], **options)
+            return {"accuracy": total, "classes": classes}, torch.zeros((), dtype=torch.float64)
+
+        axis = options.get("axis", 1)
+        Case("accuracy " + name, layer("Accuracy", "x label", "accuracy classes", param),
+             [Values("x", x, "INTEGERS", -spread, spread),
+              Values("label", labels, "INTEGERS", low, x[axis] - 1)], [], compute)
+
+    accuracy_case("of few ties", "", (20, 5), (20,), spread=1000)
+    accuracy_case("counts ties as wrong", "", (40, 4), (40,), spread=1)
+    accuracy_case("top_k", "accuracy_param { top_k: 3 }", (30, 6), (30,), top_k=3)
+    accuracy_case("ignore_label", "accuracy_param { ignore_label: 1 }", (30, 4), (30,), ignore=1)
+    accuracy_case("ignore_label -1 top_k 2", "accuracy_param { ignore_label: -1 top_k: 2 }", (30, 4),
+                  (30,), -1, ignore=-1, top_k=2)
+    accuracy_case("by place", "", (2, 3, 3, 4), (2, 3, 4))
+    accuracy_case("axis 2", "accuracy_param { axis: 2 }", (3, 4, 3), (3, 4), axis=2)
+    accuracy_case("nothing but ignored labels", "accuracy_param { ignore_label: 0 }", (3, 1), (3,),
+                  ignore=0)
+
+
+def param(*names, **fields):
+    more = " ".join("%s: %s" % item for item in fields.items())
+    return " ".join("param { name: '%s' %s }" % (n, more) if n else "param { %s }" % more
+                    for n in names)
+
+
+def nets():
+    """What only shows in nets: sharing, splits, work in place, several losses, formats."""
+    def shared(t):
+        a = linear(t["x"], t["p0"], t["p1"])
+        b = linear(F.relu(a), t["p0"], t["p1"])
+        c = linear(b, t["p0"], t["p1"])
+        return {"c": c}, (c * t["r"]).sum()
+
+    ip = "inner_product_param { num_output: 5 } "
+    Case("three layers share weight and bias by name",
+         layer("InnerProduct", "x", "a", ip + param("w", "b")) + layer("ReLU", "a", "a", name="ra") +
+         layer("InnerProduct", "a", "b", ip + param("w", "b")) +
+         layer("InnerProduct", "b", "c", ip + param("w", "b")) + weigh("c"),
+         [Values("x", (3, 5)), Values("r", (3, 5))], [(5, 5), (5,)], shared)
+
+    def shared_conv(t):
+        a, b = F.conv2d(t["x"], t["p0"], t["p1"], padding=1), F.conv2d(t["x"], t["p0"], t["p2"],
+                                                                       padding=1)
+        return {"a": a, "b": b}, (a * t["r"]).sum() + (b * t["r2"]).sum()
+
+    cv = "convolution_param { num_output: 8 kernel_size: 3 pad: 1 } "
+    Case("two convolutions of one blob share the weight, not the bias",
+         layer("Convolution", "x", "a", cv + param("w", "")) +
+         layer("Convolution", "x", "b", cv + param("w", "")) + weigh("a") + weigh("b", "r2"),
+         [Values("x", (1, 2, 4, 4)), Values("r", (1, 8, 4, 4)), Values("r2", (1, 8, 4, 4))],
+         [(8, 2, 3, 3), (8,), (8,)], shared_conv)
+
+    def used_often(t):
+        y = F.conv2d(t["x"], t["p0"], t["p1"])
+        a, b = y.softmax(1), lrn_across(y, 3, 1, 0.75, 1)
+        c = pool(y, "AVE", (2, 2), (1, 1), (0, 0))
+        return {"a": a, "b": b, "c": c}, ((a * t["r"]).sum() + (b * t["r2"]).sum() +
+                                          (c * t["r3"]).sum() + 0.5 * y.sum())
+
+    Case("a blob used by three layers and as a loss",
+         layer("Convolution", "x", "y",
+               "convolution_param { num_output: 8 kernel_size: 2 } loss_weight: 0.5") +
+         layer("Softmax", "y", "a") + layer("LRN", "y", "b", "lrn_param { local_size: 3 }") +
+         layer("Pooling", "y", "c", "pooling_param { pool: AVE kernel_size: 2 }") +
+         weigh("a") + weigh("b", "r2") + weigh("c", "r3"),
+         [Values("x", (2, 3, 4, 3)), Values("r", (2, 8, 3, 2)), Values("r2", (2, 8, 3, 2)),
+          Values("r3", (2, 8, 2, 1))], [(8, 3, 2, 2), (8,)], used_often)
+
+    def in_place(t):
+        y = F.leaky_relu(F.conv2d(t["x"], t["p0"], t["p1"]), 0.125)
+        y = F.relu(linear(F.leaky_relu(y, 0.5), t["p2"], t["p3"]))
+        loss = softmax_loss(y, t["label"])
+        return {"y": y}, loss
+
+    Case("relus in place, two in a row",
+         layer("Convolution", "x", "c", "convolution_param { num_output: 8 kernel_size: 2 }") +
+         layer("ReLU", "c", "c", "relu_param { negative_slope: 0.125 }", "r1") +
+         layer("ReLU", "c", "c", "relu_param { negative_slope: 0.5 }", "r2") +
+         layer("InnerProduct", "c", "y", "inner_product_param { num_output: 4 }") +
+         layer("ReLU", "y", "y", "", "r3") + layer("SoftmaxWithLoss", "y label", "loss"),
+         [Values("x", (3, 2, 3, 3)), Values("label", (3,), "INTEGERS", 0, 3)],
+         [(8, 2, 2, 2), (8,), (4, 32), (4,)], in_place)
+
+    def several(t):
+        h = linear(t["x"], t["p0"], t["p1"])
+        a, b = linear(h, t["p2"], t["p3"]), linear(h, t["p4"], t["p5"])
+        la, lb = softmax_loss(a, t["label"]), softmax_loss(b, t["label"], "NONE")
+        s = (h * t["r"])
+        return {"la": la, "lb": lb}, la + 0.3 * lb - 2 * s.sum()
+
+    fc = "inner_product_param { num_output: %d }"
+    Case("three losses with weights 1, 0.3, -2",
+         layer("InnerProduct", "x", "h", fc % 6) + layer("InnerProduct", "h", "a", fc % 3) +
+         layer("InnerProduct", "h", "b", fc % 3) + layer("SoftmaxWithLoss", "a label", "la") +
+         layer("SoftmaxWithLoss", "b label", "lb", "loss_weight: 0.3 "
+               "loss_param { normalization: NONE }") +
+         layer("Eltwise", "h r", "s", "eltwise_param { operation: PROD } loss_weight: -2"),
+         [Values("x", (4, 5)), Values("label", (4,), "INTEGERS", 0, 2), Values("r", (4, 6))],
+         [(6, 5), (6,), (3, 6), (3,), (3, 6), (3,)], several)
+
+    def inception(t):
+        x = F.conv2d(t["x"], t["p0"], t["p1"])
+        a = F.relu(F.conv2d(x, t["p2"], t["p3"]))
+        b = F.relu(F.conv2d(x, t["p4"], t["p5"], padding=1))
+        c = pool(x, "MAX", (3, 3), (1, 1), (1, 1))
+        y = torch.cat([a, b, c], 1)
+        z = lrn_across(y, 5, 1, 0.75, 1)
+        g = pool(z, "AVE", (4, 4), (1, 1), (0, 0))
+        s = linear(g, t["p6"], t["p7"])
+        return {"y": y, "z": z, "s": s}, softmax_loss(s, t["label"])
+
+    def cv(n, more):
+        return "convolution_param { num_output: %d %s }" % (n, more)
+
+    Case("branches of 8, 16 and 8 channels joined, normalised and pooled globally",
+         layer("Convolution", "x", "h", cv(8, "kernel_size: 3")) +
+         layer("Convolution", "h", "a", cv(8, "kernel_size: 1")) + layer("ReLU", "a", "a", "", "ra") +
+         layer("Convolution", "h", "b", cv(16, "kernel_size: 3 pad: 1")) +
+         layer("ReLU", "b", "b", "", "rb") +
+         layer("Pooling", "h", "c", "pooling_param { kernel_size: 3 pad: 1 }") +
+         layer("Concat", "a b c", "y") + layer("LRN", "y", "z", "lrn_param { local_size: 5 }") +
+         layer("Pooling", "z", "g", "pooling_param { pool: AVE global_pooling: true }") +
+         layer("InnerProduct", "g", "s", fc % 3) + layer("SoftmaxWithLoss", "s label", "loss"),
+         [Values("x", (2, 3, 6, 6)), Values("label", (2,), "INTEGERS", 0, 2)],
+         [(8, 3, 3, 3), (8,), (8, 8, 1, 1), (8,), (16, 8, 3, 3), (16,), (3, 32), (3,)], inception)
+
+    def odd(t):
+        x = F.conv2d(t["x"], t["p0"], t["p1"])
+        a, b = F.conv2d(x, t["p2"], t["p3"]), F.conv2d(x, t["p4"], None, stride=2)
+        d = F.conv2d(lrn_within(x, 3, 1, 0.75), t["p5"], None)
+        y = torch.cat([a, d], 1)
+        e = torch.where(b > pool(x, "MAX", (2, 2), (2, 2), (0, 0)), b,
+                        pool(x, "MAX", (2, 2), (2, 2), (0, 0)))
+        f = torch.cat([y.reshape(2, -1), e.reshape(2, -1)], 1)
+        return {"y": y, "e": e, "f": f}, (f * t["r"]).sum()
+
+    Case("channels that are no multiple of a block, formats that meet",
+         layer("Convolution", "x", "h", cv(5, "kernel_size: 2")) +
+         layer("Convolution", "h", "a", cv(9, "kernel_size: 1")) +
+         layer("Convolution", "h", "b", cv(5, "kernel_size: 1 stride: 2 bias_term: false")) +
+         layer("LRN", "h", "n", "lrn_param { local_size: 3 norm_region: WITHIN_CHANNEL }") +
+         layer("Convolution", "n", "d", cv(3, "kernel_size: 1 bias_term: false")) +
+         layer("Concat", "a d", "y") +
+         layer("Pooling", "h", "q", "pooling_param { kernel_size: 2 stride: 2 }") +
+         layer("Eltwise", "q b", "e", "eltwise_param { operation: MAX }") +
+         layer("Flatten", "y", "fy") + layer("Flatten", "e", "fe") +
+         layer("Concat", "fy fe", "f") + weigh("f"),
+         [Values("x", (2, 3, 5, 5)), Values("r", (2, 212))],
+         [(5, 3, 2, 2), (5,), (9, 5, 1, 1), (9,), (5, 5, 1, 1), (3, 5, 1, 1)], odd)
+
+    def residual(t):
+        x = F.conv2d(t["x"], t["p0"], None, padding=1)
+        a = F.conv2d(F.relu(F.conv2d(x, t["p1"], None, padding=1)), t["p2"], None, padding=1)
+        y = F.relu(x + a)
+        z = F.conv2d(y, t["p3"], None, stride=2) + F.conv2d(y, t["p4"], t["p5"], stride=2, padding=1)
+        return {"y": y, "z": z}, (z * t["r"]).sum()
+
+    three = "kernel_size: 3 pad: 1 bias_term: false"
+    Case("residual block with shortcut",
+         layer("Convolution", "x", "h", cv(8, three)) + layer("Convolution", "h", "a", cv(8, three)) +
+         layer("ReLU", "a", "a", "", "ra") + layer("Convolution", "a", "b", cv(8, three)) +
+         layer("Eltwise", "h b", "y") + layer("ReLU", "y", "y", "", "ry") +
+         layer("Convolution", "y", "s", cv(16, "kernel_size: 1 stride: 2 bias_term: false")) +
+         layer("Convolution", "y", "u", cv(16, "kernel_size: 3 stride: 2 pad: 1")) +
+         layer("Eltwise", "s u", "z") + weigh("z"),
+         [Values("x", (1, 3, 4, 4)), Values("r", (1, 16, 2, 2))],
+         [(8, 3, 3, 3), (8, 8, 3, 3), (8, 8, 3, 3), (16, 8, 1, 1), (16, 8, 3, 3), (16,)], residual)
+
+
+# ---------------------------------------------------------------- output
+def c_string(text):
+    lines = text.splitlines()
+    return "\n        ".join('"%s\\n"' % line.replace('"', '\\"') for line in lines)
+
+
+def main():
+    for make in (convolutions, poolings, inner_products, elements, joins, losses, nets):
+        make()
+    numbers, at = [], 0
+    cases, specs, expected = [], [], []
+
+    def store(kind, name, tensor):
+        values = tensor.detach().reshape(-1).tolist()
+        expected.append('{%s, "%s", %d, %d}' % (kind, name, len(numbers), len(values)))
+        numbers.extend(values)
+
+    for index, case in enumerate(CASES):
+        tensors, first_spec, first_expected = {}, len(specs), len(expected)
+        for j, v in enumerate(case.inputs + case.params):
+            salt = index * 32 + j
+            kind = "VALUE_" + v.kind
+            what = "-1" if v in case.inputs else v.name[1:]
+            specs.append('{"%s", %s, %s, %d, %d, %d, %d}' % (v.name, what, kind, v.a, v.b, salt, v.n))
+            values = draw(v.kind, v.a, v.b, salt, v.n)
+            if v in case.params:
+                values = values / 2
+            tensors[v.name] = torch.from_numpy(values.astype(np.float64)).reshape(v.shape)
+            assert np.array_equal(values.astype(np.float32), values)
+            tensors[v.name].requires_grad_(v.name != "label")
+        blobs, loss = case.compute(tensors)
+        if loss.requires_grad:
+            loss.backward()
+        store("EXPECT_LOSS", "loss", loss)
+        for name, blob in blobs.items():
+            store("EXPECT_TOP", name, blob)
+        for v in case.inputs + case.params:
+            if tensors[v.name].grad is not None and v.name[0] != "r":  # r's is the blob itself
+                store("EXPECT_PARAM" if v in case.params else "EXPECT_BOTTOM", v.name,
+                      tensors[v.name].grad)
+        cases.append('{"%s",\n        %s,\n        %d, %d, %d, %d}' % (
+            case.name, c_string(case.text), first_spec, len(specs) - first_spec, first_expected,
+            len(expected) - first_expected))
+    out = sys.stdout
+    out.write("/* Made by generate_layers.py; the types are in tests/test_cases.h. */\n/* clang-format off */\n")
+    for head, rows in (("value_spec layer_specs[]", specs), ("expectation layer_expected[]", expected),
+                       ("layer_case layer_cases[]", cases)):
+        out.write("static const struct %s = {\n    %s};\n\n" % (head, ",\n    ".join(rows)))
+    out.write("static const float layer_numbers[] = {\n")
+    texts = ["%.8g" % np.float32(v) for v in numbers]
+    texts = [(t if "." in t or "e" in t else t + ".") + "f" for t in texts]
+    line = ""
+    for text in texts:
+        if len(line) + len(text) + 1 > 100:
+            out.write(line + "\n")
+            line = ""
+        line += text + ","
+    out.write(line + "};\n/* clang-format on */\n")
+    print("%d cases, %d numbers" % (len(cases), len(numbers)), file=sys.stderr)
+
+
+main()

@@ -1,0 +1,57 @@
+# What the scripts of this folder share: a private folder, solvers made to order, a count of failures.
+# shellcheck shell=sh
+: "${POSEIDON:?}" "${POSEIDON_MPIRUN:?}" "${abs_top_srcdir:?}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/poseidon-test.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+cd "$work" || exit 99
+failures=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+finish() {
+    exit $((failures > 0))
+}
+
+# make_net FILE: LeNet on the images of data/, by absolute path.
+make_net() {
+    sed "s|\"data/|\"$abs_top_srcdir/data/|" "$abs_top_srcdir/models/lenet/train_val.prototxt" >"$1"
+}
+
+# make_solver FILE LINE...: a solver for net.prototxt in this folder; a LINE replaces that of its field.
+make_solver() {
+    solver=$1
+    shift
+    cat >"$solver" <<END
+net: "$work/net.prototxt"
+base_lr: 0.01
+momentum: 0.9
+weight_decay: 0.0005
+lr_policy: "inv"
+gamma: 0.0001
+power: 0.75
+random_seed: 1
+snapshot_format: HDF5
+END
+    for line; do
+        sed -i "/^${line%%:*}:/d" "$solver"
+        printf '%s\n' "$line" >>"$solver"
+    done
+}
+
+# train RANKS LOG OPTION...: runs to the end or says so.
+train() {
+    ranks=$1 log=$2
+    shift 2
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train "$@" >"$log" 2>&1 </dev/null
+}
+
+# json_value FILE KEY
+json_value() {
+    tr -d '\n\r\t ' <"$1" | grep -o "\"$2\":[^,}]*" | head -n 1 | sed 's/^[^:]*://; s/"//g'
+}
+
+make_net net.prototxt

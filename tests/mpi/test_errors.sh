@@ -1,0 +1,115 @@
+#!/bin/sh
+# Bad input on four ranks: one message, from one rank, that says where and what; no hang; status not 0.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+POSEIDON_MPI_TIMEOUT=60
+export POSEIDON_MPI_TIMEOUT
+
+# refused NAME REGEX OPTION...
+refused() {
+    name=$1 pattern=$2
+    shift 2
+    train 4 "$name.log" --max-iter=4 "$@"
+    status=$?
+    count=$(grep -c '^poseidon train: ' "$name.log")
+    if [ $status -eq 0 ]; then
+        fail "$name: trained as if nothing were wrong"
+    elif [ $status -ge 124 ]; then
+        fail "$name: hung, or crashed (status $status):" && tail -n 5 "$name.log"
+    elif [ "$count" -ne 1 ]; then
+        fail "$name: $count messages, expected one:" && head -n 20 "$name.log"
+    elif ! grep -E -q "^poseidon train: .*$pattern" "$name.log"; then
+        fail "$name: expected $pattern, found $(grep '^poseidon train: ' "$name.log")"
+    else
+        echo "ok: $name: $(grep '^poseidon train: ' "$name.log")"
+    fi
+}
+
+# refused_net NAME REGEX SED-SCRIPT: the message for a net with one mistake.
+refused_net() {
+    make_net net.prototxt
+    sed -i "$3" net.prototxt
+    refused "$1" "$2" --solver=solver.prototxt
+    make_net net.prototxt
+}
+
+refused_solver() {
+    make_solver wrong.prototxt 'max_iter: 4' "$3"
+    refused "$1" "$2" --solver=wrong.prototxt
+}
+
+make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false'
+
+# specs
+refused 'no solver' 'Need a solver definition to train'
+refused 'missing solver' 'File not found: nowhere.prototxt' --solver=nowhere.prototxt
+refused 'unknown option' "solvr.*--solver" --solvr=solver.prototxt
+refused_solver 'misspelt solver field' 'wrong.prototxt:[0-9]+:[0-9]+: .*"?momentun"?.*momentum' 'momentun: 0.9'
+refused_net 'misspelt net field' 'net.prototxt:[0-9]+:[0-9]+: .*num_outptu.*num_output' '0,/num_output/s/num_output/num_outptu/'
+refused_net 'unknown layer type' 'net.prototxt:[0-9]+: .*conv1.*Convolutoin.*Convolution' '0,/"Convolution"/s//"Convolutoin"/'
+refused_net 'bottom without a top' "net.prototxt:[0-9]+: .*pool1.*'conv9'" '0,/bottom: "conv1"/s//bottom: "conv9"/'
+refused_net 'kernel larger than image' 'net.prototxt:[0-9]+: .*conv1.*50.*28' '0,/kernel_size: 5/s//kernel_size: 50/'
+refused_net 'wrong type of value' 'net.prototxt:[0-9]+:[0-9]+: .*num_output' '0,/num_output: 20/s//num_output: "many"/'
+refused_solver 'unknown rate policy' 'Unknown learning rate policy: invert .*multistep' 'lr_policy: "invert"'
+refused_solver 'unknown solver type' 'type.*SDG' 'type: "SDG"'
+
+# data
+cat >labels.py <<'END'
+import h5py, sys
+source = h5py.File(sys.argv[1], "r")
+for name, change in (("label.h5", lambda d, l: l.__setitem__(100, 10)), ("negative.h5", lambda d, l: l.__setitem__(3, -1))):
+    data, label = source["data"][:256], source["label"][:256].astype("i4")
+    change(data, label)
+    with h5py.File(name, "w") as f:
+        f["data"], f["label"] = data, label
+END
+if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 2>/dev/null; then
+    refused_net 'label out of range' 'loss.*label.*10' "s|source: .*train.h5|source: \"$work/label.h5|"
+    refused_net 'negative label' 'loss.*label.*-1' "s|source: .*train.h5|source: \"$work/negative.h5|"
+else
+    echo 'skipped: labels out of range (python3 with h5py is missing)'
+fi
+refused_net 'missing HDF5' 'fashion.*nowhere.h5.*[Nn]o such file' "s|source: .*train.h5|source: \"$work/nowhere.h5|"
+head -c 100000 "$abs_top_srcdir/data/fashion-mnist-train.h5" >short.h5
+refused_net 'truncated HDF5' 'fashion.*short.h5.*truncated' "s|source: .*train.h5|source: \"$work/short.h5|"
+echo 'not a data set' >text.h5
+refused_net 'no HDF5 at all' 'fashion.*text.h5.*HDF5' "s|source: .*train.h5|source: \"$work/text.h5|"
+
+# ranks
+refused 'more servers than ranks' '--servers=5 leaves no worker: 4 ranks' --solver=solver.prototxt --servers=5
+refused 'as many servers as ranks' '--servers=4 leaves no worker' --solver=solver.prototxt --servers=4
+refused 'uneven global batch' '--global-batch=50 cannot be shared' --solver=solver.prototxt --global-batch=50
+refused 'both batches' '--batch.*--global-batch' --solver=solver.prototxt --global-batch=64 --batch=16
+refused 'unknown scheme' '--comm=pss.*paper' --solver=solver.prototxt --comm=pss
+refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
+
+# snapshots
+make_solver saver.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/good\""
+train 2 saver.log --solver=saver.prototxt --batch=8 || fail 'the run that writes a snapshot'
+head -c 3000 good_iter_4.solverstate.h5 >cut.solverstate.h5
+refused 'missing snapshot' 'nowhere.solverstate.h5.*[Nn]o such file' --solver=solver.prototxt --snapshot=nowhere.solverstate.h5
+refused 'truncated snapshot' 'cut.solverstate.h5.*truncated' --solver=solver.prototxt --snapshot=cut.solverstate.h5
+refused 'missing weights' 'nowhere.caffemodel.h5.*[Nn]o such file' --solver=solver.prototxt --weights=nowhere.caffemodel.h5
+refused 'snapshot and weights' 'not both' --solver=solver.prototxt --snapshot=good_iter_4.solverstate.h5 --weights=good_iter_4.caffemodel.h5
+sed -i '0,/num_output: 20/s//num_output: 24/' net.prototxt
+refused 'snapshot of another net' '20.*24|24.*20' --solver=solver.prototxt --snapshot=good_iter_4.solverstate.h5
+refused 'weights of another net' 'conv1.*(20.*24|24.*20)' --solver=solver.prototxt --weights=good_iter_4.caffemodel.h5
+make_net net.prototxt
+make_solver unwritable.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/nowhere/lenet\""
+refused 'missing snapshot folder' 'Cannot write to snapshot prefix.*nowhere/lenet' --solver=unwritable.prototxt
+make_solver unwritable.prototxt 'max_iter: 4' "snapshot_prefix: \"/proc/lenet\""
+refused 'unwritable snapshot folder' 'Cannot write to snapshot prefix.*/proc/lenet' --solver=unwritable.prototxt
+refused 'unwritable summary' 'nowhere/summary.json' --solver=solver.prototxt --batch=8 --summary=nowhere/summary.json
+
+# a disk that fills up during training: no half snapshot under the final name
+if [ "$(id -u)" -eq 0 ] && mkdir disk && mount -t tmpfs -o size=1m none disk 2>/dev/null; then
+    make_solver full.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/disk/lenet\""
+    refused 'full disk' 'lenet_iter_4.*[Nn]o space' --solver=full.prototxt --batch=8
+    ls disk | grep -q 'iter_4.*h5$' && fail 'full disk: a file under the final name stays'
+    umount disk
+else
+    echo 'skipped: full disk (needs the right to mount)'
+fi
+
+# numbers
+refused_solver 'divergence' 'iteration [0-9]+: loss = .*diverged.*base_lr' 'base_lr: 1e12'
+finish

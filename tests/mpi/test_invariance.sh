@@ -1,0 +1,69 @@
+#!/bin/sh
+# One global batch, one training: 1, 2 and 4 ranks, every scheme, with and without overlap, shared and
+# dedicated servers show the same losses; the same command twice gives the same parameters, bit for bit.
+#
+# Sums over another number of ranks are rounded otherwise, by some 1e-7. A smooth net keeps it so: LeNet
+# with AVE pooling and without its ReLU is held to 1e-4 over 100 iterations. A ReLU whose input is that
+# close to zero, or a MAX window whose two largest values are, turns the difference into one of its whole
+# gradient, and training doubles that every few iterations (one process with one and with two threads
+# differs as much, and so does PyTorch's): LeNet as it is is held to 1e-4 over 10 iterations, in which
+# wrong samples or masks would long have shown.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+sed -i 's/pool: MAX/pool: AVE/' net.prototxt
+awk '/^layer/ { text = $0; next } text { text = text "\n" $0 } !text { print }
+    /^}/ { if (text !~ /"ReLU"/) print text; text = "" }' net.prototxt >smooth && mv smooth net.prototxt
+make_solver solver.prototxt 'display: 1' 'max_iter: 100' 'snapshot_after_train: false'
+
+losses() {
+    sed -n 's/.*Iteration \([0-9]*\) (.*), loss = \(.*\)$/\1 \2/p' "$1"
+}
+
+# run NAME RANKS OPTION...
+run() {
+    name=$1 ranks=$2
+    shift 2
+    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=96 --summary="$name.json" "$@" || {
+        fail "$name did not train:"
+        tail -n 20 "$name.log"
+        return
+    }
+    losses "$name.log" >"$name.loss"
+    [ "$name" = one ] && return
+    paste -d ' ' one.loss "$name.loss" | head -n "$many" | awk -v name="$name" -v many="$many" '
+        NF != 4 || $1 != $3 { print name ": not the same iterations: " $0; exit wrong = 1 }
+        { d = $2 - $4; if (d < 0) d = -d; d /= $2; if (d > worst) { worst = d; at = $1 } }
+        END {
+            if (wrong) exit 1
+            printf "%-36s worst relative difference of %d losses: %.1e, at iteration %d\n",
+                name, NR, worst, at
+            exit !(NR == many && worst <= 1e-4)
+        }' || fail "$name: losses differ from those of one rank by more than 1e-4"
+}
+
+many=100
+run one 1
+for comm in ps sfb paper; do
+    for overlap in wfbp none; do
+        run "$comm-$overlap-2-shared" 2 --comm=$comm --overlap=$overlap
+        run "$comm-$overlap-4-shared" 4 --comm=$comm --overlap=$overlap --chunk=100k
+        run "$comm-$overlap-4-of-which-1-server" 4 --comm=$comm --overlap=$overlap --servers=1
+        run "$comm-$overlap-4-of-which-2-servers" 4 --comm=$comm --overlap=$overlap --servers=2
+    done
+done
+
+make_net net.prototxt
+many=10
+run one 1 --max-iter=10
+run max-ps-4-shared 4 --max-iter=10 --comm=ps
+run max-sfb-4-of-which-1-server 4 --max-iter=10 --comm=sfb --servers=1
+run paper-wfbp-2-shared 2
+run paper-wfbp-4-of-which-1-server 4 --servers=1
+for again in paper-wfbp-2-shared paper-wfbp-4-of-which-1-server; do
+    case $again in
+    *2-shared) train 2 again.log --solver=solver.prototxt --global-batch=96 --summary=again.json ;;
+    *) train 4 again.log --solver=solver.prototxt --global-batch=96 --servers=1 --summary=again.json ;;
+    esac
+    first=$(json_value $again.json parameters_sha256) second=$(json_value again.json parameters_sha256)
+    [ -n "$first" ] && [ "$first" = "$second" ] || fail "$again twice: $first, then $second"
+done
+finish

@@ -1,0 +1,88 @@
+#!/bin/sh
+# A run that stopped and went on is the run that never stopped, bit for bit, also after SIGKILL at a
+# random moment of a snapshot; weights start a new run by layer name.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver whole.prototxt 'max_iter: 40' 'snapshot: 20' "snapshot_prefix: \"$work/whole\"" \
+    'display: 10' 'average_loss: 3'
+
+hash_of() {
+    json_value "$1" parameters_sha256
+}
+
+# went_on NAME RANKS OPTION...: from the snapshot in the middle to the end.
+went_on() {
+    name=$1 ranks=$2
+    shift 2
+    train "$ranks" "$name.log" --solver=whole.prototxt --batch=32 --summary="$name-a.json" "$@" &&
+        train "$ranks" "$name.log" --solver=whole.prototxt --batch=32 --summary="$name-b.json" "$@" \
+            --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "$name"; tail "$name.log"; return; }
+    [ "$(hash_of "$name-a.json")" = "$(hash_of "$name-b.json")" ] ||
+        fail "$name: resumed at 20, the parameters after 40 iterations differ"
+}
+
+went_on ps 2 --comm=ps
+# Weights: layers by name; the first loss is that of the trained net.
+train 2 tuned.log --solver=whole.prototxt --batch=32 --max-iter=1 \
+    --weights="$work/whole_iter_40.caffemodel.h5" || { fail "--weights"; tail tuned.log; }
+sed -n 's/.*Iteration 0 .*loss = //p' tuned.log | awk '{ exit !($1 < 1.5) }' ||
+    fail "started from weights, the loss is that of a new net: $(grep 'Iteration 0' tuned.log)"
+
+went_on sfb 3 --comm=sfb
+went_on dedicated 4 --comm=paper --servers=2
+echo 'iter_size: 2' >>whole.prototxt
+echo 'clip_gradients: 1' >>whole.prototxt
+went_on clipped 2 --comm=paper
+sed -i 's/^momentum: .*/type: "Adam"/; /^momentum/d' whole.prototxt
+went_on adam 2 --comm=paper
+
+# The state says where the data stood, whatever the number of ranks.
+train 4 more.log --solver=whole.prototxt --batch=16 --summary=more.json \
+    --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "another number of ranks"; tail more.log; }
+
+# SIGKILL, again and again, in a run that does little but write snapshots.
+kills=${POSEIDON_KILLS:-20}
+make_solver killed.prototxt 'max_iter: 60' 'snapshot: 1' "snapshot_prefix: \"$work/killed\"" 'display: 20'
+train 2 unharmed.log --solver=killed.prototxt --batch=8 --summary=unharmed.json || fail "the run to be killed"
+hash=$(hash_of unharmed.json)
+rm -f killed_iter_*
+resume=
+mid=0
+n=0
+while [ $n -lt "$kills" ]; do
+    n=$((n + 1))
+    # Not through mpirun: the two processes' ids are needed, and the launcher would be one more.
+    "$POSEIDON_MPIRUN" 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --solver=killed.prototxt --batch=8 $resume >killed.log 2>&1 </dev/null &
+    launcher=$!
+    before=$(ls -t killed_iter_*.solverstate.h5 2>/dev/null | head -n 1)
+    # wait until this run has written one snapshot more, then a random moment
+    tries=0
+    while [ "$(ls -t killed_iter_*.solverstate.h5 2>/dev/null | head -n 1)" = "$before" ] && [ $tries -lt 600 ]; do
+        kill -0 $launcher 2>/dev/null || break
+        tries=$((tries + 1))
+        sleep 0.02
+    done
+    sleep "$(awk -v seed="$n$$" 'BEGIN { srand(seed); printf "%.3f", rand() * 0.12 }')"
+    kill -9 "$(cat pid.0)" "$(cat pid.1)" 2>/dev/null
+    wait $launcher 2>/dev/null
+    ls killed_iter_*.tmp >/dev/null 2>&1 && mid=$((mid + 1))
+    # by number: the clock may not tell two snapshots apart
+    newest=$(ls killed_iter_*.solverstate.h5 2>/dev/null | sed 's/.*_iter_\([0-9]*\)\..*/\1/' | sort -n | tail -n 1)
+    [ -n "$newest" ] || continue
+    if [ "$newest" -ge 55 ]; then
+        # nearly done: start over, so that every kill strikes a run that writes
+        train 2 end.log --solver=killed.prototxt --batch=8 --summary=end.json \
+            --snapshot="$work/killed_iter_$newest.solverstate.h5" || { fail "kill $n"; tail end.log; }
+        [ "$(hash_of end.json)" = "$hash" ] || fail "kill $n: resumed at $newest, the end differs"
+        rm -f killed_iter_* pid.*
+        resume=
+    else
+        resume=--snapshot=$work/killed_iter_$newest.solverstate.h5
+    fi
+done
+if [ -n "$resume" ]; then
+    train 2 end.log --solver=killed.prototxt --batch=8 --summary=end.json "$resume" || { fail "last"; tail end.log; }
+    [ "$(hash_of end.json)" = "$hash" ] || fail "after $kills kills the end differs"
+fi
+echo "$kills kills, $mid of them with a file half written"
+finish

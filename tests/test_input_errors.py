@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Bad input data as a training run meets it: the message names layer and file, and no rank hangs."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:
+    print("SKIP: this Python has no h5py")
+    sys.exit(77)
+
+POSEIDON = os.environ["POSEIDON"]
+MPIRUN = os.environ["POSEIDON_MPIRUN"]
+
+NET = """
+name: "tiny"
+layer { name: "input" type: "%(type)s" top: "data" top: "label" %(param)s }
+layer { name: "fc" type: "InnerProduct" bottom: "data" top: "fc"
+        inner_product_param { num_output: 10 weight_filler { type: "xavier" } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "fc" bottom: "label" top: "loss" }
+"""
+SOLVER = """
+net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" max_iter: 20 display: 1 snapshot_prefix: "x"
+snapshot_after_train: false
+"""
+
+
+class Errors(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="poseidon-input-")
+        with open(self.path("solver.prototxt"), "w") as f:
+            f.write(SOLVER)
+
+    def tearDown(self):
+        shutil.rmtree(self.dir)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def data(self, labels, name="data.h5", n=64):
+        with h5py.File(self.path(name), "w") as f:
+            f["data"] = np.zeros((n, 1, 4, 4), np.uint8)
+            f["label"] = np.resize(np.asarray(labels), n)
+
+    def train(self, ranks, type="Data", param='data_param { source: "data.h5" batch_size: 4 }'):
+        with open(self.path("net.prototxt"), "w") as f:
+            f.write(NET % {"type": type, "param": param})
+        return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt"],
+                              cwd=self.dir, capture_output=True, text=True, timeout=90)
+
+    def refused(self, done, *says):
+        self.assertNotIn(done.returncode, (0, 124), done.stderr)
+        for piece in says:
+            self.assertIn(piece, done.stderr)
+
+    def test_good_data_train(self):
+        self.data(range(10))
+        self.assertEqual(self.train(2).returncode, 0)
+
+    def test_label_out_of_range_names_layer_sample_and_range(self):
+        labels = np.arange(64) % 10
+        labels[6] = 10
+        self.data(labels)
+        self.refused(self.train(1), "layer 'loss'", "label 10", "sample 2", "0..9", "10 classes")
+
+    def test_label_out_of_range_on_one_of_four_ranks_ends_all(self):
+        for place, value in ((13, 10), (63, -1), (63, 0.5e9)):
+            labels = (np.arange(64) % 10).astype(np.float32)
+            labels[place] = value
+            self.data(labels)
+            self.refused(self.train(4), "layer 'loss'", "label %g" % value, "0..9")
+
+    def test_missing_file_is_named(self):
+        self.refused(self.train(2), "layer 'input'", "data.h5", "no such file", self.dir)
+
+    def test_truncated_file_is_named(self):
+        self.data(range(10))
+        size = os.path.getsize(self.path("data.h5"))
+        for cut in (0, 50, size // 2, size - 1):
+            os.truncate(self.path("data.h5"), cut)
+            self.refused(self.train(1), "layer 'input'", "data.h5")
+            self.data(range(10))
+
+    def test_hdf5_data_given_an_h5_file_says_what_it_wants(self):
+        self.data(range(10))
+        self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "data.h5" batch_size: 4 }'),
+                     "layer 'input'", "data.h5", "text file that lists")
+
+    def test_hdf5_data_with_a_missing_file_names_list_line_and_file(self):
+        self.data(range(10))
+        with open(self.path("list.txt"), "w") as f:
+            f.write("data.h5\nother.h5\n")
+        self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }'),
+                     "layer 'input'", "list.txt:2", "other.h5")
+
+    def test_hdf5_data_with_a_truncated_file_names_it(self):
+        self.data(range(10))
+        self.data(range(10), "other.h5")
+        os.truncate(self.path("other.h5"), 1000)
+        with open(self.path("list.txt"), "w") as f:
+            f.write("data.h5\nother.h5\n")
+        self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }'),
+                     "layer 'input'", "list.txt", "other.h5", "truncated")
+
+    def test_a_file_that_is_damaged_while_training_ends_all_ranks(self):
+        with h5py.File(self.path("data.h5"), "w") as f:
+            f.create_dataset("data", data=np.random.default_rng(1).integers(
+                0, 256, (64, 1, 4, 4), dtype=np.uint8), chunks=(8, 1, 4, 4), compression="gzip")
+            f["label"] = np.arange(64) % 10
+            where = f["data"].id.get_chunk_info(7)
+        with open(self.path("data.h5"), "r+b") as f:
+            f.seek(where.byte_offset)
+            f.write(b"\0" * where.size)
+        self.refused(self.train(2), "layer 'input'", "data.h5")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

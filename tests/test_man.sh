@@ -1,0 +1,15 @@
+#!/bin/sh
+# The manual page shows every command's --help as it is today.
+set -u
+page=$abs_top_srcdir/man/poseidon.1
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+"$abs_top_srcdir/scripts/make_man.sh" "$POSEIDON" "$page.in" >"$new" || exit 1
+diff -u "$page" "$new" || {
+    echo "FAIL: the page is behind --help; run: scripts/make_man.sh build/poseidon man/poseidon.1.in >man/poseidon.1"
+    exit 1
+}
+if command -v man >/dev/null 2>&1; then
+    complaints=$(man --warnings -E UTF-8 -l "$page" 2>&1 >/dev/null)
+    [ -z "$complaints" ] || { echo "FAIL: $complaints"; exit 1; }
+fi
