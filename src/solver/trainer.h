@@ -115,6 +115,9 @@ int trainer_run(struct trainer *trainer);
  * lines on rank 0, keeps the scores. Collective over the workers. */
 int trainer_test(struct trainer *trainer, int i, int64_t iteration);
 
+/* Averages BatchNorm's running sums over the workers; nothing on dedicated servers. Every worker calls it. */
+int trainer_share_statistics(struct trainer *trainer);
+
 /* Caffe's "X net output #k" lines of a net whose output values, all elements of all outputs in order,
  * are given. */
 void log_outputs(struct log *log, const char *which, const struct net *net, const double *values);
