@@ -16,6 +16,7 @@ int command_classify(int argc, char **argv);
 int command_extract(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_plan(int argc, char **argv);
+int command_mean(int argc, char **argv);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);

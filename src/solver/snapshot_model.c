@@ -1,6 +1,7 @@
 /* Reading a model: first everything is compared with the net, then values are read. */
 #include "solver/snapshot_internal.h"
 
+#include "solver/seal.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -311,6 +312,8 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
         *report = found;
     if (snapshot_is_binary(path))
         return snapshot_read_model_binary(path, layers, nlayers, report);
+    if (seal_check(path))
+        return -1;
     h5_lock();
     if (h5_file_open(path, &file) || open_model_data(file, path, &data))
         goto done;

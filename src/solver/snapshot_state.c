@@ -1,6 +1,7 @@
 /* Reading a state, and what reading a model shares with it. */
 #include "solver/snapshot_internal.h"
 
+#include "solver/seal.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -221,6 +222,8 @@ int snapshot_read_state(const char *path, struct snapshot_state *state,
     *state = (struct snapshot_state){0};
     if (snapshot_is_binary(path))
         return snapshot_read_state_binary(path, state, history, nhistory);
+    if (seal_check(path))
+        return -1;
     h5_lock();
     if (h5_file_open(path, &file))
         goto done;

@@ -4,6 +4,7 @@
 #include "solver/snapshot_internal.h"
 
 #include "config.h"
+#include "solver/seal.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -88,7 +89,7 @@ static hid_t memory_file_create(const char *path)
     return file;
 }
 
-/* The bytes of the file; freed by the caller. */
+/* The bytes of the file and its seal; freed by the caller. */
 static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t *length)
 {
     ssize_t size;
@@ -99,7 +100,7 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
     size = H5Fget_file_image(file, NULL, 0);
     if (size <= 0)
         return h5_failed(path, "measure", "the file in memory");
-    *bytes = malloc((size_t)size);
+    *bytes = malloc((size_t)size + SEAL_BYTES);
     if (*bytes == NULL)
         return error_memory((unsigned long long)size, path);
     if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
@@ -107,7 +108,8 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
         *bytes = NULL;
         return h5_failed(path, "copy", "the file in memory");
     }
-    *length = (size_t)size;
+    seal_write(*bytes, (size_t)size);
+    *length = (size_t)size + SEAL_BYTES;
     return 0;
 }
 
