@@ -2,6 +2,7 @@
  * table in one file and one line here. */
 #include "layers/layers_internal.h"
 
+#include "spec/suggest.h"
 #include "util/error.h"
 
 #include <stdarg.h>
@@ -106,6 +107,7 @@ static const struct {
 
 const struct layer_i *layer_find(const char *type)
 {
+    struct suggest near = suggest_start(type);
     char known[2048];
     size_t used = 0;
 
@@ -122,7 +124,11 @@ const struct layer_i *layer_find(const char *type)
                   known);
         return NULL;
     }
-    error_set("unknown layer type: %s (known types: %s)", type, known);
+    for (size_t i = 0; i < NTYPES; i++)
+        suggest_offer(&near, layer_types[i]->type);
+    error_set("unknown layer type: %s%s%s%s (known types: %s)", type,
+              near.nearest ? "; did you mean " : "", near.nearest ? near.nearest : "",
+              near.nearest ? "?" : "", known);
     return NULL;
 }
 
