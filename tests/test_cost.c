@@ -11,11 +11,12 @@
 
 /* Nothing but the link costs anything. */
 static const struct cost_cluster only_link = {.link_Bps = 1e9, .local_Bps = 1e30, .gemm_flops = 1e30,
-                                              .copy_Bps = 1e30, .sum_Bps = 1e30};
+                                              .copy_Bps = 1e30, .sum_Bps = 1e30,
+                                              .transport_Bps = 1e30};
 
 static const struct cost_cluster usual = {.latency_seconds = 30e-6, .message_seconds = 3e-6,
                                           .link_Bps = 1.25e9, .local_Bps = 4e9, .gemm_flops = 2e11,
-                                          .copy_Bps = 8e9, .sum_Bps = 4e9};
+                                          .copy_Bps = 8e9, .sum_Bps = 4e9, .transport_Bps = 2e9};
 
 /* Repeatable: number `which` of draw `draw`, below n. */
 static uint32_t pick(uint32_t which, uint64_t draw, uint32_t n)
@@ -279,18 +280,38 @@ START_TEST(without_a_core_to_spare_traffic_costs_computing)
 {
     struct param_group fc = connected(1000, 1000, 10);
     struct cost_setup setup = shared(5);
+    struct cost_cluster busy = usual;
     struct cost apart = cost_of(&usual, &setup, &fc, SCHEME_PS), together;
+    double forward = 0.1, backward = 0.2;
+    int layer = 0;
+    struct cost_work work = {.nlayers = 1, .forward = &forward, .backward = &backward, .ngroups = 1,
+                             .groups = &fc, .layer = &layer};
+    struct cost_iteration iteration;
+    enum scheme chosen;
 
-    setup.shared_core = true;
-    together = cost_of(&usual, &setup, &fc, SCHEME_PS);
-    ck_assert_uint_eq(together.bytes, apart.bytes);
-    ck_assert(together.sum_seconds == 0 && apart.compute_seconds == 0 && apart.sum_seconds > 0);
-    ck_assert_double_eq_tol(together.compute_seconds, apart.sum_seconds + 4 * 6.4e6 / 8e9, 1e-12);
-    ck_assert_double_gt(together.seconds, apart.seconds);
-    /* a hidden layer's PS is free with a core to spare; without, its many bytes cost more than factors */
-    fc = connected(4096, 4096, 8);
-    ck_assert_double_lt(cost_of(&usual, &setup, &fc, SCHEME_SFB).compute_seconds,
-                        cost_of(&usual, &setup, &fc, SCHEME_PS).compute_seconds);
+    busy.core_share = 0.5;
+    together = cost_of(&busy, &setup, &fc, SCHEME_PS);
+    ck_assert(apart.stolen_seconds == 0 && together.bytes == apart.bytes);
+    ck_assert_double_eq_tol(together.stolen_seconds, 0.5 * (apart.sum_seconds + 6.4e6 / 2e9), 1e-12);
+    ck_assert_double_eq_tol(together.seconds, apart.seconds, 1e-12); /* alone there is nothing to steal from */
+    /* nothing is stolen while the passes wait for the network anyway */
+    ck_assert_int_eq(cost_iterate(&work, &together, COST_OVERLAP_FULL, &iteration), 0);
+    ck_assert_double_eq_tol(iteration.seconds, 0.3 + apart.seconds, 1e-9);
+    /* PS's traffic hides for free behind a large layer above it, unless it takes that layer's core */
+    struct param_group two[2] = {plain(1), connected(4096, 4096, 4)};
+    double forwards[2] = {0.5, 0.001}, backwards[2] = {1, 0.001};
+    int layers[2] = {0, 1};
+    enum scheme both[2];
+    work = (struct cost_work){.nlayers = 2, .forward = forwards, .backward = backwards, .ngroups = 2,
+                              .groups = two, .layer = layers};
+    busy = usual;
+    busy.gemm_flops = 2e10;
+    ck_assert_int_eq(cost_choose(&work, &busy, &setup, COST_OVERLAP_FULL, COST_AUTO_SCHEMES, both, &iteration), 0);
+    ck_assert_int_ne(both[1], SCHEME_SFB);
+    busy.core_share = 1;
+    ck_assert_int_eq(cost_choose(&work, &busy, &setup, COST_OVERLAP_FULL, COST_AUTO_SCHEMES, both, &iteration), 0);
+    chosen = both[1];
+    ck_assert_int_eq(chosen, SCHEME_SFB);
 }
 END_TEST
 
@@ -561,7 +582,7 @@ START_TEST(equal_seconds_go_to_fewer_bytes_then_to_the_earlier_scheme)
     ck_assert_int_eq(choose_one(&only_link, &setup, &tie), SCHEME_PS);
     ck_assert_int_eq(choose_one(&only_link, &setup, &conv), SCHEME_PS);
     free_of_cost.link_Bps = free_of_cost.gemm_flops = free_of_cost.copy_Bps = INFINITY;
-    free_of_cost.sum_Bps = free_of_cost.local_Bps = INFINITY;
+    free_of_cost.sum_Bps = free_of_cost.local_Bps = free_of_cost.transport_Bps = INFINITY;
     tie = connected(4096, 4096, 255);
     ck_assert_int_eq(choose_one(&free_of_cost, &setup, &tie), SCHEME_SFB);
 }

@@ -47,7 +47,6 @@ static int set_up(const struct forecast_options *options, int nodes, struct cost
         .ranks_per_node = options->ranks_per_node,
         .iter_size = options->iter_size,
         .chunk_bytes = options->chunk_bytes,
-        .shared_core = options->shared_core,
         .wire = options->wire,
     };
     out->nservers = out->dedicated ? options->servers : out->nworkers;
@@ -133,8 +132,7 @@ static int find_alone(struct forecast *f)
 {
     const struct cost_setup one = {.nworkers = 1, .nservers = 1, .ranks_per_node = 1,
                                    .iter_size = f->options->iter_size,
-                                   .chunk_bytes = f->options->chunk_bytes,
-                                   .shared_core = f->options->shared_core};
+                                   .chunk_bytes = f->options->chunk_bytes};
     size_t groups = (size_t)f->work.ngroups + 1;
     struct cost *costs = calloc(groups, sizeof *costs);
     struct cost_iteration iteration = {.seconds = 0};

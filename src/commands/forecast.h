@@ -33,7 +33,6 @@ struct forecast_options {
     int servers;           /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes;
     int iter_size;
-    bool shared_core;      /* as in cost_setup */
     const char *profile;   /* measured times of the layers, or NULL */
     enum wire wire;
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */

@@ -13,12 +13,12 @@
 /* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */
 static const struct cost_cluster defaults = {.latency_seconds = 30e-6, .message_seconds = 5e-6,
                                              .link_Bps = 1.25e9, .local_Bps = 5e9, .gemm_flops = 100e9,
-                                             .copy_Bps = 10e9, .sum_Bps = 10e9};
+                                             .copy_Bps = 10e9, .sum_Bps = 10e9, .transport_Bps = 2.5e9};
 
 struct request { /* texts still to be parsed; NULL: not given */
     struct forecast_options options;
     const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap, *wire;
-    bool json;
+    bool json, shared_core;
 };
 
 static int parse_words(struct request *r, int argc, char **argv)
@@ -49,7 +49,7 @@ static int parse_words(struct request *r, int argc, char **argv)
         {"wire", OPTION_TEXT, &r->wire, "FORM", "fp32 (default), or bf16: PS and allreduce send half the bytes"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks among all (default: all ranks serve)"},
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
-        {"shared-core", OPTION_FLAG, &o->shared_core, NULL, "ranks have no core to spare for the progress thread"},
+        {"shared-core", OPTION_FLAG, &r->shared_core, NULL, "ranks have no core to spare for the progress thread"},
         {"layers", OPTION_FLAG, &o->all_tables, NULL, "the layer table for every number of nodes, not the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},
     };
@@ -98,7 +98,10 @@ static int parse_cluster(const struct request *r, struct cost_cluster *out)
             return -1;
         out->sum_Bps = out->copy_Bps;
         out->local_Bps = out->copy_Bps / 2; /* into the shared segment and out of it */
+        out->transport_Bps = out->copy_Bps / 4; /* into the kernel and out of it, on both sides */
     }
+    if (r->shared_core)
+        out->core_share = 1;
     if (r->gflops) {
         if (units_parse_positive("gflops", r->gflops, &value))
             return -1;

@@ -35,6 +35,10 @@ struct cost_cluster {
     double gemm_flops;       /* operations per second of one rank in a matrix product (2 m n k) */
     double copy_Bps;         /* bytes one rank copies per second, in memory */
     double sum_Bps;          /* bytes of gradient one rank adds to a sum per second */
+    double transport_Bps;    /* bytes sent, and as many received, per second of the progress thread's
+                                processor time */
+    double core_share;       /* how much of that thread's processor time delays the passes: 0 where it has a
+                                core to itself, 1 where it has none */
 };
 
 struct cost_setup {
@@ -45,8 +49,6 @@ struct cost_setup {
     int iter_size;           /* micro-batches per iteration */
     size_t chunk_bytes;      /* as in plan_options */
     enum wire wire;          /* ditto */
-    bool shared_core;        /* the progress thread has no core of its own: what it computes, and what the
-                                transport copies, delays the passes as much */
 };
 
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that role. */
@@ -65,10 +67,10 @@ struct cost {
     double wire_seconds;     /* the busiest link is taken, if all layers share the servers evenly */
     double skew_seconds;     /* and this longer by this layer alone: it has fewer chunks than servers */
     double latency_seconds;  /* trips after each other, overheads of messages */
-    double sum_seconds;      /* progress thread: adding, quantising, a server's update. 0 with shared_core */
+    double sum_seconds;      /* progress thread: adding, quantising, a server's update */
     double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less what
-                                backprop saves by leaving that to it), updating its own parameters.
-                                With shared_core the progress thread's and the transport's work too */
+                                backprop saves by leaving that to it), updating its own parameters */
+    double stolen_seconds;   /* by which the progress thread and the transport slow the passes down */
     double busy_seconds;     /* other layers wait this long: the longer of link and progress thread */
     double seconds;          /* the layer alone, from its gradient to its new parameters */
 };
@@ -91,7 +93,7 @@ enum cost_overlap {
 
 struct cost_iteration {
     double seconds;          /* from one iteration's start to the next one's */
-    double compute_seconds;  /* the passes, updates, rebuilding: what one rank would be busy anyway */
+    double compute_seconds;  /* the passes, updates, rebuilding, what is stolen from them */
     double wire_seconds;     /* the busiest link is taken */
     double exposed_seconds;  /* seconds - compute_seconds: the network was waited for */
     double sent, received;   /* bytes of the rank that moves most, mean over its role */

@@ -261,7 +261,7 @@ static void sum_costs(const struct cost_work *work, const struct cost *chosen, s
 
     out->compute_seconds = cost_work_seconds(work);
     for (int g = 0; g < work->ngroups; g++) {
-        out->compute_seconds += chosen[g].compute_seconds;
+        out->compute_seconds += chosen[g].compute_seconds + chosen[g].stolen_seconds;
         out->wire_seconds += chosen[g].wire_seconds;
         if (__builtin_add_overflow(out->bytes, chosen[g].bytes, &out->bytes))
             out->bytes = UINT64_MAX;
@@ -282,6 +282,8 @@ static void play(const struct cost_work *work, const struct cost *chosen, enum c
     run_link(work, chosen, overlap == COST_OVERLAP_FULL, line);
     out->seconds = run_forward(work, chosen, overlap, line);
     sum_costs(work, chosen, out);
+    if (out->seconds < out->compute_seconds) /* nothing is stolen while the passes wait */
+        out->seconds = out->compute_seconds;
     out->exposed_seconds = out->seconds - out->compute_seconds;
     if (out->exposed_seconds < 1e-12 * out->seconds) /* sums in another order differ by that much */
         out->exposed_seconds = 0;
