@@ -24,7 +24,7 @@ static int check(const struct probe *probe, int nranks)
             return error_set("rate %d is %g", i, rates[i]);
     if (!(c->latency_seconds >= 0 && c->latency_seconds < 1 && c->message_seconds >= 0 && c->message_seconds < 1))
         return error_set("latency %g, message %g", c->latency_seconds, c->message_seconds);
-    if (!(c->core_share >= 0 && c->core_share <= 1))
+    if (!(c->core_share >= 0 && c->core_share <= COST_MOST_SHARE))
         return error_set("core share %g", c->core_share);
     if ((nranks > 1) != (c->latency_seconds > 0))
         return error_set("latency %g between %d ranks", c->latency_seconds, nranks);

@@ -74,7 +74,7 @@ static const struct {
     {9, "ranks = 8", ":9: ranks is already in line 1"},
     {9, "# left out", ":11: the file ends without sum_bytes_per_second"},
     {11, "core_share = -0.5", ":11: core_share must be 0 or more, found -0.5"},
-    {11, "core_share = 1.5", ": core_share must be at most 1, found 1.5"},
+    {11, "core_share = 2.5", ": core_share must be at most 2, found 2.5"},
 };
 
 START_TEST(damage_is_told_with_file_and_line)

@@ -38,8 +38,11 @@ struct cost_cluster {
     double transport_Bps;    /* bytes sent, and as many received, per second of the progress thread's
                                 processor time */
     double core_share;       /* how much of that thread's processor time delays the passes: 0 where it has a
-                                core to itself, 1 where it has none */
+                                core to itself, 1 where it has none; up to COST_MOST_SHARE where the network's
+                                interrupts, which are no thread's time, take the passes' cores too */
 };
+
+#define COST_MOST_SHARE 2.0
 
 struct cost_setup {
     int nworkers;

@@ -20,7 +20,7 @@ enum {
     FIRST_BYTES = 32 << 10,   /* to each peer, to begin with */
     MESSAGES = 64,            /* in flight when their overhead is measured */
     MOST_ROUNDS = 64,         /* of one exchange; the median counts */
-    RATE_WINDOWS = 4,
+    RATE_WINDOWS = 3,
     GEMM_M = 512, GEMM_N = 1024, GEMM_K = 128 /* as large as a rebuilt gradient's tile */
 };
 
@@ -29,7 +29,7 @@ enum {
 #define OVERHEAD_BUDGET 0.10
 #define LINK_BUDGET     0.30
 #define LOCAL_BUDGET    0.12
-#define THEFT_BUDGET    0.20
+#define THEFT_BUDGET    0.15
 #define RATE_WINDOW     0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others
                                 take the core now and then */
 
@@ -341,8 +341,9 @@ static void *theft_main(void *argument)
 static int run_theft(struct theft *theft, struct products *products, double flops, double *lost)
 {
     pthread_t thread;
-    double start = clock_seconds(), done = 0, step = 0;
+    double start, done = 0, step = 0;
 
+    start = clock_seconds();
     if (pthread_create(&thread, NULL, theft_main, theft))
         return error_set("the thread that measures traffic could not be started");
     while (products && step >= 0 && !atomic_load(&theft->over)) {
@@ -356,12 +357,27 @@ static int run_theft(struct theft *theft, struct products *products, double flop
     return step < 0 ? -1 : 0;
 }
 
+/* Products alone, for as long as they will run beside the traffic: the best of short windows would make
+ * every disturbance by others look like theft. 0: it failed. */
+static double mean_rate(struct products *products)
+{
+    double start = clock_seconds(), spent = 0, done = 0;
+
+    while (spent < THEFT_BUDGET) {
+        double step = multiply(products);
+        if (step < 0)
+            return 0;
+        done += step;
+        spent = clock_seconds() - start;
+    }
+    return done / spent;
+}
+
 /* All ranks' losses over all threads' processor time. */
-static int measure_theft(struct prober *p, struct products *products, double flops,
-                         struct cost_cluster *cluster)
+static int measure_theft(struct prober *p, struct products *products, struct cost_cluster *cluster)
 {
     struct theft theft = {.p = p, .rounds = 2};
-    double mine[3] = {0, 0, 0}, all[3], lost = 0, each;
+    double mine[3] = {0, 0, 0}, all[3], lost = 0, each, flops = 0;
     int level = MPI_THREAD_SINGLE, most, status;
 
     cluster->transport_Bps = cluster->copy_Bps / 4;
@@ -375,7 +391,10 @@ static int measure_theft(struct prober *p, struct products *products, double flo
     each = cluster->link_Bps / p->ranks_per_node * THEFT_BUDGET / theft.rounds / most;
     theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
     MPI_TRY(MPI_Barrier(p->comm));
-    status = error_agree(p->comm, run_theft(&theft, products, flops, &lost));
+    flops = products ? mean_rate(products) : 1;
+    status = error_agree(p->comm, flops > 0 ? 0 : -1);
+    if (!status)
+        status = error_agree(p->comm, run_theft(&theft, products, flops, &lost));
     if (status)
         return -1;
     if (products) {
@@ -386,7 +405,7 @@ static int measure_theft(struct prober *p, struct products *products, double flo
     MPI_TRY(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
     if (all[1] > 0 && all[2] > 0) {
         cluster->transport_Bps = all[2] / all[1];
-        cluster->core_share = all[0] < all[1] ? all[0] / all[1] : 1;
+        cluster->core_share = all[0] < COST_MOST_SHARE * all[1] ? all[0] / all[1] : COST_MOST_SHARE;
     }
     return 0;
 fail:
@@ -411,7 +430,7 @@ static int measure_products(struct prober *p, const struct engine *engine, struc
     }
     status = error_agree(p->comm, status);
     if (!status)
-        status = measure_theft(p, engine ? &products : NULL, cluster->gemm_flops, cluster);
+        status = measure_theft(p, engine ? &products : NULL, cluster);
     if (memory)
         engine->i->free(engine->context, memory);
     return status;

@@ -35,7 +35,7 @@ static const struct figure figures[] = {
     {"copy_bytes_per_second", "a rank, in memory", CLUSTER(copy_Bps), false, false},
     {"sum_bytes_per_second", "a rank, gradients added up", CLUSTER(sum_Bps), false, false},
     {"transport_bytes_per_second", "a rank, of its progress thread's processor time", CLUSTER(transport_Bps), false, false},
-    {"core_share", "how much of that time delays the passes, 0 to 1", CLUSTER(core_share), false, true},
+    {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false, true},
 };
 
 enum { NFIGURES = sizeof figures / sizeof *figures, LINE_BYTES = 512 };
@@ -169,8 +169,9 @@ int probe_read(const char *file, struct probe *out)
     if (!status && out->ranks_per_node > out->nranks)
         status = error_set("%s: %d ranks per node are more than the %d ranks in all", file,
                            out->ranks_per_node, out->nranks);
-    if (!status && out->cluster.core_share > 1)
-        status = error_set("%s: core_share must be at most 1, found %g", file, out->cluster.core_share);
+    if (!status && out->cluster.core_share > COST_MOST_SHARE)
+        status = error_set("%s: core_share must be at most %g, found %g", file, COST_MOST_SHARE,
+                           out->cluster.core_share);
     out->from_file = true;
     return status;
 }
