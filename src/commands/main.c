@@ -27,7 +27,12 @@ static const struct command commands[] = {
     {"time", command_time, "measure every layer, forward and backward"},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
     {"plan", command_plan, "what each layer's traffic would cost by every scheme, and how training would scale"},
-    {"convert", command_convert, "make HDF5 data from CIFAR-10 or MNIST files"},
+    {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files"},
+    {"mean", command_mean, "average the images of a data set, for mean_file and mean_value"},
+    {"classify", command_classify, "print the likeliest classes of photographs"},
+    {"extract", command_extract, "write what named blobs hold to HDF5"},
+    {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)"},
+    {"upgrade", command_upgrade, "write an old net or solver, or the net of a model, in today's form"},
     {"help", command_help, "this text, or the help of one command"},
 };
 
