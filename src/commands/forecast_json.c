@@ -22,7 +22,8 @@ static void put_string(struct json *json, const char *key, const char *value)
 /* Schemes by the names that --comm takes. */
 static const char *scheme_key(enum scheme scheme)
 {
-    return scheme == SCHEME_NONE ? "none" : forecast_mode_name((enum forecast_mode)(scheme - SCHEME_PS));
+    return scheme == SCHEME_NONE ? "none"
+                                 : forecast_mode_name((enum forecast_mode)(scheme - SCHEME_PS));
 }
 
 static void put_cluster(const struct forecast *f, struct json *json)
@@ -66,7 +67,8 @@ static void put_cost(const struct cost *cost, struct json *json)
     json_object_end(json);
 }
 
-static void put_layer(const struct forecast *f, const struct forecast_point *point, int g, struct json *json)
+static void put_layer(const struct forecast *f, const struct forecast_point *point, int g,
+                      struct json *json)
 {
     const struct param_group *group = &f->work.groups[g];
     char reason[256];
@@ -106,7 +108,8 @@ static void put_iteration(const struct forecast *f, const struct forecast_point 
     json_object_end(json);
 }
 
-static void put_point(const struct forecast *f, const struct forecast_point *point, struct json *json)
+static void put_point(const struct forecast *f, const struct forecast_point *point,
+                      struct json *json)
 {
     static const char *const overlaps[] = {"none", "wfbp", "full"};
 

@@ -1,5 +1,5 @@
-/* Start-up measurements. Every loop's length is agreed on by all ranks from the slowest one's time, so
- * that all leave it together; rates come from whole exchanges, not from the luckiest one. */
+/* Start-up measurements. Every loop's length is agreed on by all ranks from the slowest one's time,
+ * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
 #include "sync/probe.h"
 
 #include "util/agree.h"
@@ -16,31 +16,35 @@
 
 enum {
     TAG = 1,
-    BUFFER_BYTES = 16 << 20,  /* what a rank sends, and what it receives, in one exchange */
-    FIRST_BYTES = 32 << 10,   /* to each peer, to begin with */
-    MESSAGES = 64,            /* in flight when their overhead is measured */
-    MOST_ROUNDS = 64,         /* of one exchange; the median counts */
+    BUFFER_BYTES = 16 << 20, /* what a rank sends, and what it receives, in one exchange */
+    FIRST_BYTES = 32 << 10,  /* to each peer, to begin with */
+    MESSAGES = 64,           /* in flight when their overhead is measured */
+    MOST_ROUNDS = 64,        /* of one exchange; the median counts */
     RATE_WINDOWS = 3,
-    GEMM_M = 512, GEMM_N = 1024, GEMM_K = 128 /* as large as a rebuilt gradient's tile */
+    GEMM_M = 512,
+    GEMM_N = 1024,
+    GEMM_K = 128 /* as large as a rebuilt gradient's tile */
 };
 
-/* Time spent per measurement, seconds. With one exchange too many each they stay below two together. */
+/* Time spent per measurement, seconds. With one exchange too many each they stay below two
+ * together. */
 #define LATENCY_BUDGET  0.12
 #define OVERHEAD_BUDGET 0.10
 #define LINK_BUDGET     0.30
 #define LOCAL_BUDGET    0.12
 #define THEFT_BUDGET    0.15
-#define RATE_WINDOW     0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others
-                                take the core now and then */
+#define RATE_WINDOW                                                                                \
+    0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others          \
+            take the core now and then */
 
 struct prober {
-    MPI_Comm comm;            /* of its own */
+    MPI_Comm comm; /* of its own */
     int rank, nranks;
-    int *node;                /* per rank: the lowest rank of its node */
+    int *node;                        /* per rank: the lowest rank of its node */
     int on_this_node, ranks_per_node; /* ranks here, the most anywhere */
-    int *peers;               /* those of the running measurement */
+    int *peers;                       /* those of the running measurement */
     int npeers;
-    char *out, *in;           /* BUFFER_BYTES each */
+    char *out, *in; /* BUFFER_BYTES each */
     MPI_Request *requests;
     int room;
 };
@@ -101,10 +105,11 @@ static int exchange(struct prober *p, int messages, int bytes, double *seconds)
         messages = 0;
     for (int i = 0; i < messages; i++)
         MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
-                          p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm, &p->requests[n++]));
+                          p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm,
+                          &p->requests[n++]));
     for (int i = 0; i < messages; i++)
-        MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, p->peers[i % p->npeers],
-                          TAG, p->comm, &p->requests[n++]));
+        MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                          p->peers[i % p->npeers], TAG, p->comm, &p->requests[n++]));
     MPI_TRY(MPI_Waitall(n, p->requests, MPI_STATUSES_IGNORE));
     *seconds = clock_seconds() - *seconds;
     return agree_longest(p, seconds);
@@ -157,7 +162,8 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     *out = 0;
     if (agree_most(p, p->npeers, &most))
         return -1;
-    each = most > 0 ? (MESSAGES + most - 1) / most : 0; /* to each peer: on both sides the same number */
+    each = most > 0 ? (MESSAGES + most - 1) / most
+                    : 0; /* to each peer: on both sides the same number */
     for (int round = 0; most > 0 && (round < 2 || spent < OVERHEAD_BUDGET); round++) {
         if (exchange(p, each * p->npeers, 4, &seconds))
             return -1;
@@ -176,8 +182,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all ranks of
- * a node together. 0: nobody has peers. */
+/* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all
+ * ranks of a node together. 0: nobody has peers. */
 static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
 {
     int most, streams, bytes = FIRST_BYTES, rounds = 0;
@@ -250,8 +256,8 @@ static double multiply(void *context)
     float *a = p->memory, *b = a + GEMM_K * GEMM_M, *c = b + GEMM_K * GEMM_N;
 
     for (int i = 0; i < 4; i++)
-        if (p->engine->i->gemm(p->engine->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a, GEMM_M, b,
-                               GEMM_N, 0.0f, c, GEMM_N))
+        if (p->engine->i->gemm(p->engine->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a,
+                               GEMM_M, b, GEMM_N, 0.0f, c, GEMM_N))
             return -1;
     return finish(p->engine, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
 }
@@ -277,11 +283,12 @@ static double measure_rate(double (*step)(void *context), void *context)
     return best;
 }
 
-/* What a progress thread takes from the passes: traffic in a thread of its own, products in this one. */
+/* What a progress thread takes from the passes: traffic in a thread of its own, products in this
+ * one. */
 struct theft {
     struct prober *p;
-    int bytes, rounds;      /* to each peer, how often */
-    double cpu_seconds;     /* the thread's processor time */
+    int bytes, rounds;  /* to each peer, how often */
+    double cpu_seconds; /* the thread's processor time */
     int status;
     char failure[1024];
     atomic_bool over;
@@ -337,7 +344,8 @@ static void *theft_main(void *argument)
     return NULL;
 }
 
-/* lost: seconds of products that did not happen while the thread ran. products NULL: nothing to lose. */
+/* lost: seconds of products that did not happen while the thread ran. products NULL: nothing to
+ * lose. */
 static int run_theft(struct theft *theft, struct products *products, double flops, double *lost)
 {
     pthread_t thread;
@@ -357,8 +365,8 @@ static int run_theft(struct theft *theft, struct products *products, double flop
     return step < 0 ? -1 : 0;
 }
 
-/* Products alone, for as long as they will run beside the traffic: the best of short windows would make
- * every disturbance by others look like theft. 0: it failed. */
+/* Products alone, for as long as they will run beside the traffic: the best of short windows would
+ * make every disturbance by others look like theft. 0: it failed. */
 static double mean_rate(struct products *products)
 {
     double start = clock_seconds(), spent = 0, done = 0;
@@ -413,7 +421,8 @@ fail:
 }
 
 /* This rank's rate of products; then what traffic takes from it. */
-static int measure_products(struct prober *p, const struct engine *engine, struct cost_cluster *cluster)
+static int measure_products(struct prober *p, const struct engine *engine,
+                            struct cost_cluster *cluster)
 {
     struct products products = {.engine = engine};
     void *memory = NULL;
@@ -421,9 +430,9 @@ static int measure_products(struct prober *p, const struct engine *engine, struc
 
     cluster->gemm_flops = DBL_MAX;
     if (engine) {
-        status = engine->i->alloc(engine->context,
-                                  sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
-                                  "measuring products", &memory);
+        status = engine->i->alloc(
+            engine->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
+            "measuring products", &memory);
         products.memory = memory;
         cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
         status = cluster->gemm_flops > 0 ? 0 : -1;
@@ -564,7 +573,8 @@ static int job_is_alike(MPI_Comm world, const struct probe *known, bool *alike)
     MPI_TRY(MPI_Comm_rank(world, &p.rank));
     MPI_TRY(MPI_Comm_size(world, &p.nranks));
     p.node = calloc((size_t)p.nranks, sizeof *p.node);
-    if (error_agree(world, p.node ? 0 : error_memory((size_t)p.nranks * sizeof(int), "the ranks' nodes")) ||
+    if (error_agree(
+            world, p.node ? 0 : error_memory((size_t)p.nranks * sizeof(int), "the ranks' nodes")) ||
         find_nodes(&p))
         goto fail;
     *alike = known->nranks == p.nranks && known->ranks_per_node == p.ranks_per_node;
