@@ -88,6 +88,8 @@ local_bytes_per_second = 4e9
 gemm_flops = 3e11
 copy_bytes_per_second = 8e9
 sum_bytes_per_second = 7e9
+transport_bytes_per_second = 1e9
+core_share = 0
 END
 plan --nodes=2 --cluster-file="$folder/cluster" --latency=2ms >"$folder/text" || fail '--cluster-file failed'
 grep -q '^link *250 MB/s a node and direction, latency 2 ms, 10 us a further message$' "$folder/text" ||
