@@ -1,5 +1,6 @@
-/* The operators: what each computes, forward and backward. Every engine implements this table; the CPU
- * engine is its specification, tests/layer_values and tests/engine_conformance hold engines against it.
+/* The operators: what each computes, forward and backward. Every engine implements this table; the
+ * CPU engine is its specification, and tests/layer_values and tests/engine_conformance hold engines
+ * against it.
  *
  * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. "Sum" over a
  * batch is made in a fixed order and with at least the accuracy of double partial sums. Shapes of tops
@@ -125,8 +126,8 @@ struct eltwise_args {
 /* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map of
  * a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
  *
- *   params: 0 mean sum (C), 1 variance sum (C), 2 weight of both sums (1): statistics, without gradient;
- *           then gamma (C) if scale, then beta (C) if bias; without them gamma = 1, beta = 0.
+ *   params: 0 mean sum (C), 1 variance sum (C), 2 weight of both sums (1): statistics, without
+ *           gradient; then gamma (C) if scale, then beta (C) if bias; without them 1 and 0.
  *   global_stats: s = w2; mu = w0 / s, var = w1 / s; both 0 where s is 0.
  *   else: mu = mean of x, var = mean of (x - mu)^2 (biased), over this batch; and forward then does
  *           w2 = fraction w2 + 1, w0 = fraction w0 + mu, w1 = fraction w1 + var * M / (M - 1)
@@ -158,13 +159,14 @@ struct scale_args {
  * the functions marked *, whose derivative y tells. a, b, c are the members of unary_args. */
 enum unary_function {
     UNARY_ABS,       /* |x|; derivative sign(x), 0 at 0 */
-    UNARY_BNLL,      /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x); derivative e^t / (1 + e^t), t = min(x, 50) */
+    UNARY_BNLL,      /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x); derivative e^t / (1 + e^t) with
+                        t = min(x, 50) */
     UNARY_CLIP,      /* min(max(x, a), b); derivative 1 where a <= x <= b, else 0 */
-    UNARY_ELU,       /* * x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a. In place: a >= 0 */
+    UNARY_ELU,       /* * x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a; * if a >= 0 */
     UNARY_EXP,       /* * e^(a x + b); derivative a y */
     UNARY_LOG,       /* c ln(a x + b); derivative c a / (a x + b) */
-    UNARY_POWER,     /* (a x + b)^c, 1 where c is 0; derivative c a (a x + b)^(c - 1), 0 where c or a is 0.
-                        * where c is 1 */
+    UNARY_POWER,     /* * (a x + b)^c, 1 where c is 0; derivative c a (a x + b)^(c - 1), 0 where c or
+                        a is 0; * if c is 1 */
     UNARY_RELU6,     /* * min(max(x, 0), 6); derivative 1 where 0 < y < 6, else 0 */
     UNARY_SIGMOID,   /* * 1 / (1 + e^-x); derivative y (1 - y) */
     UNARY_SWISH,     /* x sigmoid(a x); derivative a y + sigmoid(a x) (1 - a y) */
@@ -178,7 +180,8 @@ struct unary_args {
 };
 
 /* y = x > 0 ? x : w x; one w per channel (axis 1), or one for all.
- * dx = dy where x > 0, else w dy; dw = sum of dy x over x <= 0. In place only where `train` is false. */
+ * dx = dy where x > 0, else w dy; dw = sum of dy x over x <= 0.
+ * In place only where `train` is false. */
 struct prelu_args {
     bool shared;
 };
@@ -211,10 +214,10 @@ struct reduce_args {
 };
 
 /* The top_k largest along one axis, largest first; of equal values the one with the greater index
- * first (Caffe sorts pairs of value and index); NaN counts as the smallest. With has_axis, the top has
- * the bottom's shape with top_k on that axis and holds indices, or values if out_max_val. Without, the
- * bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places within D), or (N, 2, top_k,
- * 1...) of indices and values if out_max_val. No backward. */
+ * first (Caffe sorts pairs of value and index); NaN counts as the smallest. With has_axis, the top
+ * has the bottom's shape with top_k on that axis and holds indices, or values if out_max_val.
+ * Without, the bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places within
+ * D), or (N, 2, top_k, 1...) of indices and values if out_max_val. No backward. */
 struct argmax_args {
     bool has_axis;
     int axis;
@@ -232,28 +235,28 @@ struct mvn_args {
     float eps;
 };
 
-/* y (N, C*kh*kw, oh, ow): the windows of x as columns, channel-major, 0 in the padding. dx adds up. The
+/* OP_IM2COL: y (N, C*kh*kw, oh, ow): the windows of x as columns, channel-major, 0 in the padding. dx adds up. The
  * members are read as in conv_args; group and bias are unused. */
 
-/* Deconvolution: the transpose of the convolution with these arguments that maps tops' to bottoms'
+/* OP_DECONV: the transpose of the convolution with these arguments that maps tops' to bottoms'
  * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). Geometry as in
  * conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
 
-/* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row numbers;
- * an error where there is no such row. params: weight, bias. No gradient to x. */
+/* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row
+ * numbers; an error where there is no such row. params: weight, bias. No gradient to x. */
 struct embed_args {
     bool bias;
 };
 
-/* No tops. dx = 0 wherever propagate asks. */
+/* OP_SILENCE: no tops. dx = 0 wherever propagate asks. */
 
 /* OP_PARAMETER: no bottom; y = w, dw = dy. */
 
-/* OP_BATCH_REINDEX: y[i] = x[index[i]] along axis 0, index = bottom 1, values 0 .. N-1 or an error. dx adds
- * up over all i with that index. */
+/* OP_BATCH_REINDEX: y[i] = x[index[i]] along axis 0, index = bottom 1, values 0 .. N-1 or an error.
+ * dx adds up over all i with that index. */
 
-/* Channels (axis 1) as a matrix of `group` rows, transposed: channel j * group + i of the top is channel
- * i * (C / group) + j of the bottom. dx is the inverse. */
+/* Channels (axis 1) as a matrix of `group` rows, transposed: channel j * group + i of the top is
+ * channel i * (C / group) + j of the bottom. dx is the inverse. */
 struct shuffle_args {
     int group;
 };
@@ -277,8 +280,8 @@ struct spp_args {
  * derivative. Labels get no gradient. */
 
 /* Bottoms: x and targets t of one shape. y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
- * dx = (sigmoid(x) - t) / D; elements with t == ignore_label are left out of both. D: FULL all
- * elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
+ * dx = (sigmoid(x) - t) / D; elements whose t, cut to an integer, is ignore_label are left out of
+ * both. D: FULL all elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
 struct sigmoid_loss_args {
     bool has_ignore_label;
     int ignore_label;

@@ -26,6 +26,7 @@ struct trainer_options {
     enum wire wire;
     bool overlap;
     bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
+    int staleness;           /* iterations that a worker may be ahead of the slowest */
     bool fifo;               /* sends in the order of posting */
     size_t window;           /* bytes in MPI's hands; 0: no limit */
     double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
