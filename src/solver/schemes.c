@@ -59,13 +59,17 @@ done:
 
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as the
  * messages are shorter. */
-static int measure(struct trainer *t, struct probe *probe)
+int trainer_probe(struct trainer *t)
 {
+    struct probe *probe = &t->probe;
     struct engine_options options = {.threads = 0};
     struct engine cpu = {.i = NULL};
     const struct engine *engine = t->blank ? &cpu : &t->engine;
-    int status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
+    int status;
 
+    if (t->probed)
+        return 0;
+    status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
         status = probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
     if (cpu.i)
@@ -74,21 +78,22 @@ static int measure(struct trainer *t, struct probe *probe)
         probe->cluster.link_Bps *= t->options->dilate;
         probe->cluster.local_Bps *= t->options->dilate;
     }
+    t->probed = !status;
     return status;
 }
 
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove it. */
 static int choose_together(struct trainer *t, enum scheme *scheme)
 {
-    struct probe probe = {0};
+    const struct probe *probe = &t->probe;
 
-    if (measure(t, &probe) || error_agree(t->world, t->rank == 0 ? choose(t, &probe, scheme) : 0))
+    if (trainer_probe(t) || error_agree(t->world, t->rank == 0 ? choose(t, probe, scheme) : 0))
         return -1;
     MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
-    if (!probe.from_file)
+    if (!probe->from_file)
         LOG_INFO(t->log, "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
-                 probe.took_seconds, probe.cluster.latency_seconds * 1e6, probe.cluster.link_Bps * 1e-6,
-                 probe.cluster.gemm_flops * 1e-9);
+                 probe->took_seconds, probe->cluster.latency_seconds * 1e6,
+                 probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
     return 0;
 }
 

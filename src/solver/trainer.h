@@ -9,6 +9,7 @@
 #include "solver/nets.h"
 #include "solver/policy.h"
 #include "solver/rule.h"
+#include "sync/probe.h"
 #include "sync/sync.h"
 #include "trace/align.h"
 #include "util/log.h"
@@ -73,6 +74,9 @@ struct trainer {
     struct engine engine;    /* .i NULL: not open */
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
+    struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
+                                dilated */
+    bool probed;             /* they are there */
     struct sync *sync;
     struct sync_options sync_options; /* what it was made with */
     struct trace *trace;     /* NULL: nothing is recorded */
@@ -100,6 +104,9 @@ struct trainer {
     int last_snapshot;       /* iteration, -1: none */
     double *figures;         /* rank 0, after the run: FIGURES per rank */
 };
+
+/* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
+int trainer_probe(struct trainer *trainer);
 
 /* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
 int trainer_plan(struct trainer *trainer);

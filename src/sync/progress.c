@@ -38,7 +38,6 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
 {
     int group = transfer->group;
     struct trace_event event = {.kind = (uint8_t)kind, .bytes = bytes, .peer = transfer->peer, .tag = tag,
-                                .posted = transfer->event.posted,
                                 .layer = sync->plan->groups[group].layer,
                                 .scheme = (uint8_t)sync->plan->scheme[group]};
 
@@ -70,7 +69,7 @@ int progress_send_now(struct sync *sync, const struct parcel *parcel)
     MPI_Request request;
 
     /* before the call, which may copy all of it already */
-    transfer.event = progress_describe(sync, TRACE_SEND, &transfer, parcel->tag, bytes);
+    transfer.event.start = trace_begin(sync->options.trace);
     transfer.out = bytes;
     MPI_TRY(MPI_Isend(parcel->from, (int)parcel->elems, MPI_FLOAT, transfer.peer, parcel->tag, sync->data,
                       &request));
@@ -85,10 +84,12 @@ int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t ele
 {
     MPI_Request request;
 
-    transfer.event.posted = trace_begin(sync->options.trace);
-    if (transfer.kind == TRANSFER_SYNCER)
+    if (transfer.kind == TRANSFER_SYNCER) {
+        transfer.event = progress_describe(sync, TRACE_SEND, &transfer, tag, elems * sizeof(float));
+        transfer.event.posted = transfer.event.start;
         return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
                                               .transfer = transfer});
+    }
     MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
     atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
     return progress_track(sync, request, transfer);

@@ -58,6 +58,7 @@ struct trace_options {
 };
 
 enum { TRACE_DEFAULT_CAPACITY = 1 << 17 };
+enum { TRACE_MARGIN = 2 }; /* iterations recorded around those to keep */
 
 struct trace {
     struct trace_options options;
@@ -90,15 +91,17 @@ static inline int64_t trace_begin(const struct trace *trace)
     return trace ? trace_clock(trace) : 0;
 }
 
-/* An iteration begins. What belongs to an iteration's transfers ends in the one after it, so recording
- * goes on for one more; what is outside of first to last is left out when the trace is written. */
+/* An iteration begins on this rank. Others may be ahead or behind, and an iteration's transfers end in
+ * the next one, so recording begins before `first` and ends after `last`; what is outside is left out
+ * when the trace is written. Before traffic starts it is called for the first iteration to come. */
 static inline void trace_iteration(struct trace *trace, int64_t iteration)
 {
     if (!trace)
         return;
     atomic_store_explicit(&trace->iteration, (int32_t)iteration, memory_order_relaxed);
     atomic_store_explicit(&trace->on,
-                          iteration >= trace->options.first && iteration - 1 <= trace->options.last,
+                          iteration + TRACE_MARGIN >= trace->options.first &&
+                              iteration - TRACE_MARGIN <= trace->options.last,
                           memory_order_relaxed);
 }
 
