@@ -426,6 +426,43 @@ START_TEST(a_bilinear_deconvolution_enlarges_a_ramp_evenly)
 }
 END_TEST
 
+/* Gradients of gamma, beta and slope after one pass by that many threads. */
+static void sums_with_threads(int threads, float out[24])
+{
+    static const char text[] = INPUT("x", "3,8,70,90") NORM(
+        "") "layer { name: 's' type: 'Scale' bottom: 'y' top: 'y' scale_param { bias_term: true } "
+            "} "
+            "layer { name: 'p' type: 'PReLU' bottom: 'y' top: 'y' } "
+            "layer { name: 'r' type: 'Reduction' bottom: 'y' top: 'r' reduction_param { operation: "
+            "SUMSQ } loss_weight: 1 }";
+    const struct engine_options options = {.threads = threads};
+    static float x[3 * 8 * 70 * 90];
+    struct made made;
+
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
+        x[i] = sinf((float)i) * 3 + 1;
+    close_engine();
+    ck_assert_int_eq(engine_open("cpu", &options, &engine), 0);
+    make_built(&made, text, true, NULL);
+    write_values(made.net, "x", x);
+    forward(made.net, NULL);
+    backward(made.net);
+    for (int p = 3; p < 6; p++)
+        memcpy(out + 8 * (p - 3), made.net->params[p].grad, 8 * sizeof(float));
+    unmake_net(&made);
+}
+
+START_TEST(sums_over_the_batch_have_the_same_bits_at_any_number_of_threads)
+{
+    float one[24], three[24];
+
+    sums_with_threads(1, one);
+    sums_with_threads(3, three);
+    ck_assert_mem_eq(one, three, sizeof one);
+    ck_assert(one[0] != 0 && one[8] != 0 && one[16] != 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("nets of more layers");
@@ -451,6 +488,7 @@ int main(void)
                         sizeof value_cases / sizeof value_cases[0]);
     tcase_add_test(nets, the_identity_makes_infogain_a_softmax_loss);
     tcase_add_test(nets, a_bilinear_deconvolution_enlarges_a_ramp_evenly);
+    tcase_add_test(nets, sums_over_the_batch_have_the_same_bits_at_any_number_of_threads);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
