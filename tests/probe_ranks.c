@@ -48,6 +48,7 @@ int main(int argc, char **argv)
     struct probe probe;
     int provided, rank, nranks, status;
 
+    setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0); /* as the program does */
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);

@@ -48,6 +48,7 @@ static int set_up(const struct forecast_options *options, int nodes, struct cost
         .iter_size = options->iter_size,
         .chunk_bytes = options->chunk_bytes,
         .shared_core = options->shared_core,
+        .wire = options->wire,
     };
     out->nservers = out->dedicated ? options->servers : out->nworkers;
     return 0;
@@ -103,14 +104,17 @@ done:
     return status;
 }
 
-/* The passes by operations, or as long as the user measured. Only the last micro-batch's backward makes
+/* The passes by operations, or as measured. Only the last micro-batch's backward makes
  * gradients final and only the first one's forward waits: those between are as one long layer on top. */
 static int find_work(struct forecast *f)
 {
     double rate = f->options->images_per_second;
     int between = f->options->iter_size - 1;
 
-    if (find_batch(f->model.net, &f->batch) || cost_work_create(f->model.net, &f->cluster, &f->work))
+    if (find_batch(f->model.net, &f->batch))
+        return -1;
+    if (f->options->profile ? cost_work_profile(f->model.net, f->options->profile, &f->cluster, &f->work)
+                            : cost_work_create(f->model.net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
         cost_work_scale(&f->work, f->batch / rate);

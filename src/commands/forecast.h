@@ -34,6 +34,8 @@ struct forecast_options {
     size_t chunk_bytes;
     int iter_size;
     bool shared_core;      /* as in cost_setup */
+    const char *profile;   /* measured times of the layers, or NULL */
+    enum wire wire;
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
     enum forecast_mode mode;
     enum cost_overlap overlap;

@@ -92,6 +92,8 @@ static void print_head(const struct forecast *f, FILE *to)
     cost_print_bytes(f->cluster.sum_Bps, b);
     fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
             f->cluster.gemm_flops / 1e9, a, b, f->options->ranks_per_node);
+    if (f->options->shared_core)
+        fprintf(to, "          no core to spare: what the progress thread sums and TCP copies delays the passes\n");
     cost_print_seconds(f->forward_seconds, a);
     cost_print_seconds(f->backward_seconds, b);
     cost_print_seconds(f->alone_seconds, c);

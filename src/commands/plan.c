@@ -17,7 +17,7 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6, .message_
 
 struct request { /* texts still to be parsed; NULL: not given */
     struct forecast_options options;
-    const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap;
+    const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap, *wire;
     bool json;
 };
 
@@ -39,12 +39,14 @@ static int parse_words(struct request *r, int argc, char **argv)
         {"message", OPTION_TEXT, &r->message, "TIME", "each further message costs its sender (default 5us)"},
         {"gflops", OPTION_TEXT, &r->gflops, "N", "GFLOP/s of a rank in products (default 100)"},
         {"images-per-second", OPTION_TEXT, &r->images, "N", "a rank alone trains so fast; else by --gflops"},
+        {"profile", OPTION_TEXT, &o->profile, "FILE", "the layers' times, from poseidon time --profile=FILE"},
         {"memory", OPTION_TEXT, &r->memory, "RATE", "at which a rank copies and sums (default 10GB)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE", "measured figures; options above override them"},
         {"comm", OPTION_TEXT, &r->comm, "MODE",
          "what is chosen: auto (default), paper, ps, sfb, allreduce, adam, onebit, none"},
         {"overlap", OPTION_TEXT, &r->overlap, "HOW",
          "full: forward waits per layer (default); wfbp: for all; none: traffic after backward"},
+        {"wire", OPTION_TEXT, &r->wire, "FORM", "fp32 (default), or bf16: PS and allreduce send half the bytes"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks among all (default: all ranks serve)"},
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
         {"shared-core", OPTION_FLAG, &o->shared_core, NULL, "ranks have no core to spare for the progress thread"},
@@ -121,7 +123,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         return error_set("--ranks-per-node=%d is more than a node can hold (at most %d)", o->ranks_per_node,
                          (1 << 28) / FORECAST_MAX_NODES);
     o->npoints = units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
-    if (o->npoints < 0 || forecast_mode_parse(r->comm, &o->mode) || parse_overlap(r->overlap, &o->overlap))
+    if (o->npoints < 0 || forecast_mode_parse(r->comm, &o->mode) || parse_overlap(r->overlap, &o->overlap) ||
+        wire_parse(r->wire, &o->wire))
         return -1;
     if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
         return -1;
@@ -148,7 +151,7 @@ int command_plan(int argc, char **argv)
     struct request request = {
         .options = {.model = {.phase = "TRAIN", .look_only = true}, .ranks_per_node = 1, .iter_size = 1,
                     .chunk_bytes = 2 << 20},
-        .nodes = "1,2,4,8,16,32", .comm = "auto", .overlap = "full",
+        .nodes = "1,2,4,8,16,32", .comm = "auto", .overlap = "full", .wire = "fp32",
     };
     struct cost_cluster cluster;
     struct forecast forecast;

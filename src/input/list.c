@@ -184,7 +184,8 @@ int list_read_folder(struct list *list, const char *path)
     list->class_name = classes.name;
     list->nclasses = (int)classes.count;
     if (classes.count == 0) {
-        error_set("%s: no folders in it; expected one for every class, with its images inside", path);
+        error_set("%s: no folders in it; expected one for every class, with its images inside "
+                  "(or a list of images in place of the folder)", path);
         goto fail;
     }
     for (int k = 0; k < list->nclasses; k++)

@@ -155,7 +155,7 @@ int trainer_account(struct trainer *t)
     if (asked && !status) {
         sync_destroy(t->sync); /* its buffers are needed twice */
         t->sync = NULL;
-        status = account_alone(t->world, t->plan, t->net, &report);
+        status = account_alone(t->world, t->plan, t->net, &t->sync_options, &report);
     }
     if (!status)
         status = error_agree(t->world, t->rank == 0 ? publish(t, &report) : 0);

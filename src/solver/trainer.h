@@ -25,6 +25,7 @@ struct trainer_options {
     enum wire wire;
     bool overlap;
     bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
+    int staleness;           /* iterations that a worker may be ahead of the slowest */
     bool fifo;               /* sends in the order of posting */
     size_t window;           /* bytes in MPI's hands; 0: no limit */
     double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
@@ -73,6 +74,7 @@ struct trainer {
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct sync *sync;
+    struct sync_options sync_options; /* what it was made with */
     struct trace *trace;     /* NULL: nothing is recorded */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */
     struct rule rule;

@@ -12,6 +12,10 @@
  * rank: passes over the layer beside the sum itself, each about one copy (two words). */
 #define QUANTISE_PASSES 2.0
 
+/* What a byte sent and a byte received take a processor together, in copies: into the kernel, through its
+ * stack, out of it, and through the library on both ends. */
+#define COPIES_PER_BYTE 4.0
+
 static uint64_t times(uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -72,7 +76,8 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, cons
     double link = cost->wire_seconds + overhead;
 
     if (setup->shared_core) {
-        cost->compute_seconds += cost->sum_seconds;
+        cost->compute_seconds += cost->sum_seconds + COPIES_PER_BYTE / cluster->copy_Bps *
+                                                         larger(cost->worker.sent, cost->worker.received);
         cost->sum_seconds = 0;
     }
     cost->latency_seconds = trips * cluster->latency_seconds + overhead;
@@ -81,41 +86,94 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, cons
                     trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
 }
 
+/* How a group is cut, as plan_create does: pieces of `size` elements dealt evenly to `homes`. */
+struct cut {
+    double bytes;      /* of all, as gradients travel */
+    uint64_t exact;    /* the same */
+    double pieces, own; /* in all, of the home that has most */
+    double most;       /* gradient bytes of that home */
+};
+
+static uint64_t gradient_bytes(const struct cost_setup *setup, uint64_t elems)
+{
+    bool half = setup->wire == WIRE_BF16 && setup->nworkers > 1;
+
+    return half ? plus(times(elems, 2), 3) / 4 * 4 : times(elems, sizeof(float));
+}
+
+static struct cut cut_group(const struct cost_setup *setup, const struct param_group *group, int homes,
+                            bool spread)
+{
+    enum { LEAST_SPREAD = 4096 }; /* elements; plan.c's */
+    uint64_t size = setup->chunk_bytes / sizeof(float), elems = group->elems;
+    struct cut cut;
+
+    if (spread) {
+        uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
+        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
+        size = part < size ? part : size;
+    }
+    cut.exact = plus(times(elems / size, gradient_bytes(setup, size)),
+                     elems % size ? gradient_bytes(setup, elems % size) : 0);
+    cut.bytes = (double)gradient_bytes(setup, elems);
+    cut.pieces = ceil((double)elems / (double)size);
+    cut.own = ceil(cut.pieces / homes);
+    cut.most = smaller(cut.bytes, cut.own * (double)gradient_bytes(setup, size));
+    return cut;
+}
+
+static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *cluster,
+                              const struct cost_setup *setup, const struct param_group *group,
+                              const struct cut *cut)
+{
+    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, share = p1 / setup->nservers;
+    double remote = setup->ranks_per_node >= setup->nworkers + setup->nservers ? 0 : 1;
+    int workers = setup->ranks_per_node < setup->nworkers ? setup->ranks_per_node : setup->nworkers;
+    int servers = setup->ranks_per_node < setup->nservers ? setup->ranks_per_node : setup->nservers;
+
+    cost->bytes = times((uint64_t)setup->nworkers, plus(cut->exact, times(group->elems, sizeof(float))));
+    cost->worker = (struct cost_side){cut->bytes, b};
+    cost->server = (struct cost_side){b * share, cut->bytes * share};
+    cost->messages = larger(cut->pieces, cut->own * p1);
+    cost->wire_seconds = larger(on_wire(cluster, b, remote, workers),
+                                on_wire(cluster, b * share, remote, servers));
+    cost->skew_seconds = larger(0, on_wire(cluster, p1 * cut->most * b / cut->bytes, remote, 1) -
+                                       cost->wire_seconds);
+}
+
+/* Every worker is a home of its part: `back` bytes return for the gradient bytes of `cut`. The home of
+ * most sends and receives more than the others. */
+static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
+                        const struct cost_setup *setup, const struct cut *cut, double back)
+{
+    double p1 = setup->nworkers, each = (cut->bytes + back) * (p1 - 1) / p1;
+    double grows = back / cut->bytes, most_back = cut->most * grows;
+    double sent = (p1 - 1) * most_back + cut->bytes - cut->most;
+    double received = (p1 - 1) * cut->most + back - most_back;
+
+    cost->worker = (struct cost_side){each, each};
+    cost->messages = setup->nworkers == 1 ? 0 : cut->pieces - cut->own + cut->own * (p1 - 1);
+    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
+    cost->skew_seconds = larger(0, on_wire(cluster, larger(sent, received),
+                                           remote_share(setup, setup->nworkers), 1) -
+                                       cost->wire_seconds);
+}
+
 static void cost_ps(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
                     const struct param_group *group)
 {
-    uint64_t bytes = times(group->elems, sizeof(float)), workers = (uint64_t)setup->nworkers;
-    uint64_t peers = workers - (setup->dedicated ? 0 : 1);
-    size_t chunk = setup->chunk_bytes / sizeof(float) * sizeof(float);
+    struct cut cut = cut_group(setup, group, setup->nservers, false);
     double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
-    double chunks = ceil(b / (double)chunk), own = ceil(chunks / p2);
-    double most = smaller(b, own * (double)chunk); /* served by the server that has the most of it */
-    int ranks = setup->dedicated ? setup->nworkers + setup->nservers : setup->nworkers;
 
-    cost->bytes = times(times(2, peers), bytes);
     if (setup->dedicated) {
-        double remote = setup->ranks_per_node >= ranks ? 0 : 1;
-        int sharing_workers = setup->ranks_per_node < setup->nworkers ? setup->ranks_per_node : setup->nworkers;
-        int sharing_servers = setup->ranks_per_node < setup->nservers ? setup->ranks_per_node : setup->nservers;
-        double worker = on_wire(cluster, b, remote, sharing_workers);
-        double server = on_wire(cluster, b * p1 / p2, remote, sharing_servers);
-        cost->worker = (struct cost_side){b, b};
-        cost->server = (struct cost_side){b * p1 / p2, b * p1 / p2};
-        cost->messages = larger(chunks, own * p1);
-        cost->wire_seconds = larger(worker, server);
-        cost->skew_seconds = larger(0, on_wire(cluster, p1 * most, remote, 1) - cost->wire_seconds);
+        cost_dedicated_ps(cost, cluster, setup, group, &cut);
     } else {
-        double each = 2 * b * (p1 - 1) / p1;
-        cost->worker = (struct cost_side){each, each};
-        cost->messages = chunks - own + own * (p1 - 1);
-        cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-        cost->skew_seconds =
-            larger(0, on_wire(cluster, (p1 - 1) * most + b - most, remote_share(setup, ranks), 1) -
-                          cost->wire_seconds);
+        cost_shared(cost, cluster, setup, &cut, b);
+        cost->bytes = times((uint64_t)setup->nworkers - 1,
+                            plus(cut.exact, times(group->elems, sizeof(float))));
     }
-    cost->sum_seconds = b * p1 / p2 / cluster->sum_Bps + update_seconds(cluster, b / p2);
-    if (setup->nworkers == 1 && !setup->dedicated) /* nothing is added up, nothing is sent */
-        cost->messages = 0, cost->sum_seconds = update_seconds(cluster, b);
+    cost->sum_seconds = (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) +
+                        update_seconds(cluster, b / p2);
     total_up(cost, cluster, setup, cost->messages > 0 ? 2 : 0, p1);
 }
 
@@ -158,33 +216,30 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster, cons
 static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
                            const struct cost_setup *setup, const struct param_group *group)
 {
-    uint64_t bytes = times(group->elems, sizeof(float)), peers = (uint64_t)setup->nworkers - 1;
-    double b = (double)group->elems * sizeof(float), each = 2 * b * (double)peers / setup->nworkers;
+    struct cut cut = cut_group(setup, group, setup->nworkers, true);
+    double b = (double)group->elems * sizeof(float);
 
-    cost->bytes = times(times(2, peers), bytes);
-    cost->worker = (struct cost_side){each, each};
-    cost->messages = 2 * (double)peers;
-    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps : 0;
+    cost_shared(cost, cluster, setup, &cut, cut.bytes);
+    cost->bytes = times((uint64_t)setup->nworkers - 1, times(2, cut.exact));
+    cost->sum_seconds = cost->messages > 0 ? b / cluster->sum_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
+    total_up(cost, cluster, setup, cost->messages > 0 ? 2 : 0, setup->nworkers);
 }
 
-/* The owner is a worker. Its in and out directions are used one after the other: factors, then all of
- * the matrix to everybody. */
+/* The owner is a worker or a dedicated server. Its in and out directions are used one after the other:
+ * factors, then all of the matrix to everybody. */
 static void cost_adam(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
                       const struct param_group *group)
 {
-    uint64_t bytes = times(group->elems, sizeof(float)), peers = (uint64_t)setup->nworkers - 1;
+    uint64_t peers = (uint64_t)setup->nworkers - (setup->dedicated ? 0 : 1);
     double b = (double)group->elems * sizeof(float), f = factor_bytes(setup, group), p = (double)peers;
-    double remote = remote_share(setup, setup->nworkers);
+    double remote = remote_share(setup, (int)peers + 1);
     double in = on_wire(cluster, f * p, remote, 1), out = on_wire(cluster, b * p, remote, 1);
 
-    cost->bytes = times(peers, plus(whole_factor_bytes(setup, group), bytes));
-    cost->worker = (struct cost_side){f, b};
+    cost->bytes = times(peers, plus(whole_factor_bytes(setup, group), times(group->elems, sizeof(float))));
     cost->server = (struct cost_side){b * p, f * p};
-    if (!peers)
-        cost->worker = (struct cost_side){0, 0};
+    if (peers)
+        cost->worker = (struct cost_side){f, b};
     cost->messages = p;
     cost->wire_seconds = larger(in, out);
     cost->skew_seconds = smaller(in, out);

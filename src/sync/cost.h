@@ -10,10 +10,13 @@
  *   SFB                       f (P-1)                        ditto; Xie et al. 2016
  *   allreduce                 2b (P-1)/P                     reduce-scatter + allgather; the lower bound
  *                                                            of Patarasuk and Yuan 2009
- *   Adam                      worker f (b); owner b (P-1) (f (P-1))   Table 1; Chilimbi et al. 2014
+ *   Adam                      worker f (b); owner b (P-1) (f (P-1)), P for P-1 where it is a dedicated
+ *                             server                         Table 1; Chilimbi et al. 2014
  *   1-bit                     2q (P-1)/P, q = m (4 ceil(n/32) + 8) + 4 (elems - m n): a bit per weight
  *                             and two reconstruction values per output, as Seide et al. 2014 send both
  *                             the gradients and their sum
+ *
+ * With --wire=bf16 b halves where gradients travel (PS one way, allreduce both).
  *
  * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that must
  * follow each other cost the latency, every message its overhead, every byte the link's or the memory's
@@ -41,8 +44,9 @@ struct cost_setup {
     int ranks_per_node;      /* they share a link; 1: one rank, one link */
     int iter_size;           /* micro-batches per iteration */
     size_t chunk_bytes;      /* as in plan_options */
-    bool shared_core;        /* the progress thread has no core of its own: what it computes delays the
-                                passes as much */
+    enum wire wire;          /* ditto */
+    bool shared_core;        /* the progress thread has no core of its own: what it computes, and what the
+                                transport copies, delays the passes as much */
 };
 
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that role. */
@@ -64,7 +68,7 @@ struct cost {
     double sum_seconds;      /* progress thread: adding, quantising, a server's update. 0 with shared_core */
     double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less what
                                 backprop saves by leaving that to it), updating its own parameters.
-                                With shared_core the progress thread's work too */
+                                With shared_core the progress thread's and the transport's work too */
     double busy_seconds;     /* other layers wait this long: the longer of link and progress thread */
     double seconds;          /* the layer alone, from its gradient to its new parameters */
 };
@@ -113,6 +117,11 @@ enum scheme cost_single(const struct cost_setup *setup, const struct param_group
 /* The computation of a net by the operations of its layers: products at gemm_flops, all else at the rate
  * of copying its data. Where the net has no such figures of its own. */
 int cost_work_create(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out);
+
+/* The same from a file of measured times (engine/replay/profile.h), one line for every layer that is in
+ * the net's file. The product's rate there, if any, becomes cluster's. */
+int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
+                      struct cost_work *out);
 
 /* Stretches all seconds so that one pass forward and backward lasts that long. */
 void cost_work_scale(struct cost_work *work, double seconds);

@@ -6,6 +6,7 @@
  * one's backward starts (its forward needed it), so one iteration's times are all iterations'. */
 #include "sync/cost.h"
 
+#include "engine/replay/profile.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -52,29 +53,70 @@ static void find_layers(const struct net *net, struct cost_work *work)
     }
 }
 
-int cost_work_create(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out)
+static int work_allocate(const struct net *net, struct cost_work *out)
 {
     size_t layers = (size_t)net->nlayers + 1, groups = (size_t)net->ngroups + 1;
-    struct cost_work work = {.nlayers = net->nlayers, .ngroups = net->ngroups, .groups = net->groups};
 
-    memset(out, 0, sizeof *out);
-    work.forward = calloc(layers, sizeof *work.forward);
-    work.backward = calloc(layers, sizeof *work.backward);
-    work.layer = calloc(groups, sizeof *work.layer);
-    if (!work.forward || !work.backward || !work.layer) {
-        cost_work_free(&work);
+    *out = (struct cost_work){.nlayers = net->nlayers, .ngroups = net->ngroups, .groups = net->groups};
+    out->forward = calloc(layers, sizeof *out->forward);
+    out->backward = calloc(layers, sizeof *out->backward);
+    out->layer = calloc(groups, sizeof *out->layer);
+    if (!out->forward || !out->backward || !out->layer) {
+        cost_work_free(out);
         return error_memory(layers * 2 * sizeof(double), "the layers' times");
     }
+    find_layers(net, out);
+    return 0;
+}
+
+int cost_work_create(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out)
+{
+    if (work_allocate(net, out))
+        return -1;
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
         double products = layer->flops / cluster->gemm_flops;
         double moves = moved_bytes(layer) / 2 / cluster->copy_Bps; /* a copy reads and writes each byte */
-        work.forward[l] = products > moves ? products : moves;
-        work.backward[l] = backward_products(layer) * work.forward[l];
+        out->forward[l] = products > moves ? products : moves;
+        out->backward[l] = backward_products(layer) * out->forward[l];
     }
-    find_layers(net, &work);
-    *out = work;
     return 0;
+}
+
+/* Layers that the net inserted (splits) may be missing in the file. */
+static int take_times(const struct net *net, const struct profile *profile, struct cost_work *work)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct profile_layer *times = profile_find(profile, net->layers[l].def->name);
+        if (!times && net->layers[l].def->inserted)
+            continue;
+        if (!times)
+            return error_set("%s: there is no line for layer '%s' of %s", profile->file,
+                             net->layers[l].def->name, net->def->file);
+        work->forward[l] = times->forward;
+        work->backward[l] = times->backward;
+    }
+    return cost_work_seconds(work) > 0 ? 0 : error_set("%s: all layers' times are 0", profile->file);
+}
+
+int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
+                      struct cost_work *out)
+{
+    const struct profile_layer *product;
+    struct profile profile;
+    int status;
+
+    memset(out, 0, sizeof *out);
+    if (profile_read(file, &profile))
+        return -1;
+    status = work_allocate(net, out) || take_times(net, &profile, out) ? -1 : 0;
+    product = profile_find(&profile, PROFILE_GEMM);
+    if (!status && product && product->forward > 0)
+        cluster->gemm_flops = 1e9 / product->forward;
+    if (status)
+        cost_work_free(out);
+    profile_free(&profile);
+    return status;
 }
 
 double cost_work_seconds(const struct cost_work *work)

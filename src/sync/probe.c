@@ -33,7 +33,7 @@ struct prober {
     MPI_Comm comm;            /* of its own */
     int rank, nranks;
     int *node;                /* per rank: the lowest rank of its node */
-    int ranks_per_node;
+    int on_this_node, ranks_per_node; /* ranks here, the most anywhere */
     int *peers;               /* those of the running measurement */
     int npeers;
     char *out, *in;           /* BUFFER_BYTES each */
@@ -55,14 +55,14 @@ fail:
 static int find_nodes(struct prober *p)
 {
     MPI_Comm local = MPI_COMM_NULL;
-    int leader = p->rank, count = 1;
+    int leader = p->rank;
 
     MPI_TRY(MPI_Comm_split_type(p->comm, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL, &local));
     MPI_TRY(MPI_Bcast(&leader, 1, MPI_INT, 0, local));
-    MPI_TRY(MPI_Comm_size(local, &count));
+    MPI_TRY(MPI_Comm_size(local, &p->on_this_node));
     MPI_TRY(MPI_Comm_free(&local));
     MPI_TRY(MPI_Allgather(&leader, 1, MPI_INT, p->node, 1, MPI_INT, p->comm));
-    MPI_TRY(MPI_Allreduce(&count, &p->ranks_per_node, 1, MPI_INT, MPI_MAX, p->comm));
+    MPI_TRY(MPI_Allreduce(&p->on_this_node, &p->ranks_per_node, 1, MPI_INT, MPI_MAX, p->comm));
     return 0;
 fail:
     return -1;
@@ -78,10 +78,9 @@ static void choose_peers(struct prober *p, bool same_node)
     }
 }
 
-/* The most peers any rank has in this measurement; 0: nobody measures. */
-static int most_peers(const struct prober *p, int *out)
+static int agree_most(const struct prober *p, int mine, int *out)
 {
-    MPI_TRY(MPI_Allreduce(&p->npeers, out, 1, MPI_INT, MPI_MAX, p->comm));
+    MPI_TRY(MPI_Allreduce(&mine, out, 1, MPI_INT, MPI_MAX, p->comm));
     return 0;
 fail:
     return -1;
@@ -152,7 +151,7 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     int most, each;
 
     *out = 0;
-    if (most_peers(p, &most))
+    if (agree_most(p, p->npeers, &most))
         return -1;
     each = most > 0 ? (MESSAGES + most - 1) / most : 0; /* to each peer: on both sides the same number */
     for (int round = 0; most > 0 && (round < 2 || spent < OVERHEAD_BUDGET); round++) {
@@ -173,22 +172,26 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Bytes per second that a rank sends, and receives meanwhile, to all its peers; 0: it has none. */
-static int measure_exchange(struct prober *p, double budget, double *out)
+/* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all ranks of
+ * a node together. 0: nobody has peers. */
+static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
 {
-    int most, bytes = FIRST_BYTES, rounds = 0;
+    int most, streams, bytes = FIRST_BYTES, rounds = 0;
     double seconds = 0, spent = 0, round[MOST_ROUNDS];
 
     *out = 0;
-    if (most_peers(p, &most) || most == 0)
-        return most > 0 ? -1 : 0;
+    if (agree_most(p, p->npeers, &most) ||
+        agree_most(p, p->npeers * (of_node ? p->on_this_node : 1), &streams))
+        return -1;
+    if (most == 0)
+        return 0;
     if (bytes > BUFFER_BYTES / most)
         bytes = BUFFER_BYTES / most;
     for (;;) { /* the first exchanges also open connections and windows */
         if (exchange(p, p->npeers, bytes, &seconds))
             return -1;
         spent += seconds;
-        if (seconds > budget / 6 || bytes >= BUFFER_BYTES / most)
+        if (seconds > budget / 3 || bytes >= BUFFER_BYTES / most)
             break;
         bytes = bytes > BUFFER_BYTES / most / 4 ? BUFFER_BYTES / most : 4 * bytes;
     }
@@ -200,7 +203,7 @@ static int measure_exchange(struct prober *p, double budget, double *out)
             break;
     }
     qsort(round, (size_t)rounds, sizeof *round, by_value);
-    *out = (double)most * bytes / round[rounds / 2];
+    *out = (double)streams * bytes / round[rounds / 2];
     return 0;
 }
 
@@ -211,16 +214,15 @@ static int measure_network(struct prober *p, struct cost_cluster *cluster)
     choose_peers(p, one_node);
     if (measure_latency(p, &cluster->latency_seconds) ||
         measure_overhead(p, cluster->latency_seconds, &cluster->message_seconds) ||
-        measure_exchange(p, LINK_BUDGET, &cluster->link_Bps))
+        measure_exchange(p, LINK_BUDGET, true, &cluster->link_Bps))
         return -1;
-    cluster->link_Bps *= p->ranks_per_node;
     cluster->local_Bps = 0;
     if (one_node) {
         cluster->local_Bps = cluster->link_Bps / p->ranks_per_node;
         return 0;
     }
     choose_peers(p, true);
-    return measure_exchange(p, LOCAL_BUDGET, &cluster->local_Bps);
+    return measure_exchange(p, LOCAL_BUDGET, false, &cluster->local_Bps);
 }
 
 /* A plain read makes an engine that runs beside the processor finish what it was given. */

@@ -38,6 +38,7 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
 {
     int group = transfer->group;
     struct trace_event event = {.kind = (uint8_t)kind, .bytes = bytes, .peer = transfer->peer, .tag = tag,
+                                .posted = transfer->event.posted,
                                 .layer = sync->plan->groups[group].layer,
                                 .scheme = (uint8_t)sync->plan->scheme[group]};
 
@@ -84,6 +85,7 @@ int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t ele
 {
     MPI_Request request;
 
+    transfer.event.posted = trace_begin(sync->options.trace);
     if (transfer.kind == TRANSFER_SYNCER)
         return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
                                               .transfer = transfer});

@@ -129,7 +129,7 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
     struct sfb *sfb = sync->groups[group].own;
 
     update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                 sync->net->grads + g->begin, sfb->history, g->elems);
+                 sync->values + g->begin, sync->net->grads + g->begin, sfb->history, g->elems);
     return 0;
 }
 

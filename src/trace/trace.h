@@ -33,8 +33,8 @@ enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_THREADS };
 
 struct trace_event {
     int64_t start, end; /* ns of the rank's clock */
-    int64_t posted;     /* receives, once paired with their sends: when they were posted; start is then
-                           the moment their data began to travel */
+    int64_t posted;     /* sends: when they were queued, start is when they left; 0: at once. Receives,
+                           once paired: when they were posted, start is when their data began to travel */
     uint64_t bytes;     /* transfers: in one direction */
     int32_t iteration;
     int32_t layer;      /* index in the net; -1: none */
