@@ -21,7 +21,8 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
                                .dedicated = t->options->servers > 0,
                                .ranks_per_node = probe->ranks_per_node,
                                .iter_size = t->iter_size,
-                               .chunk_bytes = t->options->chunk_bytes};
+                               .chunk_bytes = t->options->chunk_bytes,
+                               .wire = t->options->wire};
     enum cost_overlap overlap = !t->options->overlap              ? COST_OVERLAP_NONE
                                 : t->options->forward_waits_all ? COST_OVERLAP_WFBP
                                                                   : COST_OVERLAP_FULL;
@@ -35,7 +36,8 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
         error_memory((size_t)n * sizeof *paper, "the choice of schemes");
         goto done;
     }
-    if (cost_work_create(t->net, &probe->cluster, &work))
+    if (t->blank ? cost_work_profile(t->net, t->options->profile, &t->probe.cluster, &work)
+                 : cost_work_create(t->net, &probe->cluster, &work))
         goto done;
     for (int g = 0; g < n; g++) {
         scheme[g] = cost_single(&setup, &t->net->groups[g], SCHEME_PS, true);
@@ -74,9 +76,12 @@ int trainer_probe(struct trainer *t)
         status = probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
     if (cpu.i)
         engine_close(&cpu);
+    if (t->blank)
+        probe->cluster.core_share = 0; /* nobody computes: traffic takes nothing away */
     if (t->options->dilate > 1) {
         probe->cluster.link_Bps *= t->options->dilate;
         probe->cluster.local_Bps *= t->options->dilate;
+        probe->cluster.transport_Bps *= t->options->dilate;
     }
     t->probed = !status;
     return status;

@@ -340,8 +340,6 @@ static int poll_requests(struct sync *sync)
         if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
             raise_alarm(sync, true);
     }
-    if (!atomic_load(&sync->failed) && sendq_flush(sync))
-        raise_alarm(sync, true);
     return ncompleted;
 }
 
@@ -478,6 +476,8 @@ void *progress_main(void *argument)
     while (!sync->stop) {
         int worked = drain_events(sync);
         worked += poll_requests(sync);
+        if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
+            raise_alarm(sync, true);
         try_close(sync);
         if (worked) {
             idle_polls = 0;
