@@ -27,6 +27,7 @@ static const struct command commands[] = {
     {"time", command_time, "measure every layer, forward and backward"},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
     {"convert", command_convert, "make HDF5 data from CIFAR-10 or MNIST files"},
+    {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
     {"help", command_help, "this text, or the help of one command"},
 };
 
@@ -46,7 +47,7 @@ static int print_usage(FILE *to)
                 "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
-        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(to, "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
     return 0;
 }

@@ -29,6 +29,10 @@ struct trainer_options {
     int max_iter;            /* > 0: replaces the solver's */
     long long seed;          /* >= 0: replaces the solver's */
     int threads;             /* > 0: compute threads of this rank */
+    enum engine_math math;   /* this and the next three: for engines with devices */
+    bool deterministic;
+    size_t workspace;
+    bool share_gpu;          /* several ranks may compute on one device */
     const char *summary;     /* JSON file at the end, or NULL */
     bool json;               /* that JSON on standard output too, and nothing else there */
 };

@@ -85,7 +85,7 @@ int ps_open(struct sync *sync)
         return error_memory((size_t)plan->nchunks * sizeof *ps->served, "the parameter server");
     for (int c = 0; c < plan->nchunks; c++) {
         ps->index[c] = -1;
-        if (plan->scheme[plan->chunks[c].group] != SCHEME_PS || plan->chunks[c].server != sync->server)
+        if (sync->groups[plan->chunks[c].group].syncer != &syncer_ps || plan->chunks[c].server != sync->server)
             continue;
         ps->index[c] = ps->nserved++;
         if (open_served(sync, &ps->served[ps->index[c]], c))
@@ -189,8 +189,8 @@ static int update_chunk(struct sync *sync, struct served *served)
                           tag_of(sync, true, served->chunk, iteration), transfer))
             return -1;
     }
-    if (sync->worker)
-        progress_finish_one(sync, chunk->group);
+    if (sync->worker && progress_finish_one(sync, chunk->group))
+        return -1;
     if (served->sends == 0)
         count_update(sync);
     return 0;
@@ -296,8 +296,7 @@ static int ps_complete(struct sync *sync, const struct transfer *transfer)
         count_update(sync);
         return try_update(sync, served);
     default:
-        progress_finish_one(sync, transfer->group);
-        return 0;
+        return progress_finish_one(sync, transfer->group);
     }
 }
 

@@ -68,7 +68,9 @@ static int open_groups(struct sync *sync)
         struct group_state *state = &sync->groups[g];
         state->posted = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
-        if (plan->scheme[g] == SCHEME_PS)
+        if (sync->remote && sync->nranks == 1 && plan->scheme[g] != SCHEME_NONE)
+            state->syncer = &syncer_local;
+        else if (plan->scheme[g] == SCHEME_PS)
             state->syncer = &syncer_ps;
         else if (plan->scheme[g] == SCHEME_SFB)
             state->syncer = &syncer_sfb;
@@ -174,7 +176,7 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
         return -1;
     return 0;
 }
@@ -230,8 +232,11 @@ int sync_share_values(struct sync *sync)
 {
     if (broadcast(sync, sync->values, sync->net->elems))
         return -1;
-    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++)
+    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++) {
+        if (net_push_values(sync->net, g))
+            return -1;
         net_touch(sync->net, g);
+    }
     return 0;
 }
 
@@ -239,7 +244,7 @@ int sync_load_history(struct sync *sync, const float *history)
 {
     const struct plan *plan = sync->plan;
     size_t largest = 1;
-    float *piece;
+    float *piece, *whole = NULL;
     int status = 0;
 
     for (int c = 0; c < plan->nchunks; c++)
@@ -257,7 +262,11 @@ int sync_load_history(struct sync *sync, const float *history)
         size_t stride = chunk->elems;
 
         if (state->syncer && state->syncer->history && sync->worker) {
-            mine = state->syncer->history(sync, chunk->group) + (chunk->begin - group->begin);
+            if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was written */
+                whole = state->syncer->history(sync, chunk->group);
+            if (!whole)
+                status = -1;
+            mine = whole ? whole + (chunk->begin - group->begin) : NULL;
             stride = group->elems;
         }
         for (int b = 0; b < sync->update.nhistory && !status; b++) {
@@ -270,6 +279,9 @@ int sync_load_history(struct sync *sync, const float *history)
         }
     }
     free(piece);
+    for (int g = 0; g < plan->ngroups && !status && sync->worker; g++)
+        if (sync->groups[g].syncer && sync->groups[g].syncer->restore)
+            status = sync->groups[g].syncer->restore(sync, g);
     return error_agree(sync->control, status);
 }
 
@@ -346,11 +358,31 @@ int sync_post(struct sync *sync, int group, bool last)
     if (state->syncer->stage && state->syncer->stage(sync, group, state->micro))
         return -1;
     state->micro++;
-    if (!last)
-        return 0;
+    if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
+        return state->syncer->stage ? remote_order_staged(sync, group) : 0;
+    if (state->syncer == &syncer_ps && remote_fetch_gradient(sync, group))
+        return -1;
     state->micro = 0;
     state->posted++;
+    if (state->syncer->local) {
+        atomic_store_explicit(&state->done, state->posted, memory_order_relaxed);
+        return 0;
+    }
     return sync->options.overlap ? ring_push(sync, EVENT_POST, group) : 0;
+}
+
+/* Of a gradient that this rank has whole. */
+static int chunk_norm(struct sync *sync, int chunk, double *out)
+{
+    const struct chunk *c = &sync->plan->chunks[chunk];
+    const struct net *net = sync->net;
+    float scale = 1.0f / (float)sync->plan->nworkers;
+
+    if (sync->remote)
+        return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale, c->elems,
+                                   out);
+    *out = clip_sumsq(net->grads + c->begin, c->elems, scale);
+    return 0;
 }
 
 /* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since all
@@ -367,8 +399,8 @@ static int give_norms(struct sync *sync)
             state->syncer->rebuild(sync, g, state->posted - 1))
             return -1;
         for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
-            sync->clip.own[c] = clip_sumsq(sync->net->grads + plan->chunks[c].begin,
-                                           plan->chunks[c].elems, 1.0f / (float)plan->nworkers);
+            if (chunk_norm(sync, c, &sync->clip.own[c]))
+                return -1;
     }
     return ring_push(sync, EVENT_NORMS, -1);
 }
@@ -377,7 +409,7 @@ int sync_flush(struct sync *sync)
 {
     if (!sync->options.overlap)
         for (int g = sync->plan->ngroups - 1; g >= 0; g--)
-            if (sync->groups[g].posted > sync->groups[g].settled)
+            if (sync->groups[g].posted > sync->groups[g].settled && !sync->groups[g].syncer->local)
                 ring_push(sync, EVENT_POST, g);
     if (sync->options.clip > 0 && give_norms(sync))
         return -1;
@@ -411,7 +443,8 @@ int sync_wait(struct sync *sync, int group)
 
     if (state->settled == state->posted)
         return 0;
-    if (compute_wait(sync, &state->done, state->posted, group) || settle(sync, group, state->posted - 1))
+    if (compute_wait(sync, &state->done, state->posted, group) || remote_order(sync, group) ||
+        settle(sync, group, state->posted - 1))
         return -1;
     state->settled = state->posted;
     net_touch(sync->net, group);
@@ -470,11 +503,13 @@ int sync_gather_history(struct sync *sync, float *history)
     for (int g = 0; sync->rank == 0 && g < plan->ngroups; g++) {
         const struct group_state *state = &sync->groups[g];
         const struct param_group *group = &plan->groups[g];
+        const float *mine = NULL;
+        if (state->syncer && state->syncer->history && !(mine = state->syncer->history(sync, g)))
+            return -1;
         for (int b = 0; b < sync->update.nhistory; b++) {
             float *to = history + (size_t)b * sync->net->elems + group->begin;
-            if (state->syncer && state->syncer->history)
-                memcpy(to, state->syncer->history(sync, g) + (size_t)b * group->elems,
-                       group->elems * sizeof *to);
+            if (mine)
+                memcpy(to, mine + (size_t)b * group->elems, group->elems * sizeof *to);
             else if (!state->syncer)
                 memset(to, 0, group->elems * sizeof *to);
         }
@@ -545,6 +580,7 @@ void sync_destroy(struct sync *sync)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
+    remote_close(sync);
     for (int i = 0; i < 5; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);
