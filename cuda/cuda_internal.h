@@ -182,14 +182,18 @@ int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, i
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
 /* plan.c: convolutions by cuDNN, each direction with the fastest of its kernels. */
-enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT };
+enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT, PLAN_FORWARD_BIAS };
 struct cuda_plan;
 /* *out NULL: cuDNN has no kernel for it under the engine's precision. */
 int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
                      struct cuda_plan **out);
-/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten. */
+/* Forward with a bias: in one, or, *biased false, without it, whichever is faster with what is left to do. */
+int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv,
+                            struct cuda_plan **out, bool *biased);
+/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten. bias: of
+ * the engine's type; read by plans with bias alone. */
 int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
-                  const void *y);
+                  const void *y, const void *bias);
 void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan);
 int cuda_plans_open(struct cuda_engine *engine);
 void cuda_plans_close(struct cuda_engine *engine);
