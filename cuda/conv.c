@@ -24,7 +24,6 @@ struct conv {
     bool biased;    /* the plan adds it */
     uint64_t version, bias_version; /* of the parameters when they were copied */
     bool fresh, bias_fresh;
-    size_t partial; /* floats of scratch that the bias gradient needs */
 };
 
 static int shape_fill(struct conv *conv)
@@ -93,11 +92,10 @@ static int create_backward(struct conv *conv)
 
     if (!needs_backward(conv))
         return 0;
-    conv->partial = kernel_column_sum_scratch(rows, s->outputs) * sizeof(float);
     if (cuda_input_create(engine, &op->args.tops[0]->grad, cuda_nhwc(engine), WORK_TOP_GRAD,
                           &conv->top_grad) ||
         cuda_work_reserve(engine, WORK_WEIGHT_GRAD, conv->weights * sizeof(float)) ||
-        cuda_work_reserve(engine, WORK_SCRATCH, conv->partial))
+        cuda_bias_reserve(engine, rows, s->outputs))
         return -1;
     if (op->args.params[0]->wants_grad &&
         cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->back_weight))
@@ -227,9 +225,8 @@ static int conv_backward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &conv->top_grad))
         return -1;
     if (bias && bias->wants_grad &&
-        cuda_check(kernel_column_sum(engine->stream, engine->type, dy,
-                                     s->samples * s->top_height * s->top_width, s->outputs,
-                                     engine->work[WORK_SCRATCH].data, bias->grad, bias->accumulate)))
+        cuda_bias_gradient(engine, engine->type, dy, s->samples * s->top_height * s->top_width,
+                           s->outputs, bias))
         return -1;
     if (op->args.params[0]->wants_grad && weight_backward(conv, dy))
         return -1;

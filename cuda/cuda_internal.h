@@ -105,7 +105,7 @@ struct cuda_kind {
 
 extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_relu, cuda_lrn,
     cuda_dropout, cuda_softmax, cuda_softmax_loss, cuda_accuracy, cuda_concat, cuda_split,
-    cuda_flatten, cuda_eltwise;
+    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice;
 
 /* engine.c */
 int cuda_status(cudaError_t status, const char *call);
@@ -178,6 +178,15 @@ void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *matmul)
 int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
               const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
               int64_t ldc);
+
+/* channel.c */
+/* The tensor as outer x channels x inner, the channels being `naxes` axes from `axis` on; false where its
+ * format has no such view: then the view is of the plain tensor. */
+bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out);
+/* The gradient of a bias: sums over the rows of dy. reserve: at set-up. */
+int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns);
+int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
+                       int columns, struct param *bias);
 
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
