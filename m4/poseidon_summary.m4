@@ -18,6 +18,10 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   oneDNN        $poseidon_dnnl_version, from $poseidon_dnnl_where
   protobuf-c    $poseidon_protobuf_c_version, $PROTOC_C
   zlib          $poseidon_zlib_version
+  LMDB          $poseidon_lmdb_found
+  LevelDB       $poseidon_leveldb_found
+  JPEG          $poseidon_jpeg_found
+  PNG           $poseidon_png_found
   OpenMP        ${OPENMP_CFLAGS:-no}
   CUDA          $poseidon_cuda
   Check         $poseidon_check_version

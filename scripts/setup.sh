@@ -28,6 +28,13 @@ protobuf-c-compiler protobuf-c
 libprotobuf-c-dev protobuf-c
 zlib1g-dev zlib'
 
+# Formats of input that are left out where their library is not there.
+setup_formats='
+liblmdb-dev lmdb
+libleveldb-dev leveldb
+libjpeg-dev libjpeg-turbo
+libpng-dev libpng'
+
 # What the tests need besides; all but the first are judges whose tests skip without them.
 setup_testing='
 check check'
@@ -79,6 +86,10 @@ setup_has() {
     protobuf-c-compiler) command -v "${PROTOC_C:-protoc-c}" ;;
     libprotobuf-c-dev) setup_header protobuf-c/protobuf-c.h libprotobuf-c ;;
     zlib1g-dev) setup_header zlib.h zlib ;;
+    liblmdb-dev) setup_header lmdb.h lmdb ;;
+    libleveldb-dev) setup_header leveldb/c.h ;;
+    libjpeg-dev) setup_header jpeglib.h libjpeg ;;
+    libpng-dev) setup_header png.h libpng ;;
     check) setup_header check.h check ;;
     protobuf-compiler) command -v protoc ;;
     python3-numpy) setup_python numpy ;;
@@ -103,7 +114,7 @@ setup_missing() {
 
 # setup_spack NAMES: Spack's names for these Debian names, each once.
 setup_spack() {
-    printf '%s\n' "$setup_required" "$setup_testing" "$setup_oracles" |
+    printf '%s\n' "$setup_required" "$setup_testing" "$setup_oracles" "$setup_formats" |
         awk -v wanted=" $* " 'index(wanted, " " $1 " ") && $2 != "-" && !seen[$2]++ {
             printf "%s%s", n++ ? " " : "", $2
         }'
@@ -136,10 +147,10 @@ setup_install() {
 }
 
 # setup_dependencies REQUIRED [OPTIONAL]: installs what is missing, or says what to install and
-# ends. What is optional is only tried.
+# ends. What is optional, formats of input among it, is only tried.
 setup_dependencies() {
     setup_need=$(setup_missing "$1")
-    setup_want=$(setup_missing "${2:-}")
+    setup_want=$(setup_missing "${2:-}$setup_formats")
     if [ -z "$setup_need$setup_want" ]; then
         setup_say 'Everything needed is installed.'
         return 0
@@ -155,12 +166,12 @@ setup_dependencies() {
         fi
         hash -r
         setup_need=$(setup_missing "$1")
-        setup_want=$(setup_missing "${2:-}")
+        setup_want=$(setup_missing "${2:-}$setup_formats")
         [ -z "$setup_need" ] || tail -n 20 "$setup_log" >&2
         rm -f "$setup_log"
     fi
     [ -z "$setup_want" ] ||
-        setup_say "Not there, tests that need them will be skipped: $setup_want"
+        setup_say "Not there, so what needs them is left out or skipped: $setup_want"
     [ -n "$setup_need" ] || return 0
     cat >&2 <<END
 

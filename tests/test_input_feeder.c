@@ -9,6 +9,7 @@
 struct fake {
     struct source source;
     uint64_t fail_at;         /* reading this record fails; UINT64_MAX: none */
+    bool fail_from_there;     /* so do all behind it */
     int delay_us;
     _Atomic uint64_t calls;
     _Atomic int *closed;      /* counts closings, may be NULL */
@@ -34,7 +35,7 @@ static int fake_read(struct source *source, uint64_t first, uint64_t count, void
         return error_set("outside the source");
     for (uint64_t k = 0; k < count; k++) {
         uint64_t r = first + k;
-        if (r == fake->fail_at)
+        if (r == fake->fail_at || (fake->fail_from_there && r > fake->fail_at))
             return error_set("record %d is damaged", (int)r);
         for (uint64_t e = 0; e < 16; e++)
             ((uint8_t *)out[0])[k * 16 + e] = (uint8_t)(16 * (r % 16) + e);
@@ -43,13 +44,35 @@ static int fake_read(struct source *source, uint64_t first, uint64_t count, void
     return 0;
 }
 
-static const struct source_i fake_i = {"fake", fake_close, fake_read};
+/* The same records one by one, in a time of their own each. */
+static int fake_read_record(struct source *source, uint64_t number, struct record *out)
+{
+    struct fake *fake = (struct fake *)source;
+    void *fields[2];
+
+    if (number % 5 == 0)
+        nanosleep(&(struct timespec){0, (long)(number * 7919 % 40000)}, NULL);
+    expect_ok(bytes_reserve(&out->planes, 16, "a record"));
+    fields[0] = out->planes.data;
+    fields[1] = &out->label;
+    out->shape = source->field[0].shape;
+    out->type = SOURCE_U8;
+    out->data = out->planes.data;
+    return fake_read(&fake->source, number, 1, fields);
+}
+
+static const struct source_i fake_i = {.name = "fake", .close = fake_close, .read = fake_read};
+static const struct source_i fake_singly_i = {
+    .name = "fake", .close = fake_close, .read_record = fake_read_record};
+
+/* Whether fakes give their records one by one; loop tests set it. */
+static bool singly;
 
 static struct fake *fake_create(uint64_t nrecords)
 {
     struct fake *fake = calloc(1, sizeof *fake);
 
-    fake->source.i = &fake_i;
+    fake->source.i = singly ? &fake_singly_i : &fake_i;
     fake->source.path = (char *)"fake";
     fake->source.nrecords = nrecords;
     fake->source.nfields = 2;
@@ -81,6 +104,7 @@ static struct feeder_options options(int batch, int rank, int nranks)
 
 START_TEST(samples_come_in_order_and_wrap_around)
 {
+    singly = _i;
     struct feeder *feeder = feed(fake_create(7), options(5, 0, 1), false);
     const float *const *fields;
 
@@ -99,6 +123,7 @@ END_TEST
 
 START_TEST(a_batch_larger_than_the_source_repeats_it)
 {
+    singly = _i;
     for (int n = 1; n <= 3; n++)
         for (int shuffle = 0; shuffle < 2; shuffle++) {
             struct feeder_options o = options(11, 0, 1);
@@ -148,6 +173,7 @@ static void gather(int nranks, bool shuffle, float label[PASSES * GLOBAL],
 
 START_TEST(samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks)
 {
+    singly = _i;
     static float label[2][PASSES * GLOBAL], pixels[2][PASSES * GLOBAL][4];
 
     for (int shuffle = 0; shuffle < 2; shuffle++) {
@@ -166,6 +192,7 @@ END_TEST
 
 START_TEST(shuffling_permutes_every_epoch_differently_and_by_the_seed)
 {
+    singly = _i;
     static float label[3][4 * 60];
     int same_as_next = 0, same_as_other_seed = 0, in_place = 0;
 
@@ -218,6 +245,7 @@ END_TEST
 
 START_TEST(seek_starts_over_at_the_sample_for_every_rank)
 {
+    singly = _i;
     struct feeder *feeder = feed(fake_create(100), options(4, 1, 3), false);
     const float *const *fields;
 
@@ -237,6 +265,7 @@ END_TEST
 
 START_TEST(a_borrowed_batch_survives_a_seek)
 {
+    singly = _i;
     struct feeder *feeder = feed(fake_create(100), options(4, 0, 1), false);
     const float *const *fields;
 
@@ -254,6 +283,7 @@ END_TEST
 
 START_TEST(an_error_comes_after_the_good_batches_and_ends_with_a_seek)
 {
+    singly = _i;
     struct fake *fake = fake_create(100);
     const float *const *fields;
 
@@ -278,6 +308,7 @@ END_TEST
 
 START_TEST(waiting_is_counted_but_for_the_first_batch)
 {
+    singly = _i;
     struct fake *fake = fake_create(100);
     const float *const *fields;
     uint64_t times;
@@ -335,8 +366,94 @@ START_TEST(it_reads_no_further_than_its_depth)
 }
 END_TEST
 
+START_TEST(it_reads_single_records_no_further_than_its_depth)
+{
+    struct fake *fake;
+    const float *const *fields;
+    struct feeder *feeder;
+
+    singly = true;
+    fake = fake_create(100);
+    feeder = feed(fake, options(10, 0, 1), false);
+    expect_ok(feeder_next(feeder, &fields));
+    nanosleep(&(struct timespec){0, 200000000}, NULL);
+    ck_assert_uint_eq(atomic_load(&fake->calls), 30);
+    feeder_destroy(feeder);
+}
+END_TEST
+
+START_TEST(a_thread_is_added_for_every_wait_up_to_the_limit)
+{
+    struct feeder_options o = options(4, 0, 1);
+    const float *const *fields;
+    struct feeder *feeder;
+    struct fake *fake;
+
+    for (int most = 1; most <= 5; most += 2) {
+        singly = true;
+        fake = fake_create(100);
+        fake->delay_us = 3000;
+        o.max_threads = most;
+        feeder = feed(fake, o, false);
+        ck_assert_int_eq(feeder_threads(feeder), 1);
+        for (int pass = 0; pass < 20; pass++) {
+            expect_ok(feeder_next(feeder, &fields));
+            for (int k = 0; k < 4; k++)
+                ck_assert_float_eq(fields[1][k], (float)((4 * pass + k) % 100));
+        }
+        ck_assert_int_eq(feeder_threads(feeder), most);
+        feeder_destroy(feeder);
+    }
+}
+END_TEST
+
+START_TEST(a_source_that_keeps_ahead_stays_with_one_thread)
+{
+    const float *const *fields;
+    struct feeder *feeder;
+
+    singly = true;
+    feeder = feed(fake_create(100), options(4, 0, 1), false);
+    for (int pass = 0; pass < 10; pass++) {
+        expect_ok(feeder_next(feeder, &fields));
+        nanosleep(&(struct timespec){0, 30000000}, NULL);
+    }
+    ck_assert_int_eq(feeder_threads(feeder), 1);
+    feeder_destroy(feeder);
+}
+END_TEST
+
+/* The lowest record that fails is reported, however the threads hurry. */
+START_TEST(the_first_failing_sample_is_the_one_reported)
+{
+    for (int round = 0; round < 30; round++) {
+        struct feeder_options o = options(32, 0, 1);
+        const float *const *fields;
+        struct feeder *feeder;
+        struct fake *fake;
+
+        singly = true;
+        o.max_threads = 4;
+        fake = fake_create(1000);
+        fake->delay_us = 1; /* rounded up by the system to some 50 */
+        fake->fail_at = 333;
+        fake->fail_from_there = true;
+        feeder = feed(fake, o, false);
+        for (int pass = 0; pass < 10; pass++)
+            expect_ok(feeder_next(feeder, &fields));
+        ck_assert_int_eq(feeder_threads(feeder), 4);
+        expect_error(feeder_next(feeder, &fields), "record 333 is damaged");
+        expect_error(feeder_next(feeder, &fields), "record 333 is damaged");
+        feeder_seek(feeder, 320);
+        expect_error(feeder_next(feeder, &fields), "record 333 is damaged");
+        feeder_destroy(feeder);
+    }
+}
+END_TEST
+
 START_TEST(it_can_be_destroyed_at_any_moment)
 {
+    singly = _i;
     _Atomic int closed = 0;
     const float *const *fields;
 
@@ -373,7 +490,7 @@ START_TEST(impossible_options_are_refused_and_everything_is_freed)
         {{.batch = 0, .nranks = 1, .depth = 2}, 10, "batch_size 0"},
         {{.batch = 1, .nranks = 2, .rank = 2, .depth = 2}, 10, "rank 2 of 2"},
         {{.batch = 1, .nranks = 1, .depth = 1}, 10, "1 batches kept ready; expected at least 2"},
-        {{.batch = 1, .nranks = 1, .depth = 2, .shuffle = true}, (uint64_t)1 << 32, "cannot be shuffled"},
+        {{.batch = 1, .nranks = 1, .depth = 2, .shuffle = true}, ((uint64_t)1 << 40) + 1, "cannot be shuffled"},
         {{.batch = 1 << 28, .nranks = 1, .depth = 2}, 10, "exceeds INT_MAX"},
     };
     _Atomic int closed = 0;
@@ -452,7 +569,7 @@ START_TEST(images_are_fed_transformed_with_float_labels)
     struct transform t;
     const float *const *fields;
 
-    expect_ok(source_open_images(fixture("u8_gzip_int64.h5"), true, &source));
+    expect_ok(source_open_images(fixture("u8_gzip_int64.h5"), true, IMAGE_AS_STORED, &source));
     param.scale = 0.5f;
     param.crop_size = 4;
     expect_ok(transform_create(&param, &source->field[0].shape, false, NULL, &t));
@@ -486,18 +603,22 @@ int main(void)
     int failed;
 
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, samples_come_in_order_and_wrap_around);
-    tcase_add_test(tcase, a_batch_larger_than_the_source_repeats_it);
-    tcase_add_test(tcase, samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks);
-    tcase_add_test(tcase, shuffling_permutes_every_epoch_differently_and_by_the_seed);
+    tcase_add_loop_test(tcase, samples_come_in_order_and_wrap_around, 0, 2);
+    tcase_add_loop_test(tcase, a_batch_larger_than_the_source_repeats_it, 0, 2);
+    tcase_add_loop_test(tcase, samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks, 0, 2);
+    tcase_add_loop_test(tcase, shuffling_permutes_every_epoch_differently_and_by_the_seed, 0, 2);
     tcase_add_test(tcase, neighbours_are_read_in_one_call);
-    tcase_add_test(tcase, seek_starts_over_at_the_sample_for_every_rank);
-    tcase_add_test(tcase, a_borrowed_batch_survives_a_seek);
-    tcase_add_test(tcase, an_error_comes_after_the_good_batches_and_ends_with_a_seek);
-    tcase_add_test(tcase, waiting_is_counted_but_for_the_first_batch);
+    tcase_add_loop_test(tcase, seek_starts_over_at_the_sample_for_every_rank, 0, 2);
+    tcase_add_loop_test(tcase, a_borrowed_batch_survives_a_seek, 0, 2);
+    tcase_add_loop_test(tcase, an_error_comes_after_the_good_batches_and_ends_with_a_seek, 0, 2);
+    tcase_add_loop_test(tcase, waiting_is_counted_but_for_the_first_batch, 0, 2);
     tcase_add_test(tcase, a_reader_that_is_ahead_is_not_waited_for);
     tcase_add_test(tcase, it_reads_no_further_than_its_depth);
-    tcase_add_test(tcase, it_can_be_destroyed_at_any_moment);
+    tcase_add_loop_test(tcase, it_can_be_destroyed_at_any_moment, 0, 2);
+    tcase_add_test(tcase, it_reads_single_records_no_further_than_its_depth);
+    tcase_add_test(tcase, a_thread_is_added_for_every_wait_up_to_the_limit);
+    tcase_add_test(tcase, a_source_that_keeps_ahead_stays_with_one_thread);
+    tcase_add_test(tcase, the_first_failing_sample_is_the_one_reported);
     tcase_add_test(tcase, impossible_options_are_refused_and_everything_is_freed);
     tcase_add_test(tcase, hdf5_data_in_batches_of_five_over_the_ends_of_the_files);
     tcase_add_test(tcase, hdf5_data_skips_what_belongs_to_the_other_eight_ranks);

@@ -16,7 +16,7 @@ static struct source *open_images(const char *name)
 {
     struct source *source = NULL;
 
-    expect_ok(source_open_images(fixture(name), true, &source));
+    expect_ok(source_open_images(fixture(name), true, IMAGE_AS_STORED, &source));
     return source;
 }
 
@@ -87,7 +87,7 @@ START_TEST(images_without_labels_need_no_label_data_set)
     uint8_t data[90];
     void *out[] = {data};
 
-    expect_ok(source_open_images(fixture("bad_no_label.h5"), false, &source));
+    expect_ok(source_open_images(fixture("bad_no_label.h5"), false, IMAGE_AS_STORED, &source));
     ck_assert_int_eq(source->nfields, 1);
     expect_ok(source->i->read(source, 2, 1, out));
     ck_assert_uint_eq(data[5], image_byte(2, 5));
@@ -159,7 +159,7 @@ START_TEST(bad_image_files_say_what_is_wrong)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct source *source = NULL;
 
-        expect_error(source_open_images(fixture(cases[i].file), true, &source), cases[i].file,
+        expect_error(source_open_images(fixture(cases[i].file), true, IMAGE_AS_STORED, &source), cases[i].file,
                      cases[i].expected[0]);
         for (int k = 1; k < 3 && cases[i].expected[k]; k++)
             ck_assert_msg(strstr(error_text(), cases[i].expected[k]) != NULL, "%s", error_text());
@@ -174,7 +174,7 @@ START_TEST(a_relative_name_that_is_missing_names_the_current_folder)
     char here[1024];
 
     ck_assert_ptr_nonnull(getcwd(here, sizeof here));
-    expect_error(source_open_images("nowhere.h5", true, &source), "nowhere.h5: no such file", here);
+    expect_error(source_open_images("nowhere.h5", true, IMAGE_AS_STORED, &source), "nowhere.h5: no such file", here);
 }
 END_TEST
 
@@ -217,11 +217,11 @@ START_TEST(truncated_files_say_so)
     struct source *source = NULL;
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        expect_error(source_open_images(copy("u8_gzip_int64.h5", lengths[i], -1), true, &source),
+        expect_error(source_open_images(copy("u8_gzip_int64.h5", lengths[i], -1), true, IMAGE_AS_STORED, &source),
                      "copy.h5", "truncated");
-    expect_error(source_open_images(copy("u8_gzip_int64.h5", 0, -1), true, &source), "copy.h5",
+    expect_error(source_open_images(copy("u8_gzip_int64.h5", 0, -1), true, IMAGE_AS_STORED, &source), "copy.h5",
                  "empty");
-    expect_error(source_open_images(copy("u8_gzip_int64.h5", 7, -1), true, &source), "copy.h5",
+    expect_error(source_open_images(copy("u8_gzip_int64.h5", 7, -1), true, IMAGE_AS_STORED, &source), "copy.h5",
                  "not an HDF5 file");
 }
 END_TEST
@@ -232,7 +232,7 @@ START_TEST(damaged_files_never_crash)
     for (long at = 8; at < 7376; at += 13) {
         struct source *source = NULL;
 
-        if (source_open_images(copy("u8_gzip_int64.h5", -1, at), true, &source)) {
+        if (source_open_images(copy("u8_gzip_int64.h5", -1, at), true, IMAGE_AS_STORED, &source)) {
             ck_assert_ptr_nonnull(strstr(error_text(), "copy.h5"));
             continue;
         }
@@ -246,26 +246,6 @@ START_TEST(damaged_files_never_crash)
         }
         source_close(source);
     }
-}
-END_TEST
-
-START_TEST(other_databases_are_recognised)
-{
-    char path[512];
-    struct source *source = NULL;
-
-    snprintf(path, sizeof path, "%s/lmdb", folder);
-    ck_assert_int_eq(mkdir(path, 0700), 0);
-    strcat(path, "/data.mdb");
-    fclose(fopen(path, "w"));
-    *strrchr(path, '/') = '\0';
-    expect_error(source_open_images(path, true, &source), path, "LMDB", "poseidon convert");
-    snprintf(path, sizeof path, "%s/leveldb", folder);
-    ck_assert_int_eq(mkdir(path, 0700), 0);
-    strcat(path, "/CURRENT");
-    fclose(fopen(path, "w"));
-    *strrchr(path, '/') = '\0';
-    expect_error(source_open_images(path, true, &source), path, "LevelDB");
 }
 END_TEST
 
@@ -374,7 +354,6 @@ int main(void)
     tcase_add_test(tcase, a_filter_that_is_not_there_is_named);
     tcase_add_test(tcase, truncated_files_say_so);
     tcase_add_test(tcase, damaged_files_never_crash);
-    tcase_add_test(tcase, other_databases_are_recognised);
     tcase_add_test(tcase, hdf5_data_runs_over_the_ends_of_its_files);
     tcase_add_test(tcase, bad_lists_say_what_is_wrong);
     tcase_add_test(tcase, a_listed_file_that_changes_afterwards_is_noticed);

@@ -146,8 +146,8 @@ static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'a' top: 'b' top: 'c' pooling_param { "
        "kernel_size: 2 } }",
      "takes at most 2 top blobs, found 3"},
-    {X "layer { name: 'l' type: 'LRN' bottom: 'x' top: 'x' }",
-     "top 'x' is also the bottom; a LRN layer cannot work in place"},
+    {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'x' }",
+     "top 'x' is also the bottom; a Pooling layer cannot work in place"},
     /* convolution */
     {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' }", "convolution_param is missing"},
     {X CONV("kernel_size: 3"), "num_output is missing; expected at least 1"},

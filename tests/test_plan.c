@@ -94,7 +94,7 @@ START_TEST(no_server_holds_more_than_one_chunk_above_another)
 
     for (int c = 0; c < plan->nchunks; c++)
         if (plan->scheme[plan->chunks[c].group] == SCHEME_PS)
-            load[plan->chunks[c].server] += plan->chunks[c].elems * sizeof(float);
+            load[plan->chunks[c].home] += plan->chunks[c].elems * sizeof(float);
     for (int s = 0; s < 7; s++) {
         least = load[s] < least ? load[s] : least;
         most = load[s] > most ? load[s] : most;

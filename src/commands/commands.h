@@ -12,6 +12,7 @@ int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
 int command_convert(int argc, char **argv);
 int command_device_query(int argc, char **argv);
+int command_plan(int argc, char **argv);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);

@@ -26,6 +26,7 @@ static const struct command commands[] = {
     {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE"},
     {"time", command_time, "measure every layer, forward and backward"},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
+    {"plan", command_plan, "what each layer's traffic would cost by every scheme, and how training would scale"},
     {"convert", command_convert, "make HDF5 data from CIFAR-10 or MNIST files"},
     {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
     {"help", command_help, "this text, or the help of one command"},

@@ -68,6 +68,16 @@ static int parse_bytes(const char *name, const char *text, size_t *out)
     return 0;
 }
 
+static int parse_real(const char *name, const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0) || *out > 1e12)
+        return error_set("--%s wants a number above 0, found '%s'", name, text);
+    return 0;
+}
+
 static int store(const struct option *o, const char *text)
 {
     long long number;
@@ -86,6 +96,8 @@ static int store(const struct option *o, const char *text)
         return parse_number(o->name, text, 0, LLONG_MAX, (long long *)o->target);
     case OPTION_BYTES:
         return parse_bytes(o->name, text, (size_t *)o->target);
+    case OPTION_REAL:
+        return parse_real(o->name, text, o->target);
     case OPTION_FLAG:
         break;
     }

@@ -13,6 +13,7 @@ enum option_type {
     OPTION_COUNT, /* int *: at least 1 */
     OPTION_SEED,  /* long long * */
     OPTION_BYTES, /* size_t *: a number with an optional k, m or g */
+    OPTION_REAL,  /* double *: above 0 */
     OPTION_FLAG,  /* bool * */
 };
 

@@ -26,7 +26,8 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
 
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
-    const char *comm = "paper", *overlap = "wfbp", *input_shape = NULL, *math = NULL;
+    const char *comm = "auto", *wire = "fp32", *overlap = "wfbp", *order = "urgency";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL;
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
@@ -41,9 +42,14 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
         {"comm", OPTION_TEXT, &comm, "MODE",
-         "ps: parameter server; sfb: factors for fully connected layers; paper: the cheaper (default)"},
+         "who sends what: auto (default), ps, sfb, allreduce, paper, adam, onebit, none"},
+        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE", "auto: keep the measured figures of this cluster there"},
+        {"wire", OPTION_TEXT, &wire, "FORMAT", "gradients travel as fp32 (default) or bf16 with error feedback"},
         {"overlap", OPTION_TEXT, &overlap, "HOW",
-         "wfbp: traffic under backprop (default); none: after it, to see the gain"},
+         "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
+        {"order", OPTION_TEXT, &order, "ORDER", "what is sent first: urgency (default: what forward needs first), fifo"},
+        {"window", OPTION_BYTES, &o->window, "SIZE", "bytes on their way at a time; the rest waits by urgency (default 4m)"},
+        {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X", "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
         {"batch", OPTION_COUNT, &o->batch, "N", "training samples per rank and pass, instead of the net's"},
@@ -51,6 +57,9 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
         {"threads", OPTION_COUNT, &o->threads, "N", "compute threads per rank (default: the cores it may use)"},
+        {"trace", OPTION_TEXT, &o->trace, "FILE", "write when what happened on all ranks, for ui.perfetto.dev"},
+        {"trace-iterations", OPTION_TEXT, &iterations, "A-B", "keep these in the trace (default: from 0 on)"},
+        {"log", OPTION_TEXT, &o->log, "FILE", "write where the time went, by rank and layer, as JSON lines"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"json", OPTION_FLAG, &o->json, NULL, "print the same JSON, and nothing else, on standard output"},
     };
@@ -65,16 +74,24 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return status;
     if (!o->solver)
         return error_set("Need a solver definition to train: --solver=FILE");
-    if (strcmp(overlap, "wfbp") && strcmp(overlap, "none"))
-        return error_set("--overlap=%s is not known (wfbp or none)", overlap);
-    o->overlap = !strcmp(overlap, "wfbp");
+    if (strcmp(overlap, "wfbp") && strcmp(overlap, "backward") && strcmp(overlap, "none"))
+        return error_set("--overlap=%s is not known (wfbp, backward or none)", overlap);
+    o->overlap = strcmp(overlap, "none") != 0;
+    o->forward_waits_all = !strcmp(overlap, "backward");
+    if (strcmp(order, "urgency") && strcmp(order, "fifo"))
+        return error_set("--order=%s is not known (urgency or fifo)", order);
+    o->fifo = !strcmp(order, "fifo");
     if (math && engine_math_parse(math, &o->math))
         return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))
         return -1;
     if (check_replay(o, input_shape))
         return -1;
-    return comm_mode_parse(comm, &o->comm);
+    if (iterations && !o->trace)
+        return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
+    if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
+        return error_context("--trace-iterations");
+    return comm_mode_parse(comm, &o->comm) || wire_parse(wire, &o->wire) ? -1 : 0;
 }
 
 static int report(struct trainer *trainer, const struct trainer_options *o)
@@ -93,7 +110,8 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
 
 int command_train(int argc, char **argv)
 {
-    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .seed = -1};
+    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .window = 4 << 20,
+                                      .seed = -1, .trace_last = INT32_MAX};
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;

@@ -87,7 +87,7 @@ enum engine_math {
 struct engine_options {
     int threads; /* compute threads of this rank; 0: the engine's default */
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
-    double dilate;       /* replay: what the wire's bytes are divided by, > 1; else 0 */
+    int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     int device;            /* which device, counted over those visible, modulo their number: the rank's
                               number on its node */

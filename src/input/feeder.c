@@ -1,24 +1,38 @@
-/* The feeder: one thread that reads, transforms and puts batches into a ring ahead of training.
+/* The feeder: threads that read, transform and put batches into a ring ahead of training.
  *
- * All that the two threads share is guarded by one mutex; a slot's memory belongs to the thread that
- * its state says. A jump only raises the generation: the reader drops what it had for the old one. */
+ * Work is cut into jobs: a whole batch where the source gives blocks, one sample where it gives
+ * records one by one; the first kind has one thread, the second gets another one whenever training
+ * had to wait. All that threads share is guarded by one mutex; a slot's memory belongs to those whom
+ * its state says. A jump only raises the generation: what was begun for the old one is dropped. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 #include "input/feeder.h"
 
+#include "input/order.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/rng.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_BORROWED };
+#define MAX_THREADS 64
+
+enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_FAILED, SLOT_BORROWED };
 
 struct slot {
     enum slot_state state;
     float *field[SOURCE_MAX_FIELDS];    /* batch x elems[f] */
+    uint64_t generation, pass, first;   /* which batch this is; its first sample */
+    int next, running;                  /* the job to be given out next; how many are being done */
+    int failed_job;                     /* the lowest that failed, -1 for none */
+    char failure[2048];
 };
 
 /* Where one sample of the batch comes from. */
@@ -29,65 +43,46 @@ struct pick {
 };
 
 struct feeder {
-    struct source *source;               /* owned; used by the reader alone */
+    struct source *source;               /* owned; used by the threads alone */
     bool has_transform;
     struct transform transform;
     struct feeder_options o;
     size_t elems[SOURCE_MAX_FIELDS];     /* floats of one delivered sample */
     size_t bytes[SOURCE_MAX_FIELDS];     /* one record as the source gives it */
+    int njobs;                           /* of one batch */
 
-    /* the reader's own */
+    /* the one thread's of a source of blocks */
     struct pick *pick;                   /* batch */
     char *staging[SOURCE_MAX_FIELDS];    /* batch records as the source gives them */
-    uint32_t *order;                     /* shuffle: the permutation of epoch `epoch` */
-    uint64_t epoch;
-    bool order_valid;
 
     /* shared, under mutex */
     pthread_mutex_t mutex;
-    pthread_cond_t changed_for_reader, changed_for_consumer;
+    pthread_cond_t changed_for_threads, changed_for_consumer;
     struct slot *slot;                   /* o.depth */
-    int *ready;                          /* queue of ready slots, oldest first */
-    int nready;
-    int borrowed;                        /* slot, -1 for none */
+    struct slot *filling;                /* has jobs to give out; NULL for none */
+    struct slot *borrowed;               /* NULL for none */
     uint64_t generation;
-    uint64_t first_sample, pass;         /* what the reader does next */
+    uint64_t first_sample;
+    uint64_t begin_pass, next_pass;      /* to be begun; to be delivered */
     bool stop, failed;
-    char failure[2048];
-    bool thread_started;
-    pthread_t thread;
 
     /* the consumer's own */
+    pthread_t thread[MAX_THREADS];
+    int nthreads, max_threads;
     bool counting;                       /* a batch was delivered since creation or the last jump */
     uint64_t waits;
     double wait_seconds;
 };
 
-static double seconds_now(void)
+static uint64_t record_of(const struct feeder *f, uint64_t sample)
 {
-    struct timespec t;
+    uint64_t n = f->source->nrecords;
+    struct rng rng;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Fisher-Yates with counter-based draws: any rank computes any epoch's order alone. */
-static void order_make(struct feeder *f, uint64_t epoch)
-{
-    uint32_t n = (uint32_t)f->source->nrecords;
-    struct rng rng = rng_make(f->o.seed, RNG_SHUFFLE, (uint32_t)f->o.layer_index, epoch);
-
-    if (f->order_valid && f->epoch == epoch)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        f->order[i] = i;
-    for (uint32_t i = n - 1; i > 0; i--) {
-        uint32_t j = rng_below(&rng, i, i + 1), swap = f->order[i];
-        f->order[i] = f->order[j];
-        f->order[j] = swap;
-    }
-    f->epoch = epoch;
-    f->order_valid = true;
+    if (!f->o.shuffle)
+        return sample % n;
+    rng = rng_make(f->o.seed, RNG_SHUFFLE, (uint32_t)f->o.layer_index, sample / n);
+    return order_shuffled(&rng, sample % n, n);
 }
 
 static int pick_compare(const void *a, const void *b)
@@ -103,18 +98,8 @@ static int pick_compare(const void *a, const void *b)
  * record order, so that a compressed chunk is opened at most once per batch. */
 static void picks_make(struct feeder *f, uint64_t first)
 {
-    uint64_t n = f->source->nrecords;
-
-    for (int k = 0; k < f->o.batch; k++) {
-        uint64_t g = first + (uint64_t)k;
-        uint64_t record = g % n;
-
-        if (f->o.shuffle) {
-            order_make(f, g / n);
-            record = f->order[record];
-        }
-        f->pick[k] = (struct pick){.record = record, .sample = k};
-    }
+    for (int k = 0; k < f->o.batch; k++)
+        f->pick[k] = (struct pick){.record = record_of(f, first + (uint64_t)k), .sample = k};
     if (f->o.shuffle)
         qsort(f->pick, (size_t)f->o.batch, sizeof *f->pick, pick_compare);
 }
@@ -157,9 +142,18 @@ static int picks_read(struct feeder *f, uint64_t generation)
     return 0;
 }
 
+static void field_deliver(const struct feeder *f, int i, const void *from, enum source_type type,
+                          float *to)
+{
+    if (type == SOURCE_F32)
+        memcpy(to, from, f->elems[i] * sizeof *to);
+    else
+        for (size_t e = 0; e < f->elems[i]; e++)
+            to[e] = (float)((const uint8_t *)from)[e];
+}
+
 /* One sample from staging to its place in the batch. */
-static void sample_deliver(const struct feeder *f, const struct pick *pick, uint64_t first,
-                           struct slot *slot)
+static void sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
 {
     for (int i = 0; i < f->source->nfields; i++) {
         const void *from = f->staging[i] + (size_t)pick->place * f->bytes[i];
@@ -167,73 +161,141 @@ static void sample_deliver(const struct feeder *f, const struct pick *pick, uint
         enum source_type type = f->source->field[i].type;
 
         if (i == 0 && f->has_transform)
-            transform_apply(&f->transform, from, type, f->o.seed, f->o.layer_index,
-                            first + (uint64_t)pick->sample, to);
-        else if (type == SOURCE_F32)
-            memcpy(to, from, f->bytes[i]);
+            transform_apply(&f->transform, from, NULL, type, f->o.seed, f->o.layer_index,
+                            slot->first + (uint64_t)pick->sample, to);
         else
-            for (size_t e = 0; e < f->elems[i]; e++)
-                to[e] = (float)((const uint8_t *)from)[e];
+            field_deliver(f, i, from, type, to);
     }
 }
 
-static int batch_fill(struct feeder *f, uint64_t first, uint64_t generation, struct slot *slot)
+static int batch_fill(struct feeder *f, const struct slot *slot)
 {
-    picks_make(f, first);
-    if (picks_read(f, generation))
+    picks_make(f, slot->first);
+    if (picks_read(f, slot->generation))
         return -1;
     for (int k = 0; k < f->o.batch; k++)
-        sample_deliver(f, &f->pick[k], first, slot);
+        sample_deliver(f, &f->pick[k], slot);
     return 0;
 }
 
-static struct slot *slot_free(struct feeder *f)
+/* One sample of a source of single records, from file to batch. */
+static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
-    for (int i = 0; i < f->o.depth; i++)
-        if (f->slot[i].state == SLOT_FREE)
-            return &f->slot[i];
+    uint64_t global = slot->first + (uint64_t)sample, number = record_of(f, global);
+    float *to = slot->field[0] + (size_t)sample * f->elems[0];
+
+    if (f->source->i->read_record(f->source, number, record))
+        return -1;
+    if (f->has_transform) {
+        if (transform_accepts(&f->transform, &record->shape))
+            return error_context("%s: record %llu", f->source->path, (unsigned long long)number);
+        transform_apply(&f->transform, record->data, &record->shape, record->type, f->o.seed,
+                        f->o.layer_index, global, to);
+    } else {
+        if (!shape_equal(&record->shape, &f->source->field[0].shape))
+            return error_set("%s: record %llu has another shape than the first", f->source->path,
+                             (unsigned long long)number);
+        field_deliver(f, 0, record->data, record->type, to);
+    }
+    if (f->source->nfields > 1)
+        slot->field[1][sample] = record->label;
+    return 0;
+}
+
+/* With the mutex held: a slot that has jobs to give out, NULL for none. */
+static struct slot *slot_with_jobs(struct feeder *f)
+{
+    uint64_t blocks = f->begin_pass * (uint64_t)f->o.nranks + (uint64_t)f->o.rank;
+
+    if (f->filling || f->failed)
+        return f->filling;
+    for (int i = 0; i < f->o.depth; i++) {
+        struct slot *slot = &f->slot[i];
+
+        if (slot->state != SLOT_FREE)
+            continue;
+        slot->state = SLOT_FILLING;
+        slot->generation = f->generation;
+        slot->pass = f->begin_pass++;
+        slot->first = f->first_sample + blocks * (uint64_t)f->o.batch;
+        slot->next = slot->running = 0;
+        slot->failed_job = -1;
+        f->filling = slot;
+        return slot;
+    }
     return NULL;
 }
 
-/* Entered and left with the mutex held; fills one slot without it. */
-static void reader_step(struct feeder *f, struct slot *slot)
+/* With the mutex held: no more jobs of this slot are given out. */
+static void slot_exhaust(struct feeder *f, struct slot *slot)
 {
-    uint64_t generation = f->generation;
-    uint64_t blocks = f->pass * (uint64_t)f->o.nranks + (uint64_t)f->o.rank;
-    uint64_t first = f->first_sample + blocks * (uint64_t)f->o.batch;
-    int status;
-
-    slot->state = SLOT_FILLING;
-    pthread_mutex_unlock(&f->mutex);
-    status = batch_fill(f, first, generation, slot);
-    pthread_mutex_lock(&f->mutex);
-    slot->state = SLOT_FREE;
-    if (f->stop || f->generation != generation)
-        return;
-    if (status) {
-        f->failed = true;
-        snprintf(f->failure, sizeof f->failure, "%.*s", (int)sizeof f->failure - 1, error_text());
-    } else {
-        slot->state = SLOT_READY;
-        f->ready[f->nready++] = (int)(slot - f->slot);
-        f->pass++;
-    }
-    pthread_cond_signal(&f->changed_for_consumer);
+    slot->next = f->njobs;
+    if (f->filling == slot)
+        f->filling = NULL;
 }
 
-static void *reader_main(void *argument)
+/* With the mutex held: the slot's state once its last job is done. */
+static void slot_settle(struct feeder *f, struct slot *slot)
+{
+    if (slot->state != SLOT_FILLING || slot->running > 0 || slot->next < f->njobs)
+        return;
+    if (slot->generation != f->generation)
+        slot->state = SLOT_FREE;
+    else
+        slot->state = slot->failed_job < 0 ? SLOT_READY : SLOT_FAILED;
+    pthread_cond_broadcast(slot->state == SLOT_FREE ? &f->changed_for_threads
+                                                    : &f->changed_for_consumer);
+}
+
+/* With the mutex held: a job of `slot` failed with this thread's message. Jobs are given out in
+ * order, so the lowest one that fails is found whatever the threads' speed. */
+static void job_failed(struct feeder *f, struct slot *slot, int job)
+{
+    if (slot->generation != f->generation)
+        return;
+    f->failed = true;
+    slot_exhaust(f, slot);
+    if (f->filling)     /* begun after this one: would never be delivered */
+        slot_exhaust(f, f->filling);
+    if (slot->failed_job < 0 || job < slot->failed_job) {
+        slot->failed_job = job;
+        snprintf(slot->failure, sizeof slot->failure, "%.*s", (int)sizeof slot->failure - 1,
+                 error_text());
+    }
+}
+
+/* Entered and left with the mutex held; does one job without it. */
+static void job_do(struct feeder *f, struct slot *slot, struct record *record)
+{
+    int job = slot->next++, status;
+
+    if (slot->next == f->njobs)
+        slot_exhaust(f, slot);
+    slot->running++;
+    pthread_mutex_unlock(&f->mutex);
+    status = f->source->i->read_record ? sample_fill(f, slot, job, record) : batch_fill(f, slot);
+    pthread_mutex_lock(&f->mutex);
+    slot->running--;
+    if (status)
+        job_failed(f, slot, job);
+    slot_settle(f, slot);
+}
+
+static void *thread_main(void *argument)
 {
     struct feeder *f = argument;
+    struct record record = {.label = 0};
 
     pthread_mutex_lock(&f->mutex);
     while (!f->stop) {
-        struct slot *slot = f->failed ? NULL : slot_free(f);
+        struct slot *slot = slot_with_jobs(f);
         if (slot)
-            reader_step(f, slot);
+            job_do(f, slot, &record);
         else
-            pthread_cond_wait(&f->changed_for_reader, &f->mutex);
+            pthread_cond_wait(&f->changed_for_threads, &f->mutex);
     }
     pthread_mutex_unlock(&f->mutex);
+    record_free(&record);
     return NULL;
 }
 
@@ -248,9 +310,10 @@ static int options_check(const struct feeder *f)
         return error_set("%s: rank %d of %d ranks cannot be fed", source->path, o->rank, o->nranks);
     if (o->depth < 2)
         return error_set("%s: %d batches kept ready; expected at least 2", source->path, o->depth);
-    if (o->shuffle && source->nrecords > UINT32_MAX)
-        return error_set("%s: %llu records cannot be shuffled; at most %lu can", source->path,
-                         (unsigned long long)source->nrecords, (unsigned long)UINT32_MAX);
+    if (o->shuffle && source->nrecords > ORDER_MAX_RECORDS)
+        return error_set("%s: %llu records cannot be shuffled; at most %llu can", source->path,
+                         (unsigned long long)source->nrecords,
+                         (unsigned long long)ORDER_MAX_RECORDS);
     if (f->has_transform && !shape_equal(&f->transform.in, &source->field[0].shape))
         return error_set("%s: the transform was made for records of another shape", source->path);
     return 0;
@@ -271,15 +334,9 @@ static int buffers_create(struct feeder *f)
     size_t batch = (size_t)f->o.batch, depth = (size_t)f->o.depth;
 
     f->slot = allocate(depth, sizeof *f->slot, "the feeder's slots");
-    f->ready = allocate(depth, sizeof *f->ready, "the feeder's queue");
     f->pick = allocate(batch, sizeof *f->pick, "the feeder's picks");
-    if (!f->slot || !f->ready || !f->pick)
+    if (!f->slot || !f->pick)
         return -1;
-    if (f->o.shuffle) {
-        f->order = allocate(f->source->nrecords, sizeof *f->order, "the shuffled order");
-        if (!f->order)
-            return -1;
-    }
     for (int i = 0; i < f->source->nfields; i++) {
         const struct source_field *field = &f->source->field[i];
         size_t elems = shape_elems(&field->shape);
@@ -289,8 +346,8 @@ static int buffers_create(struct feeder *f)
         if (f->elems[i] > (size_t)INT32_MAX / batch)
             return error_set("%s: a batch of %d times %zu values of '%s' exceeds INT_MAX (%d)",
                              f->source->path, f->o.batch, f->elems[i], field->name, INT32_MAX);
-        f->staging[i] = allocate(batch, f->bytes[i], "a batch as read");
-        if (!f->staging[i])
+        f->staging[i] = f->njobs > 1 ? NULL : allocate(batch, f->bytes[i], "a batch as read");
+        if (f->njobs == 1 && !f->staging[i])
             return -1;
         for (int s = 0; s < f->o.depth; s++) {
             f->slot[s].field[i] = allocate(batch, f->elems[i] * sizeof(float), "a batch");
@@ -301,7 +358,7 @@ static int buffers_create(struct feeder *f)
     return 0;
 }
 
-/* Signals are for the main thread: the reader is started with all of them blocked. */
+/* Signals are for the main thread: the others are started with all of them blocked. */
 static int thread_start(struct feeder *f)
 {
     sigset_t all, old;
@@ -309,13 +366,28 @@ static int thread_start(struct feeder *f)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    status = pthread_create(&f->thread, NULL, reader_main, f);
+    status = pthread_create(&f->thread[f->nthreads], NULL, thread_main, f);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (status)
         return error_set("%s: the reading thread cannot be started: %s", f->source->path,
                          strerror(status));
-    f->thread_started = true;
+    f->nthreads++;
     return 0;
+}
+
+/* More threads than cores help where the files come over a network, so there may always be two. */
+static int threads_limit(const struct feeder *f)
+{
+    cpu_set_t mask;
+    int most = f->o.max_threads;
+
+    if (!f->source->i->read_record)
+        return 1;
+    if (most < 1)
+        most = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+    if (f->o.max_threads < 1 && most < 2)
+        most = 2;
+    return most < MAX_THREADS ? most : MAX_THREADS;
 }
 
 int feeder_create(struct source *source, const struct transform *transform,
@@ -335,10 +407,11 @@ int feeder_create(struct source *source, const struct transform *transform,
     f->has_transform = transform != NULL;
     if (transform)
         f->transform = *transform;
-    f->borrowed = -1;
     f->first_sample = o->first_sample;
+    f->max_threads = threads_limit(f);
+    f->njobs = source->i->read_record ? o->batch : 1;
     pthread_mutex_init(&f->mutex, NULL);
-    pthread_cond_init(&f->changed_for_reader, NULL);
+    pthread_cond_init(&f->changed_for_threads, NULL);
     pthread_cond_init(&f->changed_for_consumer, NULL);
     if (options_check(f) || buffers_create(f) || thread_start(f)) {
         feeder_destroy(f);
@@ -348,65 +421,88 @@ int feeder_create(struct source *source, const struct transform *transform,
     return 0;
 }
 
-/* With the mutex held: the borrowed slot goes back to the reader. */
+/* With the mutex held: the borrowed slot goes back to the threads. */
 static void borrowed_return(struct feeder *f)
 {
-    if (f->borrowed < 0)
+    if (!f->borrowed)
         return;
-    f->slot[f->borrowed].state = SLOT_FREE;
-    f->borrowed = -1;
-    pthread_cond_signal(&f->changed_for_reader);
+    f->borrowed->state = SLOT_FREE;
+    f->borrowed = NULL;
+    pthread_cond_broadcast(&f->changed_for_threads);
 }
 
-/* With the mutex held: sleeps until a batch or a failure is there, and counts how long. */
-static void ready_wait(struct feeder *f)
+/* With the mutex held: the slot to be delivered next, NULL while it is not complete. */
+static struct slot *slot_due(struct feeder *f)
 {
+    for (int i = 0; i < f->o.depth; i++)
+        if ((f->slot[i].state == SLOT_READY || f->slot[i].state == SLOT_FAILED) &&
+            f->slot[i].pass == f->next_pass)
+            return &f->slot[i];
+    return NULL;
+}
+
+/* With the mutex held: sleeps until the next batch or a failure is there, and counts how long.
+ * Whether it had to be counted goes into *waited. */
+static struct slot *slot_wait(struct feeder *f, bool *waited)
+{
+    struct slot *slot = slot_due(f);
     double start;
 
-    if (f->nready > 0 || f->failed)
-        return;
-    start = seconds_now();
-    while (f->nready == 0 && !f->failed)
+    *waited = false;
+    if (slot)
+        return slot;
+    start = clock_seconds();
+    while (!(slot = slot_due(f)))
         pthread_cond_wait(&f->changed_for_consumer, &f->mutex);
     if (f->counting) {
         f->waits++;
-        f->wait_seconds += seconds_now() - start;
+        f->wait_seconds += clock_seconds() - start;
+        *waited = true;
     }
+    return slot;
 }
 
 int feeder_next(struct feeder *f, const float *const **fields)
 {
+    struct slot *slot;
+    bool waited;
     int status = 0;
 
     pthread_mutex_lock(&f->mutex);
     borrowed_return(f);
-    ready_wait(f);
-    if (f->nready > 0) {
-        f->borrowed = f->ready[0];
-        f->nready--;
-        memmove(f->ready, f->ready + 1, (size_t)f->nready * sizeof *f->ready);
-        f->slot[f->borrowed].state = SLOT_BORROWED;
-        *fields = (const float *const *)f->slot[f->borrowed].field;
+    slot = slot_wait(f, &waited);
+    if (slot->state == SLOT_READY) {
+        slot->state = SLOT_BORROWED;
+        f->borrowed = slot;
+        f->next_pass++;
         f->counting = true;
+        *fields = (const float *const *)slot->field;
     } else {
-        status = error_set("%s", f->failure);
+        status = error_set("%s", slot->failure);
     }
     pthread_mutex_unlock(&f->mutex);
+    /* Those that are there were not enough. If no more can be had, they go on. */
+    if (waited && status == 0 && f->nthreads < f->max_threads)
+        (void)thread_start(f);
     return status;
 }
 
 int feeder_seek(struct feeder *f, uint64_t first_sample)
 {
     pthread_mutex_lock(&f->mutex);
-    for (int i = 0; i < f->nready; i++)
-        f->slot[f->ready[i]].state = SLOT_FREE;
-    f->nready = 0;
     f->generation++;
+    if (f->filling)
+        slot_exhaust(f, f->filling);
+    for (int i = 0; i < f->o.depth; i++) {
+        if (f->slot[i].state == SLOT_READY || f->slot[i].state == SLOT_FAILED)
+            f->slot[i].state = SLOT_FREE;
+        slot_settle(f, &f->slot[i]);
+    }
     f->first_sample = first_sample;
-    f->pass = 0;
+    f->begin_pass = f->next_pass = 0;
     f->failed = false;
     f->counting = false;
-    pthread_cond_signal(&f->changed_for_reader);
+    pthread_cond_broadcast(&f->changed_for_threads);
     pthread_mutex_unlock(&f->mutex);
     return 0;
 }
@@ -417,28 +513,30 @@ void feeder_waits(const struct feeder *f, uint64_t *times, double *seconds)
     *seconds = f->wait_seconds;
 }
 
+int feeder_threads(const struct feeder *f)
+{
+    return f->nthreads;
+}
+
 void feeder_destroy(struct feeder *f)
 {
     if (!f)
         return;
-    if (f->thread_started) {
-        pthread_mutex_lock(&f->mutex);
-        f->stop = true;
-        pthread_cond_signal(&f->changed_for_reader);
-        pthread_mutex_unlock(&f->mutex);
-        pthread_join(f->thread, NULL);
-    }
+    pthread_mutex_lock(&f->mutex);
+    f->stop = true;
+    pthread_cond_broadcast(&f->changed_for_threads);
+    pthread_mutex_unlock(&f->mutex);
+    for (int t = 0; t < f->nthreads; t++)
+        pthread_join(f->thread[t], NULL);
     pthread_cond_destroy(&f->changed_for_consumer);
-    pthread_cond_destroy(&f->changed_for_reader);
+    pthread_cond_destroy(&f->changed_for_threads);
     pthread_mutex_destroy(&f->mutex);
     for (int i = 0; i < f->source->nfields; i++) {
         for (int s = 0; f->slot && s < f->o.depth; s++)
             free(f->slot[s].field[i]);
         free(f->staging[i]);
     }
-    free(f->order);
     free(f->pick);
-    free(f->ready);
     free(f->slot);
     transform_free(&f->transform);
     source_close(f->source);

@@ -1,4 +1,5 @@
-/* The feeder: keeps transformed batches ready ahead of training, in its own thread.
+/* The feeder: keeps transformed batches ready ahead of training, in its own threads: one, and where
+ * records are read one by one (files to be decoded) another one each time training had to wait.
  *
  * Global order: the run is an endless sequence of samples; sample g is record g mod N of the source
  * (or the shuffled order of its epoch). Pass p of this rank covers samples
@@ -30,9 +31,15 @@ int transform_create(const Caffe__TransformationParameter *param, const struct s
                      const char *base_file, struct transform *out);
 void transform_free(struct transform *transform);
 
-/* One sample. stream draws: crop offsets and mirror, keyed by the global sample index. */
-void transform_apply(const struct transform *transform, const void *record, enum source_type type,
-                     uint64_t seed, int layer_index, uint64_t sample, float *out);
+/* Fails unless a record of that shape can be transformed: the shape that `in` says, or another height
+ * and width where a crop makes all alike and no mean image is in the way. */
+int transform_accepts(const struct transform *transform, const struct shape *shape);
+
+/* One sample, of shape `in` or, where `shape` is not NULL, of an accepted other one. Crop offsets and
+ * mirror are drawn by the global sample index. */
+void transform_apply(const struct transform *transform, const void *record, const struct shape *shape,
+                     enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
+                     float *out);
 
 struct feeder_options {
     int batch;
@@ -42,12 +49,13 @@ struct feeder_options {
     int layer_index;
     bool shuffle;            /* a new permutation of the records every epoch */
     int depth;               /* batches in the ring, the borrowed one included; >= 2 */
+    int max_threads;         /* for sources of single records; 0: the cores of this process, or 2 */
 };
 
 struct feeder;
 
 /* Takes ownership of source and of what transform holds (also when it fails). `transform` applies to
- * field 0; NULL: none, floats as they are. Starts the thread. */
+ * field 0; NULL: none, floats as they are. Starts the first thread. */
 int feeder_create(struct source *source, const struct transform *transform, const struct feeder_options *o,
                   struct feeder **out);
 
@@ -63,6 +71,9 @@ int feeder_seek(struct feeder *feeder, uint64_t first_sample);
 /* How often and how long (seconds) feeder_next had to wait since creation; the first batch after
  * creation and after every jump is not counted. Asked by the thread that calls feeder_next. */
 void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds);
+
+/* How many threads it has come to. Asked by the thread that calls feeder_next. */
+int feeder_threads(const struct feeder *feeder);
 
 void feeder_destroy(struct feeder *feeder);
 

@@ -2,7 +2,7 @@
  *
  * Both are the same thing inside: a list of files with the same data sets, of which one at a time is
  * open, read by hyperslab. An image file is a list of one. */
-#include "input/source.h"
+#include "input/source_internal.h"
 
 #include "util/error.h"
 #include "util/h5.h"
@@ -286,29 +286,12 @@ static int parts_scan(struct hdf5_source *self)
     return status;
 }
 
-static bool file_inside(const char *folder, const char *name)
-{
-    char path[4096];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return access(path, F_OK) == 0;
-}
-
-int source_open_images(const char *path, bool with_labels, struct source **out)
+int source_open_hdf5_images(const char *path, bool with_labels, struct source **out)
 {
     static const char *const names[] = {"data", "label"};
     struct hdf5_source *self;
-    const char *kind = NULL;
 
     *out = NULL;
-    if (file_inside(path, "data.mdb"))
-        kind = "an LMDB folder";
-    else if (file_inside(path, "CURRENT"))
-        kind = "a LevelDB folder";
-    if (kind)
-        return error_set("%s is %s; a Data layer reads HDF5 files with `data` (N x C x H x W) and "
-                         "`label` (N), as `poseidon convert` makes them",
-                         path, kind);
     self = self_create(path, with_labels ? 2 : 1, names, true);
     if (!self)
         return -1;

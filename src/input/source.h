@@ -6,18 +6,37 @@
 #define POSEIDON_INPUT_SOURCE_H
 
 #include "engine/tensor.h"
+#include "input/image.h"
 
 struct source;
 
+enum source_type { SOURCE_U8, SOURCE_F32 };
+
+/* An image that was read by itself. All zero is empty; its memory is used again and again. */
+struct record {
+    struct shape shape;           /* C,H,W */
+    enum source_type type;
+    const void *data;             /* C x H x W; into the members below, until the next reading */
+    float label;
+    struct bytes file, planes;    /* as stored; C x H x W */
+    struct image decoded, resized;
+};
+
+void record_free(struct record *record);
+
+/* Sources give their records in blocks (`read`) or one by one (`read_record`); the other slot is
+ * NULL. */
 struct source_i {
     const char *name; /* "hdf5" */
     void (*close)(struct source *source);
     /* Reads `count` records starting at `first` (both inside the source). out[f] receives count
      * records of field f in its type, NULL to skip the field. Called from one thread at a time. */
     int (*read)(struct source *source, uint64_t first, uint64_t count, void *const *out);
+    /* Reads and decodes one image with its label. Images may differ in size from field 0's shape
+     * and from each other, and in type. Called from several threads at once, each with a record of
+     * its own: what takes time is done in parallel. */
+    int (*read_record)(struct source *source, uint64_t number, struct record *out);
 };
-
-enum source_type { SOURCE_U8, SOURCE_F32 };
 
 /* One thing a record holds: an image, a label, one of HDF5Data's named data sets. */
 struct source_field {
@@ -36,11 +55,33 @@ struct source {
     struct source_field field[SOURCE_MAX_FIELDS];
 };
 
-/* Image source of a Data layer, the kind recognised by content: an HDF5 file with `data` (N,C,H,W),
- * uint8 or float, and, where with_labels, `label` (N), any integer or float type. Fields: 0 data,
- * 1 label (SOURCE_F32). Errors: missing, truncated, not of a known kind, wrong rank or type, the two
- * N differ, no records. Read by hyperslab; never loads the file whole. */
-int source_open_images(const char *path, bool with_labels, struct source **out);
+/* Image source of a Data layer, the kind recognised by content:
+ *
+ * - an HDF5 file with `data` (N,C,H,W), uint8 or float, and, where with_labels, `label` (N), any
+ *   integer or float type. Read in blocks by hyperslab, never whole;
+ * - a data base of Caffe's Datum messages, LMDB or LevelDB, in the order of its keys. Encoded images
+ *   are decoded, to `color`; raw ones are as they are.
+ *
+ * Fields: 0 data, of the first record's shape, 1 label (SOURCE_F32). Errors: missing, truncated, not
+ * of a known kind, wrong rank or type, the two N differ, no records, first record damaged. */
+int source_open_images(const char *path, bool with_labels, enum image_color color,
+                       struct source **out);
+
+struct image_list_options {
+    const char *root;        /* put in front of every path as it is; "" for none */
+    int height, width;       /* resized to; 0: as they are */
+    enum image_color color;  /* ImageData's is_color: IMAGE_COLOR or IMAGE_GRAY */
+    const char *base_file;   /* where the root does not exist, it is tried beside this file; or NULL */
+};
+
+/* ImageData as Caffe means it: `list` has a line "PATH LABEL" for every image, cut at the last blank.
+ * Fields as above; records one by one. Errors: list missing or empty, a line without a label (with
+ * its number), first image missing or damaged. */
+int source_open_image_list(const char *list, const struct image_list_options *o,
+                           struct source **out);
+
+/* Record number n, whatever the kind: of block sources it reads field 0 and, where there, 1. */
+int source_read_record(struct source *source, uint64_t n, struct record *out);
 
 /* HDF5Data as Caffe means it: `list` is a text file of white-space separated HDF5 names (an .h5 given
  * here by mistake is recognised and said). Field f is the data set names[f], read as float; all have

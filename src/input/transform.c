@@ -18,7 +18,7 @@
 /* Which draw of a sample is for what. */
 enum { DRAW_MIRROR, DRAW_ROW, DRAW_COLUMN };
 
-#define BINARYPROTO_MAX_BYTES ((off_t)2147483647)
+#define BINARYPROTO_MAX_BYTES ((size_t)2147483647)
 
 static const char *size_text(const struct shape *shape, char *buffer, size_t size)
 {
@@ -71,49 +71,17 @@ static int mean_load_hdf5(const char *path, const struct shape *record, float *m
     return status;
 }
 
-static int bytes_load(const char *path, uint8_t **out, size_t *length)
-{
-    struct stat st;
-    FILE *file = fopen(path, "rb");
-
-    *out = NULL;
-    if (!file)
-        return error_set("%s: %s", path, strerror(errno));
-    if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > BINARYPROTO_MAX_BYTES) {
-        error_set("%s: neither an HDF5 file nor a binaryproto", path);
-        goto fail;
-    }
-    *length = (size_t)st.st_size;
-    *out = malloc(*length ? *length : 1);
-    if (!*out) {
-        error_memory(*length, "the mean file");
-        goto fail;
-    }
-    if (fread(*out, 1, *length, file) != *length) {
-        error_set("%s: cannot be read: %s", path, strerror(errno));
-        goto fail;
-    }
-    fclose(file);
-    return 0;
-
-fail:
-    fclose(file);
-    free(*out);
-    *out = NULL;
-    return -1;
-}
-
 static int mean_load_binaryproto(const char *path, const struct shape *record, float *mean)
 {
     Caffe__BlobProto *blob = NULL;
-    uint8_t *bytes = NULL;
-    size_t length = 0, elems = shape_elems(record);
+    struct bytes file = {0};
+    size_t elems = shape_elems(record);
     int64_t dim[SHAPE_MAX_AXES];
     int naxes = 4, status = -1;
 
-    if (bytes_load(path, &bytes, &length))
-        return -1;
-    blob = caffe__blob_proto__unpack(NULL, length, bytes);
+    if (bytes_load(&file, path, BINARYPROTO_MAX_BYTES))
+        goto done;
+    blob = caffe__blob_proto__unpack(NULL, file.length, file.data);
     if (!blob || (blob->n_data == 0 && blob->n_double_data == 0)) {
         error_set("%s: neither an HDF5 file nor a binaryproto with a mean image", path);
         goto done;
@@ -141,7 +109,7 @@ static int mean_load_binaryproto(const char *path, const struct shape *record, f
 done:
     if (blob)
         caffe__blob_proto__free_unpacked(blob, NULL);
-    free(bytes);
+    bytes_free(&file);
     return status;
 }
 
@@ -276,11 +244,37 @@ static void row_reverse(float *y, int64_t n)
     }
 }
 
-void transform_apply(const struct transform *t, const void *record, enum source_type type,
-                     uint64_t seed, int layer_index, uint64_t sample, float *out)
+int transform_accepts(const struct transform *t, const struct shape *shape)
+{
+    char expected[128], found[128];
+
+    if (shape_equal(shape, &t->in))
+        return 0;
+    size_text(&t->in, expected, sizeof expected);
+    size_text(shape, found, sizeof found);
+    if (shape->dim[0] != t->in.dim[0])
+        return error_set("the image is %s, but the first one is %s (C x H x W): channels cannot vary; "
+                         "force_color or force_gray makes encoded ones alike",
+                         found, expected);
+    if (t->mean)
+        return error_set("the image is %s, but the mean image and the first one are %s (C x H x W); "
+                         "mean_value, one per channel, works at any size",
+                         found, expected);
+    if (!t->crop)
+        return error_set("the image is %s, but the first one is %s (C x H x W); sizes may vary only "
+                         "with crop_size",
+                         found, expected);
+    if (shape->dim[1] < t->crop || shape->dim[2] < t->crop)
+        return error_set("the image is %s (C x H x W), smaller than crop_size %d", found, t->crop);
+    return 0;
+}
+
+void transform_apply(const struct transform *t, const void *record, const struct shape *shape,
+                     enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
+                     float *out)
 {
     struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
-    int64_t height = t->in.dim[1], width = t->in.dim[2];
+    int64_t height = (shape ? shape : &t->in)->dim[1], width = (shape ? shape : &t->in)->dim[2];
     int64_t rows = t->out.dim[1], columns = t->out.dim[2];
     bool mirror = t->mirror && rng_below(&rng, DRAW_MIRROR, 2);
     int64_t top = (height - rows) / 2, left = (width - columns) / 2;

@@ -1,6 +1,10 @@
-/* Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1 per axis, where the extent of a
+/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1 per axis, where the extent of a
  * dilated kernel is dilation * (kernel - 1) + 1. Several bottoms share the weights, one top each:
- * then there is one op per bottom, and gradients of the later ones add to those of the first. */
+ * then there is one op per bottom, and gradients of the later ones add to those of the first.
+ *
+ * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad. DepthwiseConvolution is
+ * a Convolution with one group per channel unless the file gives a group; ConvolutionDepthwise always
+ * has one group and one output per channel. Im2col gives the windows themselves. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -10,6 +14,7 @@
 
 struct convolution {
     struct conv_args args;
+    int64_t outputs;
     struct op **ops; /* one per bottom; owned */
 };
 
@@ -42,10 +47,32 @@ static int read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args 
     return 0;
 }
 
+/* Groups and outputs; those that a type implies may be left out. */
+static int read_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                         struct convolution *state)
+{
+    int64_t channels = layer->bottoms[0]->value.shape.dim[1];
+    bool implied = layer->i == &layer_convolution_depthwise;
+
+    state->args.group = (int)p->group;
+    state->outputs = p->num_output;
+    if (implied && p->has_num_output && p->num_output != channels)
+        return error_set("num_output is %" PRIu32 "; expected the bottom's channels, %" PRId64
+                         ", or nothing",
+                         p->num_output, channels);
+    if (implied || (layer->i == &layer_depthwise_convolution && !p->has_group))
+        state->args.group = (int)channels;
+    if (implied)
+        state->outputs = channels;
+    return 0;
+}
+
 static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
 
+    if (layer->i == &layer_convolution_depthwise)
+        return 0;
     if (!p->has_num_output || p->num_output == 0 || p->num_output > INT32_MAX)
         return error_set("num_output is %s; expected at least 1",
                          p->has_num_output ? "out of range" : "missing");
@@ -78,11 +105,27 @@ static int check_bottoms(const struct layer *layer)
     return 0;
 }
 
-static int top_size(const struct conv_args *args, int i, int64_t in, int64_t *out)
+static int deconvolution_size(const struct conv_args *args, int i, int64_t in, int64_t *out)
+{
+    int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
+
+    *out = args->stride[i] * (in - 1) + extent - 2 * (int64_t)args->pad[i];
+    if (*out >= 1)
+        return 0;
+    return error_set("pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64
+                     " - 2 * %d",
+                     args->pad[i], i ? "width" : "height", args->stride[i], in, extent,
+                     args->pad[i]);
+}
+
+static int top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
+                    int64_t *out)
 {
     int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
     int64_t padded = in + 2 * (int64_t)args->pad[i];
 
+    if (layer->i == &layer_deconvolution)
+        return deconvolution_size(args, i, in, out);
     if (extent > padded)
         return error_set(
             "kernel %dx%d (dilation %dx%d) is larger than the padded input: %s %" PRId64
@@ -98,22 +141,30 @@ static int set_top(struct layer *layer, const struct conv_args *args, int64_t ou
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     int64_t dim[4] = {bottom->dim[0], outputs};
 
-    if (top_size(args, 0, bottom->dim[2], &dim[2]) || top_size(args, 1, bottom->dim[3], &dim[3]))
+    if (top_size(layer, args, 0, bottom->dim[2], &dim[2]) ||
+        top_size(layer, args, 1, bottom->dim[3], &dim[3]))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
         if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))
             return -1;
-    layer->flops = 2.0 * layer->nbottoms * (double)shape_elems(&layer->tops[0]->value.shape) *
-                   (double)(bottom->dim[1] / args->group) * args->kernel[0] * args->kernel[1];
+    /* every weight meets each place of the smaller of the two planes */
+    layer->flops = 2.0 * layer->nbottoms * (double)(outputs * (bottom->dim[1] / args->group)) *
+                   args->kernel[0] * args->kernel[1] * (double)bottom->dim[0] *
+                   (layer->i == &layer_deconvolution ? (double)(bottom->dim[2] * bottom->dim[3])
+                                                     : (double)(dim[2] * dim[3]));
     return 0;
 }
 
-static int declare_params(struct layer *layer, const struct conv_args *args,
+static int declare_params(struct layer *layer, const struct convolution *state,
                           const Caffe__ConvolutionParameter *p)
 {
-    int64_t weight[4] = {p->num_output, layer->bottoms[0]->value.shape.dim[1] / args->group,
-                         args->kernel[0], args->kernel[1]};
-    int64_t bias[1] = {p->num_output};
+    const struct conv_args *args = &state->args;
+    bool transposed = layer->i == &layer_deconvolution;
+    int64_t inputs = layer->bottoms[0]->value.shape.dim[1];
+    int64_t weight[4] = {transposed ? inputs : state->outputs,
+                         (transposed ? state->outputs : inputs) / args->group, args->kernel[0],
+                         args->kernel[1]};
+    int64_t bias[1] = {state->outputs};
     struct shape shape;
 
     if (shape_set(&shape, 4, weight, "weight") ||
@@ -147,11 +198,10 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
         return error_memory(sizeof(*state), "a convolution");
     if (read_geometry(p, &state->args) || check_channels(layer, p))
         return -1;
-    state->args.group = (int)p->group;
     state->args.bias = p->bias_term;
-    if (set_top(layer, &state->args, p->num_output))
+    if (read_channels(layer, p, state) || set_top(layer, &state->args, state->outputs))
         return -1;
-    return declare_params(layer, &state->args, p);
+    return declare_params(layer, state, p);
 }
 
 static int convolution_build(struct layer *layer, struct engine *engine)
@@ -162,7 +212,8 @@ static int convolution_build(struct layer *layer, struct engine *engine)
     if (!state->ops)
         return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
     for (int b = 0; b < layer->nbottoms; b++) {
-        struct op_args args = layer_op_args(layer, OP_CONV);
+        struct op_args args =
+            layer_op_args(layer, layer->i == &layer_deconvolution ? OP_DECONV : OP_CONV);
         args.nbottoms = args.ntops = 1;
         args.bottoms += b;
         args.tops += b;
@@ -189,6 +240,8 @@ static int convolution_backward(struct layer *layer, const struct run *run)
     struct convolution *state = layer->state;
 
     for (int b = 0; b < layer->nbottoms; b++) {
+        if (!layer->tops[b]->wants_grad)
+            continue; /* no loss depends on it; its bottom's gradient stays 0 */
         if (op_backward(state->ops[b], run))
             return -1;
         for (int i = 0; i < layer->nparams; i++)
@@ -208,16 +261,68 @@ static void convolution_destroy(struct layer *layer)
     free(state);
 }
 
-const struct layer_i layer_convolution = {
-    .type = "Convolution",
+#define CONVOLUTION(variable, name)                                                              \
+    const struct layer_i variable = {                                                              \
+        .type = name,                                                                              \
+        .min_bottoms = 1,                                                                          \
+        .max_bottoms = -1,                                                                         \
+        .min_tops = 1,                                                                             \
+        .max_tops = -1,                                                                            \
+        .no_in_place = true,                                                                       \
+        .setup = convolution_setup,                                                                \
+        .build = convolution_build,                                                                \
+        .forward = convolution_forward,                                                            \
+        .backward = convolution_backward,                                                          \
+        .destroy = convolution_destroy,                                                            \
+    }
+
+CONVOLUTION(layer_convolution, "Convolution");
+CONVOLUTION(layer_deconvolution, "Deconvolution");
+CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution");
+CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise");
+
+static int im2col_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
+    struct convolution *state;
+    double flops;
+
+    (void)env;
+    if (!p)
+        return error_set("convolution_param is missing; it must give kernel_size");
+    if (check_bottoms(layer))
+        return -1;
+    layer->state = state = calloc(1, sizeof(*state));
+    if (!state)
+        return error_memory(sizeof(*state), "im2col");
+    state->args.group = 1;
+    if (read_geometry(p, &state->args))
+        return -1;
+    flops = layer->flops;
+    if (set_top(layer, &state->args,
+                layer->bottoms[0]->value.shape.dim[1] * state->args.kernel[0] *
+                    state->args.kernel[1]))
+        return -1;
+    layer->flops = flops;
+    return 0;
+}
+
+static int im2col_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args = layer_op_args(layer, OP_IM2COL);
+
+    args.u.conv = ((const struct convolution *)layer->state)->args;
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_im2col = {
+    .type = "Im2col",
     .min_bottoms = 1,
-    .max_bottoms = -1,
+    .max_bottoms = 1,
     .min_tops = 1,
-    .max_tops = -1,
+    .max_tops = 1,
     .no_in_place = true,
-    .setup = convolution_setup,
-    .build = convolution_build,
-    .forward = convolution_forward,
-    .backward = convolution_backward,
+    .setup = im2col_setup,
+    .build = im2col_build,
     .destroy = convolution_destroy,
 };

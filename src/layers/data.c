@@ -142,7 +142,7 @@ static int data_open(struct layer *layer, struct data *state, const struct layer
 
     if (!path)
         return error_memory(strlen(name) + 1, "a path");
-    status = source_open_images(path, layer->ntops == 2, &state->source);
+    status = source_open_images(path, layer->ntops == 2, IMAGE_AS_STORED, &state->source);
     free(path);
     if (status || transform_create(t ? t : &defaults, &state->source->field[0].shape, layer->train,
                                    env->base_file, &state->transform))

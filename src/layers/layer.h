@@ -46,6 +46,7 @@ struct layer_i {
     bool auto_tops;                /* a loss: tops missing up to min_tops are added, unnamed */
     /* Who may work in place. A top named like its bottom is that very blob only if nobody's backward
      * misses the old values; else the net quietly gives it memory of its own. */
+    bool own_top;                  /* cannot work in place at all */
     bool keeps_top;                /* backward reads its top's values */
     bool keeps_top_in_place;       /* ditto, but only when the layer itself works in place */
     bool keeps_sign_only;          /* of those, only the sign matters: Dropout may follow in place */

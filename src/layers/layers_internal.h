@@ -4,12 +4,17 @@
 
 #include "layers/layer.h"
 
-extern const struct layer_i layer_absval, layer_accuracy, layer_batch_norm, layer_bias,
-    layer_bnll, layer_clip, layer_concat, layer_convolution, layer_data, layer_dropout,
-    layer_eltwise, layer_elu, layer_exp, layer_flatten, layer_hdf5_data, layer_inner_product,
-    layer_input, layer_log, layer_lrn, layer_pooling, layer_power, layer_prelu, layer_relu,
-    layer_relu6, layer_scale, layer_sigmoid, layer_softmax, layer_softmax_loss, layer_split,
-    layer_swish, layer_tanh, layer_threshold;
+extern const struct layer_i layer_absval, layer_accuracy, layer_argmax, layer_batch_norm,
+    layer_batch_reindex, layer_bias, layer_bnll, layer_clip, layer_concat, layer_contrastive_loss,
+    layer_convolution, layer_convolution_depthwise, layer_crop, layer_data, layer_deconvolution,
+    layer_depthwise_convolution, layer_dropout, layer_eltwise, layer_elu, layer_embed,
+    layer_euclidean_loss, layer_exp, layer_flatten, layer_hdf5_data, layer_hinge_loss,
+    layer_im2col, layer_infogain_loss, layer_inner_product, layer_input, layer_interp, layer_log,
+    layer_lrn, layer_multinomial_loss, layer_mvn, layer_parameter, layer_pooling, layer_power,
+    layer_prelu, layer_reduction, layer_relu, layer_relu6, layer_reshape, layer_scale,
+    layer_shuffle_channel, layer_sigmoid, layer_sigmoid_loss, layer_silence, layer_slice,
+    layer_softmax, layer_softmax_loss, layer_split, layer_spp, layer_swish, layer_tanh,
+    layer_threshold, layer_tile;
 
 /* Room for any shape_text. */
 #define SHAPE_TEXT_BYTES 288
@@ -36,6 +41,11 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
 /* Resolves a possibly negative axis of the first bottom; the message names `field` and the shape.
  */
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);
+
+/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`; without either,
+ * `otherwise`. */
+enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
+                                                 enum loss_normalization otherwise);
 
 /* What a BatchNorm layer asks of its op, without the Scale behind it. */
 struct batch_norm_args layer_batch_norm_args(const struct layer *layer);

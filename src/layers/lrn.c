@@ -51,7 +51,7 @@ const struct layer_i layer_lrn = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .no_in_place = true,
+    .own_top = true,
     .setup = lrn_setup,
     .build = lrn_build,
 };

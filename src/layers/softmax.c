@@ -43,7 +43,7 @@ const struct layer_i layer_softmax = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .no_in_place = true,
+    .own_top = true,
     .keeps_top = true,
     .setup = softmax_setup,
     .build = softmax_build,
@@ -81,25 +81,6 @@ static int softmax_loss_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-/* An explicit `normalization` wins over the old `normalize`; neither means VALID. */
-static enum loss_normalization loss_normalization(const Caffe__LossParameter *p)
-{
-    if (!p)
-        return LOSS_VALID;
-    if (!p->has_normalization && p->has_normalize)
-        return p->normalize ? LOSS_VALID : LOSS_BATCH_SIZE;
-    switch (p->normalization) {
-    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__FULL:
-        return LOSS_FULL;
-    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE:
-        return LOSS_BATCH_SIZE;
-    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE:
-        return LOSS_NONE;
-    default:
-        return LOSS_VALID;
-    }
-}
-
 static int softmax_loss_build(struct layer *layer, struct engine *engine)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
@@ -112,7 +93,7 @@ static int softmax_loss_build(struct layer *layer, struct engine *engine)
         .axis = axis,
         .has_ignore_label = p && p->has_ignore_label,
         .ignore_label = p ? p->ignore_label : 0,
-        .normalization = loss_normalization(p),
+        .normalization = layer_loss_normalization(p, LOSS_VALID),
     };
     return engine->i->op_create(engine->context, &args, &layer->op);
 }

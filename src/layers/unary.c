@@ -11,9 +11,11 @@
 /* The function with its constants; the message says what is wrong with the definition. */
 static int read_exp(const Caffe__ExpParameter *p, struct unary_args *args)
 {
-    double log_base = p->base_value == -1 ? 1 : log((double)p->base_value);
+    double log_base = 1; /* of e */
 
-    if (p->base_value != -1 && !(p->base_value > 0))
+    if (p->base_value > 0)
+        log_base = log((double)p->base_value);
+    else if (p->base_value != -1)
         return error_set("exp_param base is %g; expected -1 (for e) or a number above 0",
                          (double)p->base_value);
     args->a = (float)(log_base * (double)p->scale);

@@ -120,6 +120,8 @@ static bool works_in_place(struct net *net, struct layer *layer, int t)
         before->idle = true;
         return true;
     }
+    if (layer->i->own_top)
+        return false;
     if (net->train && layer->i->wants_own_top && layer->i->wants_own_top(layer))
         return false;
     return may_overwrite(net, layer, t);

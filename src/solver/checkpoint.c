@@ -56,11 +56,14 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
     return blobs;
 }
 
-int checkpoint_write(const char *prefix, const struct net *net, int nhistory, const float *history,
-                     const struct train_state *state, struct log *log)
+int checkpoint_write(const char *prefix, bool binary, const struct net *net, int nhistory,
+                     const float *history, const struct train_state *state, struct log *log)
 {
-    char *model = snapshot_model_path(prefix, state->iteration);
-    char *path = snapshot_state_path(prefix, state->iteration);
+    char *model = binary ? snapshot_model_path_binary(prefix, state->iteration)
+                         : snapshot_model_path(prefix, state->iteration);
+    char *path = binary ? snapshot_state_path_binary(prefix, state->iteration)
+                        : snapshot_state_path(prefix, state->iteration);
+    const char *form = binary ? "binary proto" : "HDF5";
     struct snapshot_layer *layers = describe(net);
     /* the writer only reads; one description serves both ways */
     struct snapshot_blob *blobs = describe_history(net, nhistory, (float *)(uintptr_t)history);
@@ -73,11 +76,16 @@ int checkpoint_write(const char *prefix, const struct net *net, int nhistory, co
         error_memory(0, "a snapshot's name");
     if (!model || !path || !layers || !blobs)
         goto done;
-    LOG_INFO(log, "Snapshotting to HDF5 file %s", model);
-    if (snapshot_write_model(model, layers, net->nlayers))
+    LOG_INFO(log, "Snapshotting to %s file %s", form, model);
+    if (binary && net->nlearnable > (size_t)INT32_MAX / sizeof(float))
+        LOG_WARNING(log, "%s exceeds 2 GB, more than Caffe and other programs take; "
+                         "snapshot_format: HDF5 has no such limit", model);
+    if (binary ? snapshot_write_model_binary(model, net->def, layers, net->nlayers)
+               : snapshot_write_model(model, layers, net->nlayers))
         goto done;
-    LOG_INFO(log, "Snapshotting solver state to HDF5 file %s", path);
-    status = snapshot_write_state(path, &file, blobs, nhistory * net->nparams);
+    LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
+    status = binary ? snapshot_write_state_binary(path, &file, blobs, nhistory * net->nparams)
+                    : snapshot_write_state(path, &file, blobs, nhistory * net->nparams);
 done:
     free(model);
     free(path);

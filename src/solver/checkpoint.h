@@ -16,10 +16,10 @@ struct train_state {
 };
 
 /* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all, the
- * state last: a state never names a model that is not there. history: nhistory blocks of net->elems
- * floats in the arenas' layout. Rank 0. */
-int checkpoint_write(const char *prefix, const struct net *net, int nhistory, const float *history,
-                     const struct train_state *state, struct log *log);
+ * state last: a state never names a model that is not there. binary: Caffe's binary form, without
+ * ".h5". history: nhistory blocks of net->elems floats in the arenas' layout. Rank 0. */
+int checkpoint_write(const char *prefix, bool binary, const struct net *net, int nhistory,
+                     const float *history, const struct train_state *state, struct log *log);
 
 /* Reads state, history and the model it names into net->values. Rank 0. */
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,

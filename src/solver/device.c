@@ -66,7 +66,7 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
                 struct engine *out)
 {
     *out = (struct engine){.i = NULL};
-    if (error_agree(world, name ? engine_open(name, options, out) : 0))
+    if (error_agree(world, engine_open(name, options, out)))
         return -1;
     return share ? 0 : check_double(world, out);
 }

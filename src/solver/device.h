@@ -10,8 +10,7 @@
 int device_local_rank(MPI_Comm world);
 
 /* Opens the engine. No two ranks may have got the same device, unless `share`: each would slow the other
- * down. A rank with name NULL opens none (a dedicated server) but takes part. Collective; fails on all
- * ranks together. */
+ * down. Collective; fails on all ranks together. */
 int device_open(MPI_Comm world, const char *name, const struct engine_options *options, bool share,
                 struct engine *out);
 

@@ -172,6 +172,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
                                                     : t->at.current_step};
     size_t elems = (size_t)t->rule.nhistory * t->net->elems;
     float *history = NULL;
+    bool binary = t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
     int status = -1;
 
     if (t->rank == 0) {
@@ -180,8 +181,8 @@ static int snapshot(struct trainer *t, int64_t iteration)
             return error_memory(elems * sizeof *history, "a snapshot");
     }
     if (sync_gather_history(t->sync, history) == 0 && (t->rank != 0 || net_pull_values(t->net) == 0))
-        status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, t->net, t->rule.nhistory,
-                                                 history, &state, t->log)
+        status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
+                                                 t->rule.nhistory, history, &state, t->log)
                               : 0;
     free(history);
     t->last_snapshot = (int)iteration;
@@ -229,10 +230,12 @@ static int log_clipping(struct trainer *t, int64_t iteration)
 
 static int worker_iteration(struct trainer *t, int64_t iteration, double start, double *paused)
 {
+    int64_t traced = trace_begin(t->trace);
     double loss, seconds;
 
     if (compute(t, iteration, &loss))
         return -1;
+    trace_span(t->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
     remember_loss(t, loss);
     seconds = clock_seconds() - start - *paused;
     if (due(iteration, t->solver->display) && display(t, iteration, seconds, true))
@@ -244,19 +247,24 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
 /* Tests, snapshots: what stands outside the time of training. */
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save, double *paused)
 {
-    double start;
+    int64_t traced;
+    double start, stall;
     int status = 0;
 
     if (!test && !save)
         return 0;
     if (sync_wait_all(t->sync, iteration - 1))
         return -1;
+    traced = trace_begin(t->trace);
+    stall = sync_stats(t->sync)->stall_seconds;
     start = clock_seconds();
     if (save)
         status = snapshot(t, iteration);
     if (test && !status)
         status = test_all(t, iteration);
     *paused += clock_seconds() - start;
+    t->paused_stall += sync_stats(t->sync)->stall_seconds - stall;
+    trace_span(t->trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
     return status;
 }
 
@@ -269,6 +277,7 @@ static int finish(struct trainer *t, double start, double *paused)
     if (trained && sync_wait_all(t->sync, end - 1))
         return -1;
     t->train_seconds = clock_seconds() - start - *paused;
+    t->train_stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;
     if (!t->blank && s->snapshot_after_train && t->last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->worker) {
@@ -303,6 +312,7 @@ static int loop(struct trainer *t)
         bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
         if (pause_for(t, i, test, save, &paused))
             return -1;
+        trace_iteration(t->trace, i);
         if (t->worker ? worker_iteration(t, i, start, &paused) : sync_wait_all(t->sync, i))
             return -1;
     }
@@ -316,5 +326,5 @@ int trainer_run(struct trainer *t)
     log_progress_end(t->log);
     if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
         return -1;
-    return trainer_collect(t);
+    return trainer_collect(t) || trainer_account(t) ? -1 : 0;
 }

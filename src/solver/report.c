@@ -20,7 +20,7 @@ int trainer_collect(struct trainer *t)
     mine[FIGURE_SENT] = (double)stats->sent;
     mine[FIGURE_RECEIVED] = (double)stats->received;
     mine[FIGURE_CONTROL] = (double)stats->control_sent;
-    mine[FIGURE_STALL] = stats->stall_seconds;
+    mine[FIGURE_STALL] = t->train_stall;
     mine[FIGURE_INPUT_WAITS] = (double)waits;
     mine[FIGURE_INPUT_SECONDS] = input;
     for (int g = 0; g < t->plan->ngroups; g++)

@@ -1,19 +1,25 @@
-/* Snapshots in Caffe's HDF5 layout, readable by Caffe and h5py.
+/* Snapshots in Caffe's two layouts, readable by Caffe, h5py and protobuf.
  *
- * A model (.caffemodel.h5) has the group `data` and in it one group per layer with the data sets
- * `0`, `1`, ...; a layer without parameters has an empty group, a parameter that belongs to another
- * layer is left out, and a `/` in a layer's name makes nested groups. A state (.solverstate.h5) has
- * the data sets `iter`, `learned_net`, `current_step` and the group `history`, and beside them,
- * ignored by Caffe, the data set `data_cursor` and attributes. Values carry checksums.
+ * HDF5: a model (.caffemodel.h5) has the group `data` and in it one group per layer with the data
+ * sets `0`, `1`, ...; a layer without parameters has an empty group, a parameter that belongs to
+ * another layer is left out, and a `/` in a layer's name makes nested groups. A state
+ * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group `history`,
+ * and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values carry
+ * checksums.
+ *
+ * Binary: a model (.caffemodel) is a NetParameter with all layers, their definitions and, all of
+ * them, their parameters; a state (.solverstate) is a SolverState with two fields of our own. There
+ * are no checksums. Files may have any size; other programs' protobuf refuses more than 2 GB.
  *
  * A file appears whole under its final name or not at all: see util/file.h. Write the model before
  * the state; then a state that is there has its model. All functions here take HDF5's lock
- * (util/h5.h) themselves, work on plain host arrays, and are not collective: one rank calls them.
- */
+ * (util/h5.h) themselves where they need it, work on plain host arrays, and are not collective: one
+ * rank calls them. */
 #ifndef POSEIDON_SOLVER_SNAPSHOT_H
 #define POSEIDON_SOLVER_SNAPSHOT_H
 
 #include "engine/tensor.h"
+#include "spec/netdef.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +29,7 @@
 struct snapshot_blob {
     const struct shape *shape; /* borrowed */
     float *data; /* borrowed, plain row-major; read when writing, written when reading */
-    bool shared; /* belongs to another layer: neither written nor read */
+    bool shared; /* belongs to another layer: HDF5 files do not have it */
 };
 
 struct snapshot_layer {
@@ -60,6 +66,10 @@ int snapshot_probe(const char *prefix);
 char *snapshot_model_path(const char *prefix, int64_t iter);
 char *snapshot_state_path(const char *prefix, int64_t iter);
 
+/* The same with ".caffemodel" and ".solverstate". */
+char *snapshot_model_path_binary(const char *prefix, int64_t iter);
+char *snapshot_state_path_binary(const char *prefix, int64_t iter);
+
 /* Writes a model. Of two layers with one name the one without parameters is skipped; two with
  * parameters are an error. The file is composed in memory first: needs twice its size for a moment.
  */
@@ -71,9 +81,19 @@ int snapshot_write_model(const char *path, const struct snapshot_layer *layers, 
 int snapshot_write_state(const char *path, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory);
 
+/* The same in binary form, without a copy in memory. def: the net whose layers these are, one for
+ * one, for their definitions; NULL: only names are written. */
+int snapshot_write_model_binary(const char *path, const struct net_def *def,
+                                const struct snapshot_layer *layers, int nlayers);
+int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
+                                const struct snapshot_blob *history, int nhistory);
+
 /* Reads into the blobs of those layers whose names the file has; every name, number of blobs and
  * shape is checked before the first value is touched (a file damaged further inside may leave some
- * layers changed). Accepts `/` in names as nested groups or replaced by one other character or %2F.
+ * layers changed). Which form a file has is seen from its content. HDF5: accepts `/` in names as
+ * nested groups or replaced by one other character or %2F. Binary: accepts the old forms of nets,
+ * shapes of four numbers, and doubles; of net layers with one name the first with parameters
+ * gets them.
  * `report`, if not NULL, is filled on success and zeroed on failure. */
 int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
                         struct snapshot_report *report);

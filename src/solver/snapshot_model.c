@@ -1,6 +1,7 @@
 /* Reading a model: first everything is compared with the net, then values are read. */
 #include "solver/snapshot_internal.h"
 
+#include "solver/seal.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -227,7 +228,7 @@ static bool name_owns_blobs(const struct snapshot_layer *layers, int nlayers, in
     return false;
 }
 
-static int names_add(char ***names, int *count, const char *name)
+int snapshot_report_add(char ***names, int *count, const char *name)
 {
     char **longer = realloc(*names, (size_t)(*count + 1) * sizeof *longer);
 
@@ -253,7 +254,7 @@ static int match_layers(hid_t file, const char *path, struct sources *sources,
         if (!owns_blobs(&layers[i]) && (source == NULL || name_owns_blobs(layers, nlayers, i)))
             continue;
         if (source == NULL) {
-            if (names_add(&report->missing, &report->nmissing, layers[i].name))
+            if (snapshot_report_add(&report->missing, &report->nmissing, layers[i].name))
                 return -1;
             continue;
         }
@@ -262,7 +263,7 @@ static int match_layers(hid_t file, const char *path, struct sources *sources,
     }
     for (int i = 0; i < sources->count; i++)
         if (!sources->list[i].used &&
-            names_add(&report->ignored, &report->nignored, sources->list[i].name))
+            snapshot_report_add(&report->ignored, &report->nignored, sources->list[i].name))
             return -1;
     return 0;
 }
@@ -309,6 +310,10 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
 
     if (report)
         *report = found;
+    if (snapshot_is_binary(path))
+        return snapshot_read_model_binary(path, layers, nlayers, report);
+    if (seal_check(path))
+        return -1;
     h5_lock();
     if (h5_file_open(path, &file) || open_model_data(file, path, &data))
         goto done;

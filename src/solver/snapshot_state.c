@@ -1,12 +1,22 @@
 /* Reading a state, and what reading a model shares with it. */
 #include "solver/snapshot_internal.h"
 
+#include "solver/seal.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+bool snapshot_is_binary(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+           !h5_is_file(path);
+}
 
 bool snapshot_has(hid_t file, const char *name)
 {
@@ -210,6 +220,10 @@ int snapshot_read_state(const char *path, struct snapshot_state *state,
     int status = -1;
 
     *state = (struct snapshot_state){0};
+    if (snapshot_is_binary(path))
+        return snapshot_read_state_binary(path, state, history, nhistory);
+    if (seal_check(path))
+        return -1;
     h5_lock();
     if (h5_file_open(path, &file))
         goto done;

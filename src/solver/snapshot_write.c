@@ -1,9 +1,10 @@
 /* Writing snapshots. The one trick: the HDF5 file is composed in memory and then written as plain
  * bytes. HDF5 cannot close a file whose disk is full and takes that to the end of the process; so
  * it never sees the disk, and its lock is free again before the slow part begins. */
-#include "solver/snapshot.h"
+#include "solver/snapshot_internal.h"
 
 #include "config.h"
+#include "solver/seal.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
@@ -35,6 +36,16 @@ char *snapshot_model_path(const char *prefix, int64_t iter)
 char *snapshot_state_path(const char *prefix, int64_t iter)
 {
     return path_of(prefix, iter, ".solverstate.h5");
+}
+
+char *snapshot_model_path_binary(const char *prefix, int64_t iter)
+{
+    return path_of(prefix, iter, ".caffemodel");
+}
+
+char *snapshot_state_path_binary(const char *prefix, int64_t iter)
+{
+    return path_of(prefix, iter, ".solverstate");
 }
 
 int snapshot_probe(const char *prefix)
@@ -78,7 +89,7 @@ static hid_t memory_file_create(const char *path)
     return file;
 }
 
-/* The bytes of the file; freed by the caller. */
+/* The bytes of the file and its seal; freed by the caller. */
 static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t *length)
 {
     ssize_t size;
@@ -89,7 +100,7 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
     size = H5Fget_file_image(file, NULL, 0);
     if (size <= 0)
         return h5_failed(path, "measure", "the file in memory");
-    *bytes = malloc((size_t)size);
+    *bytes = malloc((size_t)size + SEAL_BYTES);
     if (*bytes == NULL)
         return error_memory((unsigned long long)size, path);
     if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
@@ -97,7 +108,8 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
         *bytes = NULL;
         return h5_failed(path, "copy", "the file in memory");
     }
-    *length = (size_t)size;
+    seal_write(*bytes, (size_t)size);
+    *length = (size_t)size + SEAL_BYTES;
     return 0;
 }
 
@@ -266,7 +278,7 @@ done:
     return group;
 }
 
-static int owned_blobs(const struct snapshot_layer *layer)
+int snapshot_owned_blobs(const struct snapshot_layer *layer)
 {
     int owned = 0;
 
@@ -275,11 +287,11 @@ static int owned_blobs(const struct snapshot_layer *layer)
     return owned;
 }
 
-static int check_names(const char *path, const struct snapshot_layer *layers, int nlayers)
+int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers)
 {
     for (int i = 0; i < nlayers; i++)
-        for (int j = 0; j < i && owned_blobs(&layers[i]) > 0; j++)
-            if (owned_blobs(&layers[j]) > 0 && strcmp(layers[i].name, layers[j].name) == 0)
+        for (int j = 0; j < i && snapshot_owned_blobs(&layers[i]) > 0; j++)
+            if (snapshot_owned_blobs(&layers[j]) > 0 && strcmp(layers[i].name, layers[j].name) == 0)
                 return error_set("%s: two layers named '%s' have parameters; a snapshot holds one "
                                  "layer of a name, rename the other",
                                  path, layers[i].name);
@@ -291,7 +303,7 @@ static int write_layer(hid_t data, const char *path, const struct snapshot_layer
     hid_t group;
     int status = 0;
 
-    if (layer->name[0] == '\0' && owned_blobs(layer) == 0)
+    if (layer->name[0] == '\0' && snapshot_owned_blobs(layer) == 0)
         return 0;
     group = layer_group(data, path, layer->name);
     if (group < 0)
@@ -353,7 +365,7 @@ int snapshot_write_model(const char *path, const struct snapshot_layer *layers, 
     hid_t file;
     int status;
 
-    if (check_names(path, layers, nlayers))
+    if (snapshot_check_names(path, layers, nlayers))
         return -1;
     h5_lock();
     file = memory_file_create(path);

@@ -140,7 +140,9 @@ static int open_engine(struct trainer *t, int threads)
                                      .device = device_local_rank(t->world), .math = o->math,
                                      .deterministic = o->deterministic, .workspace = o->workspace};
 
-    return device_open(t->world, t->worker ? o->engine : NULL, &options, o->share_gpu, &t->engine);
+    /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
+    return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu", &options,
+                       o->share_gpu, &t->engine);
 }
 
 static int build_nets(struct trainer *t)
@@ -153,16 +155,6 @@ static int build_nets(struct trainer *t)
         if (net_build(t->tests[i], &t->engine, t->seed))
             return error_context("test net #%d", i);
     return 0;
-}
-
-static int create_plan(struct trainer *t)
-{
-    struct plan_options options = {.comm = t->options->comm, .nranks = t->nranks,
-                                   .servers = t->options->servers, .iter_size = t->iter_size,
-                                   .chunk_bytes = t->options->chunk_bytes,
-                                   .dilate = t->options->dilate};
-
-    return plan_create(&options, t->net->ngroups, t->net->groups, &t->plan);
 }
 
 /* Rank 0 reads files; what it found goes to everybody. *history: rank 0, to be freed; NULL if none. */
@@ -263,14 +255,20 @@ static int start_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
                                  .apply_remote = apply_remote};
-    struct sync_options options = {.overlap = t->options->overlap, .clip = t->solver->clip_gradients,
+    struct sync_options options = {.overlap = t->options->overlap,
+                                   .forward_waits_all = t->options->forward_waits_all,
+                                   .fifo = t->options->fifo, .window = t->options->window,
+                                   .bytes_per_second = t->options->mbps * 1e6 / 8,
+                                   .engine = &t->engine, .clip = t->solver->clip_gradients,
                                    .iteration = t->at.iteration, .stall_seconds = 60, .warn = warn,
-                                   .warn_context = t, .digest = digest(t)};
+                                   .warn_context = t, .digest = digest(t), .trace = t->trace};
 
     if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
     if (t->options->snapshot && sync_load_history(t->sync, history))
+        return -1;
+    if (error_agree(t->world, trainer_start_clock(t)))
         return -1;
     return error_agree(t->world, sync_start(t->sync));
 }
@@ -279,7 +277,7 @@ static const char *scheme_of_group(void *context, int group)
 {
     const struct trainer *t = context;
 
-    if (t->nranks == 1 && t->plan->scheme[group] != SCHEME_NONE)
+    if (t->net->groups[group].trains && (t->nranks == 1 || t->plan->scheme[group] == SCHEME_NONE))
         return "local";
     return scheme_name(t->plan->scheme[group]);
 }
@@ -340,12 +338,11 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
         goto fail;
     threads = default_threads(t); /* collective */
-    if (error_agree(world, create_nets(t) || create_plan(t)))
-        goto fail;
-    if (open_engine(t, threads) || error_agree(world, build_nets(t)) || error_agree(world, load_files(t, &history)))
+    if (error_agree(world, create_nets(t)) || open_engine(t, threads) ||
+        error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    if (error_agree(world, work_out_rates(t)) ||
+    if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
         goto fail;
     free(history);
@@ -369,6 +366,7 @@ void trainer_destroy(struct trainer *t)
         net_destroy(t->tests[i]);
     free(t->tests);
     net_destroy(t->net);
+    trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);
     solver_nets_free(&t->defs);

@@ -10,6 +10,7 @@
 #include "solver/policy.h"
 #include "solver/rule.h"
 #include "sync/sync.h"
+#include "trace/align.h"
 #include "util/log.h"
 
 struct trainer_options {
@@ -21,7 +22,13 @@ struct trainer_options {
     int dilate;              /* replay: > 1 divides all traffic */
     long long input_chw[3];  /* replay: input size where the net does not tell; 0: unknown */
     enum comm_mode comm;
+    enum wire wire;
     bool overlap;
+    bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
+    bool fifo;               /* sends in the order of posting */
+    size_t window;           /* bytes in MPI's hands; 0: no limit */
+    double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
+    const char *cluster_file; /* auto: figures of the cluster are kept there; or NULL */
     int servers;
     size_t chunk_bytes;
     int batch;               /* > 0: per rank, replaces the training data's */
@@ -33,6 +40,9 @@ struct trainer_options {
     bool deterministic;
     size_t workspace;
     bool share_gpu;          /* several ranks may compute on one device */
+    const char *trace;       /* Chrome trace file, or NULL */
+    int64_t trace_first, trace_last; /* iterations in it, inclusive */
+    const char *log;         /* the report as JSON lines, or NULL */
     const char *summary;     /* JSON file at the end, or NULL */
     bool json;               /* that JSON on standard output too, and nothing else there */
 };
@@ -65,7 +75,10 @@ struct trainer {
     struct net **tests;      /* defs.ntests of them; NULL on dedicated servers */
     struct engine engine;    /* .i NULL: not open */
     struct plan *plan;
+    double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct sync *sync;
+    struct trace *trace;     /* NULL: nothing is recorded */
+    struct clock_offset clock_before; /* this rank's clock before training; with trace */
     struct rule rule;
     struct policy policy;
     float *rates;            /* of iterations first_iter .. max_iter-1, worked out beforehand: a server may
@@ -80,6 +93,8 @@ struct trainer {
     float *losses;           /* the last average_loss losses, a ring */
     int64_t nlosses;         /* ever put in */
     double train_seconds;    /* iterations alone, without tests and snapshots */
+    double train_stall;      /* of these: this rank waited for the network */
+    double paused_stall;     /* waited in tests and snapshots */
     double display_seconds;  /* of train_seconds at the last display */
     int64_t display_iter;
     double final_loss;       /* smoothed, over all workers, of the last iteration */
@@ -87,6 +102,9 @@ struct trainer {
     int last_snapshot;       /* iteration, -1: none */
     double *figures;         /* rank 0, after the run: FIGURES per rank */
 };
+
+/* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
+int trainer_plan(struct trainer *trainer);
 
 /* Reads everything, builds nets, loads weights or state, starts traffic. Collective. */
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
@@ -109,6 +127,14 @@ int trainer_read_outputs(const struct net *net, double *values);
 
 /* After a successful run: gathers every rank's figures on rank 0. Collective; trainer_run's last step. */
 int trainer_collect(struct trainer *trainer);
+
+/* Before sync_create: makes the recorder where one is asked for. Not collective. */
+int trainer_open_trace(struct trainer *trainer);
+/* Before sync_start: compares clocks. Collective. */
+int trainer_start_clock(struct trainer *trainer);
+
+/* After trainer_collect: writes the trace, says where the time went. Collective. */
+int trainer_account(struct trainer *trainer);
 
 /* The summary as a JSON object. Rank 0, after trainer_run. */
 struct json;

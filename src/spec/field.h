@@ -38,4 +38,8 @@ void field_set(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
 int field_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                  const void *value, bool spare);
 
+/* Fails, naming the file, the field and the number, when an enum somewhere in the message holds a
+ * number that its type does not have: the binary form lets it through. */
+int message_check_enums(const char *file, const ProtobufCMessage *message);
+
 #endif

@@ -1,11 +1,14 @@
 /* Reads Caffe's net and solver files of any age into today's form. */
 #include "spec/read.h"
 
-#include "spec/field.h"
+#include "spec/modelfile.h"
 #include "spec/upgrade.h"
+#include "spec/wire.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,11 +23,42 @@ Caffe__SolverParameter *spec_solver(const struct text_doc *doc)
     return (Caffe__SolverParameter *)text_root(doc);
 }
 
+/* A binary model holds a net as well as its weights. */
+static int read_binary_net(const char *path, struct text_doc **out)
+{
+    struct model_file *file;
+    int status;
+
+    if (model_file_open(path, &file))
+        return -1;
+    status = model_file_net(file, out);
+    model_file_close(file);
+    return status;
+}
+
+/* HDF5 models hold weights only. */
+static bool is_hdf5(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char start[8] = {0};
+    bool is = file != NULL && fread(start, 1, 8, file) == 8 &&
+              memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
+
+    if (file != NULL)
+        fclose(file);
+    return is;
+}
+
 int spec_read_net(const char *path, struct text_doc **out)
 {
     struct text_doc *doc;
 
-    if (text_read_file(path, &caffe__net_parameter__descriptor, &doc))
+    if (is_hdf5(path))
+        return error_set("%s: expected a net, found an HDF5 file, which holds weights or data but "
+                         "no layer definitions",
+                         path);
+    if (wire_is_binary(path) ? read_binary_net(path, &doc)
+                             : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
         return -1;
     if (upgrade_net(spec_net(doc), doc)) {
         text_free(doc);

@@ -65,11 +65,16 @@ static double update_seconds(const struct cost_cluster *cluster, double bytes)
 
 /* trips: messages that can only follow each other; overlap: into how many pieces link and progress
  * thread share the work. */
-static void total_up(struct cost *cost, const struct cost_cluster *cluster, double trips, double overlap)
+static void total_up(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
+                     double trips, double overlap)
 {
     double overhead = cost->messages * cluster->message_seconds;
     double link = cost->wire_seconds + overhead;
 
+    if (setup->shared_core) {
+        cost->compute_seconds += cost->sum_seconds;
+        cost->sum_seconds = 0;
+    }
     cost->latency_seconds = trips * cluster->latency_seconds + overhead;
     cost->busy_seconds = larger(link, cost->sum_seconds);
     cost->seconds = cost->busy_seconds + smaller(link, cost->sum_seconds) / larger(overlap, 1) +
@@ -111,7 +116,7 @@ static void cost_ps(struct cost *cost, const struct cost_cluster *cluster, const
     cost->sum_seconds = b * p1 / p2 / cluster->sum_Bps + update_seconds(cluster, b / p2);
     if (setup->nworkers == 1 && !setup->dedicated) /* nothing is added up, nothing is sent */
         cost->messages = 0, cost->sum_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
+    total_up(cost, cluster, setup, cost->messages > 0 ? 2 : 0, p1);
 }
 
 static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
@@ -147,7 +152,7 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster, cons
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
     cost->compute_seconds = f / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
                             update_seconds(cluster, (double)group->elems * sizeof(float));
-    total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
+    total_up(cost, cluster, setup, peers > 0 ? 1 : 0, 1);
 }
 
 static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
@@ -162,7 +167,7 @@ static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
     cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, peers > 0 ? 2 : 0, setup->nworkers);
+    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
 }
 
 /* The owner is a worker. Its in and out directions are used one after the other: factors, then all of
@@ -185,7 +190,7 @@ static void cost_adam(struct cost *cost, const struct cost_cluster *cluster, con
     cost->skew_seconds = smaller(in, out);
     cost->sum_seconds = rebuild_seconds(cluster, setup, group) + update_seconds(cluster, b);
     cost->compute_seconds = f / cluster->copy_Bps;
-    total_up(cost, cluster, peers > 0 ? 2 : 0, 1);
+    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, 1);
 }
 
 static uint64_t quantised_bytes(const struct param_group *group)
@@ -208,7 +213,7 @@ static void cost_onebit(struct cost *cost, const struct cost_cluster *cluster,
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
     cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps + QUANTISE_PASSES * b / cluster->copy_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, peers > 0 ? 2 : 0, setup->nworkers);
+    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
 }
 
 static bool can_travel(const struct param_group *group, enum scheme scheme)
@@ -253,8 +258,8 @@ struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup 
         break;
     case SCHEME_NONE:
     case SCHEMES:
-        cost.compute_seconds = update_seconds(cluster, (double)group->elems * sizeof(float));
-        total_up(&cost, cluster, 0, 1);
+        cost.sum_seconds = update_seconds(cluster, (double)group->elems * sizeof(float));
+        total_up(&cost, cluster, setup, 0, 1);
         break;
     }
     return cost;
@@ -323,10 +328,12 @@ void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *s
     cost_print_bytes(busiest_bytes(&other), b1);
     cost_print_seconds(other.seconds, s1);
     if (mine.seconds <= other.seconds) {
-        cost_print_seconds(mine.compute_seconds, c0);
-        snprintf(out, bytes, "%s%s takes %s and %s (%s of it computing), %s %s and %s",
-                 group->factorable ? "" : "no factors; ", scheme_name(chosen), b0, s0, c0,
-                 scheme_name(other.scheme), b1, s1);
+        snprintf(c0, sizeof c0, "%s", "");
+        if (mine.compute_seconds > 0.01 * mine.seconds)
+            cost_print_seconds(mine.compute_seconds, c0);
+        snprintf(out, bytes, "%s%s takes %s and %s%s%s%s, %s %s and %s",
+                 group->factorable ? "" : "no factors; ", scheme_name(chosen), b0, s0, *c0 ? " (" : "", c0,
+                 *c0 ? " of it computing)" : "", scheme_name(other.scheme), b1, s1);
     } else if (mine.compute_seconds < other.compute_seconds) {
         cost_print_seconds(other.compute_seconds, c0);
         snprintf(out, bytes, "%s alone is faster, %s and not %s, but %s of that is computing: nothing hides it",

@@ -41,6 +41,8 @@ struct cost_setup {
     int ranks_per_node;      /* they share a link; 1: one rank, one link */
     int iter_size;           /* micro-batches per iteration */
     size_t chunk_bytes;      /* as in plan_options */
+    bool shared_core;        /* the progress thread has no core of its own: what it computes delays the
+                                passes as much */
 };
 
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that role. */
@@ -59,9 +61,10 @@ struct cost {
     double wire_seconds;     /* the busiest link is taken, if all layers share the servers evenly */
     double skew_seconds;     /* and this longer by this layer alone: it has fewer chunks than servers */
     double latency_seconds;  /* trips after each other, overheads of messages */
-    double sum_seconds;      /* progress thread: adding, quantising, a server's update */
+    double sum_seconds;      /* progress thread: adding, quantising, a server's update. 0 with shared_core */
     double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less what
-                                backprop saves by leaving that to it), updating its own parameters */
+                                backprop saves by leaving that to it), updating its own parameters.
+                                With shared_core the progress thread's work too */
     double busy_seconds;     /* other layers wait this long: the longer of link and progress thread */
     double seconds;          /* the layer alone, from its gradient to its new parameters */
 };

@@ -1,5 +1,5 @@
-/* One rank alone, on an engine with memory of its own: gradients, history and parameters stay there, and the
- * solver's rule is one more thing that is run. Nobody waits for anything. */
+/* No synchronisation: every worker applies its own gradient. The ceiling that a cluster's speed is compared
+ * with; what is trained is as many nets as there are workers. */
 #include "sync/sync_internal.h"
 
 #include "util/error.h"
@@ -8,55 +8,47 @@
 
 static int local_open(struct sync *sync, int group)
 {
-    struct remote_history *history = calloc(1, sizeof *history);
+    size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t elems = sync->plan->groups[group].elems * blocks;
 
-    sync->groups[group].own = history;
-    return history ? remote_history_open(sync, group, history) : error_memory(sizeof *history, "history");
+    if (!sync->worker)
+        return 0;
+    sync->groups[group].own = calloc(elems, sizeof(float));
+    return sync->groups[group].own ? 0 : error_memory(elems * sizeof(float), "history");
 }
 
 static void local_close(struct sync *sync, int group)
 {
-    struct remote_history *history = sync->groups[group].own;
-
-    if (history)
-        remote_history_close(sync, history);
-    free(history);
+    free(sync->groups[group].own);
     sync->groups[group].own = NULL;
 }
 
-/* The gradient is where it is needed. */
-static int local_rebuild(struct sync *sync, int group, int64_t iteration)
+static int local_post(struct sync *sync, int group, int64_t iteration)
 {
-    (void)sync;
-    (void)group;
     (void)iteration;
-    return 0;
+    sync->groups[group].pending = 1;
+    return progress_finish_one(sync, group);
 }
 
 static int local_settle(struct sync *sync, int group, int64_t iteration)
 {
-    const struct remote_history *history = sync->groups[group].own;
+    const struct param_group *g = &sync->plan->groups[group];
 
-    return remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory);
+    update_range(sync, group, iteration, 1.0f / (float)sync->plan->options.iter_size, g->begin, g->elems,
+                 sync->net->grads + g->begin, sync->groups[group].own, g->elems);
+    return 0;
 }
 
 static float *local_history(struct sync *sync, int group)
 {
-    return remote_history_read(sync, sync->groups[group].own);
-}
-
-static int local_restore(struct sync *sync, int group)
-{
-    return remote_history_restore(sync, sync->groups[group].own);
+    return sync->groups[group].own;
 }
 
 const struct syncer_i syncer_local = {
-    .scheme = SCHEME_PS, /* what it stands for in tables: a server of one */
+    .scheme = SCHEME_NONE,
     .open = local_open,
     .close = local_close,
-    .rebuild = local_rebuild,
+    .post = local_post,
     .settle = local_settle,
     .history = local_history,
-    .restore = local_restore,
-    .local = true,
 };

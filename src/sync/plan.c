@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,18 +19,35 @@ bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t
     return sfb * (uint64_t)nservers <= ps;
 }
 
-static enum scheme choose(const struct plan *plan, const struct param_group *group)
+static enum scheme choose(const struct plan *plan, int group)
 {
-    int64_t rows = group->k * plan->options.iter_size;
+    const struct param_group *g = &plan->groups[group];
+    const struct plan_options *o = &plan->options;
+    int64_t rows = g->k * o->iter_size;
 
-    if (!group->trains)
+    if (!g->trains || o->comm == COMM_NONE)
         return SCHEME_NONE;
-    if (!group->factorable || plan->options.comm == COMM_PS || plan->nworkers == 1)
+    if (plan->nworkers == 1)
+        return SCHEME_PS; /* with itself, or the one worker's server */
+    if (o->comm == COMM_ALLREDUCE)
+        return SCHEME_ALLREDUCE;
+    if (o->comm == COMM_AUTO && (o->scheme[group] == SCHEME_ALLREDUCE || g->factorable))
+        return o->scheme[group];
+    if (!g->factorable)
         return SCHEME_PS;
-    if (plan->options.comm == COMM_SFB)
+    switch (o->comm) {
+    case COMM_SFB:
         return SCHEME_SFB;
-    return plan_prefers_sfb(group->m, group->n, rows, plan->nworkers, plan->nservers) ? SCHEME_SFB
-                                                                                      : SCHEME_PS;
+    case COMM_ADAM:
+        return SCHEME_ADAM;
+    case COMM_ONEBIT:
+        return SCHEME_ONEBIT;
+    case COMM_PAPER:
+        return plan_prefers_sfb(g->m, g->n, rows, plan->nworkers, plan->nservers) ? SCHEME_SFB
+                                                                                  : SCHEME_PS;
+    default:
+        return SCHEME_PS;
+    }
 }
 
 static int64_t shrink(int64_t size, int by)
@@ -61,67 +79,152 @@ static int dilate(struct plan *plan)
     return 0;
 }
 
+/* ---- chunks ---- */
+
+/* Most elements of a chunk of `elems` in steps of `unit`: at most --chunk, and, where every worker is a
+ * home, so few that all get a part, unless parts would be too small to be worth a message. */
+static size_t piece_of(const struct plan *plan, size_t elems, size_t unit, bool spread)
+{
+    enum { LEAST_SPREAD = 4096 };
+    size_t most = plan->options.chunk_bytes / sizeof(float);
+
+    if (spread) {
+        size_t part = (elems + (size_t)plan->nworkers - 1) / (size_t)plan->nworkers;
+        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
+        most = part < most ? part : most;
+    }
+    most = most / unit * unit;
+    return most ? most : unit;
+}
+
+static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems, size_t unit, bool fill)
+{
+    enum scheme scheme = plan->scheme[group];
+    size_t piece = piece_of(plan, elems, unit, scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT);
+
+    for (size_t at = 0; at < elems; at += piece) {
+        size_t size = elems - at < piece ? elems - at : piece;
+        if (fill)
+            plan->chunks[plan->nchunks] = (struct chunk){
+                .group = group, .begin = begin + at, .elems = size, .rows = unit > 1 ? size / unit : 1};
+        plan->nchunks++;
+    }
+}
+
+/* One-bit chunks are whole rows of the weight; the bias is a chunk of floats. */
+static void cut_group(struct plan *plan, int group, bool fill)
+{
+    const struct param_group *g = &plan->groups[group];
+    size_t weight = plan->scheme[group] == SCHEME_ONEBIT ? (size_t)(g->m * g->n) : 0;
+
+    if (weight)
+        add_chunks(plan, group, g->begin, weight, (size_t)g->n, fill);
+    add_chunks(plan, group, g->begin + weight, g->elems - weight, 1, fill);
+}
+
 static int cut(struct plan *plan)
 {
-    size_t most = plan->options.chunk_bytes / sizeof(float), count = 0;
+    size_t most = plan->options.chunk_bytes / sizeof(float), least = 0;
 
     for (int g = 0; g < plan->ngroups; g++)
-        count += (plan->groups[g].elems + most - 1) / most;
-    if (count > INT32_MAX / 4)
+        least += plan->groups[g].elems / most + 2;
+    if (least > INT32_MAX / 8)
         return error_set("--chunk=%zu cuts the parameters into %zu pieces; choose a larger chunk",
-                         plan->options.chunk_bytes, count);
-    plan->chunks = calloc(count ? count : 1, sizeof *plan->chunks);
+                         plan->options.chunk_bytes, least);
+    for (int g = 0; g < plan->ngroups; g++)
+        cut_group(plan, g, false);
+    plan->chunks = calloc(plan->nchunks ? (size_t)plan->nchunks : 1, sizeof *plan->chunks);
     plan->first_chunk = calloc((size_t)plan->ngroups + 1, sizeof *plan->first_chunk);
     if (!plan->chunks || !plan->first_chunk)
-        return error_memory(count * sizeof *plan->chunks, "the list of chunks");
+        return error_memory((uint64_t)plan->nchunks * sizeof *plan->chunks, "the list of chunks");
+    plan->nchunks = 0;
     for (int g = 0; g < plan->ngroups; g++) {
-        const struct param_group *group = &plan->groups[g];
         plan->first_chunk[g] = plan->nchunks;
-        for (size_t at = 0; at < group->elems; at += most)
-            plan->chunks[plan->nchunks++] = (struct chunk){
-                .group = g,
-                .begin = group->begin + at,
-                .elems = group->elems - at < most ? group->elems - at : most,
-            };
+        cut_group(plan, g, true);
     }
     plan->first_chunk[plan->ngroups] = plan->nchunks;
     return 0;
 }
 
-/* Only what PS moves loads a server; the other chunks still have a number and a home (server 0). */
+/* Largest first; equal ones stay in order, so that every rank deals alike. */
+static int by_size(const void *left, const void *right)
+{
+    const struct chunk *a = *(const struct chunk *const *)left, *b = *(const struct chunk *const *)right;
+
+    if (a->elems != b->elems)
+        return a->elems < b->elems ? 1 : -1;
+    return a < b ? -1 : a > b;
+}
+
+/* The rank among [first, first + count) with the least load takes `elems` more. */
+static int deal_one(uint64_t *load, int first, int count, uint64_t elems)
+{
+    int best = first;
+
+    for (int r = first + 1; r < first + count; r++)
+        if (load[r] < load[best])
+            best = r;
+    load[best] += elems;
+    return best;
+}
+
 static int deal(struct plan *plan)
 {
-    uint64_t *load = calloc((size_t)plan->nservers, sizeof *load);
-    int *order = calloc(plan->nchunks ? (size_t)plan->nchunks : 1, sizeof *order);
-    int n = 0, status = 0;
+    int first = plan->dedicated ? plan->nworkers : 0, n = 0;
+    uint64_t *load = calloc((size_t)plan->options.nranks, sizeof *load);
+    struct chunk **order = calloc(plan->nchunks ? (size_t)plan->nchunks : 1, sizeof *order);
 
     if (!load || !order) {
-        status = error_memory((size_t)plan->nchunks * sizeof *order, "dealing chunks");
-        goto done;
+        free(load);
+        free(order);
+        return error_memory((uint64_t)plan->nchunks * sizeof *order, "dealing chunks");
     }
-    /* Whole chunks first (they are all of one size), then the odd ends from large to small. Insertion
-     * by counting keeps the order stable and the same everywhere. */
-    for (int c = 0; c < plan->nchunks; c++)
-        if (plan->scheme[plan->chunks[c].group] == SCHEME_PS)
-            order[n++] = c;
-    for (int i = 1; i < n; i++) {
-        int c = order[i], j = i;
-        for (; j > 0 && plan->chunks[order[j - 1]].elems < plan->chunks[c].elems; j--)
-            order[j] = order[j - 1];
-        order[j] = c;
+    for (int g = 0; g < plan->ngroups; g++) {
+        int owner = plan->scheme[g] == SCHEME_ADAM
+                        ? deal_one(load, first, plan->nservers, plan->groups[g].elems)
+                        : -1;
+        for (int c = plan->first_chunk[g]; c < plan->first_chunk[g + 1]; c++) {
+            plan->chunks[c].home = owner;
+            if (owner < 0)
+                order[n++] = &plan->chunks[c];
+        }
     }
+    qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
-        int best = 0;
-        for (int s = 1; s < plan->nservers; s++)
-            if (load[s] < load[best])
-                best = s;
-        plan->chunks[order[i]].server = best;
-        load[best] += plan->chunks[order[i]].elems;
+        enum scheme scheme = plan->scheme[order[i]->group];
+        bool server = scheme == SCHEME_PS;
+        order[i]->home = server ? deal_one(load, first, plan->nservers, order[i]->elems)
+                         : scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT
+                             ? deal_one(load, 0, plan->nworkers, order[i]->elems)
+                             : 0; /* nobody adds it up; rank 0 speaks for its norm */
     }
-done:
     free(order);
     free(load);
-    return status;
+    return 0;
+}
+
+const struct codec *plan_codec(const struct plan *plan, int chunk)
+{
+    const struct chunk *c = &plan->chunks[chunk];
+    const struct param_group *g = &plan->groups[c->group];
+
+    switch (plan->scheme[c->group]) {
+    case SCHEME_ONEBIT:
+        return c->begin < g->begin + (size_t)(g->m * g->n) ? &codec_onebit : NULL;
+    case SCHEME_PS:
+    case SCHEME_ALLREDUCE:
+        return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? &codec_bf16 : NULL;
+    default:
+        return NULL;
+    }
+}
+
+size_t plan_gradient_bytes(const struct plan *plan, int chunk)
+{
+    const struct codec *codec = plan_codec(plan, chunk);
+    const struct chunk *c = &plan->chunks[chunk];
+
+    return codec ? codec->bytes(c->rows, c->elems / c->rows) : c->elems * sizeof(float);
 }
 
 int plan_create(const struct plan_options *options, int ngroups, const struct param_group *groups,
@@ -154,7 +257,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
         goto fail;
     }
     for (int g = 0; g < ngroups; g++)
-        plan->scheme[g] = choose(plan, &groups[g]);
+        plan->scheme[g] = choose(plan, g);
     if (dilate(plan) || cut(plan) || deal(plan))
         goto fail;
     *out = plan;
@@ -175,21 +278,26 @@ void plan_destroy(struct plan *plan)
     free(plan);
 }
 
-int plan_server_rank(const struct plan *plan, int server)
-{
-    return plan->dedicated ? plan->nworkers + server : server;
-}
-
-int plan_server_index(const struct plan *plan, int rank)
-{
-    if (!plan->dedicated)
-        return rank;
-    return rank >= plan->nworkers ? rank - plan->nworkers : -1;
-}
-
 bool plan_is_worker(const struct plan *plan, int rank)
 {
     return rank < plan->nworkers;
+}
+
+/* Gradients go to the home, `back` bytes come from it. */
+static void add_chunk_traffic(const struct plan *plan, int chunk, int rank, uint64_t back,
+                              struct traffic *traffic)
+{
+    bool worker = plan_is_worker(plan, rank);
+    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
+    uint64_t gradient = plan_gradient_bytes(plan, chunk);
+
+    if (plan_home(plan, chunk) == rank) {
+        traffic->sent += others * back;
+        traffic->received += others * gradient;
+    } else if (worker) {
+        traffic->sent += gradient;
+        traffic->received += back;
+    }
 }
 
 struct traffic plan_traffic(const struct plan *plan, int group, int rank)
@@ -197,20 +305,33 @@ struct traffic plan_traffic(const struct plan *plan, int group, int rank)
     struct traffic traffic = {0, 0};
     const struct param_group *g = &plan->groups[group];
     bool worker = plan_is_worker(plan, rank);
-    uint64_t peers = (uint64_t)plan->nworkers - (worker ? 1 : 0);
+    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
+    uint64_t factors = (uint64_t)g->k * (uint64_t)plan->options.iter_size * (uint64_t)(g->m + g->n) *
+                       (uint64_t)sizeof(float);
 
-    if (plan->scheme[group] == SCHEME_SFB && worker) {
-        uint64_t rows = (uint64_t)g->k * (uint64_t)plan->options.iter_size;
-        traffic.sent = traffic.received =
-            peers * rows * (uint64_t)(g->m + g->n) * (uint64_t)sizeof(float);
-    } else if (plan->scheme[group] == SCHEME_PS) {
-        for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
-            uint64_t bytes = plan->chunks[c].elems * sizeof(float);
-            bool serves = plan_server_rank(plan, plan->chunks[c].server) == rank;
-            uint64_t times = serves ? peers : worker ? 1 : 0;
-            traffic.sent += times * bytes; /* gradients one way, parameters the other: equal */
-            traffic.received += times * bytes;
-        }
+    switch (plan->scheme[group]) {
+    case SCHEME_SFB:
+        if (worker)
+            traffic.sent = traffic.received = others * factors;
+        break;
+    case SCHEME_ADAM:
+        if (plan_home(plan, plan->first_chunk[group]) == rank)
+            traffic = (struct traffic){others * g->elems * sizeof(float), others * factors};
+        else if (worker)
+            traffic = (struct traffic){factors, g->elems * sizeof(float)};
+        break;
+    case SCHEME_PS:
+        for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+            add_chunk_traffic(plan, c, rank, plan->chunks[c].elems * sizeof(float), &traffic);
+        break;
+    case SCHEME_ALLREDUCE:
+    case SCHEME_ONEBIT:
+        for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+            add_chunk_traffic(plan, c, rank, plan_gradient_bytes(plan, c), &traffic);
+        break;
+    case SCHEME_NONE:
+    case SCHEMES:
+        break;
     }
     return traffic;
 }
@@ -235,16 +356,36 @@ const char *scheme_name(enum scheme scheme)
     return "-";
 }
 
+static int parse(const char *option, const char *text, const char *const *names, int count)
+{
+    char list[256] = "";
+
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(text, names[i]))
+            return i;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    }
+    error_set("--%s=%s is not known (%s)", option, text, list);
+    return -1;
+}
+
 int comm_mode_parse(const char *text, enum comm_mode *out)
 {
-    static const char *const names[] = {"ps", "sfb", "paper"};
+    static const char *const names[COMM_MODES] = {"ps",   "sfb",    "paper", "allreduce",
+                                                  "adam", "onebit", "auto",  "none"};
+    int found = parse("comm", text, names, COMM_MODES);
 
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, names[i])) {
-            *out = (enum comm_mode)i;
-            return 0;
-        }
-    return error_set("--comm=%s is not a scheme (known: ps, sfb, paper)", text);
+    *out = found < 0 ? COMM_PAPER : (enum comm_mode)found;
+    return found < 0 ? -1 : 0;
+}
+
+int wire_parse(const char *text, enum wire *out)
+{
+    static const char *const names[] = {"fp32", "bf16"};
+    int found = parse("wire", text, names, 2);
+
+    *out = found < 0 ? WIRE_FP32 : (enum wire)found;
+    return found < 0 ? -1 : 0;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -260,13 +401,13 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), seed);
 
     hash = mix(hash, (uint64_t)plan->nworkers << 32 | (uint32_t)plan->nservers);
-    hash = mix(hash, (uint64_t)plan->options.iter_size);
+    hash = mix(hash, (uint64_t)plan->options.iter_size << 8 | (uint64_t)plan->options.wire);
     for (int g = 0; g < plan->ngroups; g++) {
         hash = mix(hash, plan->groups[g].begin);
         hash = mix(hash, plan->groups[g].elems);
         hash = mix(hash, (uint64_t)plan->groups[g].k << 8 | (uint64_t)plan->scheme[g]);
     }
     for (int c = 0; c < plan->nchunks; c++)
-        hash = mix(hash, (uint64_t)plan->chunks[c].elems << 16 ^ (uint64_t)plan->chunks[c].server);
+        hash = mix(hash, (uint64_t)plan->chunks[c].elems << 16 ^ (uint64_t)plan->chunks[c].home);
     return hash;
 }

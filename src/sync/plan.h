@@ -5,9 +5,10 @@
 #define POSEIDON_SYNC_PLAN_H
 
 #include "net/net.h"
+#include "sync/codec.h"
 
 enum scheme {
-    SCHEME_NONE, /* nothing to synchronise: the group does not train */
+    SCHEME_NONE, /* no traffic: the group does not train, or every worker updates its own (COMM_NONE) */
     SCHEME_PS,   /* sharded parameter server */
     SCHEME_SFB,  /* sufficient factor broadcasting */
     SCHEME_ALLREDUCE, /* reduce-scatter and allgather among the workers */
@@ -20,10 +21,24 @@ enum comm_mode {
     COMM_PS,    /* every group by PS */
     COMM_SFB,   /* every factorable group by SFB, the rest by PS */
     COMM_PAPER, /* BestScheme of the paper (Zhang et al., USENIX ATC'17, Algorithm 1) */
+    COMM_ALLREDUCE, /* every group by allreduce */
+    COMM_ADAM,   /* every factorable group by Adam's way, the rest by PS */
+    COMM_ONEBIT, /* every factorable group in one bit a gradient, the rest by PS */
+    COMM_AUTO,   /* what the caller chose: plan_options.scheme */
+    COMM_NONE,   /* nothing is exchanged: every worker trains alone. The ceiling of speed */
+    COMM_MODES
+};
+
+enum wire {
+    WIRE_FP32,
+    WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error feedback */
 };
 
 struct plan_options {
     enum comm_mode comm;
+    enum wire wire;
+    const enum scheme *scheme; /* COMM_AUTO: one per group, among those the group can travel by;
+                                  borrowed for plan_create */
     int nranks;         /* all of them */
     int servers;        /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also
                            a server */
@@ -39,7 +54,8 @@ struct chunk {
     int group;
     size_t begin; /* element offset in the arenas */
     size_t elems;
-    int server;   /* index among the servers, 0 .. nservers-1 */
+    size_t rows;  /* the codec's rows; 1 where it has none */
+    int home;     /* world rank where gradients are added: a server, with allreduce and 1-bit a worker */
 };
 
 struct plan {
@@ -61,8 +77,8 @@ struct traffic {
     uint64_t sent, received; /* bytes */
 };
 
-/* Chunks of all groups (largest first in each server's account) are dealt to the server with the
- * fewest bytes so far, so that no server is hot. Not collective. */
+/* Chunks of all groups, largest first, are dealt to the server (or worker) with the fewest bytes so far,
+ * so that none is hot; a group that goes Adam's way has one owner. Not collective. */
 int plan_create(const struct plan_options *options, int ngroups, const struct param_group *groups,
                 struct plan **out);
 void plan_destroy(struct plan *plan);
@@ -71,9 +87,21 @@ void plan_destroy(struct plan *plan);
  * 2k(P1-1)(m+n) <= 2mn(P1+P2-2)/P2, ties go to SFB. Exact integer arithmetic. */
 bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t nservers);
 
-/* World rank of server s; of worker w (which is w). Index of a rank among servers, -1 if none. */
-int plan_server_rank(const struct plan *plan, int server);
-int plan_server_index(const struct plan *plan, int rank);
+static inline int plan_home(const struct plan *plan, int chunk)
+{
+    return plan->chunks[chunk].home;
+}
+
+/* How the chunk's gradient is written on the wire (NULL: as floats), and in how many bytes. */
+const struct codec *plan_codec(const struct plan *plan, int chunk);
+size_t plan_gradient_bytes(const struct plan *plan, int chunk);
+
+/* Whether ranks must add up the group's gradients. */
+static inline bool plan_travels(const struct plan *plan, int group)
+{
+    return plan->scheme[group] != SCHEME_NONE;
+}
+
 bool plan_is_worker(const struct plan *plan, int rank);
 
 /* Bytes of group g in one iteration at that rank. */
@@ -82,8 +110,9 @@ struct traffic plan_traffic(const struct plan *plan, int group, int rank);
 /* "PS", "SFB", "allreduce", "Adam", "1-bit", "-". */
 const char *scheme_name(enum scheme scheme);
 
-/* "ps", "sfb", "paper"; fails with the list. */
+/* "ps", "sfb", "paper", ...; "fp32", "bf16". Fail with the list. */
 int comm_mode_parse(const char *text, enum comm_mode *out);
+int wire_parse(const char *text, enum wire *out);
 
 /* A number that differs when two ranks' plans (or the extra words given) differ. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);

@@ -62,24 +62,39 @@ static void account(struct sync *sync, const struct transfer *transfer)
         trace_keep(sync->options.trace, TRACE_PROGRESS, *event);
 }
 
-int progress_send(struct sync *sync, MPI_Comm comm, const float *from, size_t elems, int tag,
-                  struct transfer transfer)
+int progress_send_now(struct sync *sync, const struct parcel *parcel)
 {
+    struct transfer transfer = parcel->transfer;
+    size_t bytes = parcel->elems * sizeof(float);
     MPI_Request request;
 
-    if (transfer.kind == TRANSFER_SYNCER) /* before the call, which may copy all of it already */
-        transfer.event = progress_describe(sync, TRACE_SEND, &transfer, tag, elems * sizeof(float));
-    MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
-    if (transfer.kind == TRANSFER_SYNCER)
-        atomic_fetch_add(&sync->sent, elems * sizeof(float));
-    else
-        atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
+    /* before the call, which may copy all of it already */
+    transfer.event = progress_describe(sync, TRACE_SEND, &transfer, parcel->tag, bytes);
+    transfer.out = bytes;
+    MPI_TRY(MPI_Isend(parcel->from, (int)parcel->elems, MPI_FLOAT, transfer.peer, parcel->tag, sync->data,
+                      &request));
+    atomic_fetch_add(&sync->sent, bytes);
     return progress_track(sync, request, transfer);
 fail:
     return -1;
 }
 
-int progress_receive(struct sync *sync, MPI_Comm comm, float *to, size_t elems, int tag,
+int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t elems, int tag,
+                  struct transfer transfer)
+{
+    MPI_Request request;
+
+    if (transfer.kind == TRANSFER_SYNCER)
+        return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
+                                              .transfer = transfer});
+    MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
+    atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
+    return progress_track(sync, request, transfer);
+fail:
+    return -1;
+}
+
+int progress_receive(struct sync *sync, MPI_Comm comm, void *to, size_t elems, int tag,
                      struct transfer transfer)
 {
     MPI_Request request;
@@ -105,7 +120,7 @@ int progress_finish_one(struct sync *sync, int group)
 
     if (--state->pending > 0)
         return 0;
-    if (state->syncer == &syncer_ps && remote_store_values(sync, group))
+    if (remote_store_values(sync, group, false))
         return -1;
     atomic_store_explicit(&state->done, state->running, memory_order_release);
     progress_wake(sync);
@@ -161,11 +176,12 @@ static int start_gather(struct sync *sync)
     sync->gather_pending = 1;
     for (int c = 0; c < plan->nchunks; c++) {
         const struct chunk *chunk = &plan->chunks[c];
-        int home = plan_server_rank(plan, chunk->server);
+        int home = plan_home(plan, c);
         float *mine;
 
-        if (sync->groups[chunk->group].syncer != &syncer_ps || (sync->rank != 0 && sync->rank != home))
-            continue;
+        if (sync->groups[chunk->group].syncer == NULL || sync->groups[chunk->group].syncer->history ||
+            (sync->rank != 0 && sync->rank != home))
+            continue; /* rank 0 has it already */
         mine = ps_history(sync, c);
         for (int b = 0; b < sync->update.nhistory; b++) {
             struct transfer transfer = {.kind = TRANSFER_GATHER, .chunk = c};
@@ -338,14 +354,19 @@ static int poll_requests(struct sync *sync)
         const struct transfer *transfer = &sync->finished[i];
         if (transfer->idle)
             sync->idle_receives--;
+        sync->sendq.in_flight -= transfer->out;
         /* after a failure only the alarm and the closing matter; buffers may be half-filled */
         if (atomic_load(&sync->failed) && transfer->kind != TRANSFER_CLOSE)
             continue;
-        if (transfer->kind == TRANSFER_SYNCER)
+        if (transfer->kind == TRANSFER_SYNCER) {
             account(sync, transfer);
+            atomic_fetch_add(&sync->received, transfer->bytes);
+        }
         if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
             raise_alarm(sync, true);
     }
+    if (!atomic_load(&sync->failed) && sendq_flush(sync))
+        raise_alarm(sync, true);
     return ncompleted;
 }
 
@@ -358,7 +379,7 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->nrequests > sync->idle_receives || sync->nwaiting > 0))
+        (sync->sendq.count > 0 || sync->nwaiting > 0 || sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
@@ -459,6 +480,11 @@ static int open_traffic(struct sync *sync)
     if (progress_track(sync, request, (struct transfer){.kind = TRANSFER_ALARM,
                                                         .bytes = sizeof(int), .idle = true}))
         return -1;
+    for (int g = 0; g < sync->plan->ngroups; g++) {
+        const struct syncer_i *syncer = sync->groups[g].syncer;
+        if (syncer && syncer->start && syncer->start(sync, g))
+            return -1;
+    }
     return ps_start(sync);
 fail:
     return -1;
@@ -467,6 +493,7 @@ fail:
 void *progress_main(void *argument)
 {
     struct sync *sync = argument;
+    struct timespec used;
     int idle_polls = 0;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
@@ -490,5 +517,7 @@ void *progress_main(void *argument)
             watch_stall(sync);
     }
     drop_requests(sync);
+    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
+        sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     return NULL;
 }

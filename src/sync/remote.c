@@ -53,7 +53,7 @@ int remote_fetch_gradient(struct sync *sync, int group)
 {
     struct engine_rows rows;
 
-    if (!sync->remote)
+    if (!sync->remote || sync->groups[group].syncer->factors || sync->groups[group].syncer->local)
         return 0;
     rows = rows_of(sync, group, sync->net->grads, sync->net->remote_grads);
     return sync->remote->fetch(context_of(sync), &rows, sync->groups[group].down);
@@ -64,11 +64,14 @@ int remote_fetched(struct sync *sync, int group)
     return sync->remote->ready(context_of(sync), sync->groups[group].down);
 }
 
-int remote_store_values(struct sync *sync, int group)
+int remote_store_values(struct sync *sync, int group, bool settled)
 {
+    const struct syncer_i *syncer = sync->groups[group].syncer;
     struct engine_rows rows;
+    /* a sum that was made at one rank's home is applied when it comes, unless clipping has to wait */
+    bool settles = syncer->settle && (!syncer->norms_at_home || sync->options.clip > 0);
 
-    if (!sync->remote)
+    if (!sync->remote || syncer->factors || syncer->local || settles != settled)
         return 0;
     rows = rows_of(sync, group, sync->net->values, sync->net->remote_values);
     return sync->remote->store(context_of(sync), &rows, sync->groups[group].up);

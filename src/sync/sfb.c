@@ -1,93 +1,45 @@
 /* Sufficient factor broadcasting (Xie et al., "Lighter-Communication Distributed Machine Learning via
- * Sufficient Factor Broadcasting", UAI'16). The gradient of a fully connected layer is a sum of outer
- * products, one per sample: dW (m x n) = sum_k top_grad_k^T bottom_k. Each worker sends its k pairs to
- * all others instead of m*n numbers; every worker rebuilds the same sum by one GEMM and applies the
- * solver itself. The bias gradient is the column sum of the top gradients, so it travels along free.
+ * Sufficient Factor Broadcasting", UAI'16): each worker sends its factors (factors.h) to all others instead
+ * of m*n numbers; every worker rebuilds the same sum and applies the solver itself.
  *
- * A row holds [bottom (n) | top gradient (m)], so the rows of all workers and micro-batches lie at one
- * stride and one GEMM covers them, in rank order: the same bits on every rank. */
-#include "sync/sync_internal.h"
+ * Receives are posted one iteration ahead, into the second of two slots: nothing arrives unexpected, and
+ * a worker that is ahead does not clog its own wire with rows that nobody takes. */
+#include "sync/factors.h"
 
-#include "util/agree.h"
 #include "util/error.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
+
+enum { WHAT_OUT, WHAT_IN };
 
 struct sfb {
-    float *rows;    /* workers x rows x (n + m); this rank's part is sent in place */
-    float *history; /* nhistory blocks of the group's elems; on the host, else: */
-    int64_t rows_each; /* per worker: batch * iter_size */
-    /* where the engine has memory of its own */
-    float *remote_rows, *ones; /* the same rows; as many ones, which make the bias gradient a product */
+    struct factors factors;
+    int arrived[2]; /* per slot: rows of other workers that are here */
+    float *history; /* nhistory blocks of the group's elems; or, in the engine's memory: */
     struct remote_history remote_history;
 };
 
-static int alloc_remote(struct sync *sync, size_t elems, const char *what, float **out)
-{
-    const struct engine *engine = sync->net->engine;
-    void *memory = NULL;
-
-    if (engine->i->alloc(engine->context, elems * sizeof **out, what, &memory))
-        return -1;
-    *out = memory;
-    return 0;
-}
-
-/* The factors cross over once on their way out and all come back once; gradient, history and parameters
- * never leave the engine. */
-static int open_remote(struct sync *sync, int group, struct sfb *sfb, size_t elems)
-{
-    const struct engine *engine = sync->net->engine;
-    size_t rows = (size_t)sync->plan->nworkers * (size_t)sfb->rows_each;
-    struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}}, .bytes = rows * sizeof(float)};
-    void *memory = NULL;
-    float *host;
-    int status;
-
-    if (sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors", &memory))
-        return -1;
-    sfb->rows = memory;
-    if (alloc_remote(sync, elems, "sufficient factors", &sfb->remote_rows) ||
-        alloc_remote(sync, rows, "sufficient factors", &sfb->ones) ||
-        remote_history_open(sync, group, &sfb->remote_history))
-        return -1;
-    host = malloc(rows * sizeof *host);
-    if (!host)
-        return error_memory(rows * sizeof *host, "sufficient factors");
-    for (size_t i = 0; i < rows; i++)
-        host[i] = 1;
-    ones.data = sfb->ones;
-    status = engine->i->write(engine->context, &ones, host);
-    free(host);
-    return status;
-}
-
 static int sfb_open(struct sync *sync, int group)
 {
-    const struct param_group *g = &sync->plan->groups[group];
-    struct sfb *sfb = calloc(1, sizeof *sfb);
     size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t elems = sync->plan->groups[group].elems * blocks;
+    struct sfb *sfb;
 
+    if (!sync->worker)
+        return 0;
+    sfb = calloc(1, sizeof *sfb);
     sync->groups[group].own = sfb;
     if (!sfb)
         return error_memory(sizeof *sfb, "sufficient factors");
-    sfb->rows_each = g->k * sync->plan->options.iter_size;
-    if (sfb->rows_each * (g->m + g->n) > INT_MAX)
-        return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; use "
-                         "--comm=ps",
-                         g->name, (long long)sfb->rows_each, (long long)(g->m + g->n));
-    size_t elems = (size_t)sync->plan->nworkers * (size_t)(sfb->rows_each * (g->m + g->n));
-    for (int p = 0; p < g->nparams; p++)
-        sync->net->params[g->first + p].factored = true;
-    if (sync->remote)
-        return open_remote(sync, group, sfb, elems);
-    sfb->rows = calloc(elems, sizeof(float));
-    sfb->history = calloc(g->elems * blocks, sizeof(float));
-    if (!sfb->rows || !sfb->history)
-        return error_memory((elems + g->elems * blocks) * sizeof(float), "sufficient factors");
-    return 0;
+    if (sync->remote) {
+        if (remote_history_open(sync, group, &sfb->remote_history))
+            return -1;
+        return factors_open(sync, group, sync->plan->nworkers, 2, &sfb->factors);
+    }
+    sfb->history = calloc(elems, sizeof *sfb->history);
+    if (!sfb->history)
+        return error_memory(elems * sizeof *sfb->history, "history");
+    return factors_open(sync, group, sync->plan->nworkers, 2, &sfb->factors);
 }
 
 static void sfb_close(struct sync *sync, int group)
@@ -96,133 +48,97 @@ static void sfb_close(struct sync *sync, int group)
 
     if (!sfb)
         return;
-    if (sync->remote) {
-        const struct engine *engine = sync->net->engine;
-        sync->remote->host_free(engine->context, sfb->rows);
-        engine->i->free(engine->context, sfb->remote_rows);
-        engine->i->free(engine->context, sfb->ones);
+    factors_close(sync, &sfb->factors);
+    if (sync->remote)
         remote_history_close(sync, &sfb->remote_history);
-        sfb->rows = NULL;
-    }
-    free(sfb->rows);
     free(sfb->history);
     free(sfb);
     sync->groups[group].own = NULL;
 }
 
-static int stage_remote(struct sync *sync, int group, float *row, const float *bottom,
-                        const float *top_grad)
-{
-    const struct param_group *g = &sync->plan->groups[group];
-    struct engine_rows rows = {.host = row, .host_stride = (size_t)(g->m + g->n), .width = (size_t)g->n,
-                               .memory = (float *)(uintptr_t)bottom, .stride = (size_t)g->n,
-                               .rows = (size_t)g->k};
-    void *context = sync->net->engine->context;
-
-    if (sync->remote->fetch(context, &rows, sync->groups[group].down))
-        return -1;
-    rows.host = row + g->n;
-    rows.memory = (float *)(uintptr_t)top_grad;
-    rows.width = rows.stride = (size_t)g->m;
-    return sync->remote->fetch(context, &rows, sync->groups[group].down);
-}
-
-/* The net reuses its buffers in the next micro-batch, so the factors are copied out right away. */
+/* The slot's rows were sent two iterations ago, and those sends are over. */
 static int sfb_stage(struct sync *sync, int group, int micro)
 {
-    const struct param_group *g = &sync->plan->groups[group];
-    struct sfb *sfb = sync->groups[group].own;
-    size_t m = (size_t)g->m, n = (size_t)g->n, width = m + n;
-    float *row = sfb->rows +
-                 (size_t)(sync->rank * sfb->rows_each + micro * g->k) * width;
-    const float *bottom, *top_grad;
+    struct group_state *state = &sync->groups[group];
+    struct sfb *sfb = state->own;
 
-    net_factors(sync->net, group, &bottom, &top_grad);
-    if (sync->remote)
-        return stage_remote(sync, group, row, bottom, top_grad);
-    for (int64_t i = 0; i < g->k; i++, row += width, bottom += n, top_grad += m) {
-        memcpy(row, bottom, n * sizeof *row);
-        memcpy(row + n, top_grad, m * sizeof *row);
+    return factors_stage(sync, group, micro,
+                         factors_rows(&sfb->factors, sync->rank, (int)(state->posted & 1)));
+}
+
+static int expect(struct sync *sync, int group, int64_t iteration)
+{
+    struct sfb *sfb = sync->groups[group].own;
+    int chunk = sync->plan->first_chunk[group];
+
+    for (int w = 0; w < sync->plan->nworkers; w++) {
+        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk, .peer = w,
+                                    .what = WHAT_IN, .slot = (int)(iteration & 1), .idle = true};
+        if (w != sync->rank &&
+            progress_receive(sync, sync->data, factors_rows(&sfb->factors, w, transfer.slot),
+                             sfb->factors.each, tag_of(sync, false, chunk, iteration), transfer))
+            return -1;
     }
     return 0;
 }
 
+static int finish_one(struct sync *sync, int group, int slot)
+{
+    struct group_state *state = &sync->groups[group];
+    struct sfb *sfb = state->own;
+
+    if (state->pending == 1 && factors_store(sync, group, &sfb->factors, slot))
+        return -1;
+    return progress_finish_one(sync, group);
+}
+
+static int sfb_start(struct sync *sync, int group)
+{
+    return sync->worker ? expect(sync, group, sync->options.iteration) : 0;
+}
+
 static int sfb_post(struct sync *sync, int group, int64_t iteration)
 {
-    const struct param_group *g = &sync->plan->groups[group];
-    struct sfb *sfb = sync->groups[group].own;
-    int each = (int)(sfb->rows_each * (g->m + g->n));
-    uint64_t bytes = (uint64_t)(sync->plan->nworkers - 1) * (uint64_t)each * sizeof(float);
-    struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .peer = -1, .chunk = -1};
-    MPI_Request request;
+    struct group_state *state = &sync->groups[group];
+    struct sfb *sfb = state->own;
+    int chunk = sync->plan->first_chunk[group], slot = (int)(iteration & 1);
+    int others = sync->plan->nworkers - 1;
 
-    (void)iteration;
-    transfer.event = progress_describe(sync, TRACE_EXCHANGE, &transfer, 0, bytes);
-    sync->groups[group].pending = 1;
-    MPI_TRY(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, sfb->rows, each, MPI_FLOAT,
-                           sync->workers, &request));
-    atomic_fetch_add(&sync->sent, bytes);
-    atomic_fetch_add(&sync->received, bytes);
-    return progress_track(sync, request, transfer);
-fail:
-    return -1;
+    state->pending = 2 * others - sfb->arrived[slot] + 1;
+    sfb->arrived[slot] = 0;
+    if (expect(sync, group, iteration + 1))
+        return -1;
+    /* everybody starts with the rank after its own: no receiver gets all at once */
+    for (int i = 1; i <= others; i++) {
+        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk,
+                                    .peer = (sync->rank + i) % sync->plan->nworkers, .what = WHAT_OUT};
+        if (progress_send(sync, sync->data, factors_rows(&sfb->factors, sync->rank, slot),
+                          sfb->factors.each, tag_of(sync, false, chunk, iteration), transfer))
+            return -1;
+    }
+    return finish_one(sync, group, slot); /* this rank's own */
 }
 
 static int sfb_complete(struct sync *sync, const struct transfer *transfer)
 {
-    const struct param_group *g = &sync->plan->groups[transfer->group];
-    struct sfb *sfb = sync->groups[transfer->group].own;
-    size_t elems = (size_t)(sync->plan->nworkers * sfb->rows_each * (g->m + g->n));
-    struct engine_rows rows = {.host = sfb->rows, .host_stride = elems, .memory = sfb->remote_rows,
-                               .stride = elems, .width = elems, .rows = 1};
+    struct group_state *state = &sync->groups[transfer->group];
+    struct sfb *sfb = state->own;
 
-    if (sync->remote && sync->remote->store(sync->net->engine->context, &rows,
-                                            sync->groups[transfer->group].up))
-        return -1;
-    return progress_finish_one(sync, transfer->group);
-}
-
-static int rebuild_remote(struct sync *sync, int group)
-{
-    const struct param_group *g = &sync->plan->groups[group];
-    const struct sfb *sfb = sync->groups[group].own;
-    int64_t rows = sync->plan->nworkers * sfb->rows_each, width = g->m + g->n;
-    float *weight = sync->net->remote_grads + g->begin, *bias = weight + g->m * g->n;
-    const struct engine *engine = sync->net->engine;
-
-    if (remote_order(sync, group) ||
-        engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, sfb->remote_rows + g->n,
-                        width, sfb->remote_rows, width, 0.0f, weight, g->n))
-        return error_context("layer '%s': rebuilding the gradient from factors", g->name);
-    if (g->elems == (size_t)(g->m * g->n))
-        return 0;
-    if (engine->i->gemm(engine->context, true, false, g->m, 1, rows, 1.0f, sfb->remote_rows + g->n, width,
-                        sfb->ones, 1, 0.0f, bias, 1))
-        return error_context("layer '%s': rebuilding the bias gradient from factors", g->name);
+    /* rows of an iteration that this rank has not come to */
+    if (transfer->what == WHAT_IN && transfer->slot != (int)((state->running - 1) & 1))
+        sfb->arrived[transfer->slot]++;
+    else
+        return finish_one(sync, transfer->group, (int)((state->running - 1) & 1));
     return 0;
 }
 
 static int sfb_rebuild(struct sync *sync, int group, int64_t iteration)
 {
-    const struct param_group *g = &sync->plan->groups[group];
     struct sfb *sfb = sync->groups[group].own;
-    int64_t rows = sync->plan->nworkers * sfb->rows_each, width = g->m + g->n;
-    float *weight = sync->net->grads + g->begin, *bias = weight + g->m * g->n;
-    const struct engine *engine = sync->net->engine;
 
-    (void)iteration;
-    if (sync->remote)
-        return rebuild_remote(sync, group);
-    if (engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, sfb->rows + g->n, width,
-                        sfb->rows, width, 0.0f, weight, g->n))
-        return error_context("layer '%s': rebuilding the gradient from factors", g->name);
-    if (g->elems == (size_t)(g->m * g->n))
-        return 0;
-    memset(bias, 0, (size_t)g->m * sizeof *bias);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < g->m; j++)
-            bias[j] += sfb->rows[r * width + g->n + j];
-    return 0;
+    return factors_rebuild(sync, group, &sfb->factors, (int)(iteration & 1),
+                           (sync->remote ? sync->net->remote_grads : sync->net->grads) +
+                               sync->plan->groups[group].begin);
 }
 
 static int sfb_settle(struct sync *sync, int group, int64_t iteration)
@@ -249,13 +165,14 @@ static int sfb_restore(struct sync *sync, int group)
 {
     struct sfb *sfb = sync->groups[group].own;
 
-    return sync->remote ? remote_history_restore(sync, &sfb->remote_history) : 0;
+    return sync->remote && sync->worker ? remote_history_restore(sync, &sfb->remote_history) : 0;
 }
 
 const struct syncer_i syncer_sfb = {
     .scheme = SCHEME_SFB,
     .open = sfb_open,
     .close = sfb_close,
+    .start = sfb_start,
     .stage = sfb_stage,
     .post = sfb_post,
     .complete = sfb_complete,
@@ -263,4 +180,5 @@ const struct syncer_i syncer_sfb = {
     .settle = sfb_settle,
     .history = sfb_history,
     .restore = sfb_restore,
+    .factors = true,
 };

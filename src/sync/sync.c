@@ -60,6 +60,22 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
 
 /* ---- creation ---- */
 
+static const struct syncer_i *syncer_of(const struct sync *sync, int group)
+{
+    const struct plan *plan = sync->plan;
+    static const struct syncer_i *const table[SCHEMES] = {
+        [SCHEME_PS] = &syncer_ps,         [SCHEME_SFB] = &syncer_sfb,
+        [SCHEME_ALLREDUCE] = &syncer_allreduce, [SCHEME_ADAM] = &syncer_adam,
+        [SCHEME_ONEBIT] = &syncer_onebit,
+    };
+
+    if (sync->remote && sync->nranks == 1 && plan->groups[group].trains)
+        return &syncer_resident;
+    if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
+        return &syncer_local;
+    return table[plan->scheme[group]];
+}
+
 static int open_groups(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
@@ -68,16 +84,20 @@ static int open_groups(struct sync *sync)
         struct group_state *state = &sync->groups[g];
         state->posted = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
-        if (sync->remote && sync->nranks == 1 && plan->scheme[g] != SCHEME_NONE)
-            state->syncer = &syncer_local;
-        else if (plan->scheme[g] == SCHEME_PS)
-            state->syncer = &syncer_ps;
-        else if (plan->scheme[g] == SCHEME_SFB)
-            state->syncer = &syncer_sfb;
-        if (state->syncer && state->syncer->open && sync->worker && state->syncer->open(sync, g))
+        state->syncer = syncer_of(sync, g);
+        if (state->syncer && state->syncer->open && state->syncer->open(sync, g))
             return -1;
     }
     return ps_open(sync);
+}
+
+/* Whether this rank adds the chunk up and gives its norm. */
+static bool own_norm(struct sync *sync, int chunk)
+{
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
+
+    return ps_history(sync, chunk) ||
+           (syncer && syncer->norms_at_home && plan_home(sync->plan, chunk) == sync->rank);
 }
 
 static int open_clip(struct sync *sync)
@@ -92,7 +112,7 @@ static int open_clip(struct sync *sync)
     if (!clip->own || !clip->all)
         return error_memory((size_t)plan->nchunks * sizeof *clip->own, "clipping norms");
     for (int c = 0; c < plan->nchunks; c++)
-        clip->own_chunks += ps_history(sync, c) != NULL;
+        clip->own_chunks += own_norm(sync, c);
     clip->local = clip->own_chunks;
     for (int g = 0; g < plan->ngroups; g++)
         clip->has_factors |= plan->scheme[g] == SCHEME_SFB;
@@ -108,9 +128,9 @@ static int open_queues(struct sync *sync)
     while (ring < (size_t)plan->ngroups * 2 + 16)
         ring *= 2;
     for (int c = 0; c < plan->nchunks; c++)
-        served += ps_history(sync, c) != NULL;
+        served += own_norm(sync, c);
     capacity = (size_t)plan->nchunks * (2 + blocks) + served * 2 * (size_t)plan->nworkers +
-               (size_t)plan->ngroups + (size_t)sync->nranks + 16;
+               (size_t)plan->ngroups * 3 * (size_t)plan->nworkers + (size_t)sync->nranks + 16;
     if (capacity > INT_MAX)
         return error_set("%d chunks over %d workers are too many transfers; use a larger --chunk",
                          plan->nchunks, plan->nworkers);
@@ -125,7 +145,7 @@ static int open_queues(struct sync *sync)
     if (!sync->ring || !sync->requests || !sync->transfers || !sync->finished || !sync->completed ||
         !sync->statuses)
         return error_memory(capacity * sizeof *sync->transfers, "the transfers in flight");
-    return 0;
+    return sendq_open(sync, capacity);
 }
 
 /* The same digest everywhere, or the first rank that differs from rank 0 says so. */
@@ -151,12 +171,9 @@ static int split_communicators(struct sync *sync, MPI_Comm world)
         MPI_TRY(MPI_Comm_dup(world, all[i]));
         MPI_TRY(MPI_Comm_set_errhandler(*all[i], MPI_ERRORS_RETURN));
     }
-    MPI_TRY(MPI_Comm_split(world, color, sync->rank, &sync->workers));
     MPI_TRY(MPI_Comm_split(world, color, sync->rank, &sync->sums));
-    if (sync->worker) {
-        MPI_TRY(MPI_Comm_set_errhandler(sync->workers, MPI_ERRORS_RETURN));
+    if (sync->worker)
         MPI_TRY(MPI_Comm_set_errhandler(sync->sums, MPI_ERRORS_RETURN));
-    }
     return 0;
 fail:
     return -1;
@@ -196,13 +213,12 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     }
     MPI_Comm_rank(world, &sync->rank);
     MPI_Comm_size(world, &sync->nranks);
-    sync->data = sync->control = sync->closing = sync->workers = sync->sums = MPI_COMM_NULL;
+    sync->data = sync->control = sync->closing = sync->sums = MPI_COMM_NULL;
     sync->plan = plan;
     sync->net = net;
     sync->update = *update;
     sync->options = *options;
     sync->worker = plan_is_worker(plan, sync->rank);
-    sync->server = plan_server_index(plan, sync->rank);
     sync->scale = 1.0f / ((float)plan->nworkers * (float)plan->options.iter_size);
     sync->my_failing = sync->lowest_failing = INT_MAX;
     sem_init(&sync->bell, 0, 0);
@@ -355,12 +371,16 @@ int sync_post(struct sync *sync, int group, bool last)
     /* others may have the last iteration's norm already while it is still on its way to us */
     if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, state->posted, group))
         return -1;
-    if (state->syncer->stage && state->syncer->stage(sync, group, state->micro))
-        return -1;
+    if (state->syncer->stage) {
+        int64_t start = trace_begin(sync->options.trace);
+        if (state->syncer->stage(sync, group, state->micro))
+            return -1;
+        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer, start);
+    }
     state->micro++;
     if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
         return state->syncer->stage ? remote_order_staged(sync, group) : 0;
-    if (state->syncer == &syncer_ps && remote_fetch_gradient(sync, group))
+    if (remote_fetch_gradient(sync, group))
         return -1;
     state->micro = 0;
     state->posted++;
@@ -430,24 +450,35 @@ static int settle(struct sync *sync, int group, int64_t iteration)
     if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, iteration + 1, group))
         return -1;
     start = trace_begin(sync->options.trace);
-    if ((sync->options.clip <= 0 && syncer->rebuild(sync, group, iteration)) ||
+    if ((sync->options.clip <= 0 && syncer->rebuild && syncer->rebuild(sync, group, iteration)) ||
         syncer->settle(sync, group, iteration))
         return -1;
     trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->groups[group].layer, start);
     return 0;
 }
 
-int sync_wait(struct sync *sync, int group)
+static int wait_for(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
 
     if (state->settled == state->posted)
         return 0;
-    if (compute_wait(sync, &state->done, state->posted, group) || remote_order(sync, group) ||
-        settle(sync, group, state->posted - 1))
+    if (compute_wait(sync, &state->done, state->posted, group) ||
+        settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
+        remote_order(sync, group))
         return -1;
     state->settled = state->posted;
     net_touch(sync->net, group);
+    return 0;
+}
+
+int sync_wait(struct sync *sync, int group)
+{
+    if (!sync->options.forward_waits_all)
+        return wait_for(sync, group);
+    for (int g = 0; g < sync->plan->ngroups; g++)
+        if (wait_for(sync, g))
+            return -1;
     return 0;
 }
 
@@ -476,17 +507,23 @@ static int call_progress(struct sync *sync, enum event_kind kind)
     return compute_wait(sync, &sync->call_done, 1, -1);
 }
 
+/* Both places of a sum hold `count` values. */
+static int grow_sum(struct sync *sync, int count)
+{
+    if (count <= sync->sum_capacity)
+        return 0;
+    free(sync->sum_values);
+    free(sync->sum_result);
+    sync->sum_values = malloc((size_t)count * sizeof *sync->sum_values);
+    sync->sum_result = malloc((size_t)count * sizeof *sync->sum_result);
+    sync->sum_capacity = sync->sum_values && sync->sum_result ? count : 0;
+    return sync->sum_capacity ? 0 : error_memory((size_t)count * sizeof(double), "a sum over the workers");
+}
+
 int sync_sum(struct sync *sync, double *values, int count)
 {
-    if (count > sync->sum_capacity) {
-        double *in = realloc(sync->sum_values, (size_t)count * sizeof *in);
-        sync->sum_values = in ? in : sync->sum_values;
-        double *result = realloc(sync->sum_result, (size_t)count * sizeof *result);
-        sync->sum_result = result ? result : sync->sum_result;
-        if (!in || !result)
-            return error_memory((size_t)count * sizeof *in, "a sum over the workers");
-        sync->sum_capacity = count;
-    }
+    if (grow_sum(sync, count))
+        return -1;
     memcpy(sync->sum_values, values, (size_t)count * sizeof *values);
     sync->sum_count = count;
     if (call_progress(sync, EVENT_SUM))
@@ -574,14 +611,14 @@ const struct sync_stats *sync_stats(struct sync *sync)
 
 void sync_destroy(struct sync *sync)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing, &sync->workers, &sync->sums};
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing, &sync->sums};
 
     for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
     remote_close(sync);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 4; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);
     sem_destroy(&sync->bell);
@@ -594,6 +631,7 @@ void sync_destroy(struct sync *sync)
     free(sync->group_received);
     free(sync->clip.own);
     free(sync->clip.all);
+    sendq_close(sync);
     free(sync->ring);
     free(sync->requests);
     free(sync->transfers);

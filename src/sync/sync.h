@@ -39,6 +39,11 @@ struct sync_update {
 
 struct sync_options {
     bool overlap;          /* false: traffic starts when backward is over, forward waits for all of it */
+    bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
+    bool fifo;             /* sends go in the order of posting, not of urgency */
+    size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
+    double bytes_per_second; /* most this rank sends of training data; 0: no limit */
+    const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int64_t iteration;     /* the first one to come */
     double stall_seconds;  /* after that long without progress in a wait, say what is waited for */

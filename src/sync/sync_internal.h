@@ -46,7 +46,9 @@ struct transfer {
     int chunk;      /* or -1 */
     int peer;       /* world rank, or -1 */
     int what;       /* the syncer's own */
+    int slot;       /* ditto */
     size_t bytes;   /* what must arrive, checked; 0: not a receive */
+    size_t out;     /* what leaves the send queue's window when it is over; 0: not a send of data */
     bool idle;      /* may stay open at closing */
     struct trace_event event; /* what is recorded and counted of it: progress_describe */
 };
@@ -80,6 +82,24 @@ struct clip_state {
     float scale;
 };
 
+/* A send of training data that waits for its turn (sendq.c). */
+struct parcel {
+    int urgency;      /* less goes first */
+    uint64_t number;  /* then the earlier */
+    const void *from;
+    size_t elems;     /* floats */
+    int tag;
+    struct transfer transfer;
+};
+
+struct send_queue {
+    struct parcel *parcels; /* a heap */
+    int count, capacity;
+    uint64_t number;
+    size_t in_flight;       /* bytes in MPI's hands */
+    double bucket, filled;  /* bytes that the cap allows, since when */
+};
+
 struct sync {
     const struct plan *plan;
     struct net *net;
@@ -87,10 +107,8 @@ struct sync {
     struct sync_options options;
     int rank, nranks;
     bool worker;
-    int server;                 /* index among servers, -1 */
-    MPI_Comm data;              /* point-to-point of PS */
-    MPI_Comm workers;           /* allgathers of SFB and sums: MPI_COMM_NULL on dedicated servers */
-    MPI_Comm sums;              /* ditto */
+    MPI_Comm data;              /* gradients, factors, sums, parameters: point-to-point */
+    MPI_Comm sums;              /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
     MPI_Comm control;           /* clipping, history, alarms */
     MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period;         /* iterations told apart by a tag */
@@ -131,6 +149,7 @@ struct sync {
     int *completed;             /* MPI_Testsome's */
     MPI_Status *statuses;
     int nrequests, capacity;
+    struct send_queue sendq;
     int *waiting;               /* groups whose gradients are on their way to the host, in order */
     int nwaiting;
     int idle_receives;          /* active ones that nobody waits for yet: next gradients, the alarm */
@@ -151,11 +170,20 @@ struct sync {
 
 /* ---- services of the progress thread; called on it alone ---- */
 
-/* Posts a nonblocking transfer of `elems` floats and registers it. Counts bytes. */
-int progress_send(struct sync *sync, MPI_Comm comm, const float *from, size_t elems, int tag,
+/* Posts a nonblocking transfer of `elems` floats and registers it; counts bytes. Training data goes
+ * through the send queue: it is sent when its turn comes. */
+int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t elems, int tag,
                   struct transfer transfer);
-int progress_receive(struct sync *sync, MPI_Comm comm, float *to, size_t elems, int tag,
+int progress_receive(struct sync *sync, MPI_Comm comm, void *to, size_t elems, int tag,
                      struct transfer transfer);
+int progress_send_now(struct sync *sync, const struct parcel *parcel);
+
+/* ---- send queue (sendq.c) ---- */
+int sendq_open(struct sync *sync, size_t capacity);
+int sendq_put(struct sync *sync, struct parcel parcel);
+int sendq_flush(struct sync *sync); /* sends what window and cap allow */
+void sendq_close(struct sync *sync);
+
 /* What the trace will say of a syncer's transfer that is posted now; the two above do it themselves.
  * bytes: in one direction. */
 struct trace_event progress_describe(const struct sync *sync, enum trace_kind kind,
@@ -192,6 +220,12 @@ void ps_close(struct sync *sync);
 int ps_start(struct sync *sync);           /* first receives; progress thread */
 int ps_update_all(struct sync *sync);      /* after clipping; progress thread */
 float *ps_history(struct sync *sync, int chunk); /* this server's, NULL if another's */
+/* For sums made elsewhere (Adam): where to put a chunk's, and that it is there; a worker's receive of
+ * the parameters; what the server's own transfers mean. */
+float *ps_sum(struct sync *sync, int chunk);
+int ps_summed(struct sync *sync, int chunk);
+int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration);
+int ps_complete(struct sync *sync, const struct transfer *transfer);
 
 /* Applies the solver to elements [begin, begin+n) of the arenas. */
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
@@ -200,12 +234,13 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
 /* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
 int remote_open(struct sync *sync);
 void remote_close(struct sync *sync);
-/* Compute thread: the group's gradient starts on its way to the host. */
+/* Compute thread: the group's gradient starts on its way to the host, unless its factors did. */
 int remote_fetch_gradient(struct sync *sync, int group);
 /* Progress thread: whether what was fetched for the group is there; -1 with a message. */
 int remote_fetched(struct sync *sync, int group);
-/* Progress thread: the group's new parameters start on their way to the engine. */
-int remote_store_values(struct sync *sync, int group);
+/* Whichever thread changed them: the group's new parameters start on their way to the engine, once its
+ * transfers are over (`settled` false) or once settle has run. */
+int remote_store_values(struct sync *sync, int group, bool settled);
 /* Compute thread: what is run from now on finds what was last stored for the group. */
 int remote_order(struct sync *sync, int group);
 /* Compute thread: what is run from now on begins after what was last fetched for the group. */

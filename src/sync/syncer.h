@@ -11,11 +11,14 @@ struct transfer;
 
 struct syncer_i {
     enum scheme scheme;
-    /* Buffers for one group on this rank; before the progress thread runs. */
+    bool norms_at_home; /* the rank that adds a chunk up gives its norm for clipping */
+    /* Buffers for one group on this rank, worker or server; before the progress thread runs. */
     int (*open)(struct sync *sync, int group);
     void (*close)(struct sync *sync, int group);
     /* Compute thread, after each micro-batch's backward: copy what must outlive it. NULL: nothing. */
     int (*stage)(struct sync *sync, int group, int micro);
+    /* Progress thread, once: the first receives. NULL: none. */
+    int (*start)(struct sync *sync, int group);
     /* Progress thread: the gradient of `iteration` is final: start the traffic. Sets the group's
      * pending transfers before any can complete. */
     int (*post)(struct sync *sync, int group, int64_t iteration);
@@ -31,9 +34,11 @@ struct syncer_i {
     float *(*history)(struct sync *sync, int group);
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int group);
-    bool local; /* nothing travels: what is posted is done */
+    bool factors; /* sends factors: the gradient itself need not reach the host */
+    bool local;   /* nothing travels and nobody waits: what is posted is done */
 };
 
-extern const struct syncer_i syncer_ps, syncer_sfb, syncer_local;
+extern const struct syncer_i syncer_ps, syncer_sfb, syncer_allreduce, syncer_adam, syncer_onebit,
+    syncer_local, syncer_resident;
 
 #endif

@@ -90,6 +90,21 @@ static int worst_layer(const struct report *report)
     return worst;
 }
 
+double report_exposed(const struct report_layer *layer)
+{
+    return layer->stall_seconds < layer->alone_seconds ? layer->stall_seconds : layer->alone_seconds;
+}
+
+/* Of all layers whose transfers were measured alone. */
+static double exposed_in_all(const struct report *report)
+{
+    double sum = 0;
+
+    for (int i = 0; i < report->nlayers; i++)
+        sum += report->layers[i].alone_seconds > 0 ? report_exposed(&report->layers[i]) : 0;
+    return sum;
+}
+
 static double alone_in_all(const struct report *report)
 {
     double sum = 0;
@@ -121,6 +136,14 @@ static void advise_network(const struct report *report, double stall, double com
                  "so would a network %.2g times as fast",
                  time_text(alone, one), time_text(compute, two), report->batch * alone / compute + 0.5,
                  report->batch, alone / compute);
+    } else if (alone > 0 && stall > 2 * exposed_in_all(report)) {
+        out->change = CHANGE_SKEW;
+        out->saves = stall - exposed_in_all(report);
+        snprintf(out->text, sizeof out->text,
+                 "ranks in step: of %s waited only %s are transfers, the rest is for ranks that were later, "
+                 "now this one, now that; a core for each compute thread and one to spare, bound ranks, "
+                 "nothing else on the machines",
+                 time_text(stall, one), time_text(exposed_in_all(report), two));
     } else if (worst >= 0) {
         const struct report_layer *layer = &report->layers[worst];
         out->change = CHANGE_LAYER;
@@ -210,20 +233,23 @@ static void put_stalls(const struct report *report, struct strbuf *text)
 
 static void put_hidden(const struct report *report, struct strbuf *text)
 {
-    double alone = alone_in_all(report), exposed = 0;
-    char one[32], two[32];
+    double alone = alone_in_all(report), exposed = exposed_in_all(report), stall = 0;
+    char one[32], two[32], three[32];
 
     for (int i = 0; i < report->nlayers; i++)
-        exposed += report->layers[i].stall_seconds;
+        stall += report->layers[i].stall_seconds;
     if (alone <= 0)
         return;
-    strbuf_printf(text, "Communication alone, layer after layer, takes %s; %s of waiting was left of it in "
-                        "training: ",
-                  time_text(alone, one), time_text(exposed, two));
-    if (exposed <= alone)
-        strbuf_printf(text, "%.0f %% were hidden\n", 100 * (1 - exposed / alone));
-    else
-        strbuf_puts(text, "more than alone, for ranks wait for each other too\n");
+    if (!report->overlap) {
+        strbuf_printf(text, "Communication alone, layer after layer, takes %s; all at once after each "
+                            "backward pass, training waited %s\n",
+                      time_text(alone, one), time_text(stall, two));
+        return;
+    }
+    strbuf_printf(text, "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
+                        "waited %s for it, and %s for ranks that came later\n",
+                  time_text(alone, one), 100 * (1 - exposed / alone), time_text(exposed, two),
+                  time_text(stall - exposed, three));
 }
 
 void report_words(const struct report *report, struct strbuf *text)
@@ -263,7 +289,7 @@ void report_table(const struct report *report, struct strbuf *text)
                       time_text(layer->alone_seconds, times[1]),
                       time_text(layer->stall_seconds, times[2]));
         if (layer->alone_seconds > 0)
-            strbuf_printf(text, " %6.0f %%\n", 100 * layer->stall_seconds / layer->alone_seconds);
+            strbuf_printf(text, " %6.0f %%\n", 100 * report_exposed(layer) / layer->alone_seconds);
         else
             strbuf_printf(text, " %8s\n", "-");
     }

@@ -11,6 +11,7 @@
 /* One group of parameters: a layer that communicates. */
 struct report_layer {
     const char *name, *scheme;            /* borrowed */
+    int group;                            /* its number in the plan */
     double predicted_sent, sent;          /* bytes over all ranks; sent = received */
     double predicted_received, received;
     double predicted_seconds;             /* transfer by the cost model; negative: not predicted */
@@ -49,6 +50,8 @@ enum report_change {
     CHANGE_OVERLAP,  /* let traffic run under computation */
     CHANGE_TRAFFIC,  /* more to send than computation can hide: larger batches, faster network */
     CHANGE_LAYER,    /* one layer's transfer comes too late to be hidden */
+    CHANGE_SKEW,     /* waits are longer than transfers: ranks wait for each other, now this one late, now
+                        that one */
     CHANGE_INPUT,
     CHANGE_STRAGGLER /* one rank computes longer than the others */
 };
@@ -67,6 +70,9 @@ struct report_spread {
 };
 struct report_spread report_spread_of(const struct report *report,
                                       double (*figure)(const struct report_rank *rank));
+
+/* What is left to see of a layer's transfer; the rest of its wait is for ranks that came later. */
+double report_exposed(const struct report_layer *layer);
 
 void report_advise(const struct report *report, struct report_advice *out);
 

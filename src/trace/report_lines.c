@@ -72,6 +72,7 @@ static void layer_line(const struct report *report, int i, struct json *json)
     put_double(json, "bytes_received", layer->received);
     put_known(json, "predicted_seconds", layer->predicted_seconds);
     put_known(json, "alone_seconds", layer->alone_seconds);
+    put_known(json, "exposed_seconds", layer->alone_seconds >= 0 ? report_exposed(layer) : -1);
     put_double(json, "stall_seconds", layer->stall_seconds);
     put_double(json, "stall_seconds_most", layer->stall_most);
     put_int(json, "stall_rank", layer->stall_rank);
@@ -81,7 +82,7 @@ static void advice_line(const struct report *report, struct json *json)
 {
     static const char *const changes[] = {
         [CHANGE_NOTHING] = "computation", [CHANGE_OVERLAP] = "overlap", [CHANGE_TRAFFIC] = "traffic",
-        [CHANGE_LAYER] = "layer",         [CHANGE_INPUT] = "input",     [CHANGE_STRAGGLER] = "straggler"};
+        [CHANGE_LAYER] = "layer",         [CHANGE_SKEW] = "skew",       [CHANGE_INPUT] = "input",     [CHANGE_STRAGGLER] = "straggler"};
     struct report_advice advice;
 
     report_advise(report, &advice);

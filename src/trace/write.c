@@ -31,7 +31,8 @@ static const char *color(enum trace_kind kind)
     static const char *const names[TRACE_KINDS] = {
         [TRACE_ITERATION] = "grey",          [TRACE_FORWARD] = "thread_state_running",
         [TRACE_BACKWARD] = "rail_animation", [TRACE_UPDATE] = "thread_state_iowait",
-        [TRACE_WAIT] = "terrible",           [TRACE_INPUT] = "bad",
+        [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
+        [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
         [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
         [TRACE_EXCHANGE] = "rail_idle"};
 

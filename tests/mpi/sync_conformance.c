@@ -4,7 +4,9 @@
  * current values) runs some iterations through sync; each rank also computes serially what all
  * workers together must arrive at. MPI's profiling interface counts what was really put on the wire.
  * Collective; run under mpirun:
- *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE */
+ *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS]]]]
+ * With SEEDS the whole is repeated that often, and the profiling interface delays sends and lets
+ * completions be seen late and in random order, another one every time. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -26,16 +28,33 @@ struct counted {
 static struct counted counted;
 static const struct plan *_Atomic counted_plan; /* NULL: not counting. Set by one thread, read by the other */
 
-static int group_of_tag(int tag)
+/* -1 where nothing is counted: the other thread may end it at any time. */
+static int counted_group(MPI_Datatype type, int tag)
 {
-    return counted_plan->chunks[tag / 2 % counted_plan->nchunks].group;
+    const struct plan *plan = counted_plan;
+
+    return plan && type == MPI_FLOAT ? plan->chunks[tag / 2 % plan->nchunks].group : -1;
+}
+
+static uint64_t chaos; /* state of the random delays; 0: none. Of the progress thread alone */
+
+static uint64_t chance(void)
+{
+    chaos ^= chaos << 13;
+    chaos ^= chaos >> 7;
+    chaos ^= chaos << 17;
+    return chaos;
 }
 
 int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
-    if (counted_plan && type == MPI_FLOAT)
-        counted.sent[group_of_tag(tag)] += (uint64_t)count * 4;
+    int group = counted_group(type, tag);
+
+    if (group >= 0)
+        counted.sent[group] += (uint64_t)count * 4;
+    if (chaos && chance() % 16 == 0)
+        usleep((useconds_t)(chance() % 200));
     return PMPI_Isend(from, count, type, to, tag, comm, request);
 }
 
@@ -44,17 +63,37 @@ int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, M
 static struct {
     MPI_Request request;
     int group;
-} receives[4096];
+} receives[8192];
 static int nreceives;
 
 int MPI_Irecv(void *to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
-    int code = PMPI_Irecv(to, count, type, from, tag, comm, request);
+    int code = PMPI_Irecv(to, count, type, from, tag, comm, request), group = counted_group(type, tag);
 
-    if (counted_plan && type == MPI_FLOAT && nreceives < 4096) {
+    if (group >= 0 && nreceives < 8192) {
         receives[nreceives].request = *request;
-        receives[nreceives++].group = group_of_tag(tag);
+        receives[nreceives++].group = group;
+    }
+    return code;
+}
+
+/* Half of the requests, from a random place backwards or forwards: late and out of order. */
+static int test_some(int n, MPI_Request *requests, int *done, int *which, MPI_Status *statuses)
+{
+    int code = MPI_SUCCESS, start, step;
+
+    if (!chaos || n == 0)
+        return PMPI_Testsome(n, requests, done, which, statuses);
+    start = (int)(chance() % (uint64_t)n);
+    step = chance() % 2 ? 1 : n - 1;
+    *done = 0;
+    for (int i = 0, at = start; i < n && code == MPI_SUCCESS; i++, at = (at + step) % n) {
+        int flag = 0;
+        if (chance() % 2)
+            code = PMPI_Test(&requests[at], &flag, &statuses[*done]);
+        if (flag)
+            which[(*done)++] = at;
     }
     return code;
 }
@@ -64,7 +103,7 @@ int MPI_Testsome(int n, MPI_Request *requests, int *done, int *which, MPI_Status
     static MPI_Request before[65536];
 
     memcpy(before, requests, (size_t)n * sizeof *before);
-    int code = PMPI_Testsome(n, requests, done, which, statuses);
+    int code = test_some(n, requests, done, which, statuses);
     for (int i = 0; counted_plan && *done != MPI_UNDEFINED && i < *done; i++)
         for (int r = 0; r < nreceives; r++)
             if (receives[r].request == before[which[i]]) {
@@ -75,23 +114,6 @@ int MPI_Testsome(int n, MPI_Request *requests, int *done, int *which, MPI_Status
                 break;
             }
     return code;
-}
-
-int MPI_Iallgather(const void *from, int sendcount, MPI_Datatype sendtype, void *to, int recvcount,
-                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-{
-    int size = 1;
-
-    MPI_Comm_size(comm, &size);
-    for (int g = 0; counted_plan && g < GROUPS; g++) {
-        const struct param_group *group = &counted_plan->groups[g];
-        if (counted_plan->scheme[g] == SCHEME_SFB &&
-            recvcount == (group->m + group->n) * group->k * counted_plan->options.iter_size) {
-            counted.sent[g] += (uint64_t)recvcount * 4 * (uint64_t)(size - 1);
-            counted.received[g] += (uint64_t)recvcount * 4 * (uint64_t)(size - 1);
-        }
-    }
-    return PMPI_Iallgather(from, sendcount, sendtype, to, recvcount, recvtype, comm, request);
 }
 
 /* ---- a net made by hand ---- */
@@ -136,6 +158,7 @@ static void make_net(struct net *net, bool worker)
     static struct param params[GROUPS * 2];
     static struct param_group groups[GROUPS];
 
+    memset(params, 0, sizeof params);
     net->params = params;
     net->groups = groups;
     net->ngroups = GROUPS;
@@ -206,15 +229,43 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
 
 struct serial {
     float *values, *history, *sum, *one, *rows;
+    float *lost;      /* per worker: what its codecs rounded away */
+    float *lost_home; /* and the homes' */
 };
 
-static void serial_group_sum(struct serial *s, const struct plan *plan, int group, int iteration)
+static bool by_factors(const struct plan *plan, int group)
+{
+    return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM;
+}
+
+static bool trains(const struct plan *plan, int group)
+{
+    return plan->groups[group].trains;
+}
+
+/* x (a chunk of one worker's gradient, or of the sum) as it comes out of the codec. */
+static void through_codec(const struct plan *plan, int chunk, float *x, float *lost)
+{
+    const struct codec *codec = plan_codec(plan, chunk);
+    const struct chunk *c = &plan->chunks[chunk];
+    void *encoded;
+
+    if (!codec)
+        return;
+    encoded = malloc(plan_gradient_bytes(plan, chunk));
+    codec->encode(x, lost, c->rows, c->elems / c->rows, encoded);
+    memset(x, 0, c->elems * sizeof *x);
+    codec->add(encoded, c->rows, c->elems / c->rows, x);
+    free(encoded);
+}
+
+static void serial_group_sum(struct serial *s, const struct plan *plan, int group, int iteration, int rank)
 {
     const struct param_group *g = &plan->groups[group];
     int64_t width = g->m + g->n, rows = plan->nworkers * g->k * plan->options.iter_size;
     float *sum = s->sum + g->begin;
 
-    if (plan->scheme[group] == SCHEME_SFB) {
+    if (by_factors(plan, group)) {
         float bottom[ROWS * 100], top[ROWS * 100];
         float *row = s->rows;
         for (int w = 0; w < plan->nworkers; w++)
@@ -238,34 +289,46 @@ static void serial_group_sum(struct serial *s, const struct plan *plan, int grou
     for (int w = 0; w < plan->nworkers; w++) {
         for (int micro = 0; micro < plan->options.iter_size; micro++)
             make_gradient(g, group, w, iteration, micro, s->values, s->one, micro > 0);
+        if (plan->scheme[group] == SCHEME_NONE) { /* alone */
+            if (w == rank)
+                memcpy(sum, s->one, g->elems * sizeof *sum);
+            continue;
+        }
+        for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+            through_codec(plan, c, s->one + (plan->chunks[c].begin - g->begin),
+                          s->lost + (size_t)w * 4096 + plan->chunks[c].begin);
         for (size_t i = 0; i < g->elems; i++)
             sum[i] = w == 0 ? s->one[i] : sum[i] + s->one[i];
     }
+    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+        if (plan->scheme[group] != SCHEME_PS)
+            through_codec(plan, c, s->sum + plan->chunks[c].begin, s->lost_home + plan->chunks[c].begin);
 }
 
 static void serial_iteration(struct serial *s, const struct plan *plan, const struct net *net, float clip,
-                             int iteration)
+                             int iteration, int rank)
 {
-    float scale = 1.0f / ((float)plan->nworkers * (float)plan->options.iter_size);
+    float adding = plan->options.comm == COMM_NONE ? 1 : (float)plan->nworkers;
+    float scale = 1.0f / (adding * (float)plan->options.iter_size);
     double total = 0;
 
     for (int g = 0; g < GROUPS; g++)
-        if (plan->scheme[g] != SCHEME_NONE)
-            serial_group_sum(s, plan, g, iteration);
+        if (trains(plan, g))
+            serial_group_sum(s, plan, g, iteration, rank);
     for (int c = 0; c < plan->nchunks; c++) {
         double part = 0;
         for (size_t i = 0; i < plan->chunks[c].elems; i++) {
             double x = (double)s->sum[plan->chunks[c].begin + i] * (double)(1.0f / (float)plan->nworkers);
             part += x * x;
         }
-        if (plan->scheme[plan->chunks[c].group] != SCHEME_NONE)
+        if (trains(plan, plan->chunks[c].group))
             total += part;
     }
     if (clip > 0 && sqrt(total) > (double)clip)
         scale *= (float)((double)clip / sqrt(total));
     for (int g = 0; g < GROUPS; g++) {
         size_t at = plan->groups[g].begin;
-        for (int p = 0; plan->scheme[g] != SCHEME_NONE && p < plan->groups[g].nparams; p++) {
+        for (int p = 0; trains(plan, g) && p < plan->groups[g].nparams; p++) {
             const struct param *param = &net->params[plan->groups[g].first + p];
             size_t n = (size_t)param->shape.dim[0];
             apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at, s->sum + at,
@@ -300,11 +363,11 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
             const struct param_group *group = &plan->groups[g];
             if ((iteration * 7 + rank * 3 + g) % 5 == 0)
                 usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
-            if (plan->scheme[g] == SCHEME_SFB) {
+            if (by_factors(plan, g)) {
                 make_factors(group, g, rank, iteration, micro, net->values, bottom, top);
                 factor_bottom = bottom;
                 factor_top = top;
-            } else if (plan->scheme[g] == SCHEME_PS) {
+            } else if (trains(plan, g)) {
                 make_gradient(group, g, rank, iteration, micro, net->values,
                               net->grads + group->begin, micro > 0);
             }
@@ -314,39 +377,49 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
     return sync_flush(sync);
 }
 
-int main(int argc, char **argv)
+/* What MPI saw against the prediction, per group, and against what the program counted. */
+static void check_bytes(const struct plan *plan, struct sync *sync, const struct counted *measured, int rank)
 {
-    struct plan_options options = {.iter_size = argc > 6 ? atoi(argv[6]) : 1};
+    uint64_t sent = 0;
+
+    for (int g = 0; g < GROUPS; g++) {
+        struct traffic t = plan_traffic(plan, g, rank);
+        REQUIRE(measured->sent[g] == t.sent * ITERATIONS && measured->received[g] == t.received * ITERATIONS,
+                "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
+                scheme_name(plan->scheme[g]), (unsigned long long)measured->sent[g],
+                (unsigned long long)measured->received[g], (unsigned long long)t.sent * ITERATIONS,
+                (unsigned long long)t.received * ITERATIONS);
+        sent += measured->sent[g];
+    }
+    REQUIRE(sync_stats(sync)->sent == sent, "the program counted %llu bytes sent, MPI %llu",
+            (unsigned long long)sync_stats(sync)->sent, (unsigned long long)sent);
+}
+
+/* One training from start to end. */
+static void run(const struct plan_options *options, const struct sync_options *sync_options, int rank)
+{
     struct sync_update update = {.nhistory = 1, .apply = apply};
-    struct sync_options sync_options = {.stall_seconds = 20};
     struct net net = {0};
     struct serial serial;
     struct plan *plan;
     struct sync *sync;
-    int rank, level;
 
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
-    REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE]");
-    REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
-    options.servers = atoi(argv[2]);
-    options.chunk_bytes = (size_t)atol(argv[3]);
-    sync_options.overlap = atoi(argv[4]);
-    sync_options.clip = (float)atof(argv[5]);
-    make_net(&net, rank < options.nranks - options.servers);
-    REQUIRE(!plan_create(&options, GROUPS, net.groups, &plan), "%s", error_text());
-    REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, &sync_options, &sync), "%s", error_text());
-    float **arrays[] = {&serial.values, &serial.history, &serial.sum, &serial.one};
-    for (int i = 0; i < 4; i++)
+    make_net(&net, rank < options->nranks - options->servers);
+    REQUIRE(!plan_create(options, GROUPS, net.groups, &plan), "%s", error_text());
+    REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, sync_options, &sync), "%s", error_text());
+    float **arrays[] = {&serial.values, &serial.history, &serial.sum, &serial.one, &serial.lost_home};
+    for (int i = 0; i < 5; i++)
         *arrays[i] = calloc(net.elems, sizeof(float));
-    serial.rows = calloc((size_t)(plan->nworkers * ROWS * options.iter_size) * 200, sizeof(float));
+    serial.rows = calloc((size_t)(plan->nworkers * ROWS * options->iter_size) * 200, sizeof(float));
+    serial.lost = calloc((size_t)plan->nworkers * 4096, sizeof(float));
     for (size_t i = 0; i < net.elems; i++)
         serial.values[i] = draw(99, 0, 0, 0, i);
     if (rank == 0)
         memcpy(net.values, serial.values, net.elems * sizeof(float));
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
+    memset(&counted, 0, sizeof counted);
+    nreceives = 0;
     counted_plan = plan;
     REQUIRE(!sync_start(sync), "%s", error_text());
     for (int t = 0; t < ITERATIONS; t++) {
@@ -354,7 +427,7 @@ int main(int argc, char **argv)
             REQUIRE(!worker_iteration(sync, plan, &net, rank, t), "%s", error_text());
         else
             REQUIRE(!sync_wait_all(sync, t), "%s", error_text());
-        serial_iteration(&serial, plan, &net, sync_options.clip, t);
+        serial_iteration(&serial, plan, &net, sync_options->clip, t, rank);
     }
     REQUIRE(!sync_wait_all(sync, ITERATIONS - 1) || !plan_is_worker(plan, rank), "%s", error_text());
     if (plan_is_worker(plan, rank)) {
@@ -363,35 +436,51 @@ int main(int argc, char **argv)
                 "parameters differ from the serial run");
         REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->nworkers && ones[1] == 1, "sum is wrong");
     }
+    float *history = rank == 0 ? calloc(net.elems, sizeof(float)) : NULL;
     struct counted measured = counted;
     counted_plan = NULL; /* history is control traffic */
-    float *history = rank == 0 ? calloc(net.elems, sizeof(float)) : NULL;
     REQUIRE(!sync_gather_history(sync, history), "%s", error_text());
     REQUIRE(rank != 0 || memcmp(history, serial.history, net.elems * sizeof(float)) == 0,
             "history differs from the serial run");
-    for (int g = 0; g < GROUPS; g++) {
-        struct traffic t = plan_traffic(plan, g, rank);
-        REQUIRE(measured.sent[g] == t.sent * ITERATIONS && measured.received[g] == t.received * ITERATIONS,
-                "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
-                scheme_name(plan->scheme[g]), (unsigned long long)measured.sent[g],
-                (unsigned long long)measured.received[g], (unsigned long long)t.sent * ITERATIONS,
-                (unsigned long long)t.received * ITERATIONS);
-    }
-    const struct sync_stats *stats = sync_stats(sync);
-    uint64_t sent = 0;
-    for (int g = 0; g < GROUPS; g++)
-        sent += measured.sent[g];
-    REQUIRE(stats->sent == sent, "the program counted %llu bytes sent, MPI %llu",
-            (unsigned long long)stats->sent, (unsigned long long)sent);
+    check_bytes(plan, sync, &measured, rank);
     REQUIRE(!sync_close(sync, 0), "%s", error_text());
     sync_destroy(sync);
     plan_destroy(plan);
-    MPI_Finalize();
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         free(*arrays[i]);
     free(serial.rows);
+    free(serial.lost);
     free(history);
     free(net.values);
     free(net.grads);
+}
+
+int main(int argc, char **argv)
+{
+    struct plan_options options = {.iter_size = argc > 6 ? atoi(argv[6]) : 1};
+    struct sync_options sync_options = {.stall_seconds = 20, .engine = &plain_engine};
+    int rank, level, seeds = argc > 10 ? atoi(argv[10]) : 0;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
+    REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
+                       "[ORDER [SEEDS]]]]]");
+    REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
+    options.servers = atoi(argv[2]);
+    options.chunk_bytes = (size_t)atol(argv[3]);
+    sync_options.overlap = atoi(argv[4]) > 0;
+    sync_options.forward_waits_all = atoi(argv[4]) > 1;
+    sync_options.clip = (float)atof(argv[5]);
+    REQUIRE(argc <= 7 || !wire_parse(argv[7], &options.wire), "%s", error_text());
+    sync_options.window = argc > 8 ? (size_t)atol(argv[8]) : 0;
+    sync_options.fifo = argc > 9 && !strcmp(argv[9], "fifo");
+    if (seeds == 0)
+        run(&options, &sync_options, rank);
+    for (int seed = 1; seed <= seeds; seed++) {
+        chaos = (uint64_t)seed * 1000003 + (uint64_t)rank + 1;
+        run(&options, &sync_options, rank);
+    }
+    MPI_Finalize();
     return 0;
 }

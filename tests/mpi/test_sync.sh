@@ -4,7 +4,7 @@
 set -u
 program=$abs_top_builddir/tests/mpi/sync_conformance
 failures=0
-# ranks comm servers chunk overlap clip iter_size
+# ranks comm servers chunk overlap clip iter_size wire window order
 while read -r ranks arguments; do
     # shellcheck disable=SC2086
     if POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments; then
@@ -28,5 +28,21 @@ done <<LIST
 4 sfb   2 128     1 0.5 1
 4 paper 0 512     1 0.1 2
 4 paper 2 2097152 0 0   1
+1 allreduce 0 1024 1 0   1
+2 allreduce 0 1024 1 0.2 1 fp32 2000
+3 allreduce 0 300  1 0   2 fp32 0 fifo
+4 allreduce 1 4096 2 0   1
+4 allreduce 0 64   0 0.3 1 bf16 500
+2 adam      0 1024 1 0   1
+3 adam      1 400  1 0.1 1 fp32 3000
+4 adam      0 2097152 1 0.2 2
+4 adam      2 512  2 0   1
+2 onebit    0 1024 1 0   1
+3 onebit    0 200  1 0.3 1 fp32 1000
+4 onebit    1 2097152 1 0 2
+3 ps        1 400  1 0.2 1 bf16 1000
+4 ps        0 1024 1 0   1 bf16
+3 none      0 1024 1 0   2
+4 paper     0 1024 2 0   1 fp32 1 fifo
 LIST
 exit $((failures > 0))

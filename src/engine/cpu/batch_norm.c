@@ -1,7 +1,8 @@
 /* Batch normalisation, with the affine map of a Scale layer behind it if there is one.
  *
  * Forward reads x twice and writes y; backward reads x and dy twice and writes dx over dy's memory. Per
- * channel everything comes down to y = x a + b and dx = dy a + x b + d. */
+ * channel everything comes down to y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is the mean
+ * rounded to float, and b and d make up for the rounding. */
 #include "engine/cpu/channel.h"
 
 #include "util/error.h"
@@ -15,7 +16,7 @@ enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 struct batch_norm {
     struct cpu_op op;
     struct cpu_channels view;
-    double *sums;   /* 4 per slot: work */
+    double *sums;   /* 4 per slot: mean and variance of the last forward; two sums of backward */
     float *slots;   /* 5 per slot, see below; one piece of memory with what follows */
     float *mean, *inverse; /* of the last forward */
     float *a, *b, *d;
@@ -147,10 +148,10 @@ static int batch_norm_forward(struct cpu_op *op, const struct run *run)
         bn->mean[s] = (float)mean[s];
         bn->inverse[s] = (float)inverse;
         bn->a[s] = (float)a;
-        bn->b[s] = (float)((c < 0 || !args->bias ? 0 : op->args.params[BETA]->value[c]) -
-                           (c < 0 ? 0 : mean[s] * a));
+        bn->b[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
+                           (mean[s] - (double)bn->mean[s]) * a);
     }
-    cpu_channels_affine(&bn->view, x, bn->a, bn->b, op->args.tops[0]->value.data);
+    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->b, op->args.tops[0]->value.data);
     return 0;
 }
 
@@ -194,6 +195,8 @@ static int batch_norm_backward(struct cpu_op *op, const struct run *run)
     (void)run;
     if (!fixed || affine_learns(op)) {
         cpu_channels_sums(op->engine, &bn->view, x, dy, bn->mean, sum, product);
+        for (int64_t s = 0; s < bn->view.slots; s++)
+            product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
         affine_gradient(bn, sum, product);
     }
     if (!cpu_op_propagates(op, 0))
@@ -202,9 +205,11 @@ static int batch_norm_backward(struct cpu_op *op, const struct run *run)
         double inverse = bn->inverse[s];
         double b = fixed ? 0 : -bn->a[s] * inverse * inverse * product[s] / count;
         bn->b[s] = (float)b;
-        bn->d[s] = (float)(fixed ? 0 : -bn->a[s] * sum[s] / count - b * bn->mean[s]);
+        double rounding = bn->sums[s] - (double)bn->mean[s];
+        bn->d[s] = (float)(fixed ? 0 : -bn->a[s] * sum[s] / count - b * rounding);
     }
-    cpu_channels_combine(&bn->view, dy, x, bn->a, bn->b, bn->d, op->args.bottoms[0]->grad.data);
+    cpu_channels_combine(&bn->view, dy, x, bn->mean, bn->a, bn->b, bn->d,
+                         op->args.bottoms[0]->grad.data);
     return 0;
 }
 

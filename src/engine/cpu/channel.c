@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define CHUNK 16384 /* floats, where a plane has that many */
+#define PARTIALS 3 /* results of one chunk, at most */
 #define INLINE static inline __attribute__((always_inline))
 
 static void view_set(struct cpu_channels *c, int64_t samples, int64_t groups, int64_t pixels,
@@ -60,7 +61,7 @@ static int64_t tasks_of(const struct cpu_channels *c)
 int cpu_channels_reserve(struct cpu_engine *engine, const struct cpu_channels *c)
 {
     return cpu_work_reserve(engine, WORK_SCRATCHPAD,
-                            (size_t)(2 * tasks_of(c) * c->block) * sizeof(float));
+                            (size_t)(PARTIALS * tasks_of(c) * c->block) * sizeof(float));
 }
 
 /* The coefficient of a slot, -1 for padding. */
@@ -107,10 +108,12 @@ static struct piece piece_of(const struct cpu_channels *c, int64_t task)
                           .n = left < c->chunk ? left : c->chunk};
 }
 
-INLINE void lanes_moments(const float *x, int64_t n, int64_t block, float *mean, float *square)
+/* Rough means, and the sums of what is left and of its square: rounding of the means is made good. */
+INLINE void lanes_moments(const float *x, int64_t n, int64_t block, float *mean, float *rest,
+                          float *square)
 {
     for (int64_t l = 0; l < block; l++)
-        mean[l] = square[l] = 0;
+        mean[l] = rest[l] = square[l] = 0;
     for (int64_t i = 0; i < n; i++) {
 #pragma omp simd
         for (int64_t l = 0; l < block; l++)
@@ -122,42 +125,51 @@ INLINE void lanes_moments(const float *x, int64_t n, int64_t block, float *mean,
 #pragma omp simd
         for (int64_t l = 0; l < block; l++) {
             float d = x[i * block + l] - mean[l];
+            rest[l] += d;
             square[l] += d * d;
         }
     }
 }
 
 /* A fixed number of lanes: their sums stay in registers. */
-INLINE void fixed_moments(const float *x, int64_t n, int64_t block, float *mean, float *square)
+INLINE void fixed_moments(const float *x, int64_t n, int64_t block, float *partial)
 {
-    float m[16], s[16];
+    float m[16], r[16], s[16];
 
-    lanes_moments(x, n, block, m, s);
-    memcpy(mean, m, (size_t)block * sizeof *mean);
-    memcpy(square, s, (size_t)block * sizeof *square);
+    lanes_moments(x, n, block, m, r, s);
+    memcpy(partial, m, (size_t)block * sizeof *m);
+    memcpy(partial + block, r, (size_t)block * sizeof *r);
+    memcpy(partial + 2 * block, s, (size_t)block * sizeof *s);
 }
 
-CPU_KERNEL static void chunk_moments(const float *x, int64_t n, int64_t block, float *mean,
-                                     float *square)
+INLINE void plain_moments(const float *x, int64_t n, float *partial)
 {
-    if (block == 8) {
-        fixed_moments(x, n, 8, mean, square);
-    } else if (block == 16) {
-        fixed_moments(x, n, 16, mean, square);
-    } else if (block == 1) {
-        float sum = 0, squares = 0;
+    float sum = 0, rest = 0, square = 0, mean;
+
 #pragma omp simd reduction(+ : sum)
-        for (int64_t i = 0; i < n; i++)
-            sum += x[i];
-        float m = sum / (float)n;
-#pragma omp simd reduction(+ : squares)
-        for (int64_t i = 0; i < n; i++)
-            squares += (x[i] - m) * (x[i] - m);
-        *mean = m;
-        *square = squares;
-    } else {
-        lanes_moments(x, n, block, mean, square);
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i];
+    mean = sum / (float)n;
+#pragma omp simd reduction(+ : rest, square)
+    for (int64_t i = 0; i < n; i++) {
+        rest += x[i] - mean;
+        square += (x[i] - mean) * (x[i] - mean);
     }
+    partial[0] = mean;
+    partial[1] = rest;
+    partial[2] = square;
+}
+
+CPU_KERNEL static void chunk_moments(const float *x, int64_t n, int64_t block, float *partial)
+{
+    if (block == 8)
+        fixed_moments(x, n, 8, partial);
+    else if (block == 16)
+        fixed_moments(x, n, 16, partial);
+    else if (block == 1)
+        plain_moments(x, n, partial);
+    else
+        lanes_moments(x, n, block, partial, partial + block, partial + 2 * block);
 }
 
 INLINE void lanes_sums(const float *x, const float *dy, const float *shift, int64_t n,
@@ -226,40 +238,52 @@ CPU_KERNEL static void chunk_negative_sums(const float *x, const float *dy, int6
     }
 }
 
-/* Two partial results per task lie in the work memory. */
+/* The partial results of a task lie in the work memory. */
 static float *partial_of(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task)
 {
-    return engine->work[WORK_SCRATCHPAD].data + 2 * task * c->block;
+    return engine->work[WORK_SCRATCHPAD].data + PARTIALS * task * c->block;
+}
+
+/* Mean of a task's chunk, and the sum of squares about it. */
+static double chunk_mean(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task,
+                         int64_t lane, double *square)
+{
+    const float *partial = partial_of(engine, c, task) + lane;
+    double n = (double)piece_of(c, task).n, rest = partial[c->block];
+
+    *square = partial[2 * c->block] - rest * rest / n;
+    return partial[0] + rest / n;
+}
+
+static void slot_moments(struct cpu_engine *engine, const struct cpu_channels *c, int64_t slot,
+                         double *mean, double *variance)
+{
+    int64_t planes = c->samples * c->groups, lane = slot % c->block;
+    double count = (double)c->samples * (double)c->pixels, sum = 0, squares = 0, square;
+
+    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
+        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
+            sum += chunk_mean(engine, c, t, lane, &square) * (double)piece_of(c, t).n;
+    *mean = sum / count;
+    for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
+        for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
+            double away = chunk_mean(engine, c, t, lane, &square) - *mean;
+            squares += square + away * away * (double)piece_of(c, t).n;
+        }
+    *variance = squares > 0 ? squares / count : squares < 0 ? 0 : squares;
 }
 
 void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
                           double *mean, double *variance)
 {
-    double count = (double)c->samples * (double)c->pixels;
-    int64_t planes = c->samples * c->groups;
-
 #pragma omp parallel for
     for (int64_t t = 0; t < tasks_of(c); t++) {
         struct piece p = piece_of(c, t);
-        float *partial = partial_of(engine, c, t);
-        chunk_moments(x + p.at, p.n, c->block, partial, partial + c->block);
+        chunk_moments(x + p.at, p.n, c->block, partial_of(engine, c, t));
     }
 #pragma omp parallel for
-    for (int64_t s = 0; s < c->slots; s++) {
-        int64_t lane = s % c->block;
-        double sum = 0, square = 0;
-        for (int64_t plane = s / c->block; plane < planes; plane += c->groups)
-            for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
-                sum += partial_of(engine, c, t)[lane] * (double)piece_of(c, t).n;
-        mean[s] = sum / count;
-        for (int64_t plane = s / c->block; plane < planes; plane += c->groups)
-            for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
-                const float *partial = partial_of(engine, c, t);
-                double away = partial[lane] - mean[s];
-                square += partial[c->block + lane] + away * away * (double)piece_of(c, t).n;
-            }
-        variance[s] = square / count;
-    }
+    for (int64_t s = 0; s < c->slots; s++)
+        slot_moments(engine, c, s, &mean[s], &variance[s]);
 }
 
 /* Adds up partial number `which` of all tasks of a slot. */
@@ -305,100 +329,116 @@ void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_chan
         product[s] = slot_total(engine, c, s, 0);
 }
 
-INLINE void lanes_affine(const float *x, const float *a, const float *b, float *y, int64_t n,
-                         int64_t block)
+/* What is applied to each element; arrays per lane. */
+struct factors {
+    const float *shift, *a, *b, *d;
+};
+
+static struct factors factors_at(struct factors f, int64_t slot)
+{
+    return (struct factors){f.shift + slot, f.a + slot, f.b + slot, f.d ? f.d + slot : NULL};
+}
+
+/* Those of a fixed number of lanes, copied: the compiler then keeps them in registers. */
+struct own_factors {
+    float shift[16], a[16], b[16], d[16];
+};
+
+INLINE struct factors factors_copy(struct own_factors *own, struct factors f, int64_t block)
+{
+    size_t bytes = (size_t)block * sizeof(float);
+
+    memcpy(own->shift, f.shift, bytes);
+    memcpy(own->a, f.a, bytes);
+    memcpy(own->b, f.b, bytes);
+    if (f.d)
+        memcpy(own->d, f.d, bytes);
+    return (struct factors){own->shift, own->a, own->b, own->d};
+}
+
+INLINE void lanes_affine(const float *x, struct factors f, float *y, int64_t n, int64_t block)
 {
     for (int64_t i = 0; i < n; i++) {
+        const float *from = x + i * block;
+        float *to = y + i * block;
 #pragma omp simd
         for (int64_t l = 0; l < block; l++)
-            y[i * block + l] = x[i * block + l] * a[l] + b[l];
+            to[l] = (from[l] - f.shift[l]) * f.a[l] + f.b[l];
     }
 }
 
-INLINE void fixed_affine(const float *x, const float *a, const float *b, float *y, int64_t n,
-                         int64_t block)
+CPU_KERNEL static void chunk_affine(const float *x, struct factors f, float *y, int64_t n,
+                                    int64_t block)
 {
-    float fa[16], fb[16];
+    struct own_factors own;
 
-    memcpy(fa, a, (size_t)block * sizeof *fa);
-    memcpy(fb, b, (size_t)block * sizeof *fb);
-    lanes_affine(x, fa, fb, y, n, block);
-}
-
-CPU_KERNEL static void chunk_affine(const float *x, const float *a, const float *b, float *y,
-                                    int64_t n, int64_t block)
-{
     if (block == 8) {
-        fixed_affine(x, a, b, y, n, 8);
+        lanes_affine(x, factors_copy(&own, f, 8), y, n, 8);
     } else if (block == 16) {
-        fixed_affine(x, a, b, y, n, 16);
+        lanes_affine(x, factors_copy(&own, f, 16), y, n, 16);
     } else if (block == 1) {
-        float fa = *a, fb = *b;
+        float shift = *f.shift, a = *f.a, b = *f.b;
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] * fa + fb;
+            y[i] = (x[i] - shift) * a + b;
     } else {
-        lanes_affine(x, a, b, y, n, block);
+        lanes_affine(x, f, y, n, block);
     }
 }
 
-void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *a,
-                         const float *b, float *y)
+void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
+                         const float *a, const float *b, float *y)
 {
+    struct factors f = {shift, a, b, NULL};
+
 #pragma omp parallel for
     for (int64_t t = 0; t < tasks_of(c); t++) {
         struct piece p = piece_of(c, t);
-        chunk_affine(x + p.at, a + p.slot, b + p.slot, y + p.at, p.n, c->block);
+        chunk_affine(x + p.at, factors_at(f, p.slot), y + p.at, p.n, c->block);
     }
 }
 
-INLINE void lanes_combine(const float *dy, const float *x, const float *a, const float *b,
-                          const float *d, float *dx, int64_t n, int64_t block)
+INLINE void lanes_combine(const float *dy, const float *x, struct factors f, float *dx, int64_t n,
+                          int64_t block)
 {
     for (int64_t i = 0; i < n; i++) {
+        const float *from = x + i * block, *grad = dy + i * block;
+        float *to = dx + i * block;
 #pragma omp simd
         for (int64_t l = 0; l < block; l++)
-            dx[i * block + l] = dy[i * block + l] * a[l] + (x[i * block + l] * b[l] + d[l]);
+            to[l] = grad[l] * f.a[l] + ((from[l] - f.shift[l]) * f.b[l] + f.d[l]);
     }
 }
 
-INLINE void fixed_combine(const float *dy, const float *x, const float *a, const float *b,
-                          const float *d, float *dx, int64_t n, int64_t block)
+CPU_KERNEL static void chunk_combine(const float *dy, const float *x, struct factors f, float *dx,
+                                     int64_t n, int64_t block)
 {
-    float fa[16], fb[16], fd[16];
+    struct own_factors own;
 
-    memcpy(fa, a, (size_t)block * sizeof *fa);
-    memcpy(fb, b, (size_t)block * sizeof *fb);
-    memcpy(fd, d, (size_t)block * sizeof *fd);
-    lanes_combine(dy, x, fa, fb, fd, dx, n, block);
-}
-
-CPU_KERNEL static void chunk_combine(const float *dy, const float *x, const float *a,
-                                     const float *b, const float *d, float *dx, int64_t n,
-                                     int64_t block)
-{
     if (block == 8) {
-        fixed_combine(dy, x, a, b, d, dx, n, 8);
+        lanes_combine(dy, x, factors_copy(&own, f, 8), dx, n, 8);
     } else if (block == 16) {
-        fixed_combine(dy, x, a, b, d, dx, n, 16);
+        lanes_combine(dy, x, factors_copy(&own, f, 16), dx, n, 16);
     } else if (block == 1) {
-        float fa = *a, fb = *b, fd = *d;
+        float shift = *f.shift, a = *f.a, b = *f.b, d = *f.d;
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            dx[i] = dy[i] * fa + (x[i] * fb + fd);
+            dx[i] = dy[i] * a + ((x[i] - shift) * b + d);
     } else {
-        lanes_combine(dy, x, a, b, d, dx, n, block);
+        lanes_combine(dy, x, f, dx, n, block);
     }
 }
 
 void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const float *x,
-                          const float *a, const float *b, const float *d, float *dx)
+                          const float *shift, const float *a, const float *b, const float *d,
+                          float *dx)
 {
+    struct factors f = {shift, a, b, d};
+
 #pragma omp parallel for
     for (int64_t t = 0; t < tasks_of(c); t++) {
         struct piece p = piece_of(c, t);
-        chunk_combine(dy + p.at, x + p.at, a + p.slot, b + p.slot, d + p.slot, dx + p.at, p.n,
-                      c->block);
+        chunk_combine(dy + p.at, x + p.at, factors_at(f, p.slot), dx + p.at, p.n, c->block);
     }
 }
 

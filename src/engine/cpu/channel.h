@@ -39,12 +39,13 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, 
 void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_channels *c,
                                 const float *x, const float *dy, double *product);
 
-/* y = x a + b per slot. In place is fine. */
-void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *a,
-                         const float *b, float *y);
-/* dx = dy a + x b + d per slot. dx may be dy. */
+/* y = (x - shift) a + b per slot. In place is fine. */
+void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
+                         const float *a, const float *b, float *y);
+/* dx = dy a + (x - shift) b + d per slot. dx may be dy. */
 void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const float *x,
-                          const float *a, const float *b, const float *d, float *dx);
+                          const float *shift, const float *a, const float *b, const float *d,
+                          float *dx);
 /* y = from where x > 0, else a from, per slot. y may be from. */
 void cpu_channels_slope(const struct cpu_channels *c, const float *x, const float *from,
                         const float *a, float *y);

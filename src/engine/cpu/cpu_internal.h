@@ -12,10 +12,15 @@
 
 /* A function compiled for several instruction sets and chosen at load time. Its loops must carry
  * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned. Sanitizers
- * are not ready yet when the choice is made. */
+ * are not ready yet when the choice is made. The sets are named by level: an `arch=` of one maker's
+ * processors is never chosen on another's. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) &&   \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CPU_KERNEL __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#if __GNUC__ >= 12
+#define CPU_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CPU_KERNEL __attribute__((target_clones("avx2", "default")))
+#endif
 #else
 #define CPU_KERNEL
 #endif
@@ -84,6 +89,12 @@ struct cpu_output {
     enum cpu_work_slot slot;
 };
 
+/* A bottom that is read, and whose gradient is written, in plain memory. */
+struct cpu_plain {
+    struct cpu_input in;
+    struct cpu_output out; /* tensor NULL where it does not propagate */
+};
+
 struct cpu_kind;
 
 /* First member of every op of this engine. */
@@ -110,7 +121,10 @@ struct cpu_kind {
 
 extern const struct cpu_kind cpu_conv, cpu_inner_product, cpu_pool, cpu_relu, cpu_lrn, cpu_dropout,
     cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise,
-    cpu_batch_norm, cpu_scale, cpu_unary, cpu_prelu;
+    cpu_batch_norm, cpu_scale, cpu_unary, cpu_prelu, cpu_slice, cpu_crop, cpu_tile, cpu_reduce,
+    cpu_argmax, cpu_mvn, cpu_im2col, cpu_deconv, cpu_embed, cpu_silence, cpu_parameter,
+    cpu_batch_reindex, cpu_shuffle, cpu_interp, cpu_spp, cpu_sigmoid_loss, cpu_euclidean_loss,
+    cpu_hinge_loss, cpu_contrastive_loss, cpu_infogain_loss, cpu_multinomial_loss;
 
 /* cpu.c */
 int cpu_status(dnnl_status_t status, const char *call);
@@ -175,6 +189,10 @@ int cpu_output_create(struct cpu_engine *engine, struct tensor *tensor,
 float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output *output);
 int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
 void cpu_output_destroy(struct cpu_output *output);
+
+/* Bottom i in plain memory, and its gradient where it propagates. `again`: backward reads it too. */
+int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out);
+void cpu_plain_destroy(struct cpu_plain *plain);
 
 /* Sets the channels to 0 that only fill up the last block. */
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format);

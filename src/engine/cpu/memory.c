@@ -329,6 +329,24 @@ void cpu_output_destroy(struct cpu_output *output)
     cpu_primitive_destroy(&output->reorder);
 }
 
+int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out)
+{
+    struct blob *bottom = op->args.bottoms[i];
+
+    if (cpu_input_create(op->engine, &bottom->value, NULL, again ? WORK_OWN : WORK_TOP_GRAD,
+                         &out->in))
+        return -1;
+    if (!cpu_op_propagates(op, i))
+        return 0;
+    return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &out->out);
+}
+
+void cpu_plain_destroy(struct cpu_plain *plain)
+{
+    cpu_input_destroy(&plain->in);
+    cpu_output_destroy(&plain->out);
+}
+
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format)
 {
     struct cpu_planes p;

@@ -34,8 +34,10 @@ CPU_KERNEL static void relu_piece(const float *x, float slope, float *y, size_t 
             y[i] = x[i] < 0 ? 0 : x[i];
     } else {
 #pragma omp simd
-        for (size_t i = 0; i < n; i++)
-            y[i] = x[i] < 0 ? slope * x[i] : x[i];
+        for (size_t i = 0; i < n; i++) {
+            float factor = x[i] < 0 ? slope : 1;
+            y[i] = factor * x[i];
+        }
     }
 }
 
@@ -43,8 +45,10 @@ CPU_KERNEL static void relu_back_piece(const float *x, const float *dy, float sl
                                        size_t n)
 {
 #pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        dx[i] = x[i] > 0 ? dy[i] : slope * dy[i];
+    for (size_t i = 0; i < n; i++) {
+        float factor = x[i] > 0 ? 1 : slope; /* a conditional product would not be vectorised */
+        dx[i] = factor * dy[i];
+    }
 }
 
 static inline size_t piece(size_t n, size_t i)

@@ -47,87 +47,103 @@ static inline struct window window_at(const struct pool_args *a, const struct cp
 }
 
 #define INLINE static inline __attribute__((always_inline))
-#define STRIP 16 /* channels kept in registers */
+#define STRIP  8 /* channels kept in registers */
 
-/* n channels of one window; n is a constant where it matters. */
-INLINE void max_window(const float *x, int64_t width, int64_t block, const struct window *win,
-                       int64_t n, float *restrict best, int32_t *restrict at)
+/* Vectors are spelt out: left alone, compilers make the stores of a running maximum conditional. */
+typedef float floats __attribute__((vector_size(STRIP * sizeof(float)), aligned(4), may_alias));
+typedef int32_t ints __attribute__((vector_size(STRIP * sizeof(int32_t)), aligned(4), may_alias));
+
+INLINE void max_strip(const float *x, int64_t width, int64_t block, const struct window *win,
+                      float *y, int32_t *where)
 {
-    for (int64_t b = 0; b < n; b++) {
-        best[b] = -FLT_MAX;
-        at[b] = -1;
-    }
+    floats best = (floats){0} - FLT_MAX;
+    ints at = (ints){0} - 1;
+
     for (int64_t h = win->h0; h < win->h1; h++) {
         for (int64_t w = win->w0; w < win->w1; w++) {
             int32_t here = (int32_t)(h * width + w);
-            const float *from = x + here * block;
-#pragma omp simd
-            for (int64_t b = 0; b < n; b++) {
-                int32_t more = from[b] > best[b];
-                best[b] = more ? from[b] : best[b];
-                at[b] = more ? here : at[b];
-            }
+            floats value = *(const floats *)(x + here * block);
+            ints more = value > best;
+            best = (floats)((more & (ints)value) | (~more & (ints)best));
+            at = (more & here) | (~more & at);
         }
     }
+    *(floats *)y = best;
+    if (where)
+        *(ints *)where = at;
 }
 
-INLINE void sum_window(const float *x, int64_t width, int64_t block, const struct window *win,
-                       int64_t n, float *restrict sum)
+INLINE void sum_strip(const float *x, int64_t width, int64_t block, const struct window *win,
+                      float *y)
 {
-    float scale = win->divisor > 0 ? 1 / win->divisor : 0;
+    floats sum = {0};
 
-    for (int64_t b = 0; b < n; b++)
-        sum[b] = 0;
+    for (int64_t h = win->h0; h < win->h1; h++)
+        for (int64_t w = win->w0; w < win->w1; w++)
+            sum += *(const floats *)(x + (h * width + w) * block);
+    *(floats *)y = sum * (win->divisor > 0 ? 1 / win->divisor : 0);
+}
+
+/* The same of one channel. */
+INLINE void max_one(const float *x, int64_t width, int64_t block, const struct window *win,
+                    float *y, int32_t *where)
+{
+    float best = -FLT_MAX;
+    int32_t at = -1;
+
     for (int64_t h = win->h0; h < win->h1; h++) {
         for (int64_t w = win->w0; w < win->w1; w++) {
-            const float *from = x + (h * width + w) * block;
-#pragma omp simd
-            for (int64_t b = 0; b < n; b++)
-                sum[b] += from[b];
+            int32_t here = (int32_t)(h * width + w);
+            float value = x[here * block];
+            at = value > best ? here : at;
+            best = value > best ? value : best;
         }
     }
-    for (int64_t b = 0; b < n; b++)
-        sum[b] *= scale;
+    *y = best;
+    if (where)
+        *where = at;
 }
 
-INLINE void forward_strip(const struct pool_args *a, const struct cpu_planes *bottom,
-                          const float *x, const struct window *win, int64_t n, float *y,
-                          int32_t *where)
+INLINE void sum_one(const float *x, int64_t width, int64_t block, const struct window *win,
+                    float *y)
 {
-    float value[STRIP];
-    int32_t at[STRIP] = {0};
+    float sum = 0;
 
-    if (a->method == POOL_MAX)
-        max_window(x, bottom->width, bottom->block, win, n, value, at);
-    else
-        sum_window(x, bottom->width, bottom->block, win, n, value);
-    memcpy(y, value, (size_t)n * sizeof *y);
-    if (where)
-        memcpy(where, at, (size_t)n * sizeof *where);
+    for (int64_t h = win->h0; h < win->h1; h++)
+        for (int64_t w = win->w0; w < win->w1; w++)
+            sum += x[(h * width + w) * block];
+    *y = sum * (win->divisor > 0 ? 1 / win->divisor : 0);
+}
+
+/* All channels of one window, STRIP at a time. */
+INLINE void forward_window(enum pool_method method, const struct cpu_planes *bottom,
+                           const struct window *win, const float *x, float *y, int32_t *where)
+{
+    int64_t block = bottom->block, b = 0;
+
+    for (; b + STRIP <= block; b += STRIP) {
+        if (method == POOL_MAX)
+            max_strip(x + b, bottom->width, block, win, y + b, where ? where + b : NULL);
+        else
+            sum_strip(x + b, bottom->width, block, win, y + b);
+    }
+    for (; b < block; b++) {
+        if (method == POOL_MAX)
+            max_one(x + b, bottom->width, block, win, y + b, where ? where + b : NULL);
+        else
+            sum_one(x + b, bottom->width, block, win, y + b);
+    }
 }
 
 CPU_KERNEL static void forward_plane(const struct pool_args *a, const struct cpu_planes *bottom,
                                      const struct cpu_planes *top, const float *x, float *y,
                                      int32_t *where)
 {
-    int64_t block = bottom->block;
-
     for (int64_t ph = 0; ph < top->height; ph++) {
         for (int64_t pw = 0; pw < top->width; pw++) {
             struct window win = window_at(a, bottom, ph, pw);
-            int64_t to = (ph * top->width + pw) * block;
-            for (int64_t b = 0; b < block; b += STRIP) {
-                int64_t n = min64(block - b, STRIP);
-                int32_t *at = where ? where + to + b : NULL;
-                if (n == 8)
-                    forward_strip(a, bottom, x + b, &win, 8, y + to + b, at);
-                else if (n == 16)
-                    forward_strip(a, bottom, x + b, &win, 16, y + to + b, at);
-                else if (n == 1)
-                    forward_strip(a, bottom, x + b, &win, 1, y + to + b, at);
-                else
-                    forward_strip(a, bottom, x + b, &win, n, y + to + b, at);
-            }
+            int64_t to = (ph * top->width + pw) * bottom->block;
+            forward_window(a->method, bottom, &win, x, y + to, where ? where + to : NULL);
         }
     }
 }

@@ -22,7 +22,7 @@ struct scale {
     struct cpu_output top; /* y, which has another format only in place */
     struct cpu_output out; /* dx */
     struct factor gamma, beta;
-    float *a, *b;          /* per slot */
+    float *a, *b, *zero;   /* per slot */
     double *sum, *product; /* per slot; a third array per coefficient behind them */
 };
 
@@ -77,10 +77,11 @@ static int scale_memory(struct scale *scale)
     void *memory = NULL;
 
     if (cpu_channels_reserve(scale->op.engine, &scale->view) ||
-        cpu_alloc(2 * slots * sizeof(float), "factors", &memory))
+        cpu_alloc(3 * slots * sizeof(float), "factors", &memory))
         return -1;
     scale->a = memory;
     scale->b = scale->a + slots;
+    scale->zero = scale->b + slots;
     if (cpu_alloc(3 * slots * sizeof(double), "sums per factor", &memory))
         return -1;
     scale->sum = memory;
@@ -142,8 +143,8 @@ static int scale_forward(struct cpu_op *op, const struct run *run)
     if (cpu_input_load(op->engine, &scale->in) || factor_load(scale, &scale->gamma, scale->a) ||
         factor_load(scale, &scale->beta, scale->b))
         return -1;
-    cpu_channels_affine(&scale->view, cpu_input_data(op->engine, &scale->in), scale->a, scale->b,
-                        cpu_output_data(op->engine, &scale->top));
+    cpu_channels_affine(&scale->view, cpu_input_data(op->engine, &scale->in), scale->zero, scale->a,
+                        scale->b, cpu_output_data(op->engine, &scale->top));
     return cpu_output_store(op->engine, &scale->top);
 }
 
@@ -179,24 +180,22 @@ static int factor_backward(struct scale *scale, struct factor *f, const double *
     return cpu_output_store(scale->op.engine, &f->bottom_grad);
 }
 
-/* b holds zeros where there is no bias; else it is not needed any more. */
 static int scale_backward(struct cpu_op *op, const struct run *run)
 {
     struct scale *scale = (struct scale *)op;
     const float *x = cpu_input_data(op->engine, &scale->in), *dy = op->args.tops[0]->grad.data;
 
     (void)run;
-    for (int64_t s = 0; s < scale->view.slots; s++)
-        scale->b[s] = 0;
     if (factor_learns(scale, &scale->gamma) || factor_learns(scale, &scale->beta)) {
-        cpu_channels_sums(op->engine, &scale->view, x, dy, scale->b, scale->sum, scale->product);
+        cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, scale->sum,
+                          scale->product);
         if (factor_backward(scale, &scale->gamma, scale->product) ||
             factor_backward(scale, &scale->beta, scale->sum))
             return -1;
     }
     if (!cpu_op_propagates(op, 0))
         return 0;
-    cpu_channels_affine(&scale->view, dy, scale->a, scale->b,
+    cpu_channels_affine(&scale->view, dy, scale->zero, scale->a, scale->zero,
                         cpu_output_data(op->engine, &scale->out));
     return cpu_output_store(op->engine, &scale->out);
 }

@@ -22,14 +22,21 @@
 /* The system may have woken us this late, not a wait for parameters: then nothing is owed. */
 #define GAP_NS 50000
 
+/* The weight gradient of an inner product: m x n. */
+struct product {
+    int64_t m, n;
+};
+
 struct replay_engine {
     struct profile profile;
-    double dilate;
+    int64_t dilate; /* at least 1 */
     double gemm; /* seconds per GFLOP */
     int64_t end;  /* when the last op ended, ns */
     int64_t owed; /* how much later than it should have, ns */
     float *zeros; /* what factors() shows */
     size_t nzeros;
+    struct product *products; /* of all inner products; owned */
+    int nproducts;
 };
 
 struct replay_op {
@@ -187,6 +194,26 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
     return 0;
 }
 
+/* Remembers a product that may have to be rebuilt from factors, and makes blank ones for it. */
+static int add_product(struct replay_engine *engine, const struct op_args *args)
+{
+    const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
+    struct product *products;
+    int axis;
+
+    if (shape_axis(bottom, args->u.inner_product.axis, &axis) ||
+        grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
+        return -1;
+    products = realloc(engine->products, ((size_t)engine->nproducts + 1) * sizeof *products);
+    if (!products)
+        return error_memory(sizeof *products, "a replayed operator");
+    engine->products = products;
+    products[engine->nproducts++] =
+        (struct product){.m = (int64_t)(shape_elems(top) / shape_count(bottom, 0, axis)),
+                         .n = (int64_t)shape_count(bottom, axis, SHAPE_MAX_AXES)};
+    return 0;
+}
+
 static int find_times(struct replay_engine *engine, const struct op_args *args,
                       struct replay_op *op)
 {
@@ -213,9 +240,7 @@ static int replay_op_create(void *context, const struct op_args *args, struct op
     op->engine = engine;
     if (find_times(engine, args, op))
         goto fail;
-    if (args->kind == OP_INNER_PRODUCT &&
-        (grow_zeros(engine, shape_elems(&args->bottoms[0]->value.shape)) ||
-         grow_zeros(engine, shape_elems(&args->tops[0]->value.shape))))
+    if (args->kind == OP_INNER_PRODUCT && add_product(engine, args))
         goto fail;
     for (int t = 0; t < args->ntops; t++) {
         make_blank(&args->tops[t]->value);
@@ -233,13 +258,27 @@ static void replay_factors(struct op *op, const float **bottom, const float **to
     *bottom = *top_grad = ((struct replay_op *)op)->engine->zeros;
 }
 
-/* Both outer sizes of a product arrive divided where the wire is dilated; its time does not shrink. */
+/* Where the wire is dilated, a gradient to be rebuilt comes with both its sizes divided. The time that
+ * takes is not to shrink: it is that of the layer's own size. */
+static struct product undilated(const struct replay_engine *engine, int64_t m, int64_t n)
+{
+    int64_t by = engine->dilate;
+
+    for (int i = 0; i < engine->nproducts && by > 1; i++) {
+        const struct product *p = &engine->products[i];
+        if (m == (p->m + by - 1) / by && n == (p->n + by - 1) / by)
+            return *p;
+    }
+    return (struct product){m, n};
+}
+
 static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                        float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
                        float beta, float *c, int64_t ldc)
 {
     const struct replay_engine *engine = context;
-    double gflop = 2e-9 * (double)m * (double)n * (double)k * engine->dilate * engine->dilate;
+    struct product size = undilated(engine, m, n);
+    double gflop = 2e-9 * (double)size.m * (double)size.n * (double)k;
 
     (void)trans_a, (void)trans_b, (void)alpha, (void)a, (void)lda, (void)b, (void)ldb, (void)beta;
     (void)c, (void)ldc;
@@ -257,6 +296,7 @@ static void replay_close(void *context)
     if (!engine)
         return;
     replay_free(engine, engine->zeros);
+    free(engine->products);
     profile_free(&engine->profile);
     free(engine);
 }

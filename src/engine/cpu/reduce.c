@@ -1,0 +1,342 @@
+/* Reduction, argmax, and mean and variance normalisation: operators over rows of plain memory. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+struct reduce {
+    struct cpu_op op;
+    struct cpu_plain plain;
+    int64_t rows, length;
+};
+
+static int reduce_create(struct cpu_op *op)
+{
+    struct reduce *reduce = (struct reduce *)op;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    int axis = op->args.u.reduce.axis;
+
+    if (axis < 0 || axis > x->naxes)
+        return error_set("axis %d of a reduction is not in 0..%d", axis, x->naxes);
+    reduce->rows = (int64_t)shape_count(x, 0, axis);
+    reduce->length = (int64_t)shape_count(x, axis, x->naxes);
+    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)reduce->rows)
+        return error_set("a reduction's top has %zu elements, not %" PRId64,
+                         shape_elems(&op->args.tops[0]->value.shape), reduce->rows);
+    cpu_top_set(op->args.tops[0], NULL);
+    return cpu_plain_create(op, 0, true, &reduce->plain);
+}
+
+static double row_sum(enum reduce_operation operation, const float *x, int64_t n)
+{
+    double sum = 0;
+
+    switch (operation) {
+    case REDUCE_SUM:
+    case REDUCE_MEAN:
+        for (int64_t i = 0; i < n; i++)
+            sum += x[i];
+        break;
+    case REDUCE_ASUM:
+        for (int64_t i = 0; i < n; i++)
+            sum += fabs((double)x[i]);
+        break;
+    case REDUCE_SUMSQ:
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)x[i] * x[i];
+        break;
+    }
+    return operation == REDUCE_MEAN ? sum / (double)n : sum;
+}
+
+static int reduce_forward(struct cpu_op *op, const struct run *run)
+{
+    struct reduce *reduce = (struct reduce *)op;
+    const struct reduce_args *a = &op->args.u.reduce;
+    float *y = op->args.tops[0]->value.data;
+    const float *x;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &reduce->plain.in))
+        return -1;
+    x = cpu_input_data(op->engine, &reduce->plain.in);
+#pragma omp parallel for
+    for (int64_t r = 0; r < reduce->rows; r++)
+        y[r] = (float)((double)a->coeff *
+                       row_sum(a->operation, x + r * reduce->length, reduce->length));
+    return 0;
+}
+
+static void row_backward(enum reduce_operation operation, const float *x, float dy, float *dx,
+                         int64_t n)
+{
+    if (operation == REDUCE_MEAN)
+        dy /= (float)n;
+    for (int64_t i = 0; i < n; i++) {
+        float slope = 1;
+        if (operation == REDUCE_ASUM)
+            slope = (float)((x[i] > 0) - (x[i] < 0));
+        else if (operation == REDUCE_SUMSQ)
+            slope = 2 * x[i];
+        dx[i] = dy * slope;
+    }
+}
+
+static int reduce_backward(struct cpu_op *op, const struct run *run)
+{
+    struct reduce *reduce = (struct reduce *)op;
+    const struct reduce_args *a = &op->args.u.reduce;
+    const float *x = cpu_input_data(op->engine, &reduce->plain.in);
+    const float *dy = op->args.tops[0]->grad.data;
+    float *dx;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    dx = cpu_output_data(op->engine, &reduce->plain.out);
+#pragma omp parallel for
+    for (int64_t r = 0; r < reduce->rows; r++)
+        row_backward(a->operation, x + r * reduce->length, a->coeff * dy[r],
+                     dx + r * reduce->length, reduce->length);
+    return cpu_output_store(op->engine, &reduce->plain.out);
+}
+
+static void reduce_destroy(struct cpu_op *op)
+{
+    cpu_plain_destroy(&((struct reduce *)op)->plain);
+}
+
+const struct cpu_kind cpu_reduce = {
+    .size = sizeof(struct reduce),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = reduce_create,
+    .forward = reduce_forward,
+    .backward = reduce_backward,
+    .destroy = reduce_destroy,
+};
+
+struct argmax {
+    struct cpu_op op;
+    struct cpu_input in;
+    int64_t outer, length, inner;
+    int32_t *best; /* room for top_k places */
+};
+
+static int argmax_create(struct cpu_op *op)
+{
+    struct argmax *argmax = (struct argmax *)op;
+    const struct argmax_args *a = &op->args.u.argmax;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    int axis = 1;
+    void *memory = NULL;
+    int64_t expected;
+
+    if (a->has_axis && shape_axis(x, a->axis, &axis))
+        return -1;
+    argmax->outer = (int64_t)shape_count(x, 0, axis);
+    argmax->length = a->has_axis ? x->dim[axis] : (int64_t)shape_count(x, 1, x->naxes);
+    argmax->inner = (int64_t)shape_elems(x) / (argmax->outer * argmax->length);
+    if (a->top_k < 1 || a->top_k > argmax->length)
+        return error_set("top_k %d is not in 1..%" PRId64, a->top_k, argmax->length);
+    expected = argmax->outer * argmax->inner * a->top_k *
+               (!a->has_axis && a->out_max_val ? 2 : 1);
+    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)expected)
+        return error_set("argmax's top has %zu elements, not %" PRId64,
+                         shape_elems(&op->args.tops[0]->value.shape), expected);
+    cpu_top_set(op->args.tops[0], NULL);
+    if (cpu_alloc((size_t)a->top_k * sizeof *argmax->best, "the places of maxima", &memory))
+        return -1;
+    argmax->best = memory;
+    return cpu_input_create(op->engine, &op->args.bottoms[0]->value, NULL, WORK_TOP_GRAD,
+                            &argmax->in);
+}
+
+/* Is the value at place i, later in the row, ahead of that at place j? */
+static bool ahead(float at_i, float at_j)
+{
+    return at_i >= at_j || (isnan(at_j) && !isnan(at_i));
+}
+
+/* Keeps the best so far, best first. */
+static void row_best(const float *x, int64_t n, int64_t stride, int k, int32_t *best)
+{
+    int kept = 0;
+
+    for (int32_t i = 0; i < n; i++) {
+        int at = kept;
+        while (at > 0 && ahead(x[i * stride], x[best[at - 1] * stride])) {
+            if (at < k)
+                best[at] = best[at - 1];
+            at--;
+        }
+        if (at < k)
+            best[at] = i;
+        if (kept < k)
+            kept++;
+    }
+}
+
+static int argmax_forward(struct cpu_op *op, const struct run *run)
+{
+    struct argmax *argmax = (struct argmax *)op;
+    const struct argmax_args *a = &op->args.u.argmax;
+    float *to = op->args.tops[0]->value.data;
+    const float *x;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &argmax->in))
+        return -1;
+    x = cpu_input_data(op->engine, &argmax->in);
+    for (int64_t o = 0; o < argmax->outer; o++)
+        for (int64_t i = 0; i < argmax->inner; i++) {
+            const float *row = x + o * argmax->length * argmax->inner + i;
+            row_best(row, argmax->length, argmax->inner, a->top_k, argmax->best);
+            for (int64_t k = 0; k < a->top_k; k++) {
+                float place = (float)argmax->best[k];
+                float value = row[argmax->best[k] * argmax->inner];
+                int64_t at = (o * a->top_k + k) * argmax->inner + i;
+                if (a->has_axis)
+                    to[at] = a->out_max_val ? value : place;
+                else if (!a->out_max_val)
+                    to[at] = place;
+                if (!a->has_axis && a->out_max_val) {
+                    to[2 * o * a->top_k + k] = place;
+                    to[(2 * o + 1) * a->top_k + k] = value;
+                }
+            }
+        }
+    return 0;
+}
+
+static void argmax_destroy(struct cpu_op *op)
+{
+    struct argmax *argmax = (struct argmax *)op;
+
+    cpu_input_destroy(&argmax->in);
+    cpu_free(argmax->best);
+}
+
+const struct cpu_kind cpu_argmax = {
+    .size = sizeof(struct argmax),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = argmax_create,
+    .forward = argmax_forward,
+    .destroy = argmax_destroy,
+};
+
+struct mvn {
+    struct cpu_op op;
+    struct cpu_plain plain;
+    int64_t rows, length;
+    float *mean, *inverse; /* per row, of the last forward; one piece of memory */
+};
+
+static int mvn_create(struct cpu_op *op)
+{
+    struct mvn *mvn = (struct mvn *)op;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    void *memory = NULL;
+
+    if (!shape_equal(x, &op->args.tops[0]->value.shape))
+        return error_set("MVN's top must have its bottom's shape");
+    mvn->rows = shape_dim(x, 0) * (op->args.u.mvn.across ? 1 : shape_dim(x, 1));
+    mvn->length = (int64_t)shape_elems(x) / mvn->rows;
+    if (cpu_alloc((size_t)(2 * mvn->rows) * sizeof(float), "means and variances", &memory))
+        return -1;
+    mvn->mean = memory;
+    mvn->inverse = mvn->mean + mvn->rows;
+    cpu_top_set(op->args.tops[0], NULL);
+    return cpu_plain_create(op, 0, true, &mvn->plain);
+}
+
+static void mvn_row(const struct mvn *mvn, const float *x, float *y, int64_t r)
+{
+    const struct mvn_args *a = &mvn->op.args.u.mvn;
+    double mean = row_sum(REDUCE_MEAN, x, mvn->length), square = 0;
+
+    for (int64_t i = 0; i < mvn->length; i++)
+        square += (x[i] - mean) * (x[i] - mean);
+    mvn->mean[r] = (float)mean;
+    mvn->inverse[r] =
+        a->variance ? (float)(1 / (sqrt(square / (double)mvn->length) + (double)a->eps)) : 1;
+    for (int64_t i = 0; i < mvn->length; i++)
+        y[i] = (x[i] - mvn->mean[r]) * mvn->inverse[r];
+}
+
+static int mvn_forward(struct cpu_op *op, const struct run *run)
+{
+    struct mvn *mvn = (struct mvn *)op;
+    float *y = op->args.tops[0]->value.data;
+    const float *x;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &mvn->plain.in))
+        return -1;
+    x = cpu_input_data(op->engine, &mvn->plain.in);
+#pragma omp parallel for
+    for (int64_t r = 0; r < mvn->rows; r++)
+        mvn_row(mvn, x + r * mvn->length, y + r * mvn->length, r);
+    return 0;
+}
+
+static void mvn_row_backward(const struct mvn *mvn, const float *x, const float *dy, float *dx,
+                             int64_t r)
+{
+    float mean = mvn->mean[r], inverse = mvn->inverse[r];
+    double sum = 0, product = 0;
+
+    for (int64_t i = 0; i < mvn->length; i++) {
+        sum += dy[i];
+        product += (double)dy[i] * ((x[i] - mean) * inverse);
+    }
+    sum /= (double)mvn->length;
+    product = mvn->op.args.u.mvn.variance ? product / (double)mvn->length : 0;
+    for (int64_t i = 0; i < mvn->length; i++)
+        dx[i] = (float)((dy[i] - sum - (double)((x[i] - mean) * inverse) * product) *
+                        (double)inverse);
+}
+
+static int mvn_backward(struct cpu_op *op, const struct run *run)
+{
+    struct mvn *mvn = (struct mvn *)op;
+    const float *x = cpu_input_data(op->engine, &mvn->plain.in);
+    const float *dy = op->args.tops[0]->grad.data;
+    float *dx;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    dx = cpu_output_data(op->engine, &mvn->plain.out);
+#pragma omp parallel for
+    for (int64_t r = 0; r < mvn->rows; r++)
+        mvn_row_backward(mvn, x + r * mvn->length, dy + r * mvn->length, dx + r * mvn->length, r);
+    return cpu_output_store(op->engine, &mvn->plain.out);
+}
+
+static void mvn_destroy(struct cpu_op *op)
+{
+    struct mvn *mvn = (struct mvn *)op;
+
+    cpu_plain_destroy(&mvn->plain);
+    cpu_free(mvn->mean);
+}
+
+const struct cpu_kind cpu_mvn = {
+    .size = sizeof(struct mvn),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = mvn_create,
+    .forward = mvn_forward,
+    .backward = mvn_backward,
+    .destroy = mvn_destroy,
+};

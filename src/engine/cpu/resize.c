@@ -1,0 +1,390 @@
+/* Interp, channel shuffle and spatial pyramid pooling. The first two work in every format. */
+#include "engine/cpu/cpu_internal.h"
+
+#include "util/error.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A target row or column: two source ones and the second one's weight. */
+struct tap {
+    int64_t first, second;
+    float weight;
+};
+
+struct interp {
+    struct cpu_op op;
+    struct cpu_planes from, to;
+    struct tap *rows, *columns; /* of the top; one piece of memory */
+};
+
+static void taps_fill(struct tap *taps, int64_t in, int64_t out, int begin, int end)
+{
+    int64_t used = in - begin - end;
+    double ratio = out > 1 ? (double)(used - 1) / (double)(out - 1) : 0;
+
+    for (int64_t i = 0; i < out; i++) {
+        double place = ratio * (double)i;
+        int64_t first = (int64_t)place;
+        if (first > used - 1)
+            first = used - 1;
+        taps[i].first = begin + first;
+        taps[i].second = begin + (first + 1 < used ? first + 1 : first);
+        taps[i].weight = (float)(place - (double)first);
+    }
+}
+
+static int interp_create(struct cpu_op *op)
+{
+    struct interp *interp = (struct interp *)op;
+    const struct interp_args *a = &op->args.u.interp;
+    struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
+    const struct shape *x = &bottom->value.shape, *y = &top->value.shape;
+    const struct cpu_format *format = cpu_tensor_format(&bottom->value);
+
+    if (x->naxes != 4 || y->naxes != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1])
+        return error_set("interp needs blobs of 4 axes that differ in height and width only");
+    if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= a->crop_begin + a->crop_end ||
+        x->dim[3] <= a->crop_begin + a->crop_end)
+        return error_set("interp cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
+                         a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
+    interp->rows = malloc((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows);
+    if (!interp->rows)
+        return error_memory((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
+    interp->columns = interp->rows + y->dim[2];
+    taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
+    taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
+    cpu_top_set(top, format);
+    interp->from = cpu_planes_of(x, format);
+    interp->to = cpu_planes_of(y, format);
+    return 0;
+}
+
+/* back: adds a top gradient into the bottom's. */
+static void interp_pixel(const struct interp *interp, float *x, float *y, int64_t h, int64_t w,
+                         bool back)
+{
+    struct tap r = interp->rows[h], c = interp->columns[w];
+    int64_t block = interp->from.block, width = interp->from.width;
+    float *corner[4] = {
+        x + (r.first * width + c.first) * block, x + (r.first * width + c.second) * block,
+        x + (r.second * width + c.first) * block, x + (r.second * width + c.second) * block};
+    float weight[4] = {(1 - r.weight) * (1 - c.weight), (1 - r.weight) * c.weight,
+                       r.weight * (1 - c.weight), r.weight * c.weight};
+
+    y += (h * interp->to.width + w) * block;
+    for (int64_t l = 0; l < block; l++) {
+        if (!back)
+            y[l] = weight[0] * corner[0][l] + weight[1] * corner[1][l] +
+                   weight[2] * corner[2][l] + weight[3] * corner[3][l];
+        for (int i = 0; back && i < 4; i++)
+            corner[i][l] += weight[i] * y[l];
+    }
+}
+
+static void interp_run(const struct interp *interp, float *x, float *y, bool back)
+{
+    int64_t in = interp->from.height * interp->from.width * interp->from.block;
+    int64_t out = interp->to.height * interp->to.width * interp->to.block;
+
+#pragma omp parallel for
+    for (int64_t p = 0; p < interp->to.planes; p++)
+        for (int64_t h = 0; h < interp->to.height; h++)
+            for (int64_t w = 0; w < interp->to.width; w++)
+                interp_pixel(interp, x + p * in, y + p * out, h, w, back);
+}
+
+static int interp_forward(struct cpu_op *op, const struct run *run)
+{
+    (void)run;
+    interp_run((struct interp *)op, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data,
+               false);
+    return 0;
+}
+
+static int interp_backward(struct cpu_op *op, const struct run *run)
+{
+    struct tensor *grad = &op->args.bottoms[0]->grad;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    cpu_zero(grad->data, cpu_tensor_stored(grad));
+    interp_run((struct interp *)op, grad->data, op->args.tops[0]->grad.data, true);
+    return 0;
+}
+
+static void interp_destroy(struct cpu_op *op)
+{
+    free(((struct interp *)op)->rows);
+}
+
+const struct cpu_kind cpu_interp = {
+    .size = sizeof(struct interp),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = interp_create,
+    .forward = interp_forward,
+    .backward = interp_backward,
+    .destroy = interp_destroy,
+};
+
+struct shuffle {
+    struct cpu_op op;
+    struct cpu_planes planes;
+    int64_t channels;
+};
+
+static int shuffle_create(struct cpu_op *op)
+{
+    struct shuffle *shuffle = (struct shuffle *)op;
+    const struct tensor *x = &op->args.bottoms[0]->value;
+    int group = op->args.u.shuffle.group;
+
+    if (!shape_equal(&x->shape, &op->args.tops[0]->value.shape) || x->shape.naxes < 2)
+        return error_set("shuffle needs a bottom of at least 2 axes and a top of its shape");
+    shuffle->channels = x->shape.dim[1];
+    if (group < 1 || shuffle->channels % group)
+        return error_set("%d groups do not divide %" PRId64 " channels", group,
+                         shuffle->channels);
+    shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
+    shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
+    shuffle->planes.width = 1;
+    cpu_top_set(op->args.tops[0], cpu_tensor_format(x));
+    return 0;
+}
+
+/* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
+static void shuffle_run(const struct shuffle *s, int64_t rows, const float *x, float *y)
+{
+    const struct cpu_planes *p = &s->planes;
+    int64_t columns = s->channels / rows, pixels = p->height;
+    int64_t sample = p->groups * pixels * p->block, samples = p->planes / p->groups;
+
+#pragma omp parallel for collapse(2)
+    for (int64_t n = 0; n < samples; n++) {
+        for (int64_t c = 0; c < s->channels; c++) {
+            int64_t source = c % rows * columns + c / rows;
+            const float *from =
+                x + n * sample + source / p->block * pixels * p->block + source % p->block;
+            float *to = y + n * sample + c / p->block * pixels * p->block + c % p->block;
+            if (p->block == 1) {
+                memcpy(to, from, (size_t)pixels * sizeof *to);
+                continue;
+            }
+            for (int64_t i = 0; i < pixels; i++)
+                to[i * p->block] = from[i * p->block];
+        }
+    }
+}
+
+static int shuffle_forward(struct cpu_op *op, const struct run *run)
+{
+    const struct tensor *top = &op->args.tops[0]->value;
+
+    (void)run;
+    shuffle_run((struct shuffle *)op, op->args.u.shuffle.group, op->args.bottoms[0]->value.data,
+                top->data);
+    cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
+    return 0;
+}
+
+static int shuffle_backward(struct cpu_op *op, const struct run *run)
+{
+    const struct shuffle *s = (struct shuffle *)op;
+    const struct tensor *grad = &op->args.bottoms[0]->grad;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data,
+                grad->data);
+    cpu_clear_padding(grad->data, &grad->shape, cpu_tensor_format(grad));
+    return 0;
+}
+
+const struct cpu_kind cpu_shuffle = {
+    .size = sizeof(struct shuffle),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = shuffle_create,
+    .forward = shuffle_forward,
+    .backward = shuffle_backward,
+};
+
+struct spp {
+    struct cpu_op op;
+    struct cpu_plain plain;
+    int32_t *winner; /* MAX in TRAIN: place in the plane, per element of the top */
+};
+
+/* A window of one bin on one axis, clipped as pooling does. */
+struct bin {
+    int64_t begin, end; /* in the image */
+    int64_t size;       /* with the padding: the divisor */
+};
+
+static struct bin bin_of(int64_t size, int64_t bins, int64_t i)
+{
+    int64_t kernel = (size + bins - 1) / bins, pad = (kernel * bins - size + 1) / 2;
+    int64_t begin = i * kernel - pad, end = begin + kernel;
+
+    if (end > size + pad)
+        end = size + pad;
+    return (struct bin){begin > 0 ? begin : 0, end < size ? end : size, end - begin};
+}
+
+static int spp_create(struct cpu_op *op)
+{
+    struct spp *spp = (struct spp *)op;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    int64_t places = 0;
+    void *memory = NULL;
+
+    if (x->naxes != 4 || op->args.u.spp.levels < 1 || op->args.u.spp.levels > 12)
+        return error_set("SPP needs a bottom of 4 axes and 1 to 12 levels");
+    for (int l = 0; l < op->args.u.spp.levels; l++) {
+        places += (int64_t)1 << 2 * l;
+        for (int i = 0; i < 2; i++)
+            for (int64_t b = 0; b < (int64_t)1 << l; b++) {
+                struct bin bin = bin_of(x->dim[2 + i], (int64_t)1 << l, b);
+                if (bin.end <= bin.begin)
+                    return error_set("axis %d of size %" PRId64 " is too small for %d bins", 2 + i,
+                                     x->dim[2 + i], 1 << l);
+            }
+    }
+    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)(x->dim[0] * x->dim[1] * places))
+        return error_set("SPP's top has %zu elements, not %" PRId64,
+                         shape_elems(&op->args.tops[0]->value.shape),
+                         x->dim[0] * x->dim[1] * places);
+    if (op->args.train && op->args.u.spp.method == POOL_MAX) {
+        if (cpu_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
+                      "the places of maxima", &memory))
+            return -1;
+        spp->winner = memory;
+    }
+    cpu_top_set(op->args.tops[0], NULL);
+    return cpu_plain_create(op, 0, false, &spp->plain);
+}
+
+/* One bin of one plane; top and winner are its places there. */
+static void bin_forward(const struct spp *spp, const float *x, int64_t width, struct bin h,
+                        struct bin w, float *top, int32_t *winner)
+{
+    float most = -FLT_MAX;
+    int64_t place = h.begin * width + w.begin;
+    double sum = 0;
+
+    for (int64_t i = h.begin; i < h.end; i++)
+        for (int64_t j = w.begin; j < w.end; j++) {
+            float value = x[i * width + j];
+            sum += value;
+            if (value > most) {
+                most = value;
+                place = i * width + j;
+            }
+        }
+    if (spp->op.args.u.spp.method == POOL_MAX)
+        *top = x[place];
+    else
+        *top = (float)(sum / (double)(h.size * w.size));
+    if (winner)
+        *winner = (int32_t)place;
+}
+
+static void bin_backward(const struct spp *spp, float *dx, int64_t width, struct bin h,
+                         struct bin w, float dy, const int32_t *winner)
+{
+    if (spp->op.args.u.spp.method == POOL_MAX) {
+        dx[*winner] += dy;
+        return;
+    }
+    for (int64_t i = h.begin; i < h.end; i++)
+        for (int64_t j = w.begin; j < w.end; j++)
+            dx[i * width + j] += dy / (float)(h.size * w.size);
+}
+
+/* All bins of one plane; dx is NULL in forward. */
+static void plane_run(const struct spp *spp, int64_t plane, const float *x, float *top, float *dx)
+{
+    const struct shape *shape = &spp->op.args.bottoms[0]->value.shape;
+    int64_t channels = shape->dim[1], before = 0;
+    int64_t sample = plane / channels, channel = plane % channels;
+    int64_t total = (int64_t)shape_elems(&spp->op.args.tops[0]->value.shape) / shape->dim[0];
+
+    for (int l = 0; l < spp->op.args.u.spp.levels; l++) {
+        int64_t bins = (int64_t)1 << l;
+        for (int64_t b = 0; b < bins * bins; b++) {
+            int64_t at = sample * total + before + channel * bins * bins + b;
+            struct bin h = bin_of(shape->dim[2], bins, b / bins);
+            struct bin w = bin_of(shape->dim[3], bins, b % bins);
+            int32_t *winner = spp->winner ? spp->winner + at : NULL;
+            if (dx)
+                bin_backward(spp, dx, shape->dim[3], h, w, top[at], winner);
+            else
+                bin_forward(spp, x, shape->dim[3], h, w, top + at, winner);
+        }
+        before += channels * bins * bins;
+    }
+}
+
+static int spp_forward(struct cpu_op *op, const struct run *run)
+{
+    struct spp *spp = (struct spp *)op;
+    const struct shape *shape = &op->args.bottoms[0]->value.shape;
+    int64_t pixels = shape->dim[2] * shape->dim[3];
+    const float *x;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &spp->plain.in))
+        return -1;
+    x = cpu_input_data(op->engine, &spp->plain.in);
+#pragma omp parallel for
+    for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
+        plane_run(spp, p, x + p * pixels, op->args.tops[0]->value.data, NULL);
+    return 0;
+}
+
+static int spp_backward(struct cpu_op *op, const struct run *run)
+{
+    struct spp *spp = (struct spp *)op;
+    const struct shape *shape = &op->args.bottoms[0]->value.shape;
+    int64_t pixels = shape->dim[2] * shape->dim[3];
+    float *dx;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    dx = cpu_output_data(op->engine, &spp->plain.out);
+    cpu_zero(dx, shape_elems(shape));
+#pragma omp parallel for
+    for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
+        plane_run(spp, p, NULL, op->args.tops[0]->grad.data, dx + p * pixels);
+    return cpu_output_store(op->engine, &spp->plain.out);
+}
+
+static void spp_destroy(struct cpu_op *op)
+{
+    struct spp *spp = (struct spp *)op;
+
+    cpu_plain_destroy(&spp->plain);
+    cpu_free(spp->winner);
+}
+
+const struct cpu_kind cpu_spp = {
+    .size = sizeof(struct spp),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .create = spp_create,
+    .forward = spp_forward,
+    .backward = spp_backward,
+    .destroy = spp_destroy,
+};

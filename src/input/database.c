@@ -1,0 +1,93 @@
+/* A source of Datum messages in an LMDB or LevelDB. */
+#include "input/source_internal.h"
+
+#include "input/datum.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct database {
+    struct source source;
+    struct kv *kv;         /* owned */
+    enum image_color color;
+};
+
+/* Puts "PATH: record N (key 'KEY'): " in front of the message. */
+static int record_error(struct database *self, uint64_t number)
+{
+    struct bytes key = {0};
+    char text[80] = "", message[1024];
+    size_t n = 0;
+
+    /* The message is kept: looking the key up may replace it. */
+    strncpy(message, error_text(), sizeof message - 1);
+    message[sizeof message - 1] = '\0';
+    if (self->kv->i->key(self->kv, number, &key) == 0)
+        for (; n < key.length && n + 1 < sizeof text; n++)
+            text[n] = (char)(key.data[n] >= ' ' && key.data[n] < 127 ? key.data[n] : '?');
+    text[n] = '\0';
+    bytes_free(&key);
+    return error_set("%s: record %llu (key '%s'): %s", self->source.path,
+                     (unsigned long long)number, text, message);
+}
+
+static int database_read(struct source *source, uint64_t number, struct record *out)
+{
+    struct database *self = (struct database *)source;
+
+    if (number >= source->nrecords)
+        return error_set("%s: record %llu asked for; it has %llu", source->path,
+                         (unsigned long long)number, (unsigned long long)source->nrecords);
+    if (self->kv->i->read(self->kv, number, &out->file))
+        return -1;
+    if (datum_read(out->file.data, out->file.length, self->color, out))
+        return record_error(self, number);
+    return 0;
+}
+
+static void database_close(struct source *source)
+{
+    struct database *self = (struct database *)source;
+
+    for (int f = 0; f < source->nfields; f++)
+        free(source->field[f].name);
+    kv_close(self->kv);
+    free(source->path);
+    free(self);
+}
+
+static const struct source_i lmdb_i = {
+    .name = "lmdb", .close = database_close, .read_record = database_read};
+static const struct source_i leveldb_i = {
+    .name = "leveldb", .close = database_close, .read_record = database_read};
+
+int source_open_database(struct kv *kv, bool with_labels, enum image_color color,
+                         struct source **out)
+{
+    struct database *self = calloc(1, sizeof *self);
+    struct record first = {.label = 0};
+    int status;
+
+    *out = NULL;
+    if (!self) {
+        kv_close(kv);
+        return error_memory(sizeof *self, "a data base");
+    }
+    self->source.i = strcmp(kv->i->name, "LMDB") == 0 ? &lmdb_i : &leveldb_i;
+    self->source.nrecords = kv->count;
+    self->kv = kv;
+    self->color = color;
+    self->source.path = strdup(kv->path);
+    status = self->source.path ? database_read(&self->source, 0, &first)
+                               : error_memory(strlen(kv->path), "a path");
+    if (status == 0)
+        status = source_describe_images(&self->source, with_labels, &first);
+    record_free(&first);
+    if (status) {
+        database_close(&self->source);
+        return -1;
+    }
+    *out = &self->source;
+    return 0;
+}

@@ -1,0 +1,118 @@
+/* ImageData's source: image files that a list names, decoded and resized one by one. */
+#include "input/source_internal.h"
+
+#include "input/list.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_FILE_BYTES ((size_t)1 << 30)
+
+struct images {
+    struct source source;
+    struct list list;
+    struct image_list_options o;
+    char *root;    /* owned */
+};
+
+static int file_decode(struct images *self, struct record *out)
+{
+    const struct image *image = &out->decoded;
+
+    if (image_decode(out->file.data, out->file.length, self->o.color, &out->decoded))
+        return -1;
+    if (self->o.height) {
+        if (image_resize(&out->decoded, self->o.height, self->o.width, &out->resized))
+            return -1;
+        image = &out->resized;
+    }
+    return record_from_image(out, image);
+}
+
+static int images_read(struct source *source, uint64_t number, struct record *out)
+{
+    struct images *self = (struct images *)source;
+    const char *name = list_path(&self->list, number);
+    char path[4096];
+
+    if ((size_t)snprintf(path, sizeof path, "%s%s", self->root, name) >= sizeof path)
+        return error_set("%s: the name of image %llu is too long", source->path,
+                         (unsigned long long)number);
+    out->label = (float)self->list.label[number];
+    if (bytes_load(&out->file, path, MAX_FILE_BYTES))
+        return error_context("%s, image %llu", source->path, (unsigned long long)number);
+    if (file_decode(self, out))
+        return error_context("%s, image %llu: %s", source->path, (unsigned long long)number, path);
+    return 0;
+}
+
+static void images_close(struct source *source)
+{
+    struct images *self = (struct images *)source;
+
+    for (int f = 0; f < source->nfields; f++)
+        free(source->field[f].name);
+    list_free(&self->list);
+    free(self->root);
+    free(source->path);
+    free(self);
+}
+
+static const struct source_i images_i = {
+    .name = "images",
+    .close = images_close,
+    .read_record = images_read,
+};
+
+/* The root as given, or beside base_file where the first image is only there. */
+static char *root_find(const char *root, const char *base_file, const char *first)
+{
+    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
+    int folder = slash ? (int)(slash - base_file) + 1 : 0;
+    char path[4096];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s%s", root, first);
+    if (path[0] == '/' || folder == 0 || stat(path, &st) == 0)
+        return strdup(root);
+    snprintf(path, sizeof path, "%.*s%s%s", folder, base_file, root, first);
+    if (stat(path, &st) != 0)
+        return strdup(root);
+    snprintf(path, sizeof path, "%.*s%s", folder, base_file, root);
+    return strdup(path);
+}
+
+int source_open_image_list(const char *list, const struct image_list_options *o,
+                           struct source **out)
+{
+    struct images *self = calloc(1, sizeof *self);
+    struct record first = {.label = 0};
+    int status;
+
+    *out = NULL;
+    if (!self)
+        return error_memory(sizeof *self, "a list of images");
+    self->source.i = &images_i;
+    self->o = *o;
+    self->source.path = strdup(list);
+    status = self->source.path ? list_read_file(&self->list, list)
+                               : error_memory(strlen(list), "a path");
+    if (status == 0) {
+        self->source.nrecords = self->list.count;
+        self->root = root_find(o->root, o->base_file, list_path(&self->list, 0));
+        status = self->root ? images_read(&self->source, 0, &first)
+                            : error_memory(strlen(o->root), "a path");
+    }
+    if (status == 0)
+        status = source_describe_images(&self->source, true, &first);
+    record_free(&first);
+    if (status) {
+        images_close(&self->source);
+        return -1;
+    }
+    *out = &self->source;
+    return 0;
+}

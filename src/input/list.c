@@ -1,0 +1,218 @@
+/* Lists of image files: from a text file, whose lines are cut in place, or from folders. */
+#include "input/list.h"
+
+#include "util/error.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_LIST_BYTES ((size_t)1 << 34)
+
+static int list_add(struct list *list, uint64_t start, int32_t label)
+{
+    if (list->count == list->capacity) {
+        uint64_t capacity = list->capacity ? 2 * list->capacity : 256;
+        uint64_t *starts = realloc(list->start, capacity * sizeof *starts);
+        int32_t *labels = starts ? realloc(list->label, capacity * sizeof *labels) : NULL;
+
+        if (starts)
+            list->start = starts;
+        if (labels)
+            list->label = labels;
+        if (!labels)
+            return error_memory(capacity * sizeof *starts, "a list of images");
+        list->capacity = capacity;
+    }
+    list->start[list->count] = start;
+    list->label[list->count++] = label;
+    return 0;
+}
+
+/* One line without its end: PATH blank LABEL. The path is NUL-terminated in place. */
+static int line_parse(struct list *list, const char *path, long number, char *line)
+{
+    char *end = line + strlen(line), *blank, *rest;
+    long label;
+
+    while (end > line && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    if (end == line)
+        return 0;
+    blank = end;
+    while (blank > line && !isspace((unsigned char)*blank))
+        blank--;
+    if (!isspace((unsigned char)*blank) || blank == line)
+        return error_set("%s:%ld: '%.200s' has no label; expected \"PATH LABEL\"", path, number, line);
+    errno = 0;
+    label = strtol(blank + 1, &rest, 10);
+    if (*rest || errno || label < INT32_MIN || label > INT32_MAX)
+        return error_set("%s:%ld: the label '%.200s' is no integer; expected \"PATH LABEL\"", path,
+                         number, blank + 1);
+    while (blank > line && isspace((unsigned char)blank[-1]))
+        blank--;
+    *blank = '\0';
+    return list_add(list, (uint64_t)(line - (char *)list->text.data), (int32_t)label);
+}
+
+int list_read_file(struct list *list, const char *path)
+{
+    char *line, *rest;
+    long number = 1;
+
+    *list = (struct list){.count = 0};
+    if (bytes_load(&list->text, path, MAX_LIST_BYTES))
+        goto fail;
+    if (memchr(list->text.data, '\0', list->text.length)) {
+        error_set("%s: not a text file (it has zero bytes); expected a line \"PATH LABEL\" for every "
+                  "image",
+                  path);
+        goto fail;
+    }
+    if (bytes_append(&list->text, "", 1, "a list of images"))
+        goto fail;
+    rest = (char *)list->text.data;
+    for (; (line = strsep(&rest, "\n")) != NULL; number++)
+        if (line_parse(list, path, number, line))
+            goto fail;
+    if (list->count == 0) {
+        error_set("%s: lists no images; expected a line \"PATH LABEL\" for every image", path);
+        goto fail;
+    }
+    return 0;
+
+fail:
+    list_free(list);
+    return -1;
+}
+
+struct names {
+    char **name; /* owned */
+    size_t count, capacity;
+};
+
+static void names_free(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->name[i]);
+    free(names->name);
+    *names = (struct names){NULL, 0, 0};
+}
+
+static int names_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int names_add(struct names *names, const char *name)
+{
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity ? 2 * names->capacity : 64;
+        char **grown = realloc(names->name, capacity * sizeof *grown);
+
+        if (!grown)
+            return error_memory(capacity * sizeof *grown, "the names in a folder");
+        names->name = grown;
+        names->capacity = capacity;
+    }
+    names->name[names->count] = strdup(name);
+    return names->name[names->count++] ? 0 : error_memory(strlen(name), "a name");
+}
+
+/* What is in a folder and not hidden, folders or all others, sorted. */
+static int names_read(struct names *names, const char *folder, bool folders)
+{
+    DIR *stream = opendir(folder);
+    struct dirent *entry;
+    int status = 0;
+
+    *names = (struct names){NULL, 0, 0};
+    if (!stream)
+        return error_set("%s: %s", folder, strerror(errno));
+    while (status == 0 && (errno = 0, entry = readdir(stream)) != NULL) {
+        char path[4096 + 300];
+        struct stat st;
+
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) == folders)
+            status = names_add(names, entry->d_name);
+    }
+    if (status == 0 && errno)
+        status = error_set("%s: %s", folder, strerror(errno));
+    closedir(stream);
+    if (status)
+        names_free(names);
+    else if (names->count)
+        qsort(names->name, names->count, sizeof *names->name, names_compare);
+    return status;
+}
+
+static int class_read(struct list *list, const char *folder, const char *name, int label)
+{
+    char path[4096];
+    struct names files;
+    int status = 0;
+
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
+        return error_set("%s/%s: the name is too long", folder, name);
+    if (names_read(&files, path, false))
+        return -1;
+    for (size_t i = 0; i < files.count && status == 0; i++) {
+        uint64_t start = list->text.length;
+
+        if (bytes_append(&list->text, name, strlen(name), "a list of images") ||
+            bytes_append(&list->text, "/", 1, "a list of images") ||
+            bytes_append(&list->text, files.name[i], strlen(files.name[i]) + 1, "a list of images") ||
+            list_add(list, start, label))
+            status = -1;
+    }
+    names_free(&files);
+    return status;
+}
+
+int list_read_folder(struct list *list, const char *path)
+{
+    struct names classes;
+
+    *list = (struct list){.count = 0};
+    if (names_read(&classes, path, true))
+        return -1;
+    list->class_name = classes.name;
+    list->nclasses = (int)classes.count;
+    if (classes.count == 0) {
+        error_set("%s: no folders in it; expected one for every class, with its images inside", path);
+        goto fail;
+    }
+    for (int k = 0; k < list->nclasses; k++)
+        if (class_read(list, path, list->class_name[k], k))
+            goto fail;
+    if (list->count == 0) {
+        error_set("%s: the %d folders in it hold no files; expected images", path, list->nclasses);
+        goto fail;
+    }
+    return 0;
+
+fail:
+    list_free(list);
+    return -1;
+}
+
+const char *list_path(const struct list *list, uint64_t n)
+{
+    return (const char *)list->text.data + list->start[n];
+}
+
+void list_free(struct list *list)
+{
+    for (int k = 0; k < list->nclasses; k++)
+        free(list->class_name[k]);
+    free(list->class_name);
+    free(list->start);
+    free(list->label);
+    bytes_free(&list->text);
+    *list = (struct list){.count = 0};
+}

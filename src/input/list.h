@@ -1,0 +1,33 @@
+/* A list of image files with their labels, in little memory: a million files take what their names
+ * take. */
+#ifndef POSEIDON_INPUT_LIST_H
+#define POSEIDON_INPUT_LIST_H
+
+#include "input/bytes.h"
+
+#include <stdbool.h>
+
+/* All zero is empty. */
+struct list {
+    struct bytes text;        /* the file as it is, or names one after another; each NUL-terminated */
+    uint64_t *start;          /* owned; count offsets into text */
+    int32_t *label;           /* owned; count */
+    uint64_t count, capacity;
+    char **class_name;        /* owned; of a folder, else NULL */
+    int nclasses;             /* of a folder, else 0 */
+};
+
+/* A text file with a line "PATH LABEL" for every image: cut at the last blank, empty lines left out.
+ * Errors name file and line: unreadable, no label, a label that is no integer, no lines. */
+int list_read_file(struct list *list, const char *path);
+
+/* A folder with a folder of images for every class: classes in the order of their names are labels
+ * 0, 1, ..., images in the order of theirs. Hidden files are left out, everything else is taken for
+ * an image. Errors: unreadable, no class folders, empty. */
+int list_read_folder(struct list *list, const char *path);
+
+const char *list_path(const struct list *list, uint64_t n);
+
+void list_free(struct list *list);
+
+#endif

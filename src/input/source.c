@@ -1,0 +1,80 @@
+/* Sources: which kind a path is, and what the kinds share. */
+#include "input/source_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void record_free(struct record *record)
+{
+    bytes_free(&record->file);
+    bytes_free(&record->planes);
+    image_free(&record->decoded);
+    image_free(&record->resized);
+    *record = (struct record){0};
+}
+
+int record_from_image(struct record *record, const struct image *image)
+{
+    const int64_t dim[3] = {image->channels, image->height, image->width};
+
+    if (shape_set(&record->shape, 3, dim, "an image") ||
+        bytes_reserve(&record->planes, image->pixels.length, "an image"))
+        return -1;
+    image_to_planes(image, record->planes.data);
+    record->type = SOURCE_U8;
+    record->data = record->planes.data;
+    return 0;
+}
+
+int source_describe_images(struct source *source, bool with_labels, const struct record *first)
+{
+    static const char *const names[] = {"data", "label"};
+
+    for (int f = 0; f < 1 + with_labels; f++) {
+        source->field[f].name = strdup(names[f]);
+        if (!source->field[f].name)
+            return error_memory(strlen(names[f]), "a field's name");
+        source->nfields = f + 1;
+    }
+    source->field[0].shape = first->shape;
+    source->field[0].type = first->type;
+    source->field[1].type = SOURCE_F32;
+    return 0;
+}
+
+int source_open_images(const char *path, bool with_labels, enum image_color color,
+                       struct source **out)
+{
+    struct kv *kv;
+
+    *out = NULL;
+    switch (kv_kind_of(path)) {
+    case KV_LMDB:
+        return kv_open_lmdb(path, &kv) ? -1 : source_open_database(kv, with_labels, color, out);
+    case KV_LEVELDB:
+        return kv_open_leveldb(path, &kv) ? -1 : source_open_database(kv, with_labels, color, out);
+    default:
+        return source_open_hdf5_images(path, with_labels, out);
+    }
+}
+
+int source_read_record(struct source *source, uint64_t n, struct record *out)
+{
+    const struct source_field *field = &source->field[0];
+    size_t bytes = shape_elems(&field->shape) * (field->type == SOURCE_U8 ? 1 : sizeof(float));
+    void *fields[SOURCE_MAX_FIELDS] = {NULL};
+
+    if (source->i->read_record)
+        return source->i->read_record(source, n, out);
+    if (bytes_reserve(&out->planes, bytes, "a record"))
+        return -1;
+    fields[0] = out->planes.data;
+    if (source->nfields > 1)
+        fields[1] = &out->label;
+    out->shape = field->shape;
+    out->type = field->type;
+    out->data = out->planes.data;
+    return source->i->read(source, n, 1, fields);
+}

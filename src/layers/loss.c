@@ -1,0 +1,360 @@
+/* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain ones divide by the batch. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int set_scalar(struct layer *layer)
+{
+    layer->flops = 4.0 * (double)shape_elems(&layer->bottoms[0]->value.shape);
+    return shape_set(&layer->tops[0]->value.shape, 0, NULL, layer->tops[0]->name);
+}
+
+/* Bottoms 0 and 1 with `expected` elements in the latter; `what` says why. */
+static int expect_elems(const struct layer *layer, int bottom, size_t expected, const char *what)
+{
+    const struct blob *first = layer->bottoms[0], *other = layer->bottoms[bottom];
+    char first_text[SHAPE_TEXT_BYTES], other_text[SHAPE_TEXT_BYTES];
+
+    if (shape_elems(&other->value.shape) == expected)
+        return 0;
+    return error_set("expected %zu %s for '%s' of shape %s, found '%s' of shape %s", expected, what,
+                     first->name, shape_text(&first->value.shape, first_text, sizeof(first_text)),
+                     other->name, shape_text(&other->value.shape, other_text, sizeof(other_text)));
+}
+
+/* Both have one batch and as many elements per sample. */
+static int expect_pair(const struct layer *layer)
+{
+    const struct shape *a = &layer->bottoms[0]->value.shape, *b = &layer->bottoms[1]->value.shape;
+    char a_text[SHAPE_TEXT_BYTES], b_text[SHAPE_TEXT_BYTES];
+
+    if (a->naxes > 0 && b->naxes > 0 && a->dim[0] == b->dim[0] && shape_elems(a) == shape_elems(b))
+        return 0;
+    return error_set("expected two bottoms with as many samples and elements: '%s' is %s, '%s' is "
+                     "%s",
+                     layer->bottoms[0]->name, shape_text(a, a_text, sizeof(a_text)),
+                     layer->bottoms[1]->name, shape_text(b, b_text, sizeof(b_text)));
+}
+
+static int pair_setup(struct layer *layer, const struct layer_env *env)
+{
+    (void)env;
+    return expect_pair(layer) ? -1 : set_scalar(layer);
+}
+
+static int euclidean_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args = layer_op_args(layer, OP_EUCLIDEAN_LOSS);
+
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_euclidean_loss = {
+    .type = "EuclideanLoss",
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .auto_tops = true,
+    .setup = pair_setup,
+    .build = euclidean_build,
+};
+
+enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
+                                                 enum loss_normalization otherwise)
+{
+    if (!p || (!p->has_normalization && !p->has_normalize))
+        return otherwise;
+    if (!p->has_normalization)
+        return p->normalize ? LOSS_VALID : LOSS_BATCH_SIZE;
+    switch (p->normalization) {
+    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__FULL:
+        return LOSS_FULL;
+    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE:
+        return LOSS_BATCH_SIZE;
+    case CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__NONE:
+        return LOSS_NONE;
+    default:
+        return LOSS_VALID;
+    }
+}
+
+static int sigmoid_build(struct layer *layer, struct engine *engine)
+{
+    const Caffe__LossParameter *p = layer->param->loss_param;
+    struct op_args args = layer_op_args(layer, OP_SIGMOID_LOSS);
+
+    args.u.sigmoid_loss = (struct sigmoid_loss_args){
+        .has_ignore_label = p && p->has_ignore_label,
+        .ignore_label = p ? p->ignore_label : 0,
+        .normalization = layer_loss_normalization(p, LOSS_BATCH_SIZE),
+    };
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_sigmoid_loss = {
+    .type = "SigmoidCrossEntropyLoss",
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .auto_tops = true,
+    .no_gradient_to = 1u << 1,
+    .setup = pair_setup,
+    .build = sigmoid_build,
+};
+
+/* One label per sample. */
+static int labels_setup(struct layer *layer, const struct layer_env *env)
+{
+    const struct shape *scores = &layer->bottoms[0]->value.shape;
+
+    (void)env;
+    if (scores->naxes == 0)
+        return error_set("expected a bottom of scores (N,C), found the scalar '%s'",
+                         layer->bottoms[0]->name);
+    if (expect_elems(layer, 1, (size_t)scores->dim[0], "labels, one per sample,"))
+        return -1;
+    return set_scalar(layer);
+}
+
+static int hinge_build(struct layer *layer, struct engine *engine)
+{
+    const Caffe__HingeLossParameter *p = layer->param->hinge_loss_param;
+    struct op_args args = layer_op_args(layer, OP_HINGE_LOSS);
+
+    args.u.hinge_loss.l2 = p && p->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_hinge_loss = {
+    .type = "HingeLoss",
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .auto_tops = true,
+    .no_gradient_to = 1u << 1,
+    .setup = labels_setup,
+    .build = hinge_build,
+};
+
+static int multinomial_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args = layer_op_args(layer, OP_MULTINOMIAL_LOSS);
+
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_multinomial_loss = {
+    .type = "MultinomialLogisticLoss",
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .auto_tops = true,
+    .no_gradient_to = 1u << 1,
+    .setup = labels_setup,
+    .build = multinomial_build,
+};
+
+static int contrastive_setup(struct layer *layer, const struct layer_env *env)
+{
+    (void)env;
+    if (expect_pair(layer) ||
+        expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
+                     "similarities, one per pair,"))
+        return -1;
+    return set_scalar(layer);
+}
+
+static int contrastive_build(struct layer *layer, struct engine *engine)
+{
+    const Caffe__ContrastiveLossParameter *p = layer->param->contrastive_loss_param;
+    struct op_args args = layer_op_args(layer, OP_CONTRASTIVE_LOSS);
+
+    args.u.contrastive_loss =
+        (struct contrastive_loss_args){p ? p->margin : 1, p && p->legacy_version};
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_contrastive_loss = {
+    .type = "ContrastiveLoss",
+    .min_bottoms = 3,
+    .max_bottoms = 3,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .auto_tops = true,
+    .no_gradient_to = 1u << 2,
+    .setup = contrastive_setup,
+    .build = contrastive_build,
+};
+
+/* The largest matrix file that is read: 16384 x 16384 floats. */
+#define MATRIX_MOST_BYTES ((long)1 << 30)
+
+static int read_bytes(const char *path, uint8_t **bytes, size_t *size)
+{
+    FILE *in = fopen(path, "rb");
+    long length = -1;
+
+    *bytes = NULL;
+    if (!in)
+        return error_set("infogain_loss_param source '%s': %s", path, strerror(errno));
+    if (fseek(in, 0, SEEK_END) == 0)
+        length = ftell(in);
+    if (length < 0 || length > MATRIX_MOST_BYTES || fseek(in, 0, SEEK_SET) != 0) {
+        fclose(in);
+        return error_set("infogain_loss_param source '%s': not a readable file of at most %ld bytes",
+                         path, MATRIX_MOST_BYTES);
+    }
+    *size = (size_t)length;
+    *bytes = malloc(*size + 1);
+    if (*bytes && fread(*bytes, 1, *size, in) != *size) {
+        free(*bytes);
+        *bytes = NULL;
+        fclose(in);
+        return error_set("infogain_loss_param source '%s': cannot read its %zu bytes", path, *size);
+    }
+    fclose(in);
+    return *bytes ? 0 : error_memory(*size, "the infogain matrix");
+}
+
+/* classes x classes floats, the caller's to free. */
+static int read_matrix(const char *path, size_t classes, float **out)
+{
+    Caffe__BlobProto *blob = NULL;
+    uint8_t *bytes = NULL;
+    size_t size = 0, n = classes * classes;
+    int status = -1;
+
+    *out = NULL;
+    if (read_bytes(path, &bytes, &size))
+        return -1;
+    blob = caffe__blob_proto__unpack(NULL, size, bytes);
+    free(bytes);
+    if (!blob)
+        return error_set("infogain_loss_param source '%s' is not a binaryproto", path);
+    if (blob->n_data != n) {
+        error_set("infogain_loss_param source '%s' has %zu values; expected %zu x %zu, one for each "
+                  "pair of classes",
+                  path, blob->n_data, classes, classes);
+        goto done;
+    }
+    *out = malloc(n * sizeof(float));
+    if (!*out) {
+        error_memory(n * sizeof(float), "the infogain matrix");
+        goto done;
+    }
+    memcpy(*out, blob->data, n * sizeof(float));
+    status = 0;
+done:
+    caffe__blob_proto__free_unpacked(blob, NULL);
+    return status;
+}
+
+/* The file as named, or beside the model's file. */
+static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
+{
+    const char *slash = env->base_file ? strrchr(env->base_file, '/') : NULL;
+    char beside[4096];
+
+    if (source[0] != '/' && slash && access(source, F_OK) != 0) {
+        int length = snprintf(beside, sizeof(beside), "%.*s/%s", (int)(slash - env->base_file),
+                              env->base_file, source);
+        if (length > 0 && (size_t)length < sizeof(beside) && access(beside, F_OK) == 0)
+            return read_matrix(beside, classes, out);
+    }
+    return read_matrix(source, classes, out);
+}
+
+struct infogain {
+    int axis;
+    float *matrix; /* until built; owned */
+};
+
+static int infogain_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__InfogainLossParameter *p = layer->param->infogain_loss_param;
+    const struct shape *scores = &layer->bottoms[0]->value.shape;
+    struct infogain *state;
+    size_t classes;
+
+    layer->state = state = calloc(1, sizeof(*state));
+    if (!state)
+        return error_memory(sizeof(*state), "an infogain loss");
+    if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &state->axis))
+        return -1;
+    classes = (size_t)scores->dim[state->axis];
+    if (expect_elems(layer, 1, shape_elems(scores) / classes, "labels, one for each place,"))
+        return -1;
+    if (layer->nbottoms == 3) {
+        if (expect_elems(layer, 2, classes * classes, "values of a classes x classes matrix"))
+            return -1;
+    } else if (!p || !p->source || !p->source[0]) {
+        return error_set("infogain_loss_param source is missing; the matrix comes from there or "
+                         "from a third bottom");
+    } else if (!env->look_only && find_matrix(p->source, env, classes, &state->matrix)) {
+        return -1;
+    }
+    if (layer->ntops == 2)
+        layer->tops[1]->value.shape = *scores;
+    return set_scalar(layer);
+}
+
+static int infogain_build(struct layer *layer, struct engine *engine)
+{
+    const Caffe__LossParameter *p = layer->param->loss_param;
+    struct infogain *state = layer->state;
+    struct op_args args = layer_op_args(layer, OP_INFOGAIN_LOSS);
+    int status;
+
+    args.u.infogain_loss = (struct infogain_loss_args){
+        .axis = state->axis,
+        .has_ignore_label = p && p->has_ignore_label,
+        .ignore_label = p ? p->ignore_label : 0,
+        .normalization = layer_loss_normalization(p, LOSS_VALID),
+        .matrix = state->matrix,
+    };
+    status = engine->i->op_create(engine->context, &args, &layer->op);
+    free(state->matrix);
+    state->matrix = NULL;
+    return status;
+}
+
+static void infogain_destroy(struct layer *layer)
+{
+    struct infogain *state = layer->state;
+
+    if (state)
+        free(state->matrix);
+    free(state);
+}
+
+const struct layer_i layer_infogain_loss = {
+    .type = "InfogainLoss",
+    .min_bottoms = 2,
+    .max_bottoms = 3,
+    .min_tops = 1,
+    .max_tops = 2,
+    .no_in_place = true,
+    .auto_tops = true,
+    .keeps_top = true,
+    .no_gradient_to = 3u << 1,
+    .no_gradient_from = 1u << 1,
+    .setup = infogain_setup,
+    .build = infogain_build,
+    .destroy = infogain_destroy,
+};

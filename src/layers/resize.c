@@ -1,0 +1,151 @@
+/* Interp and SPP: layers that change the size of planes. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+
+/* Caffe forks give the size directly, by a zoom factor, by a shrink factor, or by both in that order:
+ * shrink, then zoom. pad_beg and pad_end are negative: they cut. */
+static int interp_size(const Caffe__InterpParameter *p, int64_t in, int32_t fixed, int64_t *out)
+{
+    int64_t size = in + p->pad_beg + p->pad_end;
+
+    if (fixed > 0) {
+        *out = fixed;
+        return 0;
+    }
+    if (p->has_shrink_factor)
+        size = (size - 1) / p->shrink_factor + 1;
+    if (p->has_zoom_factor)
+        size += (size - 1) * (p->zoom_factor - 1);
+    *out = size;
+    return 0;
+}
+
+static int interp_check(const struct layer *layer, const Caffe__InterpParameter *p)
+{
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    bool fixed = p && p->has_height && p->has_width;
+
+    if (!p || (!fixed && !p->has_zoom_factor && !p->has_shrink_factor))
+        return error_set("interp_param must give height and width, zoom_factor, or shrink_factor");
+    if ((p->has_height || p->has_width) &&
+        (!fixed || p->height < 1 || p->width < 1 || p->has_zoom_factor || p->has_shrink_factor))
+        return error_set("interp_param height %d and width %d: expected both, at least 1, and no "
+                         "zoom_factor or shrink_factor beside them",
+                         p->height, p->width);
+    if (p->zoom_factor < 1 || p->shrink_factor < 1)
+        return error_set("interp_param zoom_factor %d, shrink_factor %d: expected at least 1",
+                         p->zoom_factor, p->shrink_factor);
+    if (p->pad_beg > 0 || p->pad_end > 0)
+        return error_set("interp_param pad_beg %d, pad_end %d: only cutting (0 or less) is "
+                         "supported",
+                         p->pad_beg, p->pad_end);
+    for (int i = 2; i < 4; i++)
+        if (bottom->dim[i] + p->pad_beg + p->pad_end < 1)
+            return error_set("interp_param pad_beg %d and pad_end %d leave nothing of axis %d of "
+                             "size %" PRId64,
+                             p->pad_beg, p->pad_end, i, bottom->dim[i]);
+    return 0;
+}
+
+static int interp_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__InterpParameter *p = layer->param->interp_param;
+    int64_t dim[4];
+
+    (void)env;
+    if (layer_expect_axes(layer, 0, 4, "N,C,H,W") || interp_check(layer, p))
+        return -1;
+    for (int i = 0; i < 4; i++)
+        dim[i] = layer->bottoms[0]->value.shape.dim[i];
+    if (interp_size(p, dim[2], p->height, &dim[2]) || interp_size(p, dim[3], p->width, &dim[3]) ||
+        shape_set(&layer->tops[0]->value.shape, 4, dim, layer->tops[0]->name))
+        return -1;
+    layer->flops = 8.0 * (double)shape_elems(&layer->tops[0]->value.shape);
+    return 0;
+}
+
+static int interp_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args = layer_op_args(layer, OP_INTERP);
+
+    args.u.interp = (struct interp_args){-layer->param->interp_param->pad_beg,
+                                         -layer->param->interp_param->pad_end};
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_interp = {
+    .type = "Interp",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .setup = interp_setup,
+    .build = interp_build,
+};
+
+/* A level has 2^l bins per axis; its windows must not lie in the padding alone. */
+static int spp_level(const struct layer *layer, int level)
+{
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+
+    for (int i = 2; i < 4; i++) {
+        int64_t bins = (int64_t)1 << level, size = bottom->dim[i];
+        int64_t kernel = (size + bins - 1) / bins, pad = (kernel * bins - size + 1) / 2;
+        if (pad >= kernel)
+            return error_set("level %d of the pyramid needs %" PRId64 " bins, too many for axis %d "
+                             "of size %" PRId64 ": pad %" PRId64 " must be smaller than the kernel "
+                             "%" PRId64,
+                             level, bins, i, size, pad, kernel);
+    }
+    return 0;
+}
+
+static int spp_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__SPPParameter *p = layer->param->spp_param;
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    int64_t dim[2] = {0, 0};
+
+    (void)env;
+    if (!p || p->pyramid_height == 0 || p->pyramid_height > 12)
+        return error_set("spp_param pyramid_height is %s; expected 1 to 12",
+                         p && p->has_pyramid_height ? "out of range" : "missing");
+    if (p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__STOCHASTIC)
+        return error_set("pool: STOCHASTIC is not supported; expected MAX or AVE");
+    if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
+        return -1;
+    dim[0] = bottom->dim[0];
+    for (int l = 0; l < (int)p->pyramid_height; l++) {
+        if (spp_level(layer, l))
+            return -1;
+        dim[1] += bottom->dim[1] << 2 * l;
+    }
+    layer->flops = (double)p->pyramid_height * (double)shape_elems(bottom);
+    return shape_set(&layer->tops[0]->value.shape, 2, dim, layer->tops[0]->name);
+}
+
+static int spp_build(struct layer *layer, struct engine *engine)
+{
+    const Caffe__SPPParameter *p = layer->param->spp_param;
+    struct op_args args = layer_op_args(layer, OP_SPP);
+
+    args.u.spp = (struct spp_args){
+        p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
+        (int)p->pyramid_height};
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
+const struct layer_i layer_spp = {
+    .type = "SPP",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .setup = spp_setup,
+    .build = spp_build,
+};

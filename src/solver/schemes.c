@@ -1,0 +1,114 @@
+/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose; it leaves the
+ * paper's choice only for a gain worth its name, so that the noise of a measurement does not change the
+ * order of sums, and with it the last bits, from one run to the next. (PS and allreduce give the same
+ * bits; between them it is free.) */
+#include "solver/trainer.h"
+
+#include "sync/cost.h"
+#include "sync/probe.h"
+#include "util/agree.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GAIN_WORTH_CHANGING 0.96 /* of the predicted iteration */
+
+static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
+{
+    struct cost_setup setup = {.nworkers = t->nworkers,
+                               .nservers = t->options->servers ? t->options->servers : t->nworkers,
+                               .dedicated = t->options->servers > 0,
+                               .ranks_per_node = probe->ranks_per_node,
+                               .iter_size = t->iter_size,
+                               .chunk_bytes = t->options->chunk_bytes};
+    enum cost_overlap overlap = !t->options->overlap              ? COST_OVERLAP_NONE
+                                : t->options->forward_waits_all ? COST_OVERLAP_WFBP
+                                                                  : COST_OVERLAP_FULL;
+    int n = t->net->ngroups, status = -1;
+    struct cost *paper = calloc((size_t)n + 1, sizeof *paper);
+    enum scheme *best = calloc((size_t)n + 1, sizeof *best);
+    struct cost_work work = {0};
+    struct cost_iteration base, least;
+
+    if (!paper || !best) {
+        error_memory((size_t)n * sizeof *paper, "the choice of schemes");
+        goto done;
+    }
+    if (cost_work_create(t->net, &probe->cluster, &work))
+        goto done;
+    for (int g = 0; g < n; g++) {
+        scheme[g] = cost_single(&setup, &t->net->groups[g], SCHEME_PS, true);
+        paper[g] = cost_of(&probe->cluster, &setup, &t->net->groups[g], scheme[g]);
+    }
+    if (cost_iterate(&work, paper, overlap, &base) ||
+        cost_choose(&work, &probe->cluster, &setup, overlap, COST_AUTO_SCHEMES, best, &least))
+        goto done;
+    t->predicted_seconds = base.seconds;
+    if (least.seconds < GAIN_WORTH_CHANGING * base.seconds) {
+        memcpy(scheme, best, (size_t)n * sizeof *scheme);
+        t->predicted_seconds = least.seconds;
+    }
+    status = 0;
+done:
+    cost_work_free(&work);
+    free(paper);
+    free(best);
+    return status;
+}
+
+/* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as the
+ * messages are shorter. */
+static int measure(struct trainer *t, struct probe *probe)
+{
+    struct engine_options options = {.threads = 0};
+    struct engine cpu = {.i = NULL};
+    const struct engine *engine = t->blank ? &cpu : &t->engine;
+    int status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
+
+    if (!status)
+        status = probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
+    if (cpu.i)
+        engine_close(&cpu);
+    if (t->options->dilate > 1) {
+        probe->cluster.link_Bps *= t->options->dilate;
+        probe->cluster.local_Bps *= t->options->dilate;
+    }
+    return status;
+}
+
+/* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove it. */
+static int choose_together(struct trainer *t, enum scheme *scheme)
+{
+    struct probe probe = {0};
+
+    if (measure(t, &probe) || error_agree(t->world, t->rank == 0 ? choose(t, &probe, scheme) : 0))
+        return -1;
+    MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
+    if (!probe.from_file)
+        LOG_INFO(t->log, "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
+                 probe.took_seconds, probe.cluster.latency_seconds * 1e6, probe.cluster.link_Bps * 1e-6,
+                 probe.cluster.gemm_flops * 1e-9);
+    return 0;
+}
+
+int trainer_plan(struct trainer *t)
+{
+    enum scheme *scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
+    struct plan_options options = {.comm = t->options->comm,
+                                   .wire = t->options->wire,
+                                   .scheme = scheme,
+                                   .nranks = t->nranks,
+                                   .servers = t->options->servers,
+                                   .iter_size = t->iter_size,
+                                   .chunk_bytes = t->options->chunk_bytes,
+                                   .dilate = t->options->dilate};
+    int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
+
+    if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
+        status = choose_together(t, scheme);
+    if (!status)
+        status = error_agree(t->world, plan_create(&options, t->net->ngroups, t->net->groups, &t->plan));
+    free(scheme);
+    return status;
+}

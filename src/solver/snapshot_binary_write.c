@@ -1,0 +1,236 @@
+/* Writing Caffe's binary models and states: field by field, because a message as large as a net's
+ * weights should exist in memory once. Lengths stand before what they measure, so they are added up
+ * first. */
+#include "solver/snapshot_internal.h"
+
+#include "spec/caffe.pb-c.h"
+#include "spec/wire.h"
+#include "util/error.h"
+#include "util/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Numbers of fields. */
+enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
+enum { NET_NAME = 1, NET_LAYER = 100, LAYER_BLOBS = 7 };
+enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000, STATE_SEED };
+
+#define PIECE 4096 /* values converted at a time */
+
+static void put_varint(FILE *to, uint64_t value)
+{
+    unsigned char bytes[10];
+
+    fwrite(bytes, 1, wire_put_varint(bytes, value), to);
+}
+
+static void put_number(FILE *to, uint32_t field, uint64_t value)
+{
+    put_varint(to, (uint64_t)field << 3 | WIRE_VARINT);
+    put_varint(to, value);
+}
+
+static void put_head(FILE *to, uint32_t field, uint64_t bytes)
+{
+    put_varint(to, (uint64_t)field << 3 | WIRE_BYTES);
+    put_varint(to, bytes);
+}
+
+static void put_text(FILE *to, uint32_t field, const char *text)
+{
+    put_head(to, field, strlen(text));
+    fwrite(text, 1, strlen(text), to);
+}
+
+/* A field of that many bytes with all that belongs to it. */
+static uint64_t whole(uint32_t field, uint64_t bytes)
+{
+    return wire_varint_bytes((uint64_t)field << 3) + wire_varint_bytes(bytes) + bytes;
+}
+
+static uint64_t dims_bytes(const struct shape *shape)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < shape->naxes; i++)
+        bytes += wire_varint_bytes((uint64_t)shape->dim[i]);
+    return bytes;
+}
+
+/* protobuf leaves an empty list out. */
+static uint64_t shape_bytes(const struct shape *shape)
+{
+    return shape->naxes > 0 ? whole(SHAPE_DIM, dims_bytes(shape)) : 0;
+}
+
+static uint64_t blob_bytes(const struct snapshot_blob *blob)
+{
+    uint64_t bytes = whole(BLOB_SHAPE, shape_bytes(blob->shape));
+
+    if (shape_elems(blob->shape) > 0)
+        bytes += whole(BLOB_DATA, shape_elems(blob->shape) * sizeof(float));
+    return bytes;
+}
+
+static void put_floats(FILE *to, const float *values, size_t count)
+{
+    unsigned char bytes[PIECE * 4];
+
+    for (size_t done = 0; done < count;) {
+        size_t n = count - done < PIECE ? count - done : PIECE;
+
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits;
+
+            memcpy(&bits, &values[done + i], sizeof bits);
+            for (int k = 0; k < 4; k++)
+                bytes[4 * i + (size_t)k] = (unsigned char)(bits >> (8 * k));
+        }
+        fwrite(bytes, 4, n, to);
+        done += n;
+    }
+}
+
+static void put_blob(FILE *to, uint32_t field, const struct snapshot_blob *blob)
+{
+    size_t elems = shape_elems(blob->shape);
+
+    put_head(to, field, blob_bytes(blob));
+    if (elems > 0) {
+        put_head(to, BLOB_DATA, elems * sizeof(float));
+        put_floats(to, blob->data, elems);
+    }
+    put_head(to, BLOB_SHAPE, shape_bytes(blob->shape));
+    if (blob->shape->naxes > 0) {
+        put_head(to, SHAPE_DIM, dims_bytes(blob->shape));
+        for (int i = 0; i < blob->shape->naxes; i++)
+            put_varint(to, (uint64_t)blob->shape->dim[i]);
+    }
+}
+
+/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything. */
+static Caffe__LayerParameter describe(const struct layer_def *def)
+{
+    Caffe__LayerParameter param = *def->param;
+
+    param.n_bottom = (size_t)def->nbottoms;
+    param.bottom = def->bottoms;
+    param.n_top = (size_t)def->ntops;
+    param.top = def->tops;
+    if (param.n_loss_weight > 0 && def->nweights >= def->ntops) {
+        param.n_loss_weight = (size_t)def->ntops;
+        param.loss_weight = def->loss_weights;
+    }
+    param.has_phase = 1;
+    param.phase = CAFFE__PHASE__TRAIN;
+    param.n_blobs = 0;
+    param.blobs = NULL;
+    return param;
+}
+
+static int put_layer(FILE *to, const struct layer_def *def, const struct snapshot_layer *layer)
+{
+    Caffe__LayerParameter param;
+    char *name = strdup(layer->name);
+    uint64_t bytes, weights = 0;
+    uint8_t *packed;
+    size_t length;
+
+    if (name == NULL)
+        return error_memory(strlen(layer->name) + 1, "a name");
+    if (def != NULL) {
+        param = describe(def);
+    } else {
+        caffe__layer_parameter__init(&param);
+        param.name = name;
+    }
+    length = caffe__layer_parameter__get_packed_size(&param);
+    packed = malloc(length + 1);
+    if (packed == NULL) {
+        free(name);
+        return error_memory(length, "a layer's definition");
+    }
+    caffe__layer_parameter__pack(&param, packed);
+    for (int i = 0; i < layer->nblobs; i++)
+        weights += whole(LAYER_BLOBS, blob_bytes(&layer->blobs[i]));
+    bytes = length + weights;
+    put_head(to, NET_LAYER, bytes);
+    fwrite(packed, 1, length, to);
+    for (int i = 0; i < layer->nblobs; i++)
+        put_blob(to, LAYER_BLOBS, &layer->blobs[i]);
+    free(packed);
+    free(name);
+    return 0;
+}
+
+/* Opens the temporary file that becomes `path`. */
+static FILE *begin(const char *path, char **temp)
+{
+    FILE *to = NULL;
+
+    *temp = file_temp_name(path);
+    if (*temp != NULL && (to = fopen(*temp, "wb")) == NULL)
+        error_set("cannot write '%s': %s", path, strerror(errno));
+    return to;
+}
+
+/* Closes it, and puts it in its place unless `status` says that it is not complete. */
+static int finish(FILE *to, char *temp, const char *path, int status)
+{
+    bool bad = to != NULL && ferror(to);
+
+    if (to != NULL && fclose(to) != 0)
+        bad = true;
+    if (status == 0 && bad)
+        status = error_set("cannot write '%s': %s", path, strerror(errno));
+    if (to != NULL && status)
+        unlink(temp);
+    else if (to != NULL)
+        status = file_commit(temp, path);
+    free(temp);
+    return status;
+}
+
+int snapshot_write_model_binary(const char *path, const struct net_def *def,
+                                const struct snapshot_layer *layers, int nlayers)
+{
+    char *temp;
+    FILE *to;
+    int status;
+
+    if (snapshot_check_names(path, layers, nlayers))
+        return error_context("the model cannot be saved");
+    to = begin(path, &temp);
+    status = to != NULL ? 0 : -1;
+    if (status == 0 && def != NULL && def->name[0] != '\0')
+        put_text(to, NET_NAME, def->name);
+    for (int i = 0; i < nlayers && status == 0; i++)
+        status = put_layer(to, def != NULL ? &def->layers[i] : NULL, &layers[i]) ||
+                 (ferror(to) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0);
+    return finish(to, temp, path, status ? -1 : 0) ? error_context("the model cannot be saved") : 0;
+}
+
+int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
+                                const struct snapshot_blob *history, int nhistory)
+{
+    char *temp;
+    FILE *to = begin(path, &temp);
+    int status = to != NULL ? 0 : -1;
+
+    if (status == 0) {
+        put_number(to, STATE_ITER, (uint64_t)state->iter);
+        put_text(to, STATE_NET, state->learned_net);
+        for (int i = 0; i < nhistory && !ferror(to); i++)
+            put_blob(to, STATE_HISTORY, &history[i]);
+        put_number(to, STATE_STEP, (uint64_t)state->current_step);
+        if (state->has_data_cursor)
+            put_number(to, STATE_CURSOR, state->data_cursor);
+        if (state->has_random_seed)
+            put_number(to, STATE_SEED, (uint64_t)state->random_seed);
+    }
+    return finish(to, temp, path, status) ? error_context("the solver state cannot be saved") : 0;
+}

@@ -1,0 +1,70 @@
+/* Caffe's binary models (.caffemodel), of any size and any age: which layers there are, where their
+ * weights stand in the file, and the net that comes with them.
+ *
+ * Opening looks at the file's structure only. Values are read when they are asked for, straight to
+ * their place. Memory is bounded whatever the file says: by a small multiple of the file's size
+ * without weights, and by the limits below. */
+#ifndef POSEIDON_SPEC_MODELFILE_H
+#define POSEIDON_SPEC_MODELFILE_H
+
+#include "spec/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MODELFILE_MAX_AXES 32
+
+/* A blob: weights, in a model or in a solver state. */
+struct stored_blob {
+    uint64_t begin, end; /* its message in the file */
+    bool legacy;         /* its shape is given as num, channels, height, width: four axes */
+    int naxes;
+    int64_t dim[MODELFILE_MAX_AXES];
+    uint64_t elems;      /* values that are there */
+    bool doubles;        /* they are doubles */
+};
+
+struct stored_layer {
+    char *name;                /* owned; "" if the file gives none */
+    int nblobs;
+    struct stored_blob *blobs; /* owned */
+};
+
+struct model_file;
+
+/* Opens a model. Fails on what is none: text, HDF5, a solver state, a mean image. */
+int model_file_open(const char *path, struct model_file **out);
+void model_file_close(struct model_file *file); /* NULL is allowed */
+
+/* Its layers in the file's order, old forms included; owned by the file. */
+const struct stored_layer *model_file_layers(const struct model_file *file, int *count);
+
+/* Reads the values of a blob of this file: blob->elems floats (doubles are rounded). */
+int model_file_read(struct model_file *file, const struct stored_blob *blob, float *out);
+
+/* The net without its weights, in the form in which it was written (upgrade_net is the caller's).
+ * The document's name is the file's path; its parts have no lines. */
+int model_file_net(const struct model_file *file, struct text_doc **out);
+
+/* A solver state, opened likewise. */
+struct state_file;
+
+struct stored_state {
+    int32_t iter, current_step;
+    const char *learned_net; /* "" if the file gives none; owned by the file */
+    bool has_data_cursor, has_random_seed; /* our own additions */
+    uint64_t data_cursor;
+    int64_t random_seed;
+    int nhistory;
+    const struct stored_blob *history; /* owned by the file */
+};
+
+int state_file_open(const char *path, struct state_file **out);
+void state_file_close(struct state_file *file);
+const struct stored_state *state_file_state(const struct state_file *file);
+int state_file_read(struct state_file *file, const struct stored_blob *blob, float *out);
+
+/* Shape of a blob as Caffe writes it in messages: "20 1 5 5 (500)". Returns `out`. */
+const char *stored_blob_shape(const struct stored_blob *blob, char *out, size_t bytes);
+
+#endif

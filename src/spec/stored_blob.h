@@ -1,0 +1,14 @@
+/* Blobs inside binary files: for modelfile.c and statefile.c. */
+#ifndef POSEIDON_SPEC_STORED_BLOB_H
+#define POSEIDON_SPEC_STORED_BLOB_H
+
+#include "spec/modelfile.h"
+#include "spec/wire.h"
+
+/* Notes place, shape and number of values of the blob message at [begin, end). */
+int stored_blob_scan(struct wire *wire, uint64_t begin, uint64_t end, struct stored_blob *out);
+
+/* Reads its values. */
+int stored_blob_read(struct wire *wire, const struct stored_blob *blob, float *out);
+
+#endif

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Transfers delayed, seen late and in random order, 200 times another way: the result does not change.
+set -u
+program=$abs_top_builddir/tests/mpi/sync_conformance
+seeds=${POSEIDON_SEEDS:-200}
+failures=0
+while read -r ranks arguments; do
+    # shellcheck disable=SC2086
+    if POSEIDON_MPI_TIMEOUT=240 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments "$seeds"; then
+        echo "ok: $seeds seeds, $ranks ranks, $arguments"
+    else
+        echo "FAILED: $ranks ranks, $arguments"
+        failures=$((failures + 1))
+    fi
+done <<LIST
+3 paper     0 512  1 0.3 2 fp32 2000 urgency
+4 allreduce 0 300  1 0   1 bf16 1000 urgency
+3 adam      1 300  1 0.1 1 fp32 1000 urgency
+3 onebit    0 512  1 0   1 fp32 0    fifo
+LIST
+exit $((failures > 0))

@@ -1,0 +1,99 @@
+#!/bin/sh
+# The trace of real and replayed training: its form, its bytes, its order of events; a trace changes
+# nothing in training; what is wrong with the options is said before training starts.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+python=${POSEIDON_PYTHON:-python3}
+"$python" -c 'import json' 2>/dev/null || { echo "no Python to read JSON with"; exit 77; }
+make_solver solver.prototxt 'max_iter: 8' 'display: 4' "snapshot_prefix: \"$work/traced\""
+make_solver stepped.prototxt 'max_iter: 4' 'iter_size: 2' 'clip_gradients: 0.5'
+
+# A machine that takes 0.2 s for the pass back through conv1 leaves time enough for any transfer to
+# begin meanwhile, however busy this one is.
+cat >profile.csv <<END
+# not measured
+layer,type,forward_s,backward_s
+conv1,Convolution,0.001,0.2
+pool1,Pooling,0.0005,0.0005
+conv2,Convolution,0.002,0.004
+pool2,Pooling,0,0
+ip1,InnerProduct,0.001,0.002
+relu1,ReLU,0,0
+ip2,InnerProduct,0,0.0001
+loss,SoftmaxWithLoss,0,0
+*,GEMM,0.001,0
+END
+replay="--engine=replay --profile=profile.csv --input-shape=1,28,28"
+
+# traced NAME RANKS OPTION...: trains and holds the trace against the rest.
+traced() {
+    name=$1 ranks=$2
+    shift 2
+    train "$ranks" "$name.log" --trace="$name.json" --log="$name.jsonl" --summary="$name-summary.json" "$@" ||
+        { fail "$name"; tail "$name.log"; return; }
+    # shellcheck disable=SC2086
+    "$python" "$abs_top_srcdir/tests/mpi/check_trace.py" "$name.json" "$name-summary.json" "$name.jsonl" \
+        $order || fail "$name: $*"
+}
+
+order=
+POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" 4 "$abs_top_builddir/tests/mpi/test_trace_clock" ||
+    fail "clocks shifted on purpose"
+traced ps 2 --solver=solver.prototxt --batch=8 --comm=ps --chunk=100k
+traced clip 2 --solver=stepped.prototxt --batch=4
+traced servers 3 --solver=solver.prototxt --batch=8 --servers=1 --comm=sfb
+grep -q 'rank 2 (server,' servers.json || fail "a dedicated server is not named as one"
+
+# Replayed: wait-free backprop begins with the last layer while the first one is still at work, and
+# without overlap nothing begins before all is computed.
+rm -f -- *_iter_*
+order='wfbp conv1 ip2'
+# shellcheck disable=SC2086
+traced wfbp 2 --solver=solver.prototxt --comm=ps $replay
+# shellcheck disable=SC2086
+traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --dilate=20 --max-iter=4
+order='none conv1 ip2'
+# shellcheck disable=SC2086
+traced none 2 --solver=solver.prototxt --comm=ps $replay --overlap=none
+grep -q 'What would help most' wfbp.log || fail "no advice"
+grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
+ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
+
+# A window holds its iterations and no others.
+train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json --trace-iterations=3-4 ||
+    fail "--trace-iterations"
+"$python" - <<'END' || fail "the window 3-4"
+import json
+events = json.load(open("window.json"))["traceEvents"]
+assert {e["args"]["iteration"] for e in events if e["ph"] == "X"} == {3, 4}
+END
+
+# Traced or not, the parameters are the same to the last bit, also after transfers were timed alone.
+make_solver same.prototxt 'max_iter: 8'
+for comm in ps sfb; do
+    train 2 a.log --solver=same.prototxt --batch=8 --comm=$comm --summary=a.json &&
+        train 2 b.log --solver=same.prototxt --batch=8 --comm=$comm --summary=b.json --trace=b-trace.json ||
+        fail "same, $comm"
+    [ "$(json_value a.json parameters_sha256)" = "$(json_value b.json parameters_sha256)" ] ||
+        fail "a trace changes the parameters ($comm)"
+done
+
+# says TEXT OPTION...: refused before training, with that text.
+says() {
+    text=$1
+    shift
+    train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
+    grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
+    grep -q 'Solving' refused.log && fail "said only after training began: $*"
+}
+says "cannot write '/nowhere/trace.json'" --trace=/nowhere/trace.json
+says "cannot write '/nowhere/x.jsonl'" --log=/nowhere/x.jsonl
+says '--trace-iterations: iterations must be given as A-B' --trace=t.json --trace-iterations=5-2
+says '--trace-iterations chooses what --trace=FILE keeps' --trace-iterations=1-2
+says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
+says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
+says '--dilate is for --engine=replay alone' --dilate=4
+says 'computes nothing and trains nothing: --weights has no meaning' --engine=replay --weights=x.h5
+sed /conv2/d profile.csv >short.csv
+says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
+    --input-shape=1,28,28
+finish

@@ -1,0 +1,129 @@
+#!/bin/sh
+# poseidon plan: the paper's figures come out of real net files, tables keep to 100 columns, JSON agrees
+# with them, and every wrong word is refused with what was wanted.
+set -u
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failures=0
+net=$folder/vgg19_22k.prototxt
+sh "${abs_top_srcdir:?}/tests/data/cost/vgg19.sh" 21841 32 >"$net" || exit 1
+
+fail() {
+    echo "FAIL: $1"
+    failures=$((failures + 1))
+}
+
+plan() {
+    "$POSEIDON" plan --model="$net" "$@" 2>"$folder/errors"
+}
+
+refuses() { # PATTERN ARGUMENT...
+    pattern=$1
+    shift
+    if said=$("$POSEIDON" plan "$@" 2>&1); then
+        fail "$*: accepted"
+    fi
+    case $said in
+    *"$pattern"*) ;;
+    *) fail "$*: expected '$pattern', found '$said'" ;;
+    esac
+}
+
+# One Titan X trains 34.6 images/s. At 10 GbE and 16 nodes the hybrid reached 15.0 to 15.5 times that.
+plan --nodes=1,8,16 --bandwidth=10Gb --images-per-second=34.6 --gflops=4000 --memory=100GB >"$folder/text" ||
+    fail "the plan failed: $(cat "$folder/errors")"
+awk 'length($0) > 100 { exit 1 }' "$folder/text" || fail 'a line is longer than 100 columns'
+grep -q ' $' "$folder/text" && fail 'a line ends in a space'
+grep -q '^VGG19: 229052817 parameters, 916 MB; 32 images' "$folder/text" || fail 'the head is wrong'
+sed -n '/^Speed-up/,/^$/p' "$folder/text" | awk '
+    $1 == 16 { found = 1; if ($2 > 11 || $7 < 14.5 || $7 > 16 || $8 < $7 * 0.999 || $9 != 16) exit 1 }
+    END { if (!found) exit 1 }' || fail "the speed-ups are not the paper's"
+sed -n '/^One iteration/,/^Sent/p' "$folder/text" | awk '
+    $1 == 1 && $10 != "1.00" { exit 1 }' || fail 'one node is not as fast as one rank alone'
+grep -q '^  fc7 *[A-Z]' "$folder/text" || fail 'fc7 has no reason'
+grep -q '^Choice by number of nodes' "$folder/text" || fail 'the choices by number of nodes are missing'
+
+plan --nodes=1,2 --layers >"$folder/text" || fail '--layers failed'
+[ "$(grep -c '^layer  *param' "$folder/text")" -eq 2 ] || fail '--layers does not print both tables'
+
+# frozen layers, layers that only PS and allreduce can carry
+sed 's/top: "conv1_1" conv/top: "conv1_1" param { lr_mult: 0 } param { lr_mult: 0 } conv/' "$net" >"$folder/frozen.prototxt"
+net=$folder/frozen.prototxt plan --nodes=4 --comm=sfb >"$folder/text" || fail 'a frozen layer is not taken'
+grep -q '^conv1_1 .*frozen.*frozen' "$folder/text" || fail 'conv1_1 is not shown as frozen'
+grep -q '^fc8 .*\*' "$folder/text" || fail 'fc8 has no choice'
+grep -q 'as --comm=sfb says' "$folder/text" || fail 'the reason does not name --comm'
+
+plan --nodes=4 --servers=1 --comm=paper >"$folder/text" || fail '--servers failed'
+grep -q '^4 nodes, 3 workers, 1 dedicated server$' "$folder/text" || fail '--servers is not shown'
+grep -q "the paper's rule: SFB moves" "$folder/text" || fail "the paper's rule is not explained"
+
+# figures from a file, and what overrides them
+cat >"$folder/cluster" <<END
+ranks = 4
+ranks_per_node = 2
+latency_seconds = 1e-4
+message_seconds = 1e-5
+link_bytes_per_second = 2.5e8
+local_bytes_per_second = 4e9
+gemm_flops = 3e11
+copy_bytes_per_second = 8e9
+sum_bytes_per_second = 7e9
+END
+plan --nodes=2 --cluster-file="$folder/cluster" --latency=2ms >"$folder/text" || fail '--cluster-file failed'
+grep -q '^link *250 MB/s a node and direction, latency 2 ms, 10 us a further message$' "$folder/text" ||
+    fail "the file's figures are not used"
+grep -q '^rank *300 GFLOP/s in products, copies 8 GB/s, sums 7 GB/s' "$folder/text" ||
+    fail "the file's rates are not used"
+
+if [ -n "$POSEIDON_PYTHON" ]; then
+    plan --nodes=2,4,8,16,32 --json >"$folder/json" || fail '--json failed'
+    "$POSEIDON_PYTHON" - "$folder/json" <<'END' || fail 'the JSON is not what was computed by hand'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+assert plan["parameters"] == 229052817 and plan["images_per_rank"] == 32, plan["parameters"]
+assert [p["nodes"] for p in plan["points"]] == [2, 4, 8, 16, 32]
+both = lambda it: (it["sent"] + it["received"]) / 1e9
+for point, ps, hybrid in zip(plan["points"], [1.83, 2.75, 3.21, 3.44, 3.55], [0.18, 0.29, 0.39, 0.54, 0.81]):
+    assert abs(both(point["by_comm"]["ps"]) - ps) < 0.0051, point["nodes"]
+    assert abs(both(point["by_comm"]["paper"]) - hybrid) < 0.0051, point["nodes"]
+    for layer in point["layers"]:
+        chosen = layer["costs"][layer["choice"]]
+        assert chosen is not None and layer["reason"], layer["layer"]
+        assert (layer["costs"]["sfb"] is not None) == layer["layer"].startswith("fc")
+    total = sum(l["costs"][l["choice"]]["bytes"] for l in point["layers"])
+    assert total == point["chosen"]["bytes"], (total, point["chosen"]["bytes"])
+    best = min(point["by_comm"][m]["seconds"] for m in ("ps", "sfb", "allreduce", "paper"))
+    assert point["by_comm"]["auto"]["seconds"] <= best * 1.001, point["nodes"]
+    chosen = point["chosen"]
+    assert chosen["seconds"] >= max(chosen["compute_seconds"], chosen["wire_seconds"]) * (1 - 1e-9)
+    over = point["by_overlap"]
+    assert over["full"]["seconds"] <= over["wfbp"]["seconds"] * 1.001 <= over["none"]["seconds"] * 1.002
+END
+fi
+
+refuses 'Need a model definition to plan for'
+refuses "--bandwidth wants a rate with its unit" --model="$net" --bandwidth=10
+refuses "--latency wants a time with its unit" --model="$net" --latency=30
+refuses "--message wants a time with its unit" --model="$net" --message=1h
+refuses "--memory wants a rate with its unit" --model="$net" --memory=x
+refuses "--gflops wants a number above 0, found '-3'" --model="$net" --gflops=-3
+refuses "--images-per-second wants a number above 0" --model="$net" --images-per-second=0
+refuses "--nodes wants whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'" --model="$net" --nodes=1,,2
+refuses "--nodes=2,2: 2 stands there twice" --model="$net" --nodes=2,2
+refuses "--comm=best is not known (auto, paper, ps" --model="$net" --comm=best
+refuses "--overlap=some is not known (full, wfbp or none)" --model="$net" --overlap=some
+refuses "--servers=2 leaves no worker on 2 nodes: 2 ranks" --model="$net" --nodes=2 --servers=2
+refuses "--servers=-1 is out of range" --model="$net" --servers=-1
+refuses "--chunk=2: a chunk holds at least one parameter" --model="$net" --chunk=2
+refuses "--ranks-per-node=100000 is more than a node can hold" --model="$net" --ranks-per-node=100000
+refuses "cluster:3: expected KEY = NUMBER" --model="$net" --cluster-file="$(
+    sed '3s/.*/nonsense/' "$folder/cluster" >"$folder/damaged_cluster"
+    echo "$folder/damaged_cluster"
+)"
+refuses 'unknown option --bandwith; did you mean --bandwidth?' --model="$net" --bandwith=1Gb
+refuses "$folder/absent" --model="$folder/absent"
+
+if [ -w /dev/full ] && plan --nodes=2 >/dev/full; then
+    fail 'a full disk goes unnoticed'
+fi
+exit $((failures > 0))
