@@ -276,4 +276,5 @@ def main():
             compare(net, options)
 
 
-main()
+if __name__ == "__main__":
+    main()
