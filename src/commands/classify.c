@@ -131,7 +131,7 @@ static int prepare(struct classification *c, struct log *log)
     if (c->model.notices)
         fputs(c->model.notices, stderr);
     if (find_input(c) || find_scores(c) ||
-        model_build(&c->model, c->engine, c->threads, 1) ||
+        model_build(&c->model, c->engine, &(struct engine_options){.threads = c->threads}, 1) ||
         checkpoint_load_weights(c->weights, c->model.net, log))
         return -1;
     for (int g = 0; g < c->model.net->ngroups; g++)

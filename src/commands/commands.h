@@ -15,6 +15,7 @@ int command_draw(int argc, char **argv);
 int command_classify(int argc, char **argv);
 int command_extract(int argc, char **argv);
 int command_convert(int argc, char **argv);
+int command_device_query(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_mean(int argc, char **argv);
 

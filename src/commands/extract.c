@@ -201,7 +201,7 @@ static int extract(struct extraction *x, struct log *log)
         return -1;
     if (x->model.notices)
         fputs(x->model.notices, stderr);
-    status = model_build(&x->model, x->engine, x->threads, 1);
+    status = model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
     if (!status)
         status = checkpoint_load_weights(x->weights, x->model.net, log);
     for (int g = 0; g < x->model.net->ngroups && !status; g++)

@@ -33,6 +33,7 @@ static const struct command commands[] = {
     {"extract", command_extract, "write what named blobs hold to HDF5"},
     {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)"},
     {"upgrade", command_upgrade, "write an old net or solver, or the net of a model, in today's form"},
+    {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
     {"help", command_help, "this text, or the help of one command"},
 };
 
@@ -52,7 +53,7 @@ static int print_usage(FILE *to)
                 "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
-        fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(to, "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
     return 0;
 }

@@ -82,11 +82,10 @@ int model_define(const struct model_options *o, struct model *model)
     return -1;
 }
 
-int model_build(struct model *model, const char *engine, int threads, uint64_t seed)
+int model_build(struct model *model, const char *engine, const struct engine_options *options,
+                uint64_t seed)
 {
-    struct engine_options options = {.threads = threads};
-
-    if (engine_open(engine, &options, &model->engine))
+    if (engine_open(engine, options, &model->engine))
         return -1;
     return net_build(model->net, &model->engine, seed);
 }

@@ -39,13 +39,17 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL;
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL;
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "start from these weights, by layer name (comma list)"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
-        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default); replay: nobody, see --profile"},
+        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default), cuda; replay: nobody, see --profile"},
+        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
+        {"workspace", OPTION_BYTES, &o->workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
+        {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL, "cuda: several ranks may compute on one GPU"},
         {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},
         {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
@@ -90,6 +94,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     if (strcmp(order, "urgency") && strcmp(order, "fifo"))
         return error_set("--order=%s is not known (urgency or fifo)", order);
     o->fifo = !strcmp(order, "fifo");
+    if (math && engine_math_parse(math, &o->math))
+        return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))
         return -1;
     if (check_replay(o, input_shape))

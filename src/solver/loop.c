@@ -3,6 +3,7 @@
  * forward pass waits for it layer by layer. */
 #include "solver/trainer.h"
 
+#include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -179,7 +180,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
         if (!history)
             return error_memory(elems * sizeof *history, "a snapshot");
     }
-    if (sync_gather_history(t->sync, history) == 0)
+    if (sync_gather_history(t->sync, history) == 0 && (t->rank != 0 || net_pull_values(t->net) == 0))
         status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
                                                  t->rule.nhistory, history, &state, t->log)
                               : 0;
@@ -325,7 +326,7 @@ int trainer_run(struct trainer *t)
     int status = loop(t);
 
     log_progress_end(t->log);
-    if (sync_close(t->sync, status))
+    if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
         return -1;
     return trainer_collect(t) || trainer_account(t) ? -1 : 0;
 }

@@ -4,6 +4,7 @@
 #include "solver/trainer.h"
 
 #include "net/summary.h"
+#include "solver/device.h"
 #include "solver/settings.h"
 #include "solver/snapshot.h"
 #include "spec/read.h"
@@ -135,13 +136,21 @@ static int default_threads(struct trainer *t)
     return allowed > 1 ? allowed : 1;
 }
 
-static int build_nets(struct trainer *t, int threads)
+/* Collective. */
+static int open_engine(struct trainer *t, int threads)
 {
-    struct engine_options options = {.threads = threads, .profile = t->options->profile,
-                                     .dilate = t->options->dilate};
+    const struct trainer_options *o = t->options;
+    struct engine_options options = {.threads = threads, .profile = o->profile, .dilate = o->dilate,
+                                     .device = device_local_rank(t->world), .math = o->math,
+                                     .deterministic = o->deterministic, .workspace = o->workspace};
 
-    if (engine_open(t->options->engine, &options, &t->engine))
-        return -1;
+    /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
+    return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu", &options,
+                       o->share_gpu, &t->engine);
+}
+
+static int build_nets(struct trainer *t)
+{
     if (!t->worker)
         return 0;
     if (net_build(t->net, &t->engine, t->seed))
@@ -211,6 +220,19 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
     rule_apply(&t->rule, &step, lr_mult, decay_mult, value, grad, history, stride, n);
 }
 
+/* The same rule in the engine's own memory. */
+static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                        float *value, const float *grad, float *history, size_t stride, size_t n)
+{
+    const struct trainer *t = context;
+    struct rule_step step = {.iteration = iteration, .scale = scale,
+                             .rate = t->rates[iteration - t->at.iteration]};
+    struct engine_update update;
+
+    rule_describe(&t->rule, &step, lr_mult, decay_mult, &update);
+    return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n);
+}
+
 static void warn(void *context, const char *text)
 {
     struct trainer *t = context;
@@ -235,8 +257,14 @@ static uint64_t digest(const struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply};
+    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
+                                 .apply_remote = apply_remote};
 
+    if (error_agree(t->world, t->options->staleness > 0 && t->engine.i->remote
+                                  ? error_set("--staleness=%d needs parameters in host memory: use --engine=cpu",
+                                              t->options->staleness)
+                                  : 0))
+        return -1;
     t->sync_options = (struct sync_options){
         .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness, .fifo = t->options->fifo, .window = t->options->window,
@@ -265,9 +293,13 @@ static const char *scheme_of_group(void *context, int group)
 static void introduce(struct trainer *t)
 {
     const struct net_scheme scheme = {.name = scheme_of_group, .context = t};
+    const char *words = NULL;
+    char identity[64];
 
     if (t->rank != 0)
         return;
+    if (t->engine.i->device)
+        words = t->engine.i->device(t->engine.context, identity);
     for (char *line = t->notices, *end; line && *line; line = end) {
         end = strchr(line, '\n');
         if (end)
@@ -283,7 +315,7 @@ static void introduce(struct trainer *t)
                             "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
                     t->options->profile);
     else
-        LOG_INFO(t->log, "Use CPU.");
+        LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
     if (t->options->dilate > 1)
         LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes", t->options->dilate);
     LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
@@ -314,8 +346,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
         goto fail;
     threads = default_threads(t); /* collective */
-    if (error_agree(world, create_nets(t)) || error_agree(world, build_nets(t, threads)) ||
-        trainer_plan(t) || error_agree(world, load_files(t, &history)))
+    if (error_agree(world, create_nets(t)) || open_engine(t, threads) ||
+        error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
     if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||

@@ -38,6 +38,10 @@ struct trainer_options {
     int max_iter;            /* > 0: replaces the solver's */
     long long seed;          /* >= 0: replaces the solver's */
     int threads;             /* > 0: compute threads of this rank */
+    enum engine_math math;   /* this and the next three: for engines with devices */
+    bool deterministic;
+    size_t workspace;
+    bool share_gpu;          /* several ranks may compute on one device */
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
     const char *log;         /* the report as JSON lines, or NULL */

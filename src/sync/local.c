@@ -27,8 +27,7 @@ static int local_post(struct sync *sync, int group, int64_t iteration)
 {
     (void)iteration;
     sync->groups[group].pending = 1;
-    progress_finish_one(sync, group);
-    return 0;
+    return progress_finish_one(sync, group);
 }
 
 static int local_settle(struct sync *sync, int group, int64_t iteration)

@@ -117,14 +117,17 @@ void progress_wake(struct sync *sync)
         sem_post(&sync->wake);
 }
 
-void progress_finish_one(struct sync *sync, int group)
+int progress_finish_one(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
 
     if (--state->pending > 0)
-        return;
+        return 0;
+    if (remote_store_values(sync, group, false))
+        return -1;
     atomic_store_explicit(&state->done, state->running, memory_order_release);
     progress_wake(sync);
+    return 0;
 }
 
 /* Remembers the first failure of this rank and rings every other rank's alarm. */
@@ -209,15 +212,40 @@ static int start_gather(struct sync *sync)
     return 0;
 }
 
+static int post_group(struct sync *sync, int group)
+{
+    struct group_state *state = &sync->groups[group];
+
+    state->running++;
+    return state->syncer->post(sync, group, state->running - 1);
+}
+
+/* Posts what has reached the host since, in the order of the gradients. Returns how many. */
+static int post_waiting(struct sync *sync)
+{
+    int posted = 0;
+
+    while (posted < sync->nwaiting && !atomic_load(&sync->failed)) {
+        int ready = remote_fetched(sync, sync->waiting[posted]);
+        if (ready == 0)
+            break;
+        if (ready < 0 || post_group(sync, sync->waiting[posted]))
+            raise_alarm(sync, true);
+        posted++;
+    }
+    sync->nwaiting -= posted;
+    memmove(sync->waiting, sync->waiting + posted, (size_t)sync->nwaiting * sizeof *sync->waiting);
+    return posted;
+}
+
 static int handle_event(struct sync *sync, const struct event *event)
 {
-    struct group_state *group;
-
     switch (event->kind) {
     case EVENT_POST:
-        group = &sync->groups[event->group];
-        group->running++;
-        return group->syncer->post(sync, event->group, group->running - 1);
+        if (!sync->remote)
+            return post_group(sync, event->group);
+        sync->waiting[sync->nwaiting++] = event->group;
+        return 0;
     case EVENT_NORMS:
         sync->clip.factors_ready = true;
         return clip_advance(sync);
@@ -352,7 +380,7 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->sendq.count > 0 || sync->nrequests > sync->idle_receives))
+        (sync->sendq.count > 0 || sync->nwaiting > 0 || sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
@@ -475,6 +503,8 @@ void *progress_main(void *argument)
     sync->last_progress = clock_seconds();
     while (!sync->stop) {
         int worked = drain_events(sync);
+        if (sync->nwaiting > 0)
+            worked += post_waiting(sync);
         worked += poll_requests(sync);
         if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
             raise_alarm(sync, true);

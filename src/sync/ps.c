@@ -34,11 +34,11 @@ struct ps {
     int64_t first;          /* iteration of the start */
 };
 
-static bool by_server(const struct plan *plan, int chunk)
+static bool by_server(const struct sync *sync, int chunk)
 {
-    enum scheme scheme = plan->scheme[plan->chunks[chunk].group];
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
 
-    return scheme == SCHEME_PS || scheme == SCHEME_ADAM;
+    return syncer == &syncer_ps || syncer == &syncer_adam;
 }
 
 static int open_served(struct sync *sync, struct served *served, int chunk)
@@ -74,7 +74,7 @@ int ps_open(struct sync *sync)
         return error_memory((size_t)plan->nchunks * sizeof *ps->served, "the parameter server");
     for (int c = 0; c < plan->nchunks; c++) {
         ps->index[c] = -1;
-        if (!by_server(plan, c))
+        if (!by_server(sync, c))
             continue;
         if (sync->worker && outbox_open(sync, c, &ps->outboxes[c]))
             return -1;
@@ -148,23 +148,23 @@ static void count_update(struct sync *sync)
 }
 
 /* One of the worker's transfers of that iteration is over. */
-static void finish_one(struct sync *sync, int group, int64_t iteration)
+static int finish_one(struct sync *sync, int group, int64_t iteration)
 {
-    if (sync->groups[group].lag > 0)
-        stale_finish_one(sync, group, iteration);
-    else
-        progress_finish_one(sync, group);
+    if (sync->groups[group].lag == 0)
+        return progress_finish_one(sync, group);
+    stale_finish_one(sync, group, iteration);
+    return 0;
 }
 
 /* The worker on the server's own rank gets its parameters too. */
-static void hand_over(struct sync *sync, const struct served *served, int64_t iteration)
+static int hand_over(struct sync *sync, const struct served *served, int64_t iteration)
 {
     const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
 
     if (served->own_values)
         memcpy(stale_values(sync, chunk->group, iteration, chunk->begin), served->own_values,
                chunk->elems * sizeof(float));
-    finish_one(sync, chunk->group, iteration);
+    return finish_one(sync, chunk->group, iteration);
 }
 
 static int send_parameters(struct sync *sync, struct served *served, int64_t iteration)
@@ -203,8 +203,8 @@ static int update_chunk(struct sync *sync, struct served *served)
     if (collect_next(sync, &served->collect, WHAT_GRADIENT_IN) ||
         send_parameters(sync, served, iteration))
         return -1;
-    if (sync->worker)
-        hand_over(sync, served, iteration);
+    if (sync->worker && hand_over(sync, served, iteration))
+        return -1;
     if (served->sends == 0)
         count_update(sync);
     return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0; /* all ran ahead */
@@ -328,8 +328,7 @@ int ps_complete(struct sync *sync, const struct transfer *transfer)
         count_update(sync);
         return try_update(sync, served);
     default:
-        finish_one(sync, transfer->group, transfer->slot);
-        return 0;
+        return finish_one(sync, transfer->group, transfer->slot);
     }
 }
 

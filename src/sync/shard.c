@@ -121,7 +121,7 @@ static int shard_start(struct sync *sync, int group)
 }
 
 /* This rank has the chunk's sum. Clipping waits for the norm of all, and so does its update. */
-static void take(struct sync *sync, int chunk)
+static int take(struct sync *sync, int chunk)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     struct group_state *state = &sync->groups[c->group];
@@ -136,7 +136,7 @@ static void take(struct sync *sync, int chunk)
         trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[c->group].layer,
                    start);
     }
-    progress_finish_one(sync, c->group);
+    return progress_finish_one(sync, c->group);
 }
 
 static void decode(struct sync *sync, struct part *part)
@@ -182,8 +182,7 @@ static int publish(struct sync *sync, struct part *part)
         clip_chunk_ready(sync, part->chunk,
                          clip_sumsq(total, c->elems, 1.0f / (float)sync->plan->nworkers)))
         return -1;
-    take(sync, part->chunk);
-    return 0;
+    return take(sync, part->chunk);
 }
 
 static int arrive(struct sync *sync, struct part *part, int worker, const void *own)
@@ -238,11 +237,9 @@ static int shard_complete(struct sync *sync, const struct transfer *transfer)
         return --part->sends == 0 && part->complete ? publish(sync, part) : 0;
     case WHAT_SUM_IN:
         decode(sync, part);
-        take(sync, part->chunk);
-        return 0;
+        return take(sync, part->chunk);
     default:
-        progress_finish_one(sync, transfer->group);
-        return 0;
+        return progress_finish_one(sync, transfer->group);
     }
 }
 

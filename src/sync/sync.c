@@ -60,14 +60,17 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
 
 /* ---- creation ---- */
 
-static const struct syncer_i *syncer_of(const struct plan *plan, int group)
+static const struct syncer_i *syncer_of(const struct sync *sync, int group)
 {
+    const struct plan *plan = sync->plan;
     static const struct syncer_i *const table[SCHEMES] = {
         [SCHEME_PS] = &syncer_ps,         [SCHEME_SFB] = &syncer_sfb,
         [SCHEME_ALLREDUCE] = &syncer_allreduce, [SCHEME_ADAM] = &syncer_adam,
         [SCHEME_ONEBIT] = &syncer_onebit,
     };
 
+    if (sync->remote && sync->nranks == 1 && plan->groups[group].trains)
+        return &syncer_resident;
     if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
         return &syncer_local;
     return table[plan->scheme[group]];
@@ -81,7 +84,7 @@ static int open_groups(struct sync *sync)
         struct group_state *state = &sync->groups[g];
         state->posted = state->told = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
-        state->syncer = syncer_of(plan, g);
+        state->syncer = syncer_of(sync, g);
         state->lag = plan->scheme[g] == SCHEME_PS ? sync->options.staleness : 0;
         if (state->syncer && state->syncer->open && state->syncer->open(sync, g))
             return -1;
@@ -191,7 +194,7 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
         return -1;
     return 0;
 }
@@ -246,8 +249,11 @@ int sync_share_values(struct sync *sync)
 {
     if (broadcast(sync, sync->values, sync->net->elems))
         return -1;
-    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++)
+    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++) {
+        if (net_push_values(sync->net, g))
+            return -1;
         net_touch(sync->net, g);
+    }
     return 0;
 }
 
@@ -255,7 +261,7 @@ int sync_load_history(struct sync *sync, const float *history)
 {
     const struct plan *plan = sync->plan;
     size_t largest = 1;
-    float *piece;
+    float *piece, *whole = NULL;
     int status = 0;
 
     for (int c = 0; c < plan->nchunks; c++)
@@ -273,7 +279,11 @@ int sync_load_history(struct sync *sync, const float *history)
         size_t stride = chunk->elems;
 
         if (state->syncer && state->syncer->history && sync->worker) {
-            mine = state->syncer->history(sync, chunk->group) + (chunk->begin - group->begin);
+            if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was written */
+                whole = state->syncer->history(sync, chunk->group);
+            if (!whole)
+                status = -1;
+            mine = whole ? whole + (chunk->begin - group->begin) : NULL;
             stride = group->elems;
         }
         for (int b = 0; b < sync->update.nhistory && !status; b++) {
@@ -286,6 +296,9 @@ int sync_load_history(struct sync *sync, const float *history)
         }
     }
     free(piece);
+    for (int g = 0; g < plan->ngroups && !status && sync->worker; g++)
+        if (sync->groups[g].syncer && sync->groups[g].syncer->restore)
+            status = sync->groups[g].syncer->restore(sync, g);
     return error_agree(sync->control, status);
 }
 
@@ -372,11 +385,32 @@ int sync_post(struct sync *sync, int group, bool last)
         trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer, start);
     }
     state->micro++;
-    if (!last)
-        return 0;
+    if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
+        return state->syncer->stage ? remote_order_staged(sync, group) : 0;
+    if (remote_fetch_gradient(sync, group))
+        return -1;
     state->micro = 0;
     state->posted++;
+    if (state->syncer->local) {
+        state->told++;
+        atomic_store_explicit(&state->done, state->posted, memory_order_relaxed);
+        return 0;
+    }
     return sync->options.overlap ? tell(sync, group) : 0;
+}
+
+/* Of a gradient that this rank has whole. */
+static int chunk_norm(struct sync *sync, int chunk, double *out)
+{
+    const struct chunk *c = &sync->plan->chunks[chunk];
+    const struct net *net = sync->net;
+    float scale = 1.0f / (float)sync->plan->nworkers;
+
+    if (sync->remote)
+        return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale, c->elems,
+                                   out);
+    *out = clip_sumsq(net->grads + c->begin, c->elems, scale);
+    return 0;
 }
 
 /* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since all
@@ -393,8 +427,8 @@ static int give_norms(struct sync *sync)
             state->syncer->rebuild(sync, g, state->posted - 1))
             return -1;
         for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
-            sync->clip.own[c] = clip_sumsq(sync->net->grads + plan->chunks[c].begin,
-                                           plan->chunks[c].elems, 1.0f / (float)plan->nworkers);
+            if (chunk_norm(sync, c, &sync->clip.own[c]))
+                return -1;
     }
     return ring_push(sync, EVENT_NORMS, -1);
 }
@@ -443,7 +477,8 @@ static int wait_for(struct sync *sync, int group, int lag)
         return -1;
     if (state->lag > 0)
         newest = stale_take(sync, group);
-    else if (settle(sync, group, state->posted - 1))
+    else if (settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
+             remote_order(sync, group))
         return -1;
     if (newest == state->settled)
         return 0;
@@ -520,11 +555,13 @@ int sync_gather_history(struct sync *sync, float *history)
     for (int g = 0; sync->rank == 0 && g < plan->ngroups; g++) {
         const struct group_state *state = &sync->groups[g];
         const struct param_group *group = &plan->groups[g];
+        const float *mine = NULL;
+        if (state->syncer && state->syncer->history && !(mine = state->syncer->history(sync, g)))
+            return -1;
         for (int b = 0; b < sync->update.nhistory; b++) {
             float *to = history + (size_t)b * sync->net->elems + group->begin;
-            if (state->syncer && state->syncer->history)
-                memcpy(to, state->syncer->history(sync, g) + (size_t)b * group->elems,
-                       group->elems * sizeof *to);
+            if (mine)
+                memcpy(to, mine + (size_t)b * group->elems, group->elems * sizeof *to);
             else if (!state->syncer)
                 memset(to, 0, group->elems * sizeof *to);
         }
@@ -595,6 +632,7 @@ void sync_destroy(struct sync *sync)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
+    remote_close(sync);
     for (int i = 0; i < 4; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);

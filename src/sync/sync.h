@@ -31,6 +31,10 @@ struct sync_update {
      * history: nhistory blocks, `stride` elements apart. */
     void (*apply)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
                   float *value, const float *grad, float *history, size_t stride, size_t n);
+    /* The same on memory of an engine that has its own (engine_remote_i), in turn with what is run there;
+     * compute thread. NULL: no such engine is used. */
+    int (*apply_remote)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                        float *value, const float *grad, float *history, size_t stride, size_t n);
 };
 
 struct sync_options {

@@ -16,6 +16,8 @@ struct CUevent_st {
     unsigned long wanted, reached;
 };
 
+#include "../../cuda/channel.cu"
+#undef STRIPES
 #include "../../cuda/direct.cu"
 #include "../../cuda/layout.cu"
 #define place lrn_place
@@ -24,6 +26,7 @@ struct CUevent_st {
 #include "../../cuda/neuron.cu"
 #include "../../cuda/pool.cu"
 #include "../../cuda/softmax.cu"
+#include "../../cuda/unary.cu"
 #include "../../cuda/update.cu"
 
 extern "C" {

@@ -135,6 +135,14 @@ void net_touch(struct net *net, int group)
     net->params[net->groups[group].first].version++;
 }
 
+/* The values are where the host finds them. */
+int net_push_values(struct net *net, int group)
+{
+    (void)net;
+    (void)group;
+    return 0;
+}
+
 static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
                       const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                       int64_t ldc)
