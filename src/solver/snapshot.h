@@ -8,8 +8,8 @@
  * checksums.
  *
  * Binary: a model (.caffemodel) is a NetParameter with all layers, their definitions and, all of
- * them, their parameters; a state (.solverstate) is a SolverState with two fields of our own. There
- * are no checksums. Files may have any size; other programs' protobuf refuses more than 2 GB.
+ * them, their parameters; a state (.solverstate) is a SolverState with two fields of our own.
+ * Both end in a checksum that Caffe does not look at. Files may have any size; other programs' protobuf refuses more than 2 GB.
  *
  * A file appears whole under its final name or not at all: see util/file.h. Write the model before
  * the state; then a state that is there has its model. All functions here take HDF5's lock

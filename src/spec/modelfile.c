@@ -239,6 +239,8 @@ static int walk_net(struct model_file *file)
             break;
         if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == PROTO_BYTES)
             status = take_layer(file, &field);
+        else if (proto_is_seal(file->proto, &field))
+            status = proto_check_seal(file->proto, &field);
         else
             status = copy_field(file, &caffe__net_parameter__descriptor, &file->net, &field);
     }

@@ -2,6 +2,7 @@
 #include "spec/proto.h"
 
 #include "util/error.h"
+#include "util/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,6 +193,35 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
                           field->number, field->length, end - *at);
     *at += field->length;
     return field->type == PROTO_BYTES ? 0 : read_fixed(proto, field);
+}
+
+bool proto_is_seal(const struct proto *proto, const struct proto_field *field)
+{
+    return field->number == PROTO_SEAL && field->type == PROTO_BYTES &&
+           field->length == PROTO_SEAL_BYTES && field->begin + field->length == proto->bytes;
+}
+
+int proto_check_seal(struct proto *proto, const struct proto_field *field)
+{
+    uint64_t end = field->begin - proto_varint_bytes((uint64_t)PROTO_SEAL << 3 | PROTO_BYTES) - 1;
+    unsigned char piece[4096], seal[PROTO_SEAL_BYTES], sum[PROTO_SEAL_BYTES];
+    struct sha256 hash;
+
+    sha256_init(&hash);
+    for (uint64_t at = 0; at < end;) {
+        size_t n = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+
+        if (proto_copy(proto, at, piece, n))
+            return -1;
+        sha256_update(&hash, piece, n);
+        at += n;
+    }
+    sha256_final(&hash, sum);
+    if (proto_copy(proto, field->begin, seal, sizeof seal))
+        return -1;
+    if (memcmp(seal, sum, sizeof seal) != 0)
+        return error_set("%s: damaged: its content is not what was written (SHA-256)", proto->path);
+    return 0;
 }
 
 bool proto_is_text(struct proto *proto)

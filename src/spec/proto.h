@@ -52,6 +52,16 @@ bool proto_is_binary(const char *path);
 /* Whether the first bytes have no control characters: text may hold any byte from 128 on. */
 bool proto_is_text(struct proto *proto);
 
+/* Our own models and states end in a field that Caffe does not know: the SHA-256 of all before it. */
+#define PROTO_SEAL       1002
+#define PROTO_SEAL_BYTES 32
+
+/* Whether this field of the outermost message is the seal: the file's last one. */
+bool proto_is_seal(const struct proto *proto, const struct proto_field *field);
+
+/* Compares the seal with what stands before it; fails where that is not what was written. */
+int proto_check_seal(struct proto *proto, const struct proto_field *field);
+
 /* For writing: bytes of a varint, and the varint itself (at most 10 bytes); returns its length. */
 size_t proto_varint_bytes(uint64_t value);
 size_t proto_put_varint(unsigned char *out, uint64_t value);

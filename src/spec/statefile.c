@@ -60,6 +60,8 @@ static int take_field(struct state_file *file, const struct proto_field *field)
 {
     struct stored_state *state = &file->state;
 
+    if (proto_is_seal(file->proto, field))
+        return proto_check_seal(file->proto, field);
     if (field->type == PROTO_BYTES && field->number == HISTORY)
         return add_history(file, field);
     if (field->type == PROTO_BYTES && field->number == LEARNED_NET)
