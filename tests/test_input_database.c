@@ -368,6 +368,7 @@ START_TEST(bad_lists_name_file_and_line)
                  {"a.jpg 99999999999\n", "list.txt:1", "no integer"},
                  {"17\n", "list.txt:1", "has no label"},
                  {" 17\n", "list.txt:1", "has no label"},
+                 {"\n   17\n", "list.txt:2", "has no label"},
                  {"\n \n", "list.txt", "lists no images"},
                  {"", "list.txt", "lists no images"}};
     struct list list;

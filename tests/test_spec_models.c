@@ -4,7 +4,7 @@
 #include "spec/modelfile.h"
 #include "spec/print.h"
 #include "spec/read.h"
-#include "spec/wire.h"
+#include "spec/proto.h"
 #include "util/error.h"
 
 #include <check.h>
@@ -330,9 +330,9 @@ END_TEST
 static void put_head(FILE *file, uint32_t number, uint64_t length)
 {
     unsigned char bytes[20];
-    size_t n = wire_put_varint(bytes, (uint64_t)number << 3 | WIRE_BYTES);
+    size_t n = proto_put_varint(bytes, (uint64_t)number << 3 | PROTO_BYTES);
 
-    n += wire_put_varint(bytes + n, length);
+    n += proto_put_varint(bytes + n, length);
     ck_assert_uint_eq(fwrite(bytes, 1, n, file), n);
 }
 

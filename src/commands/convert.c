@@ -3,14 +3,15 @@
  * Output goes to a temporary name that is renamed when complete. SIGINT and friends are held back
  * while it exists, and looked at between blocks, so that an interrupted run leaves nothing either. */
 #include "commands/commands.h"
+#include "commands/convert.h"
 
 #include "input/imageset.h"
+#include "input/meanimage.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct convert {
 static const char usage[] =
     "usage: poseidon convert cifar10 SRC DST.h5 [options]\n"
     "       poseidon convert mnist SRC DST.h5 [options]\n"
+    "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [options]\n"
     "\n"
     "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
     "N x C x H x W, the original bytes, and `label`, int32 N.\n"
@@ -40,14 +42,16 @@ static const char usage[] =
     "                or more .bin files\n"
     "  mnist SRC     the folder with the IDX files (train-images-idx3-ubyte[.gz] ...), or an\n"
     "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
+    "  images        JPEG and PNG files; see its own options below\n"
     "\n"
     "  --split=train|test  which half of a folder or archive (default train)\n"
-    "  --mean=MEAN.h5      also write the mean image of exactly these records (for mean_file)\n"
+    "  --mean=FILE         also write the mean image of exactly these records (for mean_file):\n"
+    "                      HDF5, or Caffe's form where FILE ends in .binaryproto\n"
     "  --shuffle           put the records into a random order\n"
     "  --seed=N            the seed of that order (default 1)\n"
     "  --classes=N         mnist: labels are 0..N-1 (default 10)\n"
     "  --gzip=LEVEL        compress, 1..9 (default 0: larger, but any record is read at once)\n"
-    "  --force             replace DST.h5 and MEAN.h5 where they exist\n"
+    "  --force             replace DST.h5 and FILE where they exist\n"
     "  --json              the summary as JSON\n"
     "  --help              this text\n";
 
@@ -148,41 +152,14 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
             return -1;
     }
     if (n < 3)
-        return error_set("expected a kind (cifar10 or mnist), SRC and DST.h5; --help explains");
+        return error_set("expected a kind (cifar10, mnist or images), SRC and DST.h5; --help explains");
     if (strcmp(argv[0], "cifar10") != 0 && strcmp(argv[0], "mnist") != 0)
-        return error_set("unknown kind '%s'; expected cifar10 or mnist", argv[0]);
+        return error_set("unknown kind '%s'; expected cifar10, mnist or images", argv[0]);
     c->mnist = strcmp(argv[0], "mnist") == 0;
     c->sources = argv + 1;
     c->nsources = n - 2;
     c->out = argv[n - 1];
     return options_check(c);
-}
-
-/* Fails early, before minutes of reading, where `path` could not be written in the end. */
-static int output_check(const struct convert *c, const char *path)
-{
-    struct stat st, source;
-    const char *slash = strrchr(path, '/');
-    char *folder;
-    int status = 0;
-
-    if (stat(path, &st) == 0) {
-        if (S_ISDIR(st.st_mode))
-            return error_set("%s is a folder; expected the name of a file to write", path);
-        for (int i = 0; i < c->nsources; i++)
-            if (stat(c->sources[i], &source) == 0 && source.st_dev == st.st_dev &&
-                source.st_ino == st.st_ino)
-                return error_set("%s is the source itself; expected another file to write", path);
-        if (!c->force)
-            return error_set("%s exists already; --force replaces it", path);
-    }
-    folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    if (!folder)
-        return error_memory(strlen(path), "a folder's name");
-    if (access(folder, W_OK | X_OK) != 0)
-        status = error_set("%s cannot be written: folder %s: %s", path, folder, strerror(errno));
-    free(folder);
-    return status;
 }
 
 static int set_read(const struct convert *c, struct imageset *set)
@@ -202,25 +179,36 @@ static int set_read(const struct convert *c, struct imageset *set)
     return status;
 }
 
+static int mean_write(const struct convert *c, const struct imageset *set, const char *path)
+{
+    struct mean_image mean = {.count = 0};
+    const int64_t dim[3] = {set->dim[0], set->dim[1], set->dim[2]};
+    struct shape shape;
+    int status = shape_set(&shape, 3, dim, "an image");
+
+    for (size_t i = 0; i < set->count && status == 0; i++)
+        status = mean_image_add(&mean, &shape, SOURCE_U8,
+                                set->data + i * imageset_record_bytes(set));
+    if (status == 0)
+        status = mean_image_write(&mean, c->mean, path);
+    mean_image_free(&mean);
+    return status;
+}
+
 /* Both files are complete under their temporary names before the first is renamed. */
 static int set_write(const struct convert *c, const struct imageset *set)
 {
     struct imageset_write_options o = {.source = c->sources[0], .gzip = c->gzip};
     char *out = file_temp_name(c->out), *mean = c->mean ? file_temp_name(c->mean) : NULL;
-    sigset_t held, before;
     int status = -1;
 
     o.progress = isatty(STDERR_FILENO) && !c->json;
-    sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
-    sigaddset(&held, SIGHUP);
-    sigprocmask(SIG_BLOCK, &held, &before);
+    signals_hold();
     if (!out || (c->mean && !mean))
         goto done;
     status = imageset_write(set, out, &o);
     if (status == 0 && mean)
-        status = imageset_write_mean(set, mean);
+        status = mean_write(c, set, mean);
     if (status == 0 && mean)
         status = file_commit(mean, c->mean);
     if (status == 0)
@@ -234,7 +222,7 @@ static int set_write(const struct convert *c, const struct imageset *set)
 done:
     free(mean);
     free(out);
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    signals_release();
     return status;
 }
 
@@ -287,7 +275,8 @@ static int convert_run(const struct convert *c)
 
     if (c->mean && strcmp(c->mean, c->out) == 0)
         return error_set("--mean=%s: the same file as the output", c->mean);
-    if (output_check(c, c->out) || (c->mean && output_check(c, c->mean)) || set_read(c, &set))
+    if (output_check(c->out, c->force, c->nsources, c->sources) ||
+        (c->mean && output_check(c->mean, c->force, c->nsources, c->sources)) || set_read(c, &set))
         return -1;
     status = set_write(c, &set);
     if (status == 0) {
@@ -305,10 +294,15 @@ int command_convert(int argc, char **argv)
 {
     struct convert c;
 
+    if (argc > 1 && strcmp(argv[1], "images") == 0)
+        return command_convert_images(argc - 1, argv + 1);
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0) {
+            char images[] = "images", help[] = "--help", *arguments[] = {images, help, NULL};
+
             fputs(usage, stdout);
-            return 0;
+            printf("\n");
+            return command_convert_images(2, arguments);
         }
     if (arguments_parse(&c, argc, argv)) {
         fprintf(stderr, "poseidon convert: %s\n", error_text());

@@ -26,6 +26,9 @@ struct model {
 /* Shapes alone. */
 int model_open(const struct model_options *options, struct model *out);
 
+/* The definition alone, without shapes: what model_open does up to net_create. */
+int model_define(const struct model_options *options, struct model *out);
+
 /* Opens the engine and builds the net. */
 int model_build(struct model *model, const char *engine, const struct engine_options *options,
                 uint64_t seed);

@@ -24,9 +24,21 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
     return 0;
 }
 
+static int check_staleness(const struct trainer_options *o)
+{
+    if (o->staleness < 0 || o->staleness > 64)
+        return error_set("--staleness=%d is out of range: 0 to 64", o->staleness);
+    if (o->staleness > 0 && o->comm != COMM_PS)
+        return error_set("--staleness=%d needs --comm=ps: the other schemes keep all workers in step",
+                         o->staleness);
+    if (o->staleness > 0 && o->wire != WIRE_FP32)
+        return error_set("--staleness=%d and --wire=bf16 cannot be combined", o->staleness);
+    return 0;
+}
+
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
-    const char *comm = "auto", *wire = "fp32", *overlap = "wfbp", *order = "urgency";
+    const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
     const char *input_shape = NULL, *iterations = NULL, *math = NULL;
     int nwords;
     const struct option options[] = {
@@ -44,6 +56,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"comm", OPTION_TEXT, &comm, "MODE",
          "who sends what: auto (default), ps, sfb, allreduce, paper, adam, onebit, none"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE", "auto: keep the measured figures of this cluster there"},
+        {"staleness", OPTION_INT, &o->staleness, "S", "ps: a worker may run S iterations ahead of the slowest (default 0)"},
         {"wire", OPTION_TEXT, &wire, "FORMAT", "gradients travel as fp32 (default) or bf16 with error feedback"},
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
@@ -91,7 +104,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
-    return comm_mode_parse(comm, &o->comm) || wire_parse(wire, &o->wire) ? -1 : 0;
+    if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
+        wire_parse(wire, &o->wire))
+        return -1;
+    return check_staleness(o);
 }
 
 static int report(struct trainer *trainer, const struct trainer_options *o)

@@ -5,7 +5,9 @@
  * set-up: running an op allocates nothing. The CPU engine (oneDNN) is the specification of the others.
  *
  * Order of set-up: ops are created bottom-up. Creating an op chooses the layout of its tops
- * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms.
+ * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms. A top
+ * may be based on the bottom it was made from: the value where the op only passes it on, the gradient
+ * where backward can write the bottom's over the top's.
  * When all ops exist, the net places the data pointers. An op runs only after that. */
 #ifndef POSEIDON_ENGINE_ENGINE_H
 #define POSEIDON_ENGINE_ENGINE_H

@@ -42,6 +42,8 @@ static int batch_read(struct gzstream *s, const char *name, struct imageset *set
 {
     uint8_t record[RECORD];
 
+    if (imageset_reserve(set, first + BATCH))
+        return -1;
     for (size_t i = 0; i < BATCH; i++) {
         uint64_t offset = s->offset;
         char what[512];
@@ -239,10 +241,8 @@ int imageset_read_cifar10(const char *path, enum imageset_split split, struct im
     int status;
 
     set_begin(set);
-    status = imageset_reserve(set, count);
-    if (status == 0)
-        status = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? folder_read(path, split, set)
-                                                             : tar_read(path, split, set);
+    status = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? folder_read(path, split, set)
+                                                         : tar_read(path, split, set);
     if (status)
         imageset_free(set);
     else
@@ -285,7 +285,7 @@ static int file_append(const char *path, struct imageset *set)
             break;
         }
         if (set->count == set->capacity &&
-            imageset_reserve(set, set->capacity ? 2 * set->capacity : BATCH))
+            imageset_reserve(set, set->capacity ? 2 * set->capacity : 64))
             break;
         if (record_store(set, set->count, record, path, number, offset))
             break;

@@ -84,7 +84,7 @@ static int datum_append(Caffe__Datum *datum, int label, struct bytes *out)
     return 0;
 }
 
-int datum_write_raw(const struct record *record, struct bytes *out)
+int datum_write_raw(const struct record *record, int label, struct bytes *out)
 {
     Caffe__Datum datum = CAFFE__DATUM__INIT;
 
@@ -94,7 +94,7 @@ int datum_write_raw(const struct record *record, struct bytes *out)
     datum.width = (int32_t)record->shape.dim[2];
     datum.data.data = (uint8_t *)record->data;
     datum.data.len = shape_elems(&record->shape);
-    return datum_append(&datum, (int)record->label, out);
+    return datum_append(&datum, label, out);
 }
 
 int datum_write_encoded(const void *file, size_t length, int label, struct bytes *out)

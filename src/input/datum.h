@@ -8,8 +8,8 @@
  * to `color` (force_color, force_gray), raw ones are as they are. Errors do not name the record. */
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
-/* Appends a serialised Datum of raw bytes, C x H x W. */
-int datum_write_raw(const struct record *record, struct bytes *out);
+/* Appends a serialised Datum of raw bytes, C x H x W; record->label is not looked at. */
+int datum_write_raw(const struct record *record, int label, struct bytes *out);
 
 /* Appends a serialised Datum that holds an image file. */
 int datum_write_encoded(const void *file, size_t length, int label, struct bytes *out);

@@ -4,19 +4,15 @@
  * records one by one; the first kind has one thread, the second gets another one whenever training
  * had to wait. All that threads share is guarded by one mutex; a slot's memory belongs to those whom
  * its state says. A jump only raises the generation: what was begun for the old one is dropped. */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "input/feeder.h"
 
 #include "input/order.h"
+#include "input/pool.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/rng.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -378,13 +374,12 @@ static int thread_start(struct feeder *f)
 /* More threads than cores help where the files come over a network, so there may always be two. */
 static int threads_limit(const struct feeder *f)
 {
-    cpu_set_t mask;
     int most = f->o.max_threads;
 
     if (!f->source->i->read_record)
         return 1;
     if (most < 1)
-        most = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+        most = pool_default_threads();
     if (f->o.max_threads < 1 && most < 2)
         most = 2;
     return most < MAX_THREADS ? most : MAX_THREADS;

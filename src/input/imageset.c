@@ -1,8 +1,8 @@
 /* Image sets: memory, order, counts, and writing them as HDF5. */
 #include "input/imageset.h"
 
+#include "input/h5write.h"
 #include "util/error.h"
-#include "util/h5.h"
 #include "util/rng.h"
 
 #include <signal.h>
@@ -77,46 +77,6 @@ void imageset_count(const struct imageset *set, size_t *out)
         out[set->label[i]]++;
 }
 
-/* To be called before anything else of HDF5: every call forgets the error of the one before. */
-static int failed_write(const char *path)
-{
-    char reason[512];
-
-    return error_set("%s: cannot be written (%s)", path, h5_reason(reason, sizeof reason));
-}
-
-/* All strings as one attribute of fixed-length texts, which every reader understands. */
-static int attribute_write(hid_t file, const char *path, const char *name, int n,
-                           char *const *texts)
-{
-    size_t size = 1;
-    hsize_t dim = (hsize_t)n;
-    char *block;
-    hid_t type, space, attribute;
-    int status = 0;
-
-    for (int i = 0; i < n; i++)
-        if (strlen(texts[i]) + 1 > size)
-            size = strlen(texts[i]) + 1;
-    block = calloc((size_t)n, size);
-    if (!block)
-        return error_memory((size_t)n * size, "an attribute");
-    for (int i = 0; i < n; i++)
-        strcpy(block + (size_t)i * size, texts[i]);
-    type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, size);
-    space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &dim, NULL);
-    attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    if (attribute < 0 || H5Awrite(attribute, type, block) < 0)
-        status = failed_write(path);
-    if (attribute >= 0)
-        H5Aclose(attribute);
-    H5Sclose(space);
-    H5Tclose(type);
-    free(block);
-    return status;
-}
-
 static hid_t data_create(hid_t file, const char *path, const struct imageset *set, int gzip)
 {
     size_t bytes = imageset_record_bytes(set);
@@ -132,7 +92,7 @@ static hid_t data_create(hid_t file, const char *path, const struct imageset *se
     }
     id = H5Dcreate2(file, "data", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     if (id < 0)
-        failed_write(path);
+        h5_failed_write(path);
     H5Pclose(properties);
     H5Sclose(space);
     return id;
@@ -150,7 +110,7 @@ static int block_write(hid_t dataset, const char *path, const struct imageset *s
         H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
         H5Dwrite(dataset, H5T_NATIVE_UINT8, from, to, H5P_DEFAULT,
                  set->data + first * imageset_record_bytes(set)) < 0)
-        status = failed_write(path);
+        status = h5_failed_write(path);
     if (from >= 0)
         H5Sclose(from);
     if (to >= 0)
@@ -188,29 +148,20 @@ static int data_write(hid_t file, const struct imageset *set, const char *path,
     if (o->progress)
         fprintf(stderr, "\r\033[K");
     if (H5Dclose(dataset) < 0 && status == 0)
-        status = failed_write(path);
+        status = h5_failed_write(path);
     return status;
 }
 
 static int labels_write(hid_t file, const struct imageset *set, const char *path)
 {
-    hsize_t dim = set->count;
-    hid_t space, dataset;
     int32_t *label = malloc(set->count * sizeof *label);
-    int status = 0;
+    int status;
 
     if (!label)
         return error_memory(set->count * sizeof *label, "labels");
     for (size_t i = 0; i < set->count; i++)
         label[i] = set->label[i];
-    space = H5Screate_simple(1, &dim, NULL);
-    dataset = H5Dcreate2(file, "label", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    if (dataset < 0 ||
-        H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) < 0)
-        status = failed_write(path);
-    if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
-        status = failed_write(path);
-    H5Sclose(space);
+    status = h5_write_labels(file, path, label, set->count);
     free(label);
     return status;
 }
@@ -221,10 +172,10 @@ static int contents_write(hid_t file, const struct imageset *set, const char *pa
     char *source = (char *)o->source;
 
     if (data_write(file, set, path, o) || labels_write(file, set, path) ||
-        attribute_write(file, path, "source", 1, &source))
+        h5_write_texts(file, path, "source", 1, &source))
         return -1;
     return set->class_name[0]
-               ? attribute_write(file, path, "classes", set->nclasses, set->class_name)
+               ? h5_write_texts(file, path, "classes", set->nclasses, set->class_name)
                : 0;
 }
 
@@ -236,56 +187,9 @@ int imageset_write(const struct imageset *set, const char *path,
 
     h5_lock();
     file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    status = file < 0 ? failed_write(path) : contents_write(file, set, path, o);
+    status = file < 0 ? h5_failed_write(path) : contents_write(file, set, path, o);
     if (file >= 0 && H5Fclose(file) < 0 && status == 0)
-        status = failed_write(path);
+        status = h5_failed_write(path);
     h5_unlock();
     return status;
-}
-
-static void mean_compute(const struct imageset *set, uint64_t *sum, float *mean)
-{
-    size_t bytes = imageset_record_bytes(set);
-
-    for (size_t i = 0; i < set->count; i++)
-        for (size_t e = 0; e < bytes; e++)
-            sum[e] += set->data[i * bytes + e];
-    for (size_t e = 0; e < bytes; e++)
-        mean[e] = (float)((double)sum[e] / (double)set->count);
-}
-
-int imageset_write_mean(const struct imageset *set, const char *path)
-{
-    size_t bytes = imageset_record_bytes(set);
-    hsize_t dim[3] = {(hsize_t)set->dim[0], (hsize_t)set->dim[1], (hsize_t)set->dim[2]};
-    uint64_t *sum = calloc(bytes, sizeof *sum);
-    float *mean = malloc(bytes * sizeof *mean);
-    hid_t file, space, dataset = -1;
-    herr_t status = -1;
-
-    if (!sum || !mean) {
-        free(sum);
-        free(mean);
-        return error_memory(bytes * (sizeof *sum + sizeof *mean), "the mean image");
-    }
-    mean_compute(set, sum, mean);
-    h5_lock();
-    space = H5Screate_simple(3, dim, NULL);
-    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    if (file >= 0)
-        dataset = H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
-                             H5P_DEFAULT);
-    if (dataset >= 0)
-        status = H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, mean);
-    if (status < 0)
-        failed_write(path);
-    H5Sclose(space);
-    if (dataset >= 0 && H5Dclose(dataset) < 0 && status >= 0)
-        status = failed_write(path);
-    if (file >= 0 && H5Fclose(file) < 0 && status >= 0)
-        status = failed_write(path);
-    h5_unlock();
-    free(mean);
-    free(sum);
-    return status < 0 ? -1 : 0;
 }

@@ -60,7 +60,4 @@ struct imageset_write_options {
 int imageset_write(const struct imageset *set, const char *path,
                    const struct imageset_write_options *o);
 
-/* Writes the mean image as `mean`, float C,H,W: exact sums, divided once. */
-int imageset_write_mean(const struct imageset *set, const char *path);
-
 #endif

@@ -31,7 +31,7 @@ static void failure_exit(j_common_ptr info)
     char text[JMSG_LENGTH_MAX];
 
     failure->base.format_message(info, text);
-    error_set("damaged JPEG image (%s)", text);
+    error_set("%s JPEG image (%s)", failure->cut_short ? "truncated" : "damaged", text);
     longjmp(failure->escape, 1);
 }
 

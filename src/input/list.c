@@ -36,7 +36,7 @@ static int list_add(struct list *list, uint64_t start, int32_t label)
 /* One line without its end: PATH blank LABEL. The path is NUL-terminated in place. */
 static int line_parse(struct list *list, const char *path, long number, char *line)
 {
-    char *end = line + strlen(line), *blank, *rest;
+    char *end = line + strlen(line), *blank, *cut, *rest;
     long label;
 
     while (end > line && isspace((unsigned char)end[-1]))
@@ -46,16 +46,17 @@ static int line_parse(struct list *list, const char *path, long number, char *li
     blank = end;
     while (blank > line && !isspace((unsigned char)*blank))
         blank--;
-    if (!isspace((unsigned char)*blank) || blank == line)
+    cut = blank;
+    while (cut > line && isspace((unsigned char)cut[-1]))
+        cut--;
+    if (!isspace((unsigned char)*blank) || cut == line)
         return error_set("%s:%ld: '%.200s' has no label; expected \"PATH LABEL\"", path, number, line);
     errno = 0;
     label = strtol(blank + 1, &rest, 10);
     if (*rest || errno || label < INT32_MIN || label > INT32_MAX)
         return error_set("%s:%ld: the label '%.200s' is no integer; expected \"PATH LABEL\"", path,
                          number, blank + 1);
-    while (blank > line && isspace((unsigned char)blank[-1]))
-        blank--;
-    *blank = '\0';
+    *cut = '\0';
     return list_add(list, (uint64_t)(line - (char *)list->text.data), (int32_t)label);
 }
 
@@ -184,7 +185,8 @@ int list_read_folder(struct list *list, const char *path)
     list->class_name = classes.name;
     list->nclasses = (int)classes.count;
     if (classes.count == 0) {
-        error_set("%s: no folders in it; expected one for every class, with its images inside", path);
+        error_set("%s: no folders in it; expected one for every class, with its images inside "
+                  "(or a list of images in place of the folder)", path);
         goto fail;
     }
     for (int k = 0; k < list->nclasses; k++)

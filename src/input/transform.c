@@ -88,7 +88,8 @@ static int mean_load_binaryproto(const char *path, const struct shape *record, f
     }
     if (blob->shape && blob->shape->n_dim <= SHAPE_MAX_AXES) {
         naxes = (int)blob->shape->n_dim;
-        memcpy(dim, blob->shape->dim, (size_t)naxes * sizeof *dim);
+        for (int i = 0; i < naxes; i++)
+            dim[i] = blob->shape->dim[i];
     } else {
         dim[0] = blob->num;
         dim[1] = blob->channels;

@@ -196,6 +196,8 @@ static bool due(int64_t iteration, int interval)
 
 static int test_all(struct trainer *t, int64_t iteration)
 {
+    if (trainer_share_statistics(t))
+        return -1;
     for (int i = 0; t->worker && i < t->defs.ntests; i++)
         if (trainer_test(t, i, iteration))
             return -1;
@@ -253,7 +255,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
 
     if (!test && !save)
         return 0;
-    if (sync_wait_all(t->sync, iteration - 1))
+    if (sync_wait_all(t->sync, iteration - 1) || trainer_share_statistics(t))
         return -1;
     traced = trace_begin(t->trace);
     stall = sync_stats(t->sync)->stall_seconds;
@@ -274,7 +276,7 @@ static int finish(struct trainer *t, double start, double *paused)
     int64_t end = t->max_iter;
     bool trained = end > t->at.iteration;
 
-    if (trained && sync_wait_all(t->sync, end - 1))
+    if (trained && (sync_wait_all(t->sync, end - 1) || trainer_share_statistics(t)))
         return -1;
     t->train_seconds = clock_seconds() - start - *paused;
     t->train_stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;

@@ -4,7 +4,7 @@
 #include "solver/snapshot_internal.h"
 
 #include "spec/caffe.pb-c.h"
-#include "spec/wire.h"
+#include "spec/proto.h"
 #include "util/error.h"
 #include "util/file.h"
 
@@ -25,18 +25,18 @@ static void put_varint(FILE *to, uint64_t value)
 {
     unsigned char bytes[10];
 
-    fwrite(bytes, 1, wire_put_varint(bytes, value), to);
+    fwrite(bytes, 1, proto_put_varint(bytes, value), to);
 }
 
 static void put_number(FILE *to, uint32_t field, uint64_t value)
 {
-    put_varint(to, (uint64_t)field << 3 | WIRE_VARINT);
+    put_varint(to, (uint64_t)field << 3 | PROTO_VARINT);
     put_varint(to, value);
 }
 
 static void put_head(FILE *to, uint32_t field, uint64_t bytes)
 {
-    put_varint(to, (uint64_t)field << 3 | WIRE_BYTES);
+    put_varint(to, (uint64_t)field << 3 | PROTO_BYTES);
     put_varint(to, bytes);
 }
 
@@ -49,7 +49,7 @@ static void put_text(FILE *to, uint32_t field, const char *text)
 /* A field of that many bytes with all that belongs to it. */
 static uint64_t whole(uint32_t field, uint64_t bytes)
 {
-    return wire_varint_bytes((uint64_t)field << 3) + wire_varint_bytes(bytes) + bytes;
+    return proto_varint_bytes((uint64_t)field << 3) + proto_varint_bytes(bytes) + bytes;
 }
 
 static uint64_t dims_bytes(const struct shape *shape)
@@ -57,7 +57,7 @@ static uint64_t dims_bytes(const struct shape *shape)
     uint64_t bytes = 0;
 
     for (int i = 0; i < shape->naxes; i++)
-        bytes += wire_varint_bytes((uint64_t)shape->dim[i]);
+        bytes += proto_varint_bytes((uint64_t)shape->dim[i]);
     return bytes;
 }
 

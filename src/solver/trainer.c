@@ -53,6 +53,10 @@ static int read_solver(struct trainer *t)
                                             : 1; /* repeatable unless asked otherwise */
     if (rule_from_solver(t->solver, &t->rule) || policy_from_solver(t->solver, &t->policy))
         return -1;
+    if (o->staleness > 0 && t->solver->clip_gradients > 0)
+        return error_set("%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
+                         "with --staleness=%d",
+                         o->solver, o->staleness);
     t->policy.max_iter = t->max_iter;
     return solver_nets_load(t->doc, t->solver, &t->defs);
 }
@@ -255,15 +259,19 @@ static int start_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
                                  .apply_remote = apply_remote};
-    struct sync_options options = {.overlap = t->options->overlap,
-                                   .forward_waits_all = t->options->forward_waits_all,
-                                   .fifo = t->options->fifo, .window = t->options->window,
-                                   .bytes_per_second = t->options->mbps * 1e6 / 8,
-                                   .engine = &t->engine, .clip = t->solver->clip_gradients,
-                                   .iteration = t->at.iteration, .stall_seconds = 60, .warn = warn,
-                                   .warn_context = t, .digest = digest(t), .trace = t->trace};
 
-    if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
+    if (error_agree(t->world, t->options->staleness > 0 && t->engine.i->remote
+                                  ? error_set("--staleness=%d needs parameters in host memory: use --engine=cpu",
+                                              t->options->staleness)
+                                  : 0))
+        return -1;
+    t->sync_options = (struct sync_options){
+        .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
+        .staleness = t->options->staleness, .fifo = t->options->fifo, .window = t->options->window,
+        .bytes_per_second = t->options->mbps * 1e6 / 8, .engine = &t->engine,
+        .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
+        .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
+    if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
     if (t->options->snapshot && sync_load_history(t->sync, history))

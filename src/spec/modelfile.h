@@ -64,6 +64,10 @@ void state_file_close(struct state_file *file);
 const struct stored_state *state_file_state(const struct state_file *file);
 int state_file_read(struct state_file *file, const struct stored_blob *blob, float *out);
 
+/* Reads a file that is one blob (.binaryproto), such as a mean image, with its values, which the
+ * caller frees. Fails where the number of values is not that of its shape. */
+int stored_blob_load(const char *path, struct stored_blob *blob, float **values);
+
 /* Shape of a blob as Caffe writes it in messages: "20 1 5 5 (500)". Returns `out`. */
 const char *stored_blob_shape(const struct stored_blob *blob, char *out, size_t bytes);
 

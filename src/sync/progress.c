@@ -69,7 +69,7 @@ int progress_send_now(struct sync *sync, const struct parcel *parcel)
     MPI_Request request;
 
     /* before the call, which may copy all of it already */
-    transfer.event = progress_describe(sync, TRACE_SEND, &transfer, parcel->tag, bytes);
+    transfer.event.start = trace_begin(sync->options.trace);
     transfer.out = bytes;
     MPI_TRY(MPI_Isend(parcel->from, (int)parcel->elems, MPI_FLOAT, transfer.peer, parcel->tag, sync->data,
                       &request));
@@ -84,9 +84,12 @@ int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t ele
 {
     MPI_Request request;
 
-    if (transfer.kind == TRANSFER_SYNCER)
+    if (transfer.kind == TRANSFER_SYNCER) {
+        transfer.event = progress_describe(sync, TRACE_SEND, &transfer, tag, elems * sizeof(float));
+        transfer.event.posted = transfer.event.start;
         return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
                                               .transfer = transfer});
+    }
     MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
     atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
     return progress_track(sync, request, transfer);
@@ -365,8 +368,6 @@ static int poll_requests(struct sync *sync)
         if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
             raise_alarm(sync, true);
     }
-    if (!atomic_load(&sync->failed) && sendq_flush(sync))
-        raise_alarm(sync, true);
     return ncompleted;
 }
 
@@ -505,6 +506,8 @@ void *progress_main(void *argument)
         if (sync->nwaiting > 0)
             worked += post_waiting(sync);
         worked += poll_requests(sync);
+        if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
+            raise_alarm(sync, true);
         try_close(sync);
         if (worked) {
             idle_polls = 0;

@@ -150,7 +150,7 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
         return remote_update(sync, group, iteration, sync->scale * sync->clip.scale,
                              sfb->remote_history.memory);
     update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                 sync->net->grads + g->begin, sfb->history, g->elems);
+                 sync->values + g->begin, sync->net->grads + g->begin, sfb->history, g->elems);
     return 0;
 }
 

@@ -41,7 +41,7 @@ static int open_part(struct sync *sync, int chunk, struct part *part)
     part->home = plan_home(sync->plan, chunk) == sync->rank;
     if (outbox_open(sync, chunk, &part->outbox))
         return -1;
-    if (part->home && collect_open(sync, chunk, true, &part->collect))
+    if (part->home && collect_open(sync, chunk, true, 1, &part->collect))
         return -1;
     part->encoded = codec ? malloc(bytes) : NULL;
     part->residual = codec && part->home ? calloc(elems, sizeof *part->residual) : NULL;
@@ -115,7 +115,7 @@ static int shard_start(struct sync *sync, int group)
     struct shard *shard = sync->groups[group].own;
 
     for (int i = 0; shard && i < shard->nparts; i++)
-        if (shard->parts[i].home && collect_expect(sync, &shard->parts[i].collect, WHAT_GRADIENT_IN))
+        if (shard->parts[i].home && collect_start(sync, &shard->parts[i].collect, WHAT_GRADIENT_IN))
             return -1;
     return 0;
 }
@@ -130,7 +130,7 @@ static int take(struct sync *sync, int chunk)
 
     if (sync->options.clip <= 0) {
         update_range(sync, c->group, state->running - 1, sync->scale, c->begin, c->elems,
-                     total_of(sync, chunk),
+                     sync->values + c->begin, total_of(sync, chunk),
                      shard->history + (c->begin - sync->plan->groups[c->group].begin),
                      sync->plan->groups[c->group].elems);
         trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[c->group].layer,
@@ -158,7 +158,7 @@ static int publish(struct sync *sync, struct part *part)
     const struct codec *codec = plan_codec(sync->plan, part->chunk);
     int64_t iteration = part->collect.iteration;
     float *total = total_of(sync, part->chunk);
-    const float *sum = collect_sum(&part->collect);
+    const float *sum = collect_sum(sync, &part->collect);
 
     part->complete = false;
     if (codec)
@@ -187,7 +187,8 @@ static int publish(struct sync *sync, struct part *part)
 
 static int arrive(struct sync *sync, struct part *part, int worker, const void *own)
 {
-    if (!collect_arrive(sync, &part->collect, worker, own))
+    collect_arrive(sync, &part->collect, worker, 0, own);
+    if (!collect_add(sync, &part->collect))
         return 0;
     part->complete = true;
     return part->sends == 0 ? publish(sync, part) : 0;
@@ -198,7 +199,8 @@ static int post_part(struct sync *sync, int group, int64_t iteration, struct par
     struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = part->chunk,
                                 .peer = plan_home(sync->plan, part->chunk)};
     size_t floats = plan_gradient_bytes(sync->plan, part->chunk) / sizeof(float);
-    const void *gradient = outbox_fill(sync, part->chunk, &part->outbox);
+    const float *arena = sync->net->grads + sync->plan->chunks[part->chunk].begin;
+    const void *gradient = outbox_fill(sync, part->chunk, arena, &part->outbox);
 
     if (part->home)
         return arrive(sync, part, sync->rank, gradient);
@@ -248,7 +250,7 @@ static int shard_settle(struct sync *sync, int group, int64_t iteration)
 
     if (sync->options.clip > 0)
         update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                     shard->total, shard->history, g->elems);
+                     sync->values + g->begin, shard->total, shard->history, g->elems);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* Life of a sync, and the compute thread's side of it. */
-#include "sync/sync_internal.h"
+#include "sync/stale.h"
 
 #include "util/agree.h"
 #include "util/clock.h"
@@ -30,7 +30,7 @@ static int fit_tags(struct sync *sync)
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
-    if (sync->tag_period < 2)
+    if (sync->tag_period < 2 + sync->options.staleness)
         return error_set("%d chunks need more message tags than this MPI has (%d); use a larger --chunk",
                          chunks, found ? *upper : 32767);
     return 0;
@@ -41,7 +41,7 @@ fail:
 /* ---- updates ---- */
 
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
-                  const float *grad, float *history, size_t stride)
+                  float *values, const float *grad, float *history, size_t stride)
 {
     const struct param_group *g = &sync->plan->groups[group];
     size_t end = begin + n, at = g->begin;
@@ -52,7 +52,7 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
         size_t from = at > begin ? at : begin, to = next < end ? next : end;
         if (from < to)
             sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
-                               param->decay_mult, sync->values + from, grad + (from - begin),
+                               param->decay_mult, values + (from - begin), grad + (from - begin),
                                history + (from - begin), stride, to - from);
         at = next;
     }
@@ -82,9 +82,10 @@ static int open_groups(struct sync *sync)
 
     for (int g = 0; g < plan->ngroups; g++) {
         struct group_state *state = &sync->groups[g];
-        state->posted = state->settled = state->running = sync->options.iteration;
+        state->posted = state->told = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
         state->syncer = syncer_of(sync, g);
+        state->lag = plan->scheme[g] == SCHEME_PS ? sync->options.staleness : 0;
         if (state->syncer && state->syncer->open && state->syncer->open(sync, g))
             return -1;
     }
@@ -125,11 +126,11 @@ static int open_queues(struct sync *sync)
     size_t ring = 64, blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
     size_t served = 0, capacity;
 
-    while (ring < (size_t)plan->ngroups * 2 + 16)
+    while (ring < (size_t)plan->ngroups * (size_t)(2 + sync->options.staleness) + 16)
         ring *= 2;
     for (int c = 0; c < plan->nchunks; c++)
         served += own_norm(sync, c);
-    capacity = (size_t)plan->nchunks * (2 + blocks) + served * 2 * (size_t)plan->nworkers +
+    capacity = (size_t)plan->nchunks * (2 + 2 * (size_t)sync->options.staleness + blocks) + served * (size_t)(2 + sync->options.staleness) * (size_t)plan->nworkers +
                (size_t)plan->ngroups * 3 * (size_t)plan->nworkers + (size_t)sync->nranks + 16;
     if (capacity > INT_MAX)
         return error_set("%d chunks over %d workers are too many transfers; use a larger --chunk",
@@ -362,6 +363,12 @@ int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, in
     return failed(sync);
 }
 
+static int tell(struct sync *sync, int group)
+{
+    sync->groups[group].told++;
+    return ring_push(sync, EVENT_POST, group);
+}
+
 int sync_post(struct sync *sync, int group, bool last)
 {
     struct group_state *state = &sync->groups[group];
@@ -385,10 +392,11 @@ int sync_post(struct sync *sync, int group, bool last)
     state->micro = 0;
     state->posted++;
     if (state->syncer->local) {
+        state->told++;
         atomic_store_explicit(&state->done, state->posted, memory_order_relaxed);
         return 0;
     }
-    return sync->options.overlap ? ring_push(sync, EVENT_POST, group) : 0;
+    return sync->options.overlap ? tell(sync, group) : 0;
 }
 
 /* Of a gradient that this rank has whole. */
@@ -429,8 +437,8 @@ int sync_flush(struct sync *sync)
 {
     if (!sync->options.overlap)
         for (int g = sync->plan->ngroups - 1; g >= 0; g--)
-            if (sync->groups[g].posted > sync->groups[g].settled && !sync->groups[g].syncer->local)
-                ring_push(sync, EVENT_POST, g);
+            if (sync->groups[g].posted > sync->groups[g].told)
+                tell(sync, g);
     if (sync->options.clip > 0 && give_norms(sync))
         return -1;
     for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
@@ -457,17 +465,24 @@ static int settle(struct sync *sync, int group, int64_t iteration)
     return 0;
 }
 
-static int wait_for(struct sync *sync, int group)
+/* Until at most `lag` iterations are missing. */
+static int wait_for(struct sync *sync, int group, int lag)
 {
     struct group_state *state = &sync->groups[group];
+    int64_t newest = state->posted;
 
-    if (state->settled == state->posted)
+    if (state->settled >= state->posted)
         return 0;
-    if (compute_wait(sync, &state->done, state->posted, group) ||
-        settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
-        remote_order(sync, group))
+    if (compute_wait(sync, &state->done, state->posted - lag, group))
         return -1;
-    state->settled = state->posted;
+    if (state->lag > 0)
+        newest = stale_take(sync, group);
+    else if (settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
+             remote_order(sync, group))
+        return -1;
+    if (newest == state->settled)
+        return 0;
+    state->settled = newest;
     net_touch(sync->net, group);
     return 0;
 }
@@ -475,9 +490,9 @@ static int wait_for(struct sync *sync, int group)
 int sync_wait(struct sync *sync, int group)
 {
     if (!sync->options.forward_waits_all)
-        return wait_for(sync, group);
+        return wait_for(sync, group, sync->groups[group].lag);
     for (int g = 0; g < sync->plan->ngroups; g++)
-        if (wait_for(sync, g))
+        if (wait_for(sync, g, sync->groups[g].lag))
             return -1;
     return 0;
 }
@@ -494,7 +509,7 @@ int sync_wait_all(struct sync *sync, int64_t iteration)
                                          : failed(sync);
     }
     for (int g = 0; g < sync->plan->ngroups; g++)
-        if (sync_wait(sync, g))
+        if (wait_for(sync, g, 0))
             return -1;
     return failed(sync);
 }

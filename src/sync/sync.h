@@ -40,6 +40,7 @@ struct sync_update {
 struct sync_options {
     bool overlap;          /* false: traffic starts when backward is over, forward waits for all of it */
     bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
+    int staleness;         /* S > 0: PS groups may lag S iterations behind (stale.h); not with clip */
     bool fifo;             /* sends go in the order of posting, not of urgency */
     size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */

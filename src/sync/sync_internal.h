@@ -58,7 +58,9 @@ struct group_state {
     const struct syncer_i *syncer; /* NULL: nothing to synchronise */
     void *own;                     /* the syncer's */
     int64_t posted;                /* iterations posted (compute) */
+    int64_t told;                  /* of which the progress thread was told (compute) */
     int64_t settled;               /* iterations whose values are in place (compute) */
+    int lag;                       /* how many iterations `settled` may stay behind `posted` */
     int micro;                     /* micro-batches staged in this iteration (compute) */
     int64_t running;               /* iterations posted as the progress thread knows */
     int pending;                   /* its transfers in flight (progress thread) */
@@ -227,9 +229,10 @@ int ps_summed(struct sync *sync, int chunk);
 int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration);
 int ps_complete(struct sync *sync, const struct transfer *transfer);
 
-/* Applies the solver to elements [begin, begin+n) of the arenas. */
+/* Applies the solver to elements [begin, begin+n) of the arenas; values, grad and history point to the
+ * first of them. */
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
-                  const float *grad, float *history, size_t stride);
+                  float *values, const float *grad, float *history, size_t stride);
 
 /* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
 int remote_open(struct sync *sync);

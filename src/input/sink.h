@@ -1,0 +1,69 @@
+/* Where converted images go, one after another, in constant memory: an HDF5 file or an LMDB.
+ *
+ * What is written has a temporary name until it is complete. */
+#ifndef POSEIDON_INPUT_SINK_H
+#define POSEIDON_INPUT_SINK_H
+
+#include "input/source.h"
+
+/* One image to be written: raw, or as an image file where encoded.data is not NULL. */
+struct sample {
+    const char *name;          /* for keys; borrowed */
+    int label;
+    const struct record *raw;  /* bytes, C x H x W; borrowed; its label is not looked at */
+    struct bytes encoded;      /* borrowed */
+};
+
+struct sink;
+
+struct sink_i {
+    int (*add)(struct sink *sink, const struct sample *sample);
+    int (*commit)(struct sink *sink);
+    void (*discard)(struct sink *sink);
+};
+
+struct sink { /* first member of each kind's own struct */
+    const struct sink_i *i;
+    char *path;       /* owned; the final name */
+    char *temp;       /* owned; the name until then */
+    uint64_t count;   /* added */
+};
+
+struct sink_options {
+    const char *source;             /* for the attribute `source` */
+    int gzip;                       /* HDF5: 0, or 1..9 */
+    int nclasses;                   /* names of classes, 0: none are known */
+    char *const *class_name;        /* borrowed */
+    bool force;                     /* replace what is there */
+};
+
+/* HDF5: `data` uint8 N,C,H,W, `label` int32 N, attributes `source` and `classes`. All images have the
+ * first one's shape: sink_add fails for others, and naming both sizes. */
+int sink_create_hdf5(const char *path, const struct sink_options *o, struct sink **out);
+
+/* LMDB of Datum messages, keys "%08d_NAME" as Caffe's tools make them; class names as classes.txt
+ * beside them. Images may differ in size. Fails where liblmdb is not built in. */
+int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink **out);
+
+/* Whether `path` holds nothing but an LMDB: what `force` may remove. */
+bool sink_is_lmdb_folder(const char *path);
+
+static inline int sink_add(struct sink *sink, const struct sample *sample)
+{
+    return sink->i->add(sink, sample);
+}
+
+/* Completes and names what was added, and frees the sink; when it fails nothing is left. */
+static inline int sink_commit(struct sink *sink)
+{
+    return sink->i->commit(sink);
+}
+
+/* Removes what was added and frees the sink. NULL is fine. */
+static inline void sink_discard(struct sink *sink)
+{
+    if (sink)
+        sink->i->discard(sink);
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* What the layers that read samples share.
+ *
+ * When only the model is looked at, no source is opened: shapes then come from the definition, from
+ * what the user said, or from an assumption that is said aloud. */
+#include "layers/data_internal.h"
+
+#include "util/error.h"
+#include "util/rng.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Image size assumed when nothing tells. */
+#define ASSUMED_CHANNELS 3
+#define ASSUMED_SIZE     224
+
+char *data_path(const char *path, const char *base_file)
+{
+    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
+    size_t folder = slash ? (size_t)(slash - base_file) + 1 : 0;
+    char *beside;
+
+    if (path[0] != '/' && folder > 0 && access(path, F_OK) != 0) {
+        beside = malloc(folder + strlen(path) + 1);
+        if (!beside) {
+            error_memory(folder + strlen(path) + 1, "a path");
+            return NULL;
+        }
+        memcpy(beside, base_file, folder);
+        strcpy(beside + folder, path);
+        if (access(beside, F_OK) == 0)
+            return beside;
+        free(beside);
+    }
+    beside = strdup(path);
+    if (!beside)
+        error_memory(strlen(path) + 1, "a path");
+    return beside;
+}
+
+int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
+                     uint32_t batch_size, int *batch)
+{
+    if (layer->train && env->batch > 0) {
+        *batch = env->batch;
+        return 0;
+    }
+    if (!has || batch_size == 0 || batch_size > INT32_MAX)
+        return error_set("batch_size is %s; expected at least 1", has ? "out of range" : "missing");
+    *batch = (int)batch_size;
+    return 0;
+}
+
+int data_set_top(struct layer *layer, int t, int batch, const struct shape *record)
+{
+    int64_t dim[SHAPE_MAX_AXES + 1] = {batch};
+
+    for (int i = 0; i < record->naxes; i++)
+        dim[i + 1] = record->dim[i];
+    return shape_set(&layer->tops[t]->value.shape, record->naxes + 1, dim, layer->tops[t]->name);
+}
+
+struct data *data_make_state(struct layer *layer, const struct layer_env *env, int batch)
+{
+    struct data *state = calloc(1, sizeof(*state));
+
+    layer->state = state;
+    if (!state) {
+        error_memory(sizeof(*state), "a data layer");
+        return NULL;
+    }
+    state->options = (struct feeder_options){
+        .batch = batch,
+        .rank = env->rank,
+        .nranks = env->nranks > 0 ? env->nranks : 1,
+        .first_sample = env->first_sample,
+        .seed = env->seed,
+        .layer_index = layer->index,
+        .depth = 4,
+    };
+    return state;
+}
+
+void data_set_skip(struct data *state, uint32_t rand_skip)
+{
+    struct rng rng = rng_make(state->options.seed, RNG_SHUFFLE, (uint32_t)state->options.layer_index,
+                              UINT64_MAX);
+
+    state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
+}
+
+int data_forced_color(const struct layer *layer, enum image_color *out)
+{
+    const Caffe__TransformationParameter *t = layer->param->transform_param;
+
+    *out = IMAGE_AS_STORED;
+    if (!t)
+        return 0;
+    if (t->force_color && t->force_gray)
+        return error_set("transform_param: both force_color and force_gray; expected one of them");
+    if (t->force_color || t->force_gray)
+        *out = t->force_color ? IMAGE_COLOR : IMAGE_GRAY;
+    return 0;
+}
+
+/* The record's shape where no source may be opened, and whether part of it had to be assumed. */
+static int record_assume(const struct layer *layer, const struct layer_env *env,
+                         const int64_t known[3], int64_t dim[3], bool *assumed)
+{
+    const Caffe__TransformationParameter *t = layer->param->transform_param;
+    const int64_t *said = env->input_chw;
+    int64_t crop = t ? (int64_t)t->crop_size : 0;
+
+    dim[0] = known[0] ? known[0] : ASSUMED_CHANNELS;
+    dim[1] = known[1] ? known[1] : ASSUMED_SIZE;
+    dim[2] = known[2] ? known[2] : ASSUMED_SIZE;
+    *assumed = !known[0] || !(known[1] || crop > 0);
+    if (!known[0] && t && t->n_mean_value > 1) {
+        dim[0] = (int64_t)t->n_mean_value;
+        *assumed = !(known[1] || crop > 0);
+    }
+    if (said) {
+        memcpy(dim, said, 3 * sizeof(*dim));
+        *assumed = false;
+    }
+    if ((said || known[1]) && crop > 0 && (dim[1] < crop || dim[2] < crop))
+        return error_set("crop_size %" PRId64 " is larger than the input of %" PRId64 " x %" PRId64,
+                         crop, dim[1], dim[2]);
+    if (crop > 0)
+        dim[1] = dim[2] = crop;
+    return 0;
+}
+
+int data_look(struct layer *layer, const struct layer_env *env, int batch, const int64_t known[3])
+{
+    const Caffe__TransformationParameter *t = layer->param->transform_param;
+    const struct shape label = {0};
+    struct shape record;
+    int64_t dim[3];
+    bool assumed;
+
+    if (record_assume(layer, env, known, dim, &assumed) ||
+        shape_set(&record, 3, dim, "the assumed input") || data_set_top(layer, 0, batch, &record))
+        return -1;
+    for (int i = 1; i < layer->ntops; i++)
+        if (data_set_top(layer, i, batch, &label))
+            return -1;
+    if (!assumed)
+        return 0;
+    return layer_notice(layer, env,
+                        "assuming images of %" PRId64 " channels, %" PRId64 " x %" PRId64
+                        " pixels%s; --input-shape=C,H,W says otherwise",
+                        dim[0], dim[1], dim[2], t && t->crop_size > 0 ? " (crop_size)" : "");
+}
+
+int data_transform(struct layer *layer, struct data *state, const struct layer_env *env)
+{
+    const Caffe__TransformationParameter defaults = CAFFE__TRANSFORMATION_PARAMETER__INIT;
+    const Caffe__TransformationParameter *t = layer->param->transform_param;
+
+    if (transform_create(t ? t : &defaults, &state->source->field[0].shape, layer->train,
+                         env->base_file, &state->transform))
+        return -1;
+    state->transforms = true;
+    if (data_set_top(layer, 0, state->options.batch, &state->transform.out))
+        return -1;
+    return layer->ntops == 2
+               ? data_set_top(layer, 1, state->options.batch, &state->source->field[1].shape)
+               : 0;
+}
+
+int data_build(struct layer *layer, struct engine *engine)
+{
+    struct data *state = layer->state;
+    struct source *source = state->source;
+    struct transform transform = state->transform;
+
+    state->engine = engine;
+    state->options.first_sample += state->skip;
+    if (!source)
+        return 0; /* only looked at: what the net allocated stays blank */
+    state->source = NULL; /* the feeder's from here on, also when it fails */
+    memset(&state->transform, 0, sizeof(state->transform));
+    return feeder_create(source, state->transforms ? &transform : NULL, &state->options,
+                         &state->feeder);
+}
+
+int data_forward(struct layer *layer, const struct run *run)
+{
+    struct data *state = layer->state;
+    struct engine *engine = state->engine;
+    const float *const *fields;
+
+    (void)run;
+    if (!state->feeder)
+        return 0;
+    if (feeder_next(state->feeder, &fields))
+        return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        if (engine->i->write(engine->context, &layer->tops[t]->value, fields[t]))
+            return -1;
+    return 0;
+}
+
+int data_seek(struct layer *layer, uint64_t first_sample)
+{
+    struct data *state = layer->state;
+
+    return state->feeder ? feeder_seek(state->feeder, first_sample + state->skip) : 0;
+}
+
+void data_waits(const struct layer *layer, uint64_t *times, double *seconds)
+{
+    const struct data *state = layer->state;
+
+    *times = 0;
+    *seconds = 0;
+    if (state && state->feeder)
+        feeder_waits(state->feeder, times, seconds);
+}
+
+void data_destroy(struct layer *layer)
+{
+    struct data *state = layer->state;
+
+    if (!state)
+        return;
+    if (state->feeder)
+        feeder_destroy(state->feeder);
+    transform_free(&state->transform);
+    source_close(state->source);
+    free(state);
+}

@@ -1,0 +1,56 @@
+/* What the layers that read samples share: the state around a source and its feeder. */
+#ifndef POSEIDON_LAYERS_DATA_INTERNAL_H
+#define POSEIDON_LAYERS_DATA_INTERNAL_H
+
+#include "layers/layers_internal.h"
+
+#include "input/feeder.h"
+
+struct data {
+    struct engine *engine;      /* borrowed; NULL before build */
+    struct source *source;      /* owned until build, then the feeder's */
+    struct transform transform; /* ditto */
+    bool transforms;            /* `transform` applies to field 0 */
+    struct feeder_options options;
+    uint64_t skip;              /* rand_skip: every place in the order is so many samples further */
+    struct feeder *feeder;      /* owned; NULL before build, or when only looked at */
+};
+
+/* Where the file is: as named, or beside base_file. The caller frees it; NULL with a message. */
+char *data_path(const char *path, const char *base_file);
+
+/* The batch size by definition or, in training, by the command line. */
+int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
+                     uint32_t batch_size, int *batch);
+
+/* Top t is (batch, record...). */
+int data_set_top(struct layer *layer, int t, int batch, const struct shape *record);
+
+/* Makes layer->state; NULL with a message. */
+struct data *data_make_state(struct layer *layer, const struct layer_env *env, int batch);
+
+/* rand_skip: draws how many samples of the order are left out at its beginning, alike on all ranks. */
+void data_set_skip(struct data *state, uint32_t rand_skip);
+
+/* force_color and force_gray of transform_param; fails where both are given. */
+int data_forced_color(const struct layer *layer, enum image_color *out);
+
+/* Shapes where no source may be opened. `known`: C,H,W where the definition tells, 0 where not. */
+int data_look(struct layer *layer, const struct layer_env *env, int batch, const int64_t known[3]);
+
+/* With state->source open: the transform and the tops of an image layer. */
+int data_transform(struct layer *layer, struct data *state, const struct layer_env *env);
+
+/* The slots of struct layer_i. */
+int data_build(struct layer *layer, struct engine *engine);
+int data_forward(struct layer *layer, const struct run *run);
+int data_seek(struct layer *layer, uint64_t first_sample);
+void data_waits(const struct layer *layer, uint64_t *times, double *seconds);
+void data_destroy(struct layer *layer);
+
+/* Those of every layer of this kind. */
+#define DATA_LAYER_SLOTS                                                                           \
+    .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .no_backward = true, .build = data_build, \
+    .forward = data_forward, .destroy = data_destroy, .seek = data_seek, .waits = data_waits
+
+#endif

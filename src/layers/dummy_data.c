@@ -1,0 +1,243 @@
+/* DummyData: tops that fillers fill, constants and random numbers.
+ *
+ * Each sample is filled by itself, with draws keyed by its global index, so that the same samples come
+ * at any number of ranks. Fillers whose numbers depend on the whole batch's shape get the batch as one. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+#include "util/rng.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dummy {
+    struct engine *engine; /* borrowed */
+    float **values;        /* ntops; owned. What the top holds, row-major */
+    bool filled;           /* constants are in place */
+};
+
+/* The item for top t of a list of none, one for all, or one each. */
+static size_t item_of(size_t n, int t)
+{
+    return n == 1 ? 0 : (size_t)t;
+}
+
+static const Caffe__FillerParameter *filler_of(const struct layer *layer, int t)
+{
+    const Caffe__DummyDataParameter *p = layer->param->dummy_data_param;
+
+    return p->n_data_filler ? p->data_filler[item_of(p->n_data_filler, t)] : NULL;
+}
+
+static bool is_constant(const Caffe__FillerParameter *filler)
+{
+    return !filler || !filler->type || strcmp(filler->type, "constant") == 0;
+}
+
+/* Whether a sample's values depend on it alone. */
+static bool is_per_sample(const Caffe__FillerParameter *filler)
+{
+    return filler->variance_norm == CAFFE__FILLER_PARAMETER__VARIANCE_NORM__FAN_IN &&
+           filler->sparse < 0;
+}
+
+static int shapes_check(const struct layer *layer, const Caffe__DummyDataParameter *p)
+{
+    size_t tops = (size_t)layer->ntops;
+    const struct {
+        const char *name;
+        size_t n;
+    } old[] = {{"num", p->n_num}, {"channels", p->n_channels}, {"height", p->n_height},
+               {"width", p->n_width}};
+
+    if (p->n_data_filler > 1 && p->n_data_filler != tops)
+        return error_set("dummy_data_param has %zu data_filler for %zu tops; expected none, one for "
+                         "all or one each",
+                         p->n_data_filler, tops);
+    if (p->n_shape) {
+        for (int i = 0; i < 4; i++)
+            if (old[i].n)
+                return error_set("dummy_data_param has both shape and %s; expected one of the forms",
+                                 old[i].name);
+        if (p->n_shape > 1 && p->n_shape != tops)
+            return error_set("dummy_data_param has %zu shapes for %zu tops; expected one for all or "
+                             "one each",
+                             p->n_shape, tops);
+        return 0;
+    }
+    for (int i = 0; i < 4; i++)
+        if (old[i].n != 1 && old[i].n != tops)
+            return error_set("dummy_data_param has %zu values of %s for %zu tops; expected one for "
+                             "all or one each (or shape)",
+                             old[i].n, old[i].name, tops);
+    return 0;
+}
+
+static int top_shape(const struct layer *layer, const Caffe__DummyDataParameter *p, int t,
+                     struct shape *out)
+{
+    int64_t dim[SHAPE_MAX_AXES];
+    size_t naxes = 4;
+
+    if (p->n_shape) {
+        const Caffe__BlobShape *shape = p->shape[item_of(p->n_shape, t)];
+
+        naxes = shape->n_dim;
+        if (naxes > SHAPE_MAX_AXES)
+            return error_set("dummy_data_param shape has %zu axes; at most %d are possible", naxes,
+                             SHAPE_MAX_AXES);
+        for (size_t i = 0; i < naxes; i++)
+            dim[i] = shape->dim[i];
+    } else {
+        dim[0] = p->num[item_of(p->n_num, t)];
+        dim[1] = p->channels[item_of(p->n_channels, t)];
+        dim[2] = p->height[item_of(p->n_height, t)];
+        dim[3] = p->width[item_of(p->n_width, t)];
+    }
+    for (size_t i = 0; i < naxes; i++)
+        if (dim[i] < 1)
+            return error_set("dummy_data_param gives '%s' size %" PRId64 " on axis %zu; expected at "
+                             "least 1",
+                             layer->tops[t]->name, dim[i], i);
+    return shape_set(out, (int)naxes, dim, layer->tops[t]->name);
+}
+
+/* --batch replaces the first axis of all tops that share the first top's. */
+static int batch_replace(struct layer *layer, int64_t batch)
+{
+    int64_t before = shape_dim(&layer->tops[0]->value.shape, 0);
+
+    for (int t = 0; t < layer->ntops; t++) {
+        struct shape *shape = &layer->tops[t]->value.shape;
+        int64_t dim[SHAPE_MAX_AXES];
+
+        if (shape->naxes == 0 || shape->dim[0] != before)
+            continue;
+        memcpy(dim, shape->dim, sizeof(dim));
+        dim[0] = batch;
+        if (shape_set(shape, shape->naxes, dim, layer->tops[t]->name))
+            return -1;
+    }
+    return 0;
+}
+
+static int dummy_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__DummyDataParameter *p = layer->param->dummy_data_param;
+
+    if (!p)
+        return error_set("dummy_data_param is missing; expected at least one shape");
+    if (shapes_check(layer, p))
+        return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        if (top_shape(layer, p, t, &layer->tops[t]->value.shape))
+            return -1;
+    return layer->train && env->batch > 0 ? batch_replace(layer, env->batch) : 0;
+}
+
+static void dummy_destroy(struct layer *layer)
+{
+    struct dummy *state = layer->state;
+
+    for (int t = 0; state && state->values && t < layer->ntops; t++)
+        free(state->values[t]);
+    if (state)
+        free(state->values);
+    free(state);
+    layer->state = NULL;
+}
+
+/* A wrong filler is found here, not in the first pass. */
+static int fillers_try(const struct layer *layer)
+{
+    const struct shape one = {1, {1}};
+    float value;
+
+    for (int t = 0; t < layer->ntops; t++) {
+        const Caffe__FillerParameter *filler = filler_of(layer, t);
+
+        if (!is_constant(filler) && strcmp(filler->type, "bilinear") != 0 &&
+            filler_fill(filler, &one, 0, 0, &value))
+            return -1;
+    }
+    return 0;
+}
+
+static int dummy_build(struct layer *layer, struct engine *engine)
+{
+    struct dummy *state = calloc(1, sizeof(*state));
+
+    layer->state = state;
+    if (!state)
+        return error_memory(sizeof(*state), "a DummyData layer");
+    state->engine = engine;
+    state->values = calloc((size_t)layer->ntops + 1, sizeof(*state->values));
+    if (!state->values)
+        return error_memory((size_t)layer->ntops * sizeof(*state->values), "a DummyData layer");
+    for (int t = 0; t < layer->ntops; t++) {
+        size_t bytes = shape_elems(&layer->tops[t]->value.shape) * sizeof(float);
+
+        state->values[t] = malloc(bytes ? bytes : 1);
+        if (!state->values[t])
+            return error_memory(bytes, layer->tops[t]->name);
+    }
+    return fillers_try(layer);
+}
+
+/* The seed of one sample of this layer. */
+static uint64_t seed_of(const struct layer *layer, const struct run *run, uint64_t sample)
+{
+    struct rng rng = rng_make(run->seed, RNG_DUMMY, (uint32_t)layer->index, sample);
+
+    return (uint64_t)rng_u32(&rng, 0) << 32 | rng_u32(&rng, 1);
+}
+
+static int top_fill(const struct layer *layer, const struct run *run, int t)
+{
+    const struct dummy *state = layer->state;
+    const Caffe__FillerParameter *filler = filler_of(layer, t);
+    struct shape shape = layer->tops[t]->value.shape;
+    int64_t samples = shape.naxes > 0 ? shape.dim[0] : 1;
+    size_t elems = shape_elems(&shape) / (size_t)samples;
+
+    if (is_constant(filler) || !is_per_sample(filler))
+        return filler_fill(filler, &shape, seed_of(layer, run, run->first_sample), t,
+                           state->values[t]);
+    if (shape.naxes > 0)
+        shape.dim[0] = 1;
+    for (int64_t n = 0; n < samples; n++)
+        if (filler_fill(filler, &shape, seed_of(layer, run, run->first_sample + (uint64_t)n), t,
+                        state->values[t] + (size_t)n * elems))
+            return -1;
+    return 0;
+}
+
+static int dummy_forward(struct layer *layer, const struct run *run)
+{
+    struct dummy *state = layer->state;
+    struct engine *engine = state->engine;
+
+    for (int t = 0; t < layer->ntops; t++) {
+        if ((!state->filled || !is_constant(filler_of(layer, t))) && top_fill(layer, run, t))
+            return -1;
+        if (engine->i->write(engine->context, &layer->tops[t]->value, state->values[t]))
+            return -1;
+    }
+    state->filled = true;
+    return 0;
+}
+
+const struct layer_i layer_dummy_data = {
+    .type = "DummyData",
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = -1,
+    .is_data = true,
+    .no_backward = true,
+    .setup = dummy_setup,
+    .build = dummy_build,
+    .forward = dummy_forward,
+    .destroy = dummy_destroy,
+};

@@ -1,0 +1,206 @@
+/* HDF5Output: writes its bottoms as data sets `data` and `label`, every pass behind the one before.
+ *
+ * Caffe's own can write one pass only. Each rank writes a file of its own, for HDF5 files cannot be
+ * shared; the file is flushed after every pass, so that it is whole whenever the run ends. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+#include "util/h5.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES ((hsize_t)1 << 20)
+
+static const char *const names[2] = {"data", "label"};
+
+struct output {
+    struct engine *engine; /* borrowed */
+    char *path;            /* owned */
+    hid_t file, dataset[2]; /* negative: not open */
+    float *values;         /* owned; room for the larger bottom */
+    hsize_t rows[2];       /* written so far */
+    bool look_only;
+};
+
+static int output_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__HDF5OutputParameter *p = layer->param->hdf5_output_param;
+    struct output *state;
+    size_t size;
+
+    if (!p || !p->file_name || !p->file_name[0])
+        return error_set("hdf5_output_param file_name is missing; expected the file to write");
+    for (int b = 0; b < 2; b++)
+        if (layer->bottoms[b]->value.shape.naxes < 1)
+            return error_set("bottom '%s' is a scalar; expected a first axis of samples",
+                             layer->bottoms[b]->name);
+    if (shape_dim(&layer->bottoms[0]->value.shape, 0) != shape_dim(&layer->bottoms[1]->value.shape, 0))
+        return error_set("bottom '%s' has %lld samples, but '%s' has %lld", layer->bottoms[0]->name,
+                         (long long)shape_dim(&layer->bottoms[0]->value.shape, 0),
+                         layer->bottoms[1]->name,
+                         (long long)shape_dim(&layer->bottoms[1]->value.shape, 0));
+    state = calloc(1, sizeof(*state));
+    layer->state = state;
+    if (!state)
+        return error_memory(sizeof(*state), "an HDF5Output layer");
+    state->file = state->dataset[0] = state->dataset[1] = -1;
+    state->look_only = env->look_only;
+    size = strlen(p->file_name) + 32;
+    state->path = malloc(size);
+    if (!state->path)
+        return error_memory(size, "a path");
+    snprintf(state->path, size, env->rank > 0 ? "%s.rank%d" : "%s", p->file_name, env->rank);
+    if (env->nranks > 1 && env->rank == 0)
+        return layer_notice(layer, env, "each of %d ranks writes its samples: %s, %s.rank1, ...",
+                            env->nranks, p->file_name, p->file_name);
+    return 0;
+}
+
+static int failed_write(const struct output *state)
+{
+    char reason[512];
+
+    return error_set("%s: cannot be written (%s)", state->path, h5_reason(reason, sizeof(reason)));
+}
+
+/* A data set without rows that can grow. */
+static int dataset_create(struct output *state, int b, const struct shape *shape)
+{
+    hsize_t dim[SHAPE_MAX_AXES], most[SHAPE_MAX_AXES], chunk[SHAPE_MAX_AXES];
+    hsize_t row = sizeof(float) * (hsize_t)shape_count(shape, 1, shape->naxes);
+    hid_t space, properties;
+    int status = 0;
+
+    for (int i = 0; i < shape->naxes; i++)
+        dim[i] = most[i] = chunk[i] = (hsize_t)shape->dim[i];
+    dim[0] = 0;
+    most[0] = H5S_UNLIMITED;
+    chunk[0] = row < CHUNK_BYTES ? CHUNK_BYTES / row : 1;
+    space = H5Screate_simple(shape->naxes, dim, most);
+    properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(properties, shape->naxes, chunk);
+    state->dataset[b] = H5Dcreate2(state->file, names[b], H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                                   properties, H5P_DEFAULT);
+    if (state->dataset[b] < 0)
+        status = failed_write(state);
+    H5Pclose(properties);
+    H5Sclose(space);
+    return status;
+}
+
+static int output_build(struct layer *layer, struct engine *engine)
+{
+    struct output *state = layer->state;
+    size_t elems = 1;
+    int status = 0;
+
+    state->engine = engine;
+    if (state->look_only)
+        return 0;
+    for (int b = 0; b < 2; b++)
+        if (shape_elems(&layer->bottoms[b]->value.shape) > elems)
+            elems = shape_elems(&layer->bottoms[b]->value.shape);
+    state->values = malloc(elems * sizeof(float));
+    if (!state->values)
+        return error_memory(elems * sizeof(float), "an HDF5Output layer");
+    h5_lock();
+    state->file = H5Fcreate(state->path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    if (state->file < 0)
+        status = failed_write(state);
+    for (int b = 0; b < 2 && status == 0; b++)
+        status = dataset_create(state, b, &layer->bottoms[b]->value.shape);
+    h5_unlock();
+    return status;
+}
+
+/* Appends state->values, of that shape, to data set b. */
+static int rows_append(struct output *state, int b, const struct shape *shape)
+{
+    hsize_t dim[SHAPE_MAX_AXES], start[SHAPE_MAX_AXES] = {0}, size[SHAPE_MAX_AXES];
+    hid_t to = -1, from = -1;
+    int status = 0;
+
+    for (int i = 0; i < shape->naxes; i++)
+        dim[i] = size[i] = (hsize_t)shape->dim[i];
+    start[0] = state->rows[b];
+    dim[0] += start[0];
+    if (H5Dset_extent(state->dataset[b], dim) < 0 || (to = H5Dget_space(state->dataset[b])) < 0 ||
+        (from = H5Screate_simple(shape->naxes, size, NULL)) < 0 ||
+        H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
+        H5Dwrite(state->dataset[b], H5T_NATIVE_FLOAT, from, to, H5P_DEFAULT, state->values) < 0)
+        status = failed_write(state);
+    state->rows[b] = dim[0];
+    if (from >= 0)
+        H5Sclose(from);
+    if (to >= 0)
+        H5Sclose(to);
+    return status;
+}
+
+static int output_forward(struct layer *layer, const struct run *run)
+{
+    struct output *state = layer->state;
+    struct engine *engine = state->engine;
+    int status = 0;
+
+    (void)run;
+    if (state->look_only)
+        return 0;
+    for (int b = 0; b < 2 && status == 0; b++) {
+        const struct tensor *value = &layer->bottoms[b]->value;
+
+        if (engine->i->read(engine->context, value, state->values))
+            return -1;
+        h5_lock();
+        status = rows_append(state, b, &value->shape);
+        h5_unlock();
+    }
+    h5_lock();
+    if (status == 0 && H5Fflush(state->file, H5F_SCOPE_LOCAL) < 0)
+        status = failed_write(state);
+    h5_unlock();
+    return status;
+}
+
+static int output_backward(struct layer *layer, const struct run *run)
+{
+    (void)layer;
+    (void)run;
+    return 0;
+}
+
+static void output_destroy(struct layer *layer)
+{
+    struct output *state = layer->state;
+
+    if (!state)
+        return;
+    h5_lock();
+    for (int b = 0; b < 2; b++)
+        if (state->dataset[b] >= 0)
+            H5Dclose(state->dataset[b]);
+    if (state->file >= 0)
+        H5Fclose(state->file);
+    h5_unlock();
+    free(state->values);
+    free(state->path);
+    free(state);
+    layer->state = NULL;
+}
+
+const struct layer_i layer_hdf5_output = {
+    .type = "HDF5Output",
+    .min_bottoms = 2,
+    .max_bottoms = 2,
+    .min_tops = 0,
+    .max_tops = 0,
+    .no_backward = true,
+    .no_gradient_to = 3u,
+    .setup = output_setup,
+    .build = output_build,
+    .forward = output_forward,
+    .backward = output_backward,
+    .destroy = output_destroy,
+};

@@ -1,0 +1,94 @@
+/* Layers whose tops others fill: Input, and MemoryData of Caffe's programming interface. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+
+static int input_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__InputParameter *p = layer->param->input_param;
+    size_t shapes = p ? p->n_shape : 0;
+
+    (void)env;
+    if (shapes != 1 && shapes != (size_t)layer->ntops)
+        return error_set("input_param has %zu shapes for %d tops; expected one for all or one each",
+                         shapes, layer->ntops);
+    for (int t = 0; t < layer->ntops; t++) {
+        const Caffe__BlobShape *shape = p->shape[shapes == 1 ? 0 : t];
+        if (shape->n_dim > SHAPE_MAX_AXES)
+            return error_set("input_param shape has %zu axes; at most %d are possible",
+                             shape->n_dim, SHAPE_MAX_AXES);
+        for (size_t i = 0; i < shape->n_dim; i++)
+            if (shape->dim[i] < 1)
+                return error_set("input_param shape has size %" PRId64 " on axis %zu; expected at "
+                                 "least 1",
+                                 shape->dim[i], i);
+        if (shape_set(&layer->tops[t]->value.shape, (int)shape->n_dim, shape->dim,
+                      layer->tops[t]->name))
+            return -1;
+    }
+    return 0;
+}
+
+/* The net's memory is all an Input needs; whoever feeds it writes there. */
+static int input_build(struct layer *layer, struct engine *engine)
+{
+    (void)layer;
+    (void)engine;
+    return 0;
+}
+
+static int input_forward(struct layer *layer, const struct run *run)
+{
+    (void)layer;
+    (void)run;
+    return 0;
+}
+
+const struct layer_i layer_input = {
+    .type = "Input",
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 1,
+    .max_tops = -1,
+    .is_data = true,
+    .no_backward = true,
+    .setup = input_setup,
+    .build = input_build,
+    .forward = input_forward,
+};
+
+static int memory_data_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__MemoryDataParameter *p = layer->param->memory_data_param;
+    int64_t dim[4];
+
+    if (!p || !p->batch_size || !p->channels || !p->height || !p->width)
+        return error_set("memory_data_param needs batch_size, channels, height and width, all at "
+                         "least 1");
+    if (!env->look_only)
+        return error_set("a program hands MemoryData its samples through Caffe's interface, which is "
+                         "not here; a Data, ImageData or HDF5Data layer reads them from files");
+    dim[0] = layer->train && env->batch > 0 ? env->batch : (int64_t)p->batch_size;
+    dim[1] = p->channels;
+    dim[2] = p->height;
+    dim[3] = p->width;
+    return shape_set(&layer->tops[0]->value.shape, 4, dim, layer->tops[0]->name) ||
+                   shape_set(&layer->tops[1]->value.shape, 1, dim, layer->tops[1]->name)
+               ? -1
+               : 0;
+}
+
+const struct layer_i layer_memory_data = {
+    .type = "MemoryData",
+    .min_bottoms = 0,
+    .max_bottoms = 0,
+    .min_tops = 2,
+    .max_tops = 2,
+    .is_data = true,
+    .no_backward = true,
+    .setup = memory_data_setup,
+    .build = input_build,
+    .forward = input_forward,
+};

@@ -1,0 +1,25 @@
+/* LMDB files of Datum messages. */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include "fuzz.h"
+
+#include "input/kv.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
+{
+    const char *path = fuzz_file(0, data, length);
+    struct bytes bytes = {0};
+    struct kv *kv;
+
+    if (kv_open_lmdb(path, &kv) == 0) {
+        for (uint64_t i = 0; i < kv->count && i < 1000; i++) {
+            (void)kv->i->read(kv, i, &bytes);
+            (void)kv->i->key(kv, i, &bytes);
+        }
+        kv_close(kv);
+    }
+    bytes_free(&bytes);
+    return 0;
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/python3
+"""Writes the seeds of the fuzz targets below corpus/; further seeds are fixtures of the tests."""
+import gzip
+import io
+import os
+import struct
+import tarfile
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+
+
+def write(name, content):
+    path = os.path.join(HERE, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(content)
+
+
+def idx():
+    images = struct.pack(">BBBBIII", 0, 0, 8, 3, 3, 4, 5) + bytes(range(60))
+    labels = struct.pack(">BBBBI", 0, 0, 8, 1, 3) + bytes([0, 9, 4])
+    packed = gzip.compress(labels, mtime=0)
+    write("idx/plain", bytes([len(labels)]) + labels + images)
+    write("idx/gzip", bytes([len(packed)]) + packed + gzip.compress(images, mtime=0))
+
+
+def cifar():
+    records = b"".join(bytes([r]) + bytes((r + e // 64) % 256 for e in range(3072)) for r in range(2))
+    write("cifar/gzip", gzip.compress(records, mtime=0))
+    write("cifar/one", b"\7" + bytes(3072))
+
+
+def tar():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as t:
+        for name, content in (("c/batches.meta.txt", b"".join(b"class%d\n" % k for k in range(10))),
+                              ("c/" + "n" * 120, b"long name"), ("c/readme", bytes(700))):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            t.addfile(info, io.BytesIO(content))
+    content = out.getvalue()
+    write("tar/gzip", gzip.compress(content, mtime=0))
+    write("tar/plain", content[:4096] + bytes(1024))
+
+
+def datum():
+    raw = b"\x08\x02\x10\x03\x18\x04\x22\x18" + bytes(range(24)) + b"\x28\x05"
+    floats = b"\x08\x01\x10\x01\x18\x02" + b"\x35\x00\x00\x80\x3f" * 2
+    packed = b"\x08\x01\x10\x01\x18\x02\x32\x08" + b"\x00\x00\x80\x3f" * 2
+    write("datum/raw", raw)
+    write("datum/floats", floats)
+    write("datum/packed", packed)
+    for name in ("gray.jpg", "gray.png"):
+        with open(os.path.join(HERE, "../../data/input/images", name), "rb") as f:
+            image = f.read()
+        length = bytes([len(image) & 127 | 128, len(image) >> 7])
+        write("datum/" + name, b"\x22" + length + image + b"\x28\x03\x38\x01")
+
+
+def lists():
+    write("list/some", b"a b/c.jpg 3\n\nplain.png\t-7 \r\nx 2147483647\n")
+
+
+idx()
+cifar()
+tar()
+datum()
+lists()

@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+"""poseidon convert images and poseidon mean. Judges: h5py, python3-lmdb where it is there, and what
+OpenCV made of the pictures (tests/data/input/images.h5)."""
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:
+    print("SKIP: this Python has no h5py")
+    sys.exit(77)
+try:
+    import lmdb
+except ImportError:
+    lmdb = None
+
+POSEIDON = os.environ["POSEIDON"]
+DATA = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input")
+PICTURES = ["color.jpg", "gray.png", "color.png", "palette.png", "progressive.jpg"]
+
+
+def fields(message):
+    """The fields of a serialised message: {number: last value}."""
+    out, at = {}, 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(message):
+        tag = varint()
+        if tag & 7 == 0:
+            out[tag >> 3] = varint()
+        elif tag & 7 == 5:
+            out.setdefault(tag >> 3, []).append(struct.unpack_from("<f", message, at)[0])
+            at += 4
+        else:
+            assert tag & 7 == 2, tag
+            length = varint()
+            out[tag >> 3] = message[at:at + length]
+            at += length
+    return out
+
+
+def supported():
+    """Whether this build reads both JPEG and PNG."""
+    folder = tempfile.mkdtemp()
+    try:
+        listing = os.path.join(folder, "list.txt")
+        with open(listing, "w") as f:
+            f.write("color.jpg 0\ncolor.png 0\n")
+        done = subprocess.run([POSEIDON, "convert", "images", listing, os.path.join(folder, "x.h5"),
+                               "--root=" + os.path.join(DATA, "images")], capture_output=True, text=True)
+        return "built without" not in done.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
+class Images(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="poseidon-images-")
+        self.reference = h5py.File(os.path.join(DATA, "images.h5"), "r")
+
+    def tearDown(self):
+        self.reference.close()
+        shutil.rmtree(self.dir)
+
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def write(self, name, content):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as f:
+            f.write(content)
+        return self.path(name)
+
+    def picture(self, name):
+        with open(os.path.join(DATA, "images", name), "rb") as f:
+            return f.read()
+
+    def list(self, names=PICTURES):
+        """Labels are 10 * place."""
+        return self.write("list.txt", "".join("%s %d\n" % (name, 10 * i)
+                                              for i, name in enumerate(names)).encode())
+
+    def run_poseidon(self, *arguments, **options):
+        return subprocess.run([POSEIDON, *arguments], capture_output=True, text=True, timeout=120,
+                              **options)
+
+    def convert(self, *arguments):
+        done = self.run_poseidon("convert", "images", *arguments, "--root=" + os.path.join(DATA, "images"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def bad(self, *arguments, says, status=1, command=("convert", "images")):
+        before = sorted(os.listdir(self.dir))
+        done = self.run_poseidon(*command, *arguments)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "")
+        for piece in says:
+            self.assertIn(piece, done.stderr)
+        self.assertEqual(sorted(os.listdir(self.dir)), before)
+
+    def expected(self, name, kind="color"):
+        image = self.reference[name][kind][:]
+        return image.transpose(2, 0, 1) if image.ndim == 3 else image[None]
+
+    def records(self, folder):
+        """[(key, fields)] of an LMDB, by its own library."""
+        with lmdb.open(folder, readonly=True, lock=False) as env, env.begin() as txn:
+            return [(bytes(key), fields(bytes(value))) for key, value in txn.cursor()]
+
+    # ---- HDF5
+    def test_list_to_hdf5(self):
+        out, mean = self.path("x.h5"), self.path("mean.h5")
+        done = self.convert(self.list(), out, "--mean=" + mean)
+        self.assertIn("5 images of 3x23x37", done.stdout)
+        self.assertEqual(done.stderr, "")
+        with h5py.File(out, "r") as f, h5py.File(mean, "r") as m:
+            data = f["data"][:]
+            self.assertEqual((data.dtype, data.shape), (np.uint8, (5, 3, 23, 37)))
+            self.assertEqual((f["label"].dtype, list(f["label"])), (np.int32, [0, 10, 20, 30, 40]))
+            for i, name in enumerate(PICTURES):
+                self.assertTrue((data[i] == self.expected(name)).all(), name)
+            self.assertTrue((m["mean"][:] == data.astype(np.float64).mean(0).astype(np.float32)).all())
+            self.assertEqual(f.attrs["source"].decode(), self.path("list.txt"))
+
+    def test_gray_gzip(self):
+        out = self.path("x.h5")
+        self.convert(self.list(), out, "--gray", "--gzip=3")
+        with h5py.File(out, "r") as f:
+            self.assertEqual(f["data"].compression_opts, 3)
+            for i, name in enumerate(PICTURES):
+                difference = f["data"][i].astype(int) - self.expected(name, "gray")
+                self.assertLessEqual(abs(difference).max(), 1, name)
+
+    def test_resized_as_opencv_does(self):
+        out = self.path("x.h5")
+        self.convert(self.list(["color.png"]), out, "--resize=20x23")
+        with h5py.File(out, "r") as f:
+            expected = self.reference["resize/23x20/opencv"][:].transpose(2, 0, 1)
+            self.assertTrue((f["data"][0] == expected).all())
+
+    def test_folders_are_classes(self):
+        for k, name in enumerate(PICTURES):
+            self.write("d/class%d/%s" % (k % 2, name), self.picture(name))
+        done = self.run_poseidon("convert", "images", self.path("d"), self.path("x.h5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("5 images of 3x23x37 of 2 classes", done.stdout)
+        with h5py.File(self.path("x.h5"), "r") as f:
+            self.assertEqual(list(f["label"]), [0, 0, 0, 1, 1])
+            self.assertEqual([c.decode() for c in f.attrs["classes"]], ["class0", "class1"])
+            self.assertTrue((f["data"][0] == self.expected("color.jpg")).all())
+            self.assertTrue((f["data"][4] == self.expected("palette.png")).all())
+
+    def test_order_is_the_lists_or_the_seeds_with_any_number_of_threads(self):
+        names = [PICTURES[i % 5] for i in range(300)]
+        orders = []
+        for k, options in enumerate((["--threads=1"], ["--threads=4"], ["--shuffle", "--threads=1"],
+                                     ["--shuffle", "--threads=4"], ["--shuffle", "--seed=2"])):
+            out = self.path("x%d.h5" % k)
+            self.convert(self.list(names), out, *options)
+            with h5py.File(out, "r") as f:
+                labels = f["label"][:] // 10
+                for i in range(0, 300, 37):
+                    self.assertTrue((f["data"][i] == self.expected(names[labels[i]])).all())
+                orders.append(list(labels))
+        self.assertEqual(orders[0], list(range(300)))
+        self.assertEqual(orders[1], orders[0])
+        self.assertEqual(sorted(orders[2]), orders[0])
+        self.assertNotEqual(orders[2], orders[0])
+        self.assertEqual(orders[3], orders[2])
+        self.assertNotEqual(orders[4], orders[2])
+
+    # ---- refusals
+    def test_refused_images_are_summed_up(self):
+        names = []
+        for i in range(12):
+            self.write("p/bad%d.jpg" % i, self.picture("color.jpg")[:400 + i])
+            self.write("p/good%d.jpg" % i, self.picture("color.jpg"))
+            names += ["bad%d.jpg" % i, "good%d.jpg" % i]
+        names += ["missing.png"]
+        out = self.path("x.h5")
+        done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("12 images of 3x23x37", done.stdout)
+        self.assertIn("13 of 25 images were refused; the first:", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 11)
+        self.assertIn("bad0.jpg: truncated JPEG image", done.stderr)
+        with h5py.File(out, "r") as f:
+            self.assertEqual(list(f["label"]), list(range(10, 250, 20)))
+        done = self.run_poseidon("convert", "images", self.list(names), out, "--root=" + self.path("p"),
+                                 "--force", "--json")
+        said = json.loads(done.stdout)
+        self.assertEqual((said["records"], said["refused"], len(said["refused_first"])), (12, 13, 10))
+        self.assertEqual(done.stderr, "")
+        self.bad(self.list(["bad0.jpg", "missing.png"]), self.path("y.h5"), "--root=" + self.path("p"),
+                 says=["all 2 images were refused", "bad0.jpg", "truncated"])
+
+    def test_another_size_is_refused_in_hdf5_and_taken_in_lmdb(self):
+        out = self.path("x.h5")
+        self.convert(self.list(["color.png"]), out, "--resize=9x9")
+        shutil.copy(os.path.join(DATA, "images", "color.png"), self.path("a.png"))
+        import zlib
+
+        def chunk(kind, content):
+            return (struct.pack(">I", len(content)) + kind + content +
+                    struct.pack(">I", zlib.crc32(kind + content)))
+        self.write("b.png", b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 0, 0, 0, 0)) +
+                   chunk(b"IDAT", zlib.compress(b"\0\1\2")) + chunk(b"IEND", b""))
+        done = self.run_poseidon("convert", "images", self.list(["a.png", "b.png"]), out, "--force")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("1 of 2 images were refused", done.stderr)
+        self.assertIn("b.png: shape 3 1 2 (6), but the first image has 3 23 37", done.stderr)
+        done = self.run_poseidon("convert", "images", self.list(["a.png", "b.png"]), self.path("x_lmdb"))
+        if "built without liblmdb" not in done.stderr:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("2 images of different sizes", done.stdout)
+
+    # ---- LMDB
+    def need_lmdb(self):
+        if lmdb is None:
+            self.skipTest("python3-lmdb is not installed")
+        done = self.run_poseidon("convert", "images", self.list(["none"]), self.path("t_lmdb"))
+        if "built without liblmdb" in done.stderr:
+            self.skipTest("this build has no liblmdb")
+
+    def test_raw_lmdb(self):
+        self.need_lmdb()
+        out = self.path("x_lmdb")
+        self.convert(self.list(), out)
+        records = self.records(out)
+        self.assertEqual([key for key, _ in records],
+                         [b"%08d_%s" % (i, name.encode()) for i, name in enumerate(PICTURES)])
+        for i, (_, datum) in enumerate(records):
+            self.assertEqual([datum[k] for k in (1, 2, 3, 5)], [3, 23, 37, 10 * i])
+            self.assertEqual(datum[4], self.expected(PICTURES[i]).tobytes())
+            self.assertFalse(datum.get(7))
+
+    def test_encoded_lmdb_keeps_the_files(self):
+        self.need_lmdb()
+        out = self.path("x_lmdb")
+        self.convert(self.list(), out, "--encoded")
+        for i, (_, datum) in enumerate(self.records(out)):
+            self.assertEqual((datum[4], datum[5], datum[7]), (self.picture(PICTURES[i]), 10 * i, 1))
+
+    def test_encoded_lmdb_encodes_what_changed(self):
+        self.need_lmdb()
+        out = self.path("x_lmdb")
+        for options, magics in ((["--resize=12x10"], [b"\xff\xd8", b"\x89P", b"\x89P", b"\x89P", b"\xff\xd8"]),
+                                (["--encode-type=png"], [b"\x89P"] * 5),
+                                (["--encode-type=jpg", "--gray"], [b"\xff\xd8"] * 5)):
+            self.convert(self.list(), out, "--encoded", "--force", *options)
+            records = self.records(out)
+            self.assertEqual([datum[4][:2] for _, datum in records], magics)
+            done = self.run_poseidon("mean", out, *(["--force-color"] if "--gray" not in options else []))
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_many_records_grow_the_tree(self):
+        self.need_lmdb()
+        out = self.path("x_lmdb")
+        names = [PICTURES[i % 5] for i in range(3500)]
+        self.convert(self.list(names), out, "--resize=3x2", "--shuffle")
+        records = self.records(out)
+        self.assertEqual(len(records), 3500)
+        self.assertEqual(sorted(datum[5] for _, datum in records), [10 * i for i in range(3500)])
+        said = json.loads(self.run_poseidon("mean", out, "--json").stdout)
+        data = np.stack([np.frombuffer(datum[4], np.uint8).reshape(3, 2, 3) for _, datum in records])
+        self.assertEqual((said["records"], said["shape"]), (3500, [3, 2, 3]))
+        self.assertTrue(np.allclose(said["mean_value"], data.mean((0, 2, 3)), rtol=1e-8))
+
+    def test_lmdb_is_replaced_only_by_force_and_only_where_it_is_one(self):
+        self.need_lmdb()
+        out = self.path("x_lmdb")
+        self.convert(self.list(), out)
+        root = "--root=" + os.path.join(DATA, "images")
+        self.bad(self.list(), out, root, says=["x_lmdb exists already", "--force"])
+        self.convert(self.list(PICTURES[:2]), out + "/", "--force")
+        self.assertEqual(len(self.records(out)), 2)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["list.txt", "x_lmdb"])
+        self.write("x_lmdb/thesis.tex", b"precious")
+        self.bad(self.list(), out, root, "--force", says=["holds other files too"])
+        self.write("y_lmdb", b"a file")
+        self.bad(self.list(), self.path("y_lmdb"), root, "--force", says=["no LMDB folder"])
+
+    def test_class_names_are_kept(self):
+        self.need_lmdb()
+        self.write("d/cat/1.png", self.picture("color.png"))
+        self.write("d/dog/1.png", self.picture("gray.png"))
+        done = self.run_poseidon("convert", "images", self.path("d"), self.path("x_lmdb"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("x_lmdb", "classes.txt")) as f:
+            self.assertEqual(f.read(), "cat\ndog\n")
+
+    # ---- failures leave nothing
+    def test_full_disk_leaves_nothing(self):
+        names = [PICTURES[i % 5] for i in range(600)]
+        listing = self.list(names)
+        for out in ("x.h5", "x_lmdb"):
+            for kilobytes in (0, 1, 16, 500, 1400):
+                before = sorted(os.listdir(self.dir))
+                done = subprocess.run(
+                    ["bash", "-c", "trap '' XFSZ; ulimit -f %d; exec \"$@\"" % kilobytes, "bash", POSEIDON,
+                     "convert", "images", listing, self.path(out), "--root=" + os.path.join(DATA, "images")],
+                    capture_output=True, text=True, timeout=60)
+                if "built without liblmdb" in done.stderr:
+                    break
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                self.assertIn(out, done.stderr)
+                self.assertEqual(sorted(os.listdir(self.dir)), before)
+
+    def test_interrupt_leaves_nothing(self):
+        listing = self.list([PICTURES[i % 5] for i in range(60000)])
+        for out in ("x.h5", "x_lmdb"):
+            for delay in (0.02, 0.3):
+                process = subprocess.Popen(
+                    [POSEIDON, "convert", "images", listing, self.path(out),
+                     "--root=" + os.path.join(DATA, "images")], stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL)
+                time.sleep(delay)
+                process.send_signal(signal.SIGTERM)
+                self.assertNotEqual(process.wait(60), 0)
+                self.assertEqual(os.listdir(self.dir), ["list.txt"])
+
+    def test_memory_does_not_grow_with_the_images(self):
+        def peak(count):
+            listing = self.list([PICTURES[i % 5] for i in range(count)])
+            code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
+                    "stdout=subprocess.DEVNULL); "
+                    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+            done = subprocess.run([sys.executable, "-c", code, POSEIDON, "convert", "images", listing,
+                                   self.path("x.h5"), "--force", "--resize=100x100",
+                                   "--root=" + os.path.join(DATA, "images")],
+                                  capture_output=True, text=True, check=True, env=environment)
+            return int(done.stdout)
+        # A build with sanitizers keeps freed memory for a while, which is not what is asked here.
+        environment = dict(os.environ, ASAN_OPTIONS="quarantine_size_mb=1")
+        small, large = peak(300), peak(3000)    # 9 and 90 MB of pixels
+        self.assertLess(large - small, 8000)
+
+    # ---- wrong usage
+    def test_wrong_usage(self):
+        listing, out = self.list(), self.path("x.h5")
+        for arguments, says in [
+                ([listing], "expected a folder or list"),
+                ([listing, self.path("x.hdf")], "ends in .h5 (HDF5) or lmdb (LMDB)"),
+                ([listing, out, "--encoded"], "--encoded is for LMDB"),
+                ([listing, self.path("x_lmdb"), "--encode-type=jpg"], "no effect without --encoded"),
+                ([listing, self.path("x_lmdb"), "--encoded", "--encode-type=gif"], "expected jpg or png"),
+                ([listing, self.path("x_lmdb"), "--gzip=2"], "--gzip=2"),
+                ([listing, out, "--resize=256"], "expected WIDTHxHEIGHT"),
+                ([listing, out, "--resize=0x5"], "expected WIDTHxHEIGHT"),
+                ([listing, out, "--seed=3"], "no effect without --shuffle"),
+                ([listing, out, "--quality=0"], "--quality=0"),
+                ([listing, out, "--shufle"], "did you mean --shuffle?")]:
+            self.bad(*arguments, says=[says], status=2)
+        self.bad(self.path("none"), out, says=["none", "No such file"])
+        self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
+        self.bad(listing, out, "--mean=" + out, says=["the same file"])
+        self.bad(listing, listing + ".h5", says=["all 5 images were refused", "No such file"])
+        self.write("bad.txt", b"x.png 1\nx.png\n")
+        self.bad(self.path("bad.txt"), out, says=["bad.txt:2", "has no label"])
+
+    # ---- mean
+    def mean_of(self, name):
+        with open(name, "rb") as f:
+            message = fields(f.read())
+        return np.frombuffer(message[5], "<f4").reshape([message[k] for k in (1, 2, 3, 4)])
+
+    def test_mean_of_hdf5_as_hdf5_and_binaryproto(self):
+        data = np.random.default_rng(1).integers(0, 256, (50, 3, 4, 5), dtype=np.uint8)
+        with h5py.File(self.path("x.h5"), "w") as f:
+            f["data"] = data
+        mean = data.astype(np.float64).mean(0)
+        done = self.run_poseidon("mean", self.path("x.h5"), self.path("m.h5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        for c in range(3):
+            self.assertEqual(lines[c], "mean_value channel [%d]: %g" % (c, mean[c].mean()))
+        with h5py.File(self.path("m.h5"), "r") as f:
+            self.assertTrue((f["mean"][:] == mean.astype(np.float32)).all())
+        self.assertEqual(self.run_poseidon("mean", self.path("x.h5"), self.path("m.binaryproto")).returncode, 0)
+        self.assertTrue((self.mean_of(self.path("m.binaryproto")) == mean.astype(np.float32)[None]).all())
+
+    def test_mean_of_databases(self):
+        raw = np.stack([(7 * i + np.arange(6)) % 256 for i in range(600)]).reshape(600, 1, 2, 3)
+        for name, count in (("lmdb_raw", 600), ("leveldb_raw", 60)):
+            done = self.run_poseidon("mean", os.path.join(DATA, name), self.path("m.h5"), "--force")
+            if "built without libleveldb" in done.stderr:
+                continue
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with h5py.File(self.path("m.h5"), "r") as f:
+                self.assertTrue((f["mean"][:] == raw[:count].mean(0).astype(np.float32)).all())
+
+    def test_mean_of_encoded(self):
+        done = self.run_poseidon("mean", os.path.join(DATA, "lmdb_mixed"), self.path("m.h5"), "--force-color")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = np.stack([self.expected(n) for n in ("color.jpg", "gray.jpg", "gray.png",
+                                                        "palette.png")]).mean(0)
+        with h5py.File(self.path("m.h5"), "r") as f:
+            self.assertTrue((f["mean"][:] == expected.astype(np.float32)).all())
+
+    def test_mean_failures(self):
+        raw = os.path.join(DATA, "lmdb_raw")
+        self.bad(os.path.join(DATA, "lmdb_sizes"), self.path("m.h5"), command=["mean"],
+                 says=["lmdb_sizes", "record 1", "3 11 14", "3 10 12"])
+        self.bad(os.path.join(DATA, "lmdb_bad"), self.path("m.h5"), command=["mean"],
+                 says=["lmdb_bad", "record 2", "00000002"])
+        self.bad(self.path("none"), command=["mean"], says=["none", "no such file"])
+        self.bad(command=["mean"], says=["expected SRC"])
+        self.bad(raw, self.path("none", "m.h5"), command=["mean"], says=["No such file"])
+        self.write("m.h5", b"precious")
+        self.bad(raw, self.path("m.h5"), command=["mean"], says=["exists already", "--force"])
+
+
+if __name__ == "__main__":
+    if not supported():
+        print("SKIP: this build reads no JPEG or no PNG")
+        sys.exit(77)
+    unittest.main(verbosity=1)
