@@ -152,14 +152,41 @@ static int place(struct net *net, struct tensor *tensor, const char *what, const
     return 0;
 }
 
+/* Bytes of a tensor that has memory of its own. */
+static size_t own_bytes(const struct tensor *tensor)
+{
+    return tensor->base ? 0 : tensor->bytes;
+}
+
+/* Blobs did not fit: what all would take, and how large a batch would have. Values and gradients grow with
+ * the batch, so what fitted tells. */
+static int no_room(const struct net *net, size_t before)
+{
+    size_t all = 0, fitted = net->internals->bytes - before;
+    int64_t batch = 0;
+
+    for (int i = 0; i < net->nblobs; i++) {
+        const struct blob *blob = net->blobs[i];
+        all += own_bytes(&blob->value) + (blob->wants_grad ? own_bytes(&blob->grad) : 0);
+    }
+    for (int l = 0; l < net->nlayers && batch == 0; l++)
+        if (net->layers[l].i->is_data && net->layers[l].ntops > 0)
+            batch = shape_dim(&net->layers[l].tops[0]->value.shape, 0);
+    return error_context("the net's blobs need %.0f MiB at batch %lld, and %.0f MiB of them fitted: about batch "
+                         "%lld would fit",
+                         (double)all / 1048576, (long long)batch, (double)fitted / 1048576,
+                         (long long)((double)batch * (double)fitted / (double)(all ? all : 1)));
+}
+
 static int place_blobs(struct net *net)
 {
+    size_t before = net->internals->bytes;
+
     for (int i = 0; i < net->nblobs; i++) {
         struct blob *blob = net->blobs[i];
-        if (place(net, &blob->value, "the values", blob->name))
-            return -1;
-        if (blob->wants_grad && place(net, &blob->grad, "the gradient", blob->name))
-            return -1;
+        if (place(net, &blob->value, "the values", blob->name) ||
+            (blob->wants_grad && place(net, &blob->grad, "the gradient", blob->name)))
+            return no_room(net, before);
     }
     return 0;
 }

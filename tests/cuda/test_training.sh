@@ -95,6 +95,10 @@ refused 'which --engine=cuda does not do' 2 "$emulated" train --solver=plain.pro
 refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 sed 's/num_output: 10/num_output: 5/' "$here/tests/cuda/mixed.prototxt" >net.prototxt
 refused "layer 'loss': label .* is outside 0..4" 1 "$emulated" train --solver=plain.prototxt --engine=cuda
+POSEIDON_EMULATED_BYTES=3000000
+export POSEIDON_EMULATED_BYTES
+refused 'MiB of them fitted: about batch [0-9]* would fit' 1 "$emulated" train --solver=plain.prototxt \
+    --engine=cuda --batch=40
 POSEIDON_EMULATED_GPUS=0
 export POSEIDON_EMULATED_GPUS
 refused 'shows no GPU' 1 "$emulated" train --solver=plain.prototxt --engine=cuda
