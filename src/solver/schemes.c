@@ -1,7 +1,7 @@
 /* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where there is
- * more than one node (on one it is the paper's rule). It leaves the paper's choice only for a gain worth its name, so that the noise of a measurement does not change the
- * order of sums, and with it the last bits, from one run to the next. (PS and allreduce give the same
- * bits; between them it is free.) */
+ * more than one node (on one it is the paper's rule). It leaves the paper's choice only for a gain worth its
+ * name, so that the noise of a measurement does not change the order of sums, and with it the last bits,
+ * from one run to the next. (PS and allreduce give the same bits; between them it is free.) */
 #include "solver/trainer.h"
 
 #include "sync/cost.h"
