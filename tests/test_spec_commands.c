@@ -92,7 +92,8 @@ START_TEST(summary_is_a_table)
                "loss   SoftmaxWithLoss  a_loss  scalar                         100\n"
                "------------------------------------------------------------------\n"
                "total                                                 421  18.53 k\n",
-               "layer 'data': assuming images of 3 channels, 8 x 8 pixels (crop_size); --input-shape=C,H,W says otherwise\n");
+               "layer 'data': assuming images of 3 channels, 8 x 8 pixels (crop_size); "
+               "--input-shape=C,H,W says otherwise\n");
 }
 END_TEST
 
@@ -154,9 +155,10 @@ END_TEST
 
 START_TEST(stages_of_the_file_itself_count)
 {
-    write_file("net.prototxt", "state { stage: 'a' level: 5 phase: TEST }\n"
-                               "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 "
-                               "} } include { stage: 'a' stage: 'b' max_level: 0 phase: TRAIN } }");
+    write_file("net.prototxt",
+               "state { stage: 'a' level: 5 phase: TEST }\n"
+               "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 "
+               "} } include { stage: 'a' stage: 'b' max_level: 0 phase: TRAIN } }");
     ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt --stage=b")->out, "Input"));
 }
 END_TEST
@@ -185,14 +187,15 @@ START_TEST(model_without_a_complete_net_asks_for_the_prototxt)
 
     snprintf(arguments, sizeof arguments, "summary --model='%s/tests/data/spec/odd.caffemodel'",
              getenv("abs_top_srcdir"));
-    snprintf(err, sizeof err,
-             "poseidon summary: %s/tests/data/spec/odd.caffemodel: layer 'odd' (Odd): unknown layer "
-             "type: Odd",
-             getenv("abs_top_srcdir"));
+    snprintf(
+        err, sizeof err,
+        "poseidon summary: %s/tests/data/spec/odd.caffemodel: layer 'odd' (Odd): unknown layer "
+        "type: Odd",
+        getenv("abs_top_srcdir"));
     ck_assert_int_eq(run(arguments)->status, 1);
     ck_assert_msg(strncmp(run(arguments)->err, err, strlen(err)) == 0, "%s", run(arguments)->err);
-    ck_assert_ptr_nonnull(strstr(run(arguments)->err,
-                                 "(this weight file carries no complete net: give its prototxt)\n"));
+    ck_assert_ptr_nonnull(strstr(
+        run(arguments)->err, "(this weight file carries no complete net: give its prototxt)\n"));
 }
 END_TEST
 
@@ -200,12 +203,16 @@ static const struct {
     const char *in, *out, *err;
 } upgrades[] = {
     {"layers { name: 'r' type: RELU bottom: 'x' top: 'x' blobs_lr: 2 }\n",
-     "layer {\n  name: \"r\"\n  type: \"ReLU\"\n  bottom: \"x\"\n  top: \"x\"\n  param {\n    lr_mult: 2\n"
+     "layer {\n  name: \"r\"\n  type: \"ReLU\"\n  bottom: \"x\"\n  top: \"x\"\n  param {\n    "
+     "lr_mult: 2\n"
      "  }\n}\n",
-     "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a net in today's form\n"},
-    {"# a solver, although it has a net inside\nsolver_type: ADAM net_param { layers { type: TANH } "
+     "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a net in today's "
+     "form\n"},
+    {"# a solver, although it has a net inside\nsolver_type: ADAM net_param { layers { type: TANH "
+     "} "
      "layers { type: RELU } } base_lr: 0.1",
-     "base_lr: 0.1\nnet_param {\n  layer {\n    type: \"TanH\"\n  }\n  layer {\n    type: \"ReLU\"\n  "
+     "base_lr: 0.1\nnet_param {\n  layer {\n    type: \"TanH\"\n  }\n  layer {\n    type: "
+     "\"ReLU\"\n  "
      "}\n}\ntype: \"Adam\"\n",
      "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a solver in today's "
      "form\n"},
@@ -247,10 +254,12 @@ static const struct {
      "poseidon upgrade: in:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean "
      "\"name\"?\n"},
     {"base_lr: 1\nnte: 'x'", "upgrade in new",
-     "poseidon upgrade: in:2:1: message \"caffe.SolverParameter\" has no field \"nte\"; did you mean "
+     "poseidon upgrade: in:2:1: message \"caffe.SolverParameter\" has no field \"nte\"; did you "
+     "mean "
      "\"net\"?\n"},
     {"", "upgrade in new.caffemodel",
-     "poseidon upgrade: new.caffemodel: the new form is written as text, without weights; expected a "
+     "poseidon upgrade: new.caffemodel: the new form is written as text, without weights; expected "
+     "a "
      "name such as net.prototxt\n"},
     {"", "upgrade in /nowhere/new",
      "poseidon upgrade: cannot write '/nowhere/new': No such file or directory\n"},
@@ -267,10 +276,12 @@ END_TEST
 static const char branches[] =
     "name: 'a \"b\" <c>'\n"
     "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 2, 4, 4] } } }\n"
-    "layer { name: 'c<1>' type: 'Convolution' bottom: 'x' top: 'c1' convolution_param { num_output: 3 "
+    "layer { name: 'c<1>' type: 'Convolution' bottom: 'x' top: 'c1' convolution_param { "
+    "num_output: 3 "
     "kernel_size: 3 pad: 1 } }\n"
     "layer { name: 'r\"1\"' type: 'ReLU' bottom: 'c1' top: 'c1' }\n"
-    "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE global_pooling: "
+    "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE "
+    "global_pooling: "
     "true } }\n"
     "layer { name: 'cat' type: 'Concat' bottom: 'c1' bottom: 'x' top: 'cat' }\n";
 
@@ -281,21 +292,21 @@ START_TEST(drawing_for_graphviz_has_layers_and_blobs_but_no_splits)
     write_file("net.prototxt", branches);
     assert_ran(run("draw --model=net.prototxt out.dot"), 0, "", "");
     read_file("out.dot", text, sizeof text);
-    ck_assert_str_eq(
-        text, "digraph \"a \\\"b\\\" <c>\" {\n"
-              "  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\"];\n"
-              "  edge [fontname=\"sans-serif\", fontsize=10];\n"
-              "  n0 [fillcolor=\"#dddddd\", label=\"in\\nInput\"];\n"
-              "  n1 [fillcolor=\"#f8cbad\", label=\"c<1>\\nConvolution\\n3, 3 x 3\"];\n"
-              "  n2 [fillcolor=\"#e8f0e8\", label=\"r\\\"1\\\"\\nReLU\"];\n"
-              "  n3 [fillcolor=\"#fce8b2\", label=\"p\\nPooling\\nAVE, whole plane\"];\n"
-              "  n4 [fillcolor=\"#c6e0b4\", label=\"cat\\nConcat\"];\n"
-              "  n0 -> n1 [label=\"1 x 2 x 4 x 4\"];\n"
-              "  n1 -> n2 [label=\"1 x 3 x 4 x 4\"];\n"
-              "  n0 -> n3 [label=\"1 x 2 x 4 x 4\"];\n"
-              "  n2 -> n4 [label=\"1 x 3 x 4 x 4\"];\n"
-              "  n0 -> n4 [label=\"1 x 2 x 4 x 4\"];\n"
-              "}\n");
+    ck_assert_str_eq(text,
+                     "digraph \"a \\\"b\\\" <c>\" {\n"
+                     "  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\"];\n"
+                     "  edge [fontname=\"sans-serif\", fontsize=10];\n"
+                     "  n0 [fillcolor=\"#dddddd\", label=\"in\\nInput\"];\n"
+                     "  n1 [fillcolor=\"#f8cbad\", label=\"c<1>\\nConvolution\\n3, 3 x 3\"];\n"
+                     "  n2 [fillcolor=\"#e8f0e8\", label=\"r\\\"1\\\"\\nReLU\"];\n"
+                     "  n3 [fillcolor=\"#fce8b2\", label=\"p\\nPooling\\nAVE, whole plane\"];\n"
+                     "  n4 [fillcolor=\"#c6e0b4\", label=\"cat\\nConcat\"];\n"
+                     "  n0 -> n1 [label=\"1 x 2 x 4 x 4\"];\n"
+                     "  n1 -> n2 [label=\"1 x 3 x 4 x 4\"];\n"
+                     "  n0 -> n3 [label=\"1 x 2 x 4 x 4\"];\n"
+                     "  n2 -> n4 [label=\"1 x 3 x 4 x 4\"];\n"
+                     "  n0 -> n4 [label=\"1 x 2 x 4 x 4\"];\n"
+                     "}\n");
 }
 END_TEST
 
@@ -331,7 +342,8 @@ START_TEST(picture_is_well_formed_and_names_every_layer)
     ck_assert_ptr_nonnull(strstr(text, ">c&lt;1&gt;</text>"));
     ck_assert_ptr_nonnull(strstr(text, ">1 x 3 x 4 x 4</text>"));
     if (system("python3 -c 'import xml.dom.minidom' 2>stderr") == 0)
-        ck_assert_int_eq(system("python3 -c 'import xml.dom.minidom as x; x.parse(\"out.svg\")'"), 0);
+        ck_assert_int_eq(system("python3 -c 'import xml.dom.minidom as x; x.parse(\"out.svg\")'"),
+                         0);
 }
 END_TEST
 
@@ -369,11 +381,13 @@ START_TEST(net_of_unknown_layers_is_drawn_without_shapes)
     const struct ran *ran;
     char text[8192];
 
-    write_file("net.prototxt", "layer { name: 'd' type: 'Python' top: 'blob' } layer { name: 'l' type: "
-                               "'Mystery' bottom: 'blob' }");
+    write_file("net.prototxt",
+               "layer { name: 'd' type: 'Python' top: 'blob' } layer { name: 'l' type: "
+               "'Mystery' bottom: 'blob' }");
     ran = run("draw --model=net.prototxt out.dot");
     ck_assert_int_eq(ran->status, 0);
-    ck_assert_ptr_nonnull(strstr(ran->err, "drawn without shapes: net.prototxt:1: layer 'd' (Python)"));
+    ck_assert_ptr_nonnull(
+        strstr(ran->err, "drawn without shapes: net.prototxt:1: layer 'd' (Python)"));
     read_file("out.dot", text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, "n0 -> n1 [label=\"blob\"];"));
 }
@@ -383,11 +397,11 @@ static const struct {
     const char *arguments, *err;
 } draw_errors[] = {
     {"draw out.svg", "poseidon draw: Need a model definition: --model=FILE\n"},
-    {"draw --model=net.prototxt", "poseidon draw: expected one file to write, OUT.svg or OUT.dot\n"},
+    {"draw --model=net.prototxt",
+     "poseidon draw: expected one file to write, OUT.svg or OUT.dot\n"},
     {"draw --model=net.prototxt new.png",
      "poseidon draw: expected a file name that ends with .svg or .dot, found 'new.png'\n"},
-    {"draw --model=none new.svg",
-     "poseidon draw: File not found: none\n"},
+    {"draw --model=none new.svg", "poseidon draw: File not found: none\n"},
     {"draw --model=net.prototxt /nowhere/new.svg",
      "poseidon draw: cannot write '/nowhere/new.svg': No such file or directory\n"},
 };
@@ -449,7 +463,8 @@ static const char features[] =
     "layer { name: 'ip' type: 'InnerProduct' bottom: 'a/conv' top: 'ip' inner_product_param { "
     "num_output: 1 } }\n";
 
-/* Weights 1..9 and bias 1/2, then their negatives and -1/4; all ones and 3: see generate_models.py. */
+/* Weights 1..9 and bias 1/2, then their negatives and -1/4; all ones and 3: see generate_models.py.
+ */
 START_TEST(extracted_features_are_those_of_the_net)
 {
     const hsize_t conv_dim[] = {6, 2, 2, 2}, ip_dim[] = {6, 1}, label_dim[] = {6};
@@ -462,8 +477,9 @@ START_TEST(extracted_features_are_those_of_the_net)
              "extract --model=net.prototxt --weights='%s/tests/data/spec/today.caffemodel' "
              "--blobs=a/conv,ip,label --iterations=2 --json out.h5",
              getenv("abs_top_srcdir"));
-    ck_assert_str_eq(run(arguments)->out, "{\n  \"file\": \"out.h5\",\n  \"blobs\": {\n    \"a/conv\": [6, "
-                                          "2, 2, 2],\n    \"ip\": [6, 1],\n    \"label\": [6]\n  }\n}\n");
+    ck_assert_str_eq(run(arguments)->out,
+                     "{\n  \"file\": \"out.h5\",\n  \"blobs\": {\n    \"a/conv\": [6, "
+                     "2, 2, 2],\n    \"ip\": [6, 1],\n    \"label\": [6]\n  }\n}\n");
     read_set("a/conv", 4, conv_dim, conv);
     read_set("ip", 2, ip_dim, ip);
     read_set("label", 1, label_dim, label);
@@ -487,14 +503,17 @@ static const struct {
 } extract_errors[] = {
     {"", "poseidon extract: Need a model definition: --model=FILE\n"},
     {"--model=net.prototxt", "poseidon extract: Need model weights: --weights=FILE\n"},
-    {"--model=net.prototxt --weights=w", "poseidon extract: Need the names of blobs: --blobs=LIST\n"},
+    {"--model=net.prototxt --weights=w",
+     "poseidon extract: Need the names of blobs: --blobs=LIST\n"},
     {"--model=net.prototxt --weights=w --blobs=ip",
      "poseidon extract: expected one file to write, OUT.h5\n"},
     {"--model=net.prototxt --weights=w --blobs=ip new.h5", "poseidon extract: w: no such file"},
     {"--model=net.prototxt --weights=W --blobs=pi new.h5",
-     "poseidon extract: --blobs: the net's TEST phase has no blob 'pi' (poseidon summary --phase=TEST "
+     "poseidon extract: --blobs: the net's TEST phase has no blob 'pi' (poseidon summary "
+     "--phase=TEST "
      "lists them)\n"},
-    {"--model=net.prototxt --weights=W --blobs=, new.h5", "poseidon extract: --blobs names no blob\n"},
+    {"--model=net.prototxt --weights=W --blobs=, new.h5",
+     "poseidon extract: --blobs names no blob\n"},
     {"--model=net.prototxt --weights=W --blobs=ip,ip new.h5",
      "poseidon extract: new.h5: cannot make data set 'ip'"},
     {"--model=net.prototxt --weights=W --blobs=ip /nowhere/new.h5",
@@ -532,7 +551,8 @@ END_TEST
 /* Class scores are the mean blue, green and red of the picture, by global pooling; no weights. */
 static const char colours[] =
     "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [2, 3, 4, 4] } } }\n"
-    "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE global_pooling: "
+    "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE "
+    "global_pooling: "
     "true } }\n"
     "layer { name: 's' type: 'Softmax' bottom: 'p' top: 's' }\n";
 
@@ -549,7 +569,8 @@ static bool write_pictures(void)
         "    with open(name + '.png', 'wb') as f:\n"
         "        f.write(b'\\x89PNG\\r\\n\\x1a\\n' +\n"
         "                chunk(b'IHDR', struct.pack('>IIBBBBB', 9, 7, 8, 2, 0, 0, 0)) +\n"
-        "                chunk(b'IDAT', zlib.compress((b'\\0' + colour * 9) * 7)) + chunk(b'IEND', b''))\n";
+        "                chunk(b'IDAT', zlib.compress((b'\\0' + colour * 9) * 7)) + chunk(b'IEND', "
+        "b''))\n";
 
     write_file("make.py", script);
     return system("python3 make.py 2>stderr") == 0;
@@ -565,7 +586,8 @@ static bool can_classify(void)
     write_file("net.prototxt", colours);
     write_file("labels", "the blue\nthe green\nthe red\n");
     copy_weights();
-    if (strstr(run("classify --model=net.prototxt --weights=W red.png")->err, "not built in") != NULL) {
+    if (strstr(run("classify --model=net.prototxt --weights=W red.png")->err, "not built in") !=
+        NULL) {
         puts("this build reads no PNG: not tested");
         return false;
     }
@@ -577,7 +599,8 @@ START_TEST(classes_are_printed_with_their_probabilities)
     /* softmax of (1, 2, 4), (0, 3, 2) and (2, 0, 0) */
     if (can_classify())
         ck_assert_str_eq(run("classify --model=net.prototxt --weights=W --labels=labels red.png "
-                             "green.png blue.png --top=2")->out,
+                             "green.png blue.png --top=2")
+                             ->out,
                          "---------- Prediction for red.png ----------\n"
                          "0.8438 - \"the red\"\n0.1142 - \"the green\"\n"
                          "---------- Prediction for green.png ----------\n"
@@ -592,12 +615,15 @@ START_TEST(pixels_lose_the_mean_and_are_scaled)
     if (!can_classify())
         return;
     /* (1, 2, 4) - (1, 2, 3) = (0, 0, 1), halved */
-    ck_assert_str_eq(run("classify --model=net.prototxt --weights=W --mean=1,2,3 --scale=0.5 --top=1 "
-                         "--squeeze red.png")->out,
-                     "---------- Prediction for red.png ----------\n0.4519 - class 2\n");
+    ck_assert_str_eq(
+        run("classify --model=net.prototxt --weights=W --mean=1,2,3 --scale=0.5 --top=1 "
+            "--squeeze red.png")
+            ->out,
+        "---------- Prediction for red.png ----------\n0.4519 - class 2\n");
     /* red, green, blue: (4, 2, 1) - 4 */
     ck_assert_str_eq(run("classify --model=net.prototxt --weights=W --mean=4 --top=1 --rgb "
-                         "red.png")->out,
+                         "red.png")
+                         ->out,
                      "---------- Prediction for red.png ----------\n0.8438 - class 0\n");
 }
 END_TEST
@@ -607,20 +633,24 @@ START_TEST(channels_means_come_from_a_mean_image)
     if (!can_classify())
         return;
     /* one blob of 3 x 1 x 1: 1, 2, 3 */
-    ck_assert_int_eq(system("printf 'num: 1 channels: 3 height: 1 width: 1 data: [1, 2, 3]' >mean.txt"), 0);
+    ck_assert_int_eq(
+        system("printf 'num: 1 channels: 3 height: 1 width: 1 data: [1, 2, 3]' >mean.txt"), 0);
     if (system("protoc --version >/dev/null 2>&1") == 0) {
         char command[1024];
 
         snprintf(command, sizeof command,
                  "protoc -I'%s/src/spec' --encode=caffe.BlobProto caffe.proto <mean.txt "
-                 ">mean.binaryproto", getenv("abs_top_srcdir"));
+                 ">mean.binaryproto",
+                 getenv("abs_top_srcdir"));
         ck_assert_int_eq(system(command), 0);
         ck_assert_str_eq(run("classify --model=net.prototxt --weights=W --mean=mean.binaryproto "
-                             "--scale=0.5 --top=1 red.png")->out,
+                             "--scale=0.5 --top=1 red.png")
+                             ->out,
                          "---------- Prediction for red.png ----------\n0.4519 - class 2\n");
     }
     ck_assert_ptr_nonnull(strstr(run("classify --model=net.prototxt --weights=W --mean=mean.txt "
-                                     "red.png")->err,
+                                     "red.png")
+                                     ->err,
                                  "mean.txt: expected a blob (.binaryproto), found a text\n"));
 }
 END_TEST
@@ -631,17 +661,20 @@ START_TEST(images_that_cannot_be_read_are_named_and_the_others_classified)
 
     if (!can_classify())
         return;
-    ran = run("classify --model=net.prototxt --weights=W none.png red.png labels green.png blue.png "
-              "--top=1 --json");
+    ran =
+        run("classify --model=net.prototxt --weights=W none.png red.png labels green.png blue.png "
+            "--top=1 --json");
     ck_assert_int_eq(ran->status, 1);
     for (int i = 0; i < 3; i++) {
-        static const char *const parts[] = {
-            "[{\n    \"image\": \"red.png\",\n    \"top\": [{\n        \"class\": 2,\n        \"label\": "
-            "null,\n        \"probability\": 0.8437",
-            "\"green.png\",\n    \"top\": [{\n        \"class\": 1,\n        \"label\": null,\n        "
-            "\"probability\": 0.7053",
-            "\"blue.png\",\n    \"top\": [{\n        \"class\": 0,\n        \"label\": null,\n        "
-            "\"probability\": 0.7869"};
+        static const char *const parts[] = {"[{\n    \"image\": \"red.png\",\n    \"top\": [{\n    "
+                                            "    \"class\": 2,\n        \"label\": "
+                                            "null,\n        \"probability\": 0.8437",
+                                            "\"green.png\",\n    \"top\": [{\n        \"class\": "
+                                            "1,\n        \"label\": null,\n        "
+                                            "\"probability\": 0.7053",
+                                            "\"blue.png\",\n    \"top\": [{\n        \"class\": "
+                                            "0,\n        \"label\": null,\n        "
+                                            "\"probability\": 0.7869"};
 
         ck_assert_msg(strstr(ran->out, parts[i]) != NULL, "%s", ran->out);
     }
@@ -663,7 +696,8 @@ static const struct {
      "short: expected a label for each of the 3 classes, one a line, found 1"},
     {colours, "--model=net.prototxt --weights=W --labels=none x.png", "File not found: none"},
     {colours, "--model=net.prototxt --weights=W --mean=x,y x.png",
-     "--mean wants one number, or three such as 104,117,123, or the file of a mean image; found 'x,y'"},
+     "--mean wants one number, or three such as 104,117,123, or the file of a mean image; found "
+     "'x,y'"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [2, 5] } } }",
      "--model=net.prototxt --weights=W x.png",
      "expected an input of N x 1 or 3 x H x W, found 'x' of shape 2 5 (10)"},

@@ -21,15 +21,15 @@ struct classification {
     bool squeeze, rgb, json;
     struct model model;
     struct photo_options photo;
-    struct blob *input;         /* of the net's first layer */
+    struct blob *input; /* of the net's first layer */
     const struct blob *scores;
-    bool softmax;               /* the scores are not probabilities yet */
+    bool softmax; /* the scores are not probabilities yet */
     int batch, classes;
-    float *pixels, *values;     /* of one batch: input, scores */
-    char **names;               /* of the classes; NULL: none are known */
+    float *pixels, *values; /* of one batch: input, scores */
+    char **names;           /* of the classes; NULL: none are known */
     int nnames;
     struct json report;
-    int failed;                 /* images that could not be read */
+    int failed; /* images that could not be read */
 };
 
 static int read_labels(struct classification *c)
@@ -45,7 +45,8 @@ static int read_labels(struct classification *c)
     while (!status && (length = getline(&line, &room, file)) >= 0) {
         line[strcspn(line, "\r\n")] = '\0';
         if (c->nnames == capacity) {
-            char **grown = realloc(c->names, (size_t)(capacity = 2 * capacity + 64) * sizeof *grown);
+            char **grown =
+                realloc(c->names, (size_t)(capacity = 2 * capacity + 64) * sizeof *grown);
 
             if (grown)
                 c->names = grown;
@@ -57,8 +58,8 @@ static int read_labels(struct classification *c)
     free(line);
     fclose(file);
     if (!status && c->nnames < c->classes)
-        return error_set("%s: expected a label for each of the %d classes, one a line, found %d", c->labels,
-                         c->classes, c->nnames);
+        return error_set("%s: expected a label for each of the %d classes, one a line, found %d",
+                         c->labels, c->classes, c->nnames);
     return status;
 }
 
@@ -83,11 +84,14 @@ static int find_input(struct classification *c)
     c->input = first->tops[0];
     shape = &c->input->value.shape;
     if (shape->naxes != 4 || (shape->dim[1] != 1 && shape->dim[1] != 3))
-        return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s", c->input->name,
-                         shape_text(shape, text, sizeof text));
+        return error_set("expected an input of N x 1 or 3 x H x W, found '%s' of shape %s",
+                         c->input->name, shape_text(shape, text, sizeof text));
     c->batch = (int)shape->dim[0];
-    c->photo = (struct photo_options){.channels = (int)shape->dim[1], .height = (int)shape->dim[2],
-                                      .width = (int)shape->dim[3], .rgb = c->rgb, .scale = (float)c->scale};
+    c->photo = (struct photo_options){.channels = (int)shape->dim[1],
+                                      .height = (int)shape->dim[2],
+                                      .width = (int)shape->dim[3],
+                                      .rgb = c->rgb,
+                                      .scale = (float)c->scale};
     if (!c->squeeze)
         c->photo.resize = c->resize ? c->resize : usual_side(c->photo.height, c->photo.width);
     return c->mean ? photo_set_mean(c->mean, &c->photo) : 0;
@@ -114,8 +118,9 @@ static int find_scores(struct classification *c)
         return error_set("the net has no Softmax: say with --blob=NAME where its scores are");
     shape = &c->scores->value.shape;
     if (shape->naxes < 1 || shape->dim[0] != c->batch)
-        return error_set("expected scores for each of the %d images of a batch, found '%s' of shape %s",
-                         c->batch, c->scores->name, shape_text(shape, text, sizeof text));
+        return error_set(
+            "expected scores for each of the %d images of a batch, found '%s' of shape %s",
+            c->batch, c->scores->name, shape_text(shape, text, sizeof text));
     c->classes = (int)(shape_elems(shape) / (size_t)c->batch);
     if (c->top > c->classes)
         c->top = c->classes;
@@ -157,13 +162,17 @@ static void to_probabilities(float *scores, int n)
         scores[i] = (float)(exp((double)(scores[i] - most)) / sum);
 }
 
-/* The class with the most that comes after (value, index) in falling order; n is small times top. */
+/* The class with the most that comes after (value, index) in falling order; n is small times top.
+ */
 static int next_best(const float *scores, int n, int last)
 {
     int best = -1;
 
     for (int i = 0; i < n; i++) {
-        if (last >= 0 && (scores[i] > scores[last] || (scores[i] == scores[last] && i <= last)))
+        bool before =
+            last >= 0 && (scores[i] > scores[last] || (i <= last && scores[i] == scores[last]));
+
+        if (before)
             continue;
         if (best < 0 || scores[i] > scores[best])
             best = i;
@@ -205,8 +214,8 @@ static void report(struct classification *c, const char *path, float *scores)
     json_object_end(&c->report);
 }
 
-/* One forward pass; the images are those that could be read. Layer by layer, because a data layer in
- * front of the net would put its own images there. */
+/* One forward pass; the images are those that could be read. Layer by layer, because a data layer
+ * in front of the net would put its own images there. */
 static int run_batch(struct classification *c, char *const *paths, int count)
 {
     struct net *net = c->model.net;
@@ -266,14 +275,19 @@ static void release(struct classification *c)
 static int parse(struct classification *c, int argc, char **argv, int *nwords)
 {
     const struct option options[] = {
-        {"model", OPTION_TEXT, &c->options.model, "FILE", "the net, its input a layer of type Input; required"},
+        {"model", OPTION_TEXT, &c->options.model, "FILE",
+         "the net, its input a layer of type Input; required"},
         {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
         {"labels", OPTION_TEXT, &c->labels, "FILE", "the classes' names, one a line"},
-        {"mean", OPTION_TEXT, &c->mean, "MEAN", "B,G,R or one number or a mean image's file, to be subtracted"},
+        {"mean", OPTION_TEXT, &c->mean, "MEAN",
+         "B,G,R or one number or a mean image's file, to be subtracted"},
         {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean (default 1)"},
-        {"resize", OPTION_COUNT, &c->resize, "N", "shorter side before the centre is cut out (default 256 or 8/7 of the input)"},
-        {"squeeze", OPTION_FLAG, &c->squeeze, NULL, "resize to the input's size instead, whatever the image's"},
-        {"rgb", OPTION_FLAG, &c->rgb, NULL, "the net wants red, green, blue; default is Caffe's blue, green, red"},
+        {"resize", OPTION_COUNT, &c->resize, "N",
+         "shorter side before the centre is cut out (default 256 or 8/7 of the input)"},
+        {"squeeze", OPTION_FLAG, &c->squeeze, NULL,
+         "resize to the input's size instead, whatever the image's"},
+        {"rgb", OPTION_FLAG, &c->rgb, NULL,
+         "the net wants red, green, blue; default is Caffe's blue, green, red"},
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
         {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
         {"engine", OPTION_TEXT, &c->engine, "NAME", "who computes: cpu (default)"},
@@ -281,8 +295,11 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
-        .command = "classify", .synopsis = "--model=FILE --weights=FILES IMAGE...", .options = options,
-        .noptions = (int)(sizeof options / sizeof *options), .max_words = argc,
+        .command = "classify",
+        .synopsis = "--model=FILE --weights=FILES IMAGE...",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .max_words = argc,
         .about = "Prints the likeliest classes of photographs (JPEG, PNG).",
     };
     int status = options_parse(&line, argc, argv, nwords);
@@ -300,8 +317,8 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
 
 int command_classify(int argc, char **argv)
 {
-    struct classification c = {.options = {.phase = "TEST", .look_only = true}, .engine = "cpu",
-                               .scale = 1, .top = 5};
+    struct classification c = {
+        .options = {.phase = "TEST", .look_only = true}, .engine = "cpu", .scale = 1, .top = 5};
     struct log log;
     int nwords, status = parse(&c, argc, argv, &nwords);
 

@@ -63,18 +63,25 @@ int command_draw(int argc, char **argv)
     struct model_options o = {.phase = "TRAIN", .look_only = true};
     int nwords, status;
     const struct option options[] = {
-        {"model", OPTION_TEXT, &o.model, "FILE", "the net (prototxt, or a .caffemodel that has it); required"},
+        {"model", OPTION_TEXT, &o.model, "FILE",
+         "the net (prototxt, or a .caffemodel that has it); required"},
         {"phase", OPTION_TEXT, &o.phase, "PHASE", "TRAIN (default) or TEST"},
         {"stage", OPTION_TEXT, &o.stages, "LIST", "stages of the net's state (comma list)"},
         {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
         {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
-        {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W", "input size where the net does not tell"},
+        {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
+         "input size where the net does not tell"},
     };
     const struct command_line line = {
-        .command = "draw", .synopsis = "--model=FILE OUT.svg|OUT.dot", .options = options,
-        .noptions = (int)(sizeof options / sizeof *options), .max_words = 1,
-        .about = "Draws a net: layers as boxes, blobs as arrows with their shapes. OUT.svg is a picture\n"
-                 "with a plain layout, made without other programs; OUT.dot is text for Graphviz's dot,\n"
+        .command = "draw",
+        .synopsis = "--model=FILE OUT.svg|OUT.dot",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .max_words = 1,
+        .about = "Draws a net: layers as boxes, blobs as arrows with their shapes. OUT.svg is a "
+                 "picture\n"
+                 "with a plain layout, made without other programs; OUT.dot is text for Graphviz's "
+                 "dot,\n"
                  "which lays out better. Opens no data.",
     };
 

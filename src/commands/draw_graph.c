@@ -13,11 +13,12 @@ static const char *fill_of(const char *type)
 {
     static const struct {
         const char *part, *fill;
-    } kinds[] = {{"Data", "#dddddd"},         {"Input", "#dddddd"},   {"Loss", "#f4c7c3"},
-                 {"Accuracy", "#f4c7c3"},     {"Convolution", "#f8cbad"}, {"Deconvolution", "#f8cbad"},
-                 {"InnerProduct", "#d9c6ec"}, {"Pooling", "#fce8b2"}, {"Norm", "#cfe2f3"},
-                 {"LRN", "#cfe2f3"},          {"Scale", "#cfe2f3"},   {"Concat", "#c6e0b4"},
-                 {"Eltwise", "#c6e0b4"},      {"Slice", "#c6e0b4"},   {"Split", "#c6e0b4"}};
+    } kinds[] = {
+        {"Data", "#dddddd"},         {"Input", "#dddddd"},       {"Loss", "#f4c7c3"},
+        {"Accuracy", "#f4c7c3"},     {"Convolution", "#f8cbad"}, {"Deconvolution", "#f8cbad"},
+        {"InnerProduct", "#d9c6ec"}, {"Pooling", "#fce8b2"},     {"Norm", "#cfe2f3"},
+        {"LRN", "#cfe2f3"},          {"Scale", "#cfe2f3"},       {"Concat", "#c6e0b4"},
+        {"Eltwise", "#c6e0b4"},      {"Slice", "#c6e0b4"},       {"Split", "#c6e0b4"}};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strstr(type, kinds[i].part) != NULL)
@@ -28,13 +29,13 @@ static const char *fill_of(const char *type)
 static void convolution_detail(const Caffe__ConvolutionParameter *p, char *out, size_t bytes)
 {
     uint32_t h = p->has_kernel_h ? p->kernel_h : p->n_kernel_size ? p->kernel_size[0] : 0;
-    uint32_t w = p->has_kernel_w                ? p->kernel_w
-                 : p->n_kernel_size > 1         ? p->kernel_size[1]
-                 : p->n_kernel_size             ? p->kernel_size[0]
-                                                : 0;
+    uint32_t w = p->has_kernel_w        ? p->kernel_w
+                 : p->n_kernel_size > 1 ? p->kernel_size[1]
+                 : p->n_kernel_size     ? p->kernel_size[0]
+                                        : 0;
     uint32_t stride = p->has_stride_h ? p->stride_h : p->n_stride ? p->stride[0] : 1;
-    size_t used = (size_t)snprintf(out, bytes, "%" PRIu32 ", %" PRIu32 " x %" PRIu32, p->num_output,
-                                   h, w);
+    size_t used =
+        (size_t)snprintf(out, bytes, "%" PRIu32 ", %" PRIu32 " x %" PRIu32, p->num_output, h, w);
 
     if (stride != 1)
         used += (size_t)snprintf(out + used, bytes - used, ", stride %" PRIu32, stride);
@@ -89,7 +90,8 @@ static void label_edge(const struct net *net, const char *blob, struct draw_edge
                                  i > 0 ? " x " : "", found->value.shape.dim[i]);
 }
 
-/* Follows the blobs through the layers: `producer` says which node made the latest one of a name. */
+/* Follows the blobs through the layers: `producer` says which node made the latest one of a name.
+ */
 static int connect(const struct net_def *def, const struct net *net, struct names *producer,
                    struct draw_graph *graph)
 {
@@ -105,8 +107,8 @@ static int connect(const struct net_def *def, const struct net *net, struct name
             for (int b = 0; b < layer->nbottoms; b++) {
                 struct draw_edge *edge = &graph->edges[graph->nedges++];
 
-                *edge = (struct draw_edge){
-                    .from = names_get(producer, layer->bottoms[b]), .to = node};
+                *edge =
+                    (struct draw_edge){.from = names_get(producer, layer->bottoms[b]), .to = node};
                 label_edge(net, layer->bottoms[b], edge);
             }
         }
@@ -159,8 +161,9 @@ void draw_dot(const struct draw_graph *graph, struct strbuf *out)
 {
     strbuf_puts(out, "digraph \"");
     put_quoted(out, graph->title);
-    strbuf_puts(out, "\" {\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\"];\n"
-                     "  edge [fontname=\"sans-serif\", fontsize=10];\n");
+    strbuf_puts(out,
+                "\" {\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\"];\n"
+                "  edge [fontname=\"sans-serif\", fontsize=10];\n");
     for (int i = 0; i < graph->nnodes; i++) {
         const struct draw_node *node = &graph->nodes[i];
 

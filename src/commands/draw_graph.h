@@ -1,5 +1,5 @@
-/* The net as a graph for drawing: layers are nodes, blobs are edges. Splits that are not in the file
- * are left out, and a layer that works in place stands in line with its neighbours. */
+/* The net as a graph for drawing: layers are nodes, blobs are edges. Splits that are not in the
+ * file are left out, and a layer that works in place stands in line with its neighbours. */
 #ifndef POSEIDON_COMMANDS_DRAW_GRAPH_H
 #define POSEIDON_COMMANDS_DRAW_GRAPH_H
 
@@ -13,8 +13,8 @@ struct draw_node {
 };
 
 struct draw_edge {
-    int from, to;     /* nodes; from < to */
-    char label[64];   /* shape, or the blob's name where shapes are unknown */
+    int from, to;   /* nodes; from < to */
+    char label[64]; /* shape, or the blob's name where shapes are unknown */
 };
 
 struct draw_graph {
@@ -31,8 +31,8 @@ void draw_graph_free(struct draw_graph *graph);
 /* Graphviz's language, for `dot` to lay out. */
 void draw_dot(const struct draw_graph *graph, struct strbuf *out);
 
-/* A picture with a layout of our own: one row for each step that data takes, rows from top to bottom;
- * edges that skip rows are led around what stands there. */
+/* A picture with a layout of our own: one row for each step that data takes, rows from top to
+ * bottom; edges that skip rows are led around what stands there. */
 int draw_svg(const struct draw_graph *graph, struct strbuf *out);
 
 #endif

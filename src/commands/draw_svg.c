@@ -18,13 +18,13 @@
 
 struct place {
     int row;
-    int order;      /* within its row */
-    double x;       /* middle */
+    int order; /* within its row */
+    double x;  /* middle */
     double width;
-    double wanted;  /* where its neighbours would have it */
+    double wanted; /* where its neighbours would have it */
 };
 
-struct link { /* between neighbouring rows */
+struct link {     /* between neighbouring rows */
     int from, to; /* places */
 };
 
@@ -151,8 +151,8 @@ static void want(struct layout *l, bool above, bool below)
         }
     }
     for (int i = 0; i < l->nplaces; i++)
-        l->places[i].wanted = sum != NULL && count != NULL && count[i] > 0 ? sum[i] / count[i]
-                                                                         : l->places[i].x;
+        l->places[i].wanted =
+            sum != NULL && count != NULL && count[i] > 0 ? sum[i] / count[i] : l->places[i].x;
     free(sum);
     free(count);
 }
@@ -176,8 +176,8 @@ static double apart(const struct place *a, const struct place *b)
     return (a->width + b->width) / 2 + GAP;
 }
 
-/* Puts the places of a row as near to where they want as their order and widths allow: pushed to the
- * right from the left end, pushed to the left from the right end, and the mean of both. */
+/* Puts the places of a row as near to where they want as their order and widths allow: pushed to
+ * the right from the left end, pushed to the left from the right end, and the mean of both. */
 static void settle_row(struct layout *l, int row)
 {
     int begin = l->row_begin[row], end = l->row_begin[row + 1];
@@ -188,8 +188,8 @@ static void settle_row(struct layout *l, int row)
     for (int i = begin; i < end; i++) {
         x[i - begin] = l->places[l->members[i]].wanted;
         if (i > begin) {
-            double least = x[i - begin - 1] +
-                           apart(&l->places[l->members[i - 1]], &l->places[l->members[i]]);
+            double least =
+                x[i - begin - 1] + apart(&l->places[l->members[i - 1]], &l->places[l->members[i]]);
 
             x[i - begin] = x[i - begin] < least ? least : x[i - begin];
         }
@@ -303,14 +303,16 @@ static void put_edge(struct strbuf *out, const struct draw_edge *edge, const str
 static void put_labels(struct strbuf *out, const struct draw_graph *graph, const struct layout *l,
                        double left)
 {
-    int *last = calloc((size_t)graph->nnodes + 1, sizeof *last); /* edge with the node's last label + 1 */
+    int *last =
+        calloc((size_t)graph->nnodes + 1, sizeof *last); /* edge with the node's last label + 1 */
     int *count = calloc((size_t)graph->nnodes + 1, sizeof *count);
 
     for (int e = 0; last != NULL && count != NULL && e < graph->nedges; e++) {
         const struct draw_edge *edge = &graph->edges[e];
         const struct place *from = &l->places[edge->from];
 
-        if (last[edge->from] > 0 && strcmp(graph->edges[last[edge->from] - 1].label, edge->label) == 0)
+        if (last[edge->from] > 0 &&
+            strcmp(graph->edges[last[edge->from] - 1].label, edge->label) == 0)
             continue;
         last[edge->from] = e + 1;
         put_text(out, from->x - left + 5,

@@ -42,7 +42,8 @@ static int h5_failed(const char *path, const char *action, const char *name)
 {
     char reason[512];
 
-    return error_set("%s: cannot %s '%s' (%s)", path, action, name, h5_reason(reason, sizeof reason));
+    return error_set("%s: cannot %s '%s' (%s)", path, action, name,
+                     h5_reason(reason, sizeof reason));
 }
 
 static int add_feature(struct extraction *x, const char *name)
@@ -54,9 +55,10 @@ static int add_feature(struct extraction *x, const char *name)
         return error_set("--blobs names more than %d blobs", MAX_BLOBS);
     *f = (struct feature){.blob = net_find_blob(x->model.net, name), .dataset = -1};
     if (!f->blob)
-        return error_set("--blobs: the net's TEST phase has no blob '%s' (poseidon summary --phase=TEST "
-                         "lists them)",
-                         name);
+        return error_set(
+            "--blobs: the net's TEST phase has no blob '%s' (poseidon summary --phase=TEST "
+            "lists them)",
+            name);
     shape = &f->blob->value.shape;
     f->naxes = shape->naxes > 0 ? shape->naxes : 1;
     f->rows = shape->naxes > 0 ? (size_t)shape->dim[0] : 1;
@@ -90,8 +92,8 @@ static int create_dataset(struct extraction *x, struct feature *f)
     hid_t space = H5Screate_simple(f->naxes, f->dim, NULL), links = H5Pcreate(H5P_LINK_CREATE);
 
     H5Pset_create_intermediate_group(links, 1);
-    f->dataset = H5Dcreate2(x->file, f->blob->name, H5T_IEEE_F32LE, space, links, H5P_DEFAULT,
-                            H5P_DEFAULT);
+    f->dataset =
+        H5Dcreate2(x->file, f->blob->name, H5T_IEEE_F32LE, space, links, H5P_DEFAULT, H5P_DEFAULT);
     H5Pclose(links);
     H5Sclose(space);
     return f->dataset < 0 ? h5_failed(x->out, "make data set", f->blob->name) : 0;
@@ -220,7 +222,8 @@ static int extract(struct extraction *x, struct log *log)
 
 int command_extract(int argc, char **argv)
 {
-    struct extraction x = {.options = {.phase = "TEST"}, .engine = "cpu", .iterations = 1, .file = -1};
+    struct extraction x = {
+        .options = {.phase = "TEST"}, .engine = "cpu", .iterations = 1, .file = -1};
     int nwords, status;
     struct log log;
     const struct option options[] = {
@@ -235,10 +238,15 @@ int command_extract(int argc, char **argv)
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
     const struct command_line line = {
-        .command = "extract", .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
-        .options = options, .noptions = (int)(sizeof options / sizeof *options), .max_words = 1,
-        .about = "Runs the TEST phase of a net over N batches and writes what the named blobs hold: one\n"
-                 "float data set per blob, named after it, the batches' rows one behind another. A slash\n"
+        .command = "extract",
+        .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .max_words = 1,
+        .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
+                 "hold: one\n"
+                 "float data set per blob, named after it, the batches' rows one behind another. A "
+                 "slash\n"
                  "in a blob's name makes a group of the file.",
     };
 

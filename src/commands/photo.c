@@ -44,7 +44,8 @@ static int load_hdf5(const char *path, struct photo_options *o)
 
     h5_lock();
     if (h5_file_open(path, &file) ||
-        h5_dataset_open(file, path, H5Lexists(file, "mean", H5P_DEFAULT) > 0 ? "mean" : "data", &dataset))
+        h5_dataset_open(file, path, H5Lexists(file, "mean", H5P_DEFAULT) > 0 ? "mean" : "data",
+                        &dataset))
         goto done;
     for (int i = 0; i < dataset.naxes; i++) {
         dim[i] = (int64_t)dataset.dim[i];
@@ -75,9 +76,10 @@ int photo_set_mean(const char *text, struct photo_options *o)
 
     if (access(text, F_OK) != 0) {
         if (count != 3 && sscanf(text, "%f%c", &given[0], &end) != 1)
-            return error_set("--mean wants one number, or three such as 104,117,123, or the file of a "
-                             "mean image; found '%s', and no such file",
-                             text);
+            return error_set(
+                "--mean wants one number, or three such as 104,117,123, or the file of a "
+                "mean image; found '%s', and no such file",
+                text);
         for (int c = 0; c < 3; c++)
             o->mean[c] = given[count == 3 ? c : 0];
         return 0;
@@ -92,7 +94,8 @@ int photo_set_mean(const char *text, struct photo_options *o)
 }
 
 /* Height and width to resize to, so that the input's window fits in. */
-static void target_size(const struct image *image, const struct photo_options *o, int *height, int *width)
+static void target_size(const struct image *image, const struct photo_options *o, int *height,
+                        int *width)
 {
     double side = o->resize, ratio;
 
@@ -116,9 +119,9 @@ static void cut_centre(const struct image *image, const struct photo_options *o,
         int from = o->rgb ? o->channels - 1 - c : c;
 
         for (int y = 0; y < o->height; y++) {
-            const uint8_t *row = image->pixels.data +
-                                 ((size_t)(top + y) * (size_t)image->width + (size_t)left) *
-                                     (size_t)image->channels;
+            const uint8_t *row =
+                image->pixels.data +
+                ((size_t)(top + y) * (size_t)image->width + (size_t)left) * (size_t)image->channels;
 
             for (int x = 0; x < o->width; x++)
                 out[(size_t)c * plane + (size_t)y * (size_t)o->width + (size_t)x] =

@@ -13,7 +13,8 @@
 #include "util/error.h"
 #include "util/file.h"
 
-/* A solver's snapshot_prefix stays as it is: it is completed from the path the file is used under. */
+/* A solver's snapshot_prefix stays as it is: it is completed from the path the file is used under.
+ */
 static int read_solver(const char *path, struct text_doc **out)
 {
     if (text_read_file(path, &caffe__solver_parameter__descriptor, out))
@@ -40,9 +41,10 @@ static int upgrade(const char *in, const char *out)
     int status;
 
     if (ends_with(out, ".caffemodel") || ends_with(out, ".h5"))
-        return error_set("%s: the new form is written as text, without weights; expected a name such "
-                         "as net.prototxt",
-                         out);
+        return error_set(
+            "%s: the new form is written as text, without weights; expected a name such "
+            "as net.prototxt",
+            out);
     if (!proto_is_binary(in) && spec_is_solver(in, &solver))
         return -1;
     if (solver ? read_solver(in, &doc) : spec_read_net(in, &doc))
@@ -63,11 +65,14 @@ int command_upgrade(int argc, char **argv)
 {
     int nwords, status;
     const struct command_line line = {
-        .command = "upgrade", .synopsis = "IN OUT", .max_words = 2,
-        .about = "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old\n"
-                 "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level\n"
-                 "input fields, solver_type), or a binary model (.caffemodel), of which the net is\n"
-                 "written and not the weights. What was old is said line by line. Comments get lost.",
+        .command = "upgrade",
+        .synopsis = "IN OUT",
+        .max_words = 2,
+        .about =
+            "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old\n"
+            "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level\n"
+            "input fields, solver_type), or a binary model (.caffemodel), of which the net is\n"
+            "written and not the weights. What was old is said line by line. Comments get lost.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

@@ -36,9 +36,10 @@ static void put_bytes(struct output *to, const void *bytes, size_t count)
 
 static void put_varint(struct output *to, uint64_t value)
 {
-    unsigned char bytes[10];
+    unsigned char bytes[10] = {0};
+    size_t count = proto_put_varint(bytes, value);
 
-    put_bytes(to, bytes, proto_put_varint(bytes, value));
+    put_bytes(to, bytes, count);
 }
 
 static void put_number(struct output *to, uint32_t field, uint64_t value)
@@ -91,7 +92,7 @@ static uint64_t blob_bytes(const struct snapshot_blob *blob)
 
 static void put_floats(struct output *to, const float *values, size_t count)
 {
-    unsigned char bytes[PIECE * 4];
+    unsigned char bytes[PIECE * 4] = {0};
 
     for (size_t done = 0; done < count;) {
         size_t n = count - done < PIECE ? count - done : PIECE;
@@ -125,7 +126,8 @@ static void put_blob(struct output *to, uint32_t field, const struct snapshot_bl
     }
 }
 
-/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything. */
+/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything.
+ */
 static Caffe__LayerParameter describe(const struct layer_def *def)
 {
     Caffe__LayerParameter param = *def->param;
@@ -145,7 +147,8 @@ static Caffe__LayerParameter describe(const struct layer_def *def)
     return param;
 }
 
-static int put_layer(struct output *to, const struct layer_def *def, const struct snapshot_layer *layer)
+static int put_layer(struct output *to, const struct layer_def *def,
+                     const struct snapshot_layer *layer)
 {
     Caffe__LayerParameter param;
     char *name = strdup(layer->name);
@@ -196,10 +199,11 @@ static int check(const struct output *to, const char *path)
     return ferror(to->file) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
 }
 
-/* Seals the file, closes it, and puts it in its place unless `status` says that it is not complete. */
+/* Seals the file, closes it, and puts it in its place unless `status` says that it is not complete.
+ */
 static int finish(struct output *to, char *temp, const char *path, int status)
 {
-    unsigned char seal[PROTO_SEAL_BYTES];
+    unsigned char seal[PROTO_SEAL_BYTES] = {0};
 
     if (to->file != NULL && status == 0) {
         sha256_final(&to->sum, seal);
@@ -230,10 +234,10 @@ int snapshot_write_model_binary(const char *path, const struct net_def *def,
     if (status == 0 && def != NULL && def->name[0] != '\0')
         put_text(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
-        status = put_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) ||
-                         check(&to, path)
-                     ? -1
-                     : 0;
+        status =
+            put_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) || check(&to, path)
+                ? -1
+                : 0;
     return finish(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define LAYERS_MOST 100000
-#define BLOBS_MOST  100000             /* of all layers */
+#define BLOBS_MOST  100000              /* of all layers */
 #define NET_MOST    ((size_t)256 << 20) /* bytes of the net without its weights */
 
 /* Numbers of the fields that matter here, for each of the three forms of a layer. */
@@ -121,8 +121,8 @@ static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor 
     if (put_key(out, field->number, field->type, field->length))
         return -1;
     for (uint64_t done = 0; done < field->length;) {
-        size_t n = field->length - done < sizeof piece ? (size_t)(field->length - done)
-                                                       : sizeof piece;
+        size_t n =
+            field->length - done < sizeof piece ? (size_t)(field->length - done) : sizeof piece;
 
         if (proto_copy(file->proto, field->begin + done, piece, n))
             return -1;
@@ -134,8 +134,7 @@ static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor 
 
 /* One layer: notes its name and blobs, appends the rest to `out`. */
 static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
-                      const struct layer_form *form, struct stored_layer *layer,
-                      struct strbuf *out)
+                      const struct layer_form *form, struct stored_layer *layer, struct strbuf *out)
 {
     struct proto_field field;
     int status = 0;
@@ -167,9 +166,9 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
 {
     struct stored_layer *layer = add_layer(file);
     struct strbuf rest = {0};
-    int status = layer == NULL ||
-                 walk_layer(file, field->begin, field->begin + field->length,
-                            field->number == NET_LAYER ? &v2_form : &v1_form, layer, &rest);
+    int status =
+        layer == NULL || walk_layer(file, field->begin, field->begin + field->length,
+                                    field->number == NET_LAYER ? &v2_form : &v1_form, layer, &rest);
 
     if (status == 0 && layer->name == NULL && (layer->name = calloc(1, 1)) == NULL)
         status = error_memory(1, "a name");
@@ -201,8 +200,9 @@ static const char *other_kind(const struct model_file *file)
         return "an HDF5 file";
     if (proto_is_text(file->proto))
         return "a text";
-    if (proto_next(file->proto, &at, bytes, &first) || proto_next(file->proto, &at, bytes, &second) ||
-        first.number != 1 || first.type != PROTO_VARINT)
+    if (proto_next(file->proto, &at, bytes, &first) ||
+        proto_next(file->proto, &at, bytes, &second) || first.number != 1 ||
+        first.type != PROTO_VARINT)
         return NULL;
     return second.type == PROTO_VARINT ? "a single blob, such as a mean image" : "a solver state";
 }

@@ -20,12 +20,12 @@ struct stored_blob {
     bool legacy;         /* its shape is given as num, channels, height, width: four axes */
     int naxes;
     int64_t dim[MODELFILE_MAX_AXES];
-    uint64_t elems;      /* values that are there */
-    bool doubles;        /* they are doubles */
+    uint64_t elems; /* values that are there */
+    bool doubles;   /* they are doubles */
 };
 
 struct stored_layer {
-    char *name;                /* owned; "" if the file gives none */
+    char *name; /* owned; "" if the file gives none */
     int nblobs;
     struct stored_blob *blobs; /* owned */
 };
@@ -51,7 +51,7 @@ struct state_file;
 
 struct stored_state {
     int32_t iter, current_step;
-    const char *learned_net; /* "" if the file gives none; owned by the file */
+    const char *learned_net;               /* "" if the file gives none; owned by the file */
     bool has_data_cursor, has_random_seed; /* our own additions */
     uint64_t data_cursor;
     int64_t random_seed;

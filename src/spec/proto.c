@@ -19,10 +19,10 @@
 struct proto {
     char *path; /* owned */
     int fd;
-    uint64_t bytes;                /* of the file */
-    uint64_t window_at;            /* place in the file of window[0] */
-    size_t window_bytes;           /* valid ones */
-    unsigned char window[WINDOW];  /* a piece of the file, for the small reads */
+    uint64_t bytes;               /* of the file */
+    uint64_t window_at;           /* place in the file of window[0] */
+    size_t window_bytes;          /* valid ones */
+    unsigned char window[WINDOW]; /* a piece of the file, for the small reads */
 };
 
 int proto_error(const struct proto *proto, uint64_t at, const char *format, ...)
@@ -164,7 +164,7 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
     *field = (struct proto_field){.number = (uint32_t)(tag >> 3), .type = tag & 7, .begin = *at};
     if (field->number == 0 || tag >> 32 != 0)
         return proto_error(proto, begin, "%" PRIu64 " where the number of a field is expected",
-                          tag >> 3);
+                           tag >> 3);
     switch ((int)(tag & 7)) {
     case PROTO_VARINT:
         if (proto_varint(proto, at, end, &field->value))
@@ -184,13 +184,13 @@ int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_fie
         break;
     default:
         return proto_error(proto, begin, "field %" PRIu32 " is of a kind (%d) that is not used",
-                          field->number, (int)(tag & 7));
+                           field->number, (int)(tag & 7));
     }
     if (field->length > end - *at)
         return proto_error(proto, begin,
-                          "field %" PRIu32 " says it has %" PRIu64 " bytes, of which %" PRIu64
-                          " are there",
-                          field->number, field->length, end - *at);
+                           "field %" PRIu32 " says it has %" PRIu64 " bytes, of which %" PRIu64
+                           " are there",
+                           field->number, field->length, end - *at);
     *at += field->length;
     return field->type == PROTO_BYTES ? 0 : read_fixed(proto, field);
 }

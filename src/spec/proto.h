@@ -1,10 +1,10 @@
 /* Protobuf's binary form, read from a file field by field.
  *
  * A weight file may be larger than memory and larger than the 2 GB that protobuf libraries take, so
- * it is never loaded: a reader looks at one field at a time, and the values of large fields are read
- * straight to where they belong. A place in the file is a plain number that the caller keeps, so
- * that messages inside messages need no state here. Every length is compared with what is left of
- * the message around it before anything is done with it. */
+ * it is never loaded: a reader looks at one field at a time, and the values of large fields are
+ * read straight to where they belong. A place in the file is a plain number that the caller keeps,
+ * so that messages inside messages need no state here. Every length is compared with what is left
+ * of the message around it before anything is done with it. */
 #ifndef POSEIDON_SPEC_PROTO_H
 #define POSEIDON_SPEC_PROTO_H
 
@@ -31,8 +31,8 @@ void proto_close(struct proto *proto); /* NULL is allowed */
 const char *proto_path(const struct proto *proto);
 uint64_t proto_bytes(const struct proto *proto);
 
-/* Reads the field at *at of a message that ends at `end`, and moves *at behind it. Fails with "PATH:
- * damaged or truncated at byte N: ..." on whatever cannot be a field. */
+/* Reads the field at *at of a message that ends at `end`, and moves *at behind it. Fails with
+ * "PATH: damaged or truncated at byte N: ..." on whatever cannot be a field. */
 int proto_next(struct proto *proto, uint64_t *at, uint64_t end, struct proto_field *field);
 
 /* Reads the varint at *at, and moves *at behind it. */
@@ -52,7 +52,8 @@ bool proto_is_binary(const char *path);
 /* Whether the first bytes have no control characters: text may hold any byte from 128 on. */
 bool proto_is_text(struct proto *proto);
 
-/* Our own models and states end in a field that Caffe does not know: the SHA-256 of all before it. */
+/* Our own models and states end in a field that Caffe does not know: the SHA-256 of all before it.
+ */
 #define PROTO_SEAL       1002
 #define PROTO_SEAL_BYTES 32
 

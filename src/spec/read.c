@@ -41,8 +41,8 @@ static bool is_hdf5(const char *path)
 {
     FILE *file = fopen(path, "rb");
     char start[8] = {0};
-    bool is = file != NULL && fread(start, 1, 8, file) == 8 &&
-              memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
+    bool is =
+        file != NULL && fread(start, 1, 8, file) == 8 && memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
 
     if (file != NULL)
         fclose(file);
@@ -58,7 +58,7 @@ int spec_read_net(const char *path, struct text_doc **out)
                          "no layer definitions",
                          path);
     if (proto_is_binary(path) ? read_binary_net(path, &doc)
-                             : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
+                              : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
         return -1;
     if (upgrade_net(spec_net(doc), doc)) {
         text_free(doc);

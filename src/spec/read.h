@@ -7,8 +7,9 @@
 
 #include <stdbool.h>
 
-/* Reads a net, from a text or out of a binary model (.caffemodel), and upgrades it; text_notices(*out) says what was old. The net is
- * (Caffe__NetParameter *)text_root(*out); spec_net is the same with the cast. */
+/* Reads a net, from a text or out of a binary model (.caffemodel), and upgrades it;
+ * text_notices(*out) says what was old. The net is (Caffe__NetParameter *)text_root(*out); spec_net
+ * is the same with the cast. */
 int spec_read_net(const char *path, struct text_doc **out);
 Caffe__NetParameter *spec_net(const struct text_doc *doc);
 

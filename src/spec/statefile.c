@@ -102,7 +102,8 @@ static int check_kind(struct state_file *file)
         return error_set("%s: expected a solver state (.solverstate), found a text", path);
     if (proto_next(file->proto, &at, end, &first))
         return -1;
-    if (first.type == PROTO_BYTES && (first.number == 1 || first.number == 2 || first.number == 100))
+    if (first.type == PROTO_BYTES &&
+        (first.number == 1 || first.number == 2 || first.number == 100))
         return error_set("%s is a model, not a solver state: give it to --weights, or give the "
                          ".solverstate that belongs to it",
                          path);

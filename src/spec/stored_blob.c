@@ -47,7 +47,8 @@ static uint64_t value_bytes(const struct proto_field *field)
 {
     if (field->number == DATA && (field->type == PROTO_BYTES || field->type == PROTO_FIXED32))
         return 4;
-    if (field->number == DOUBLE_DATA && (field->type == PROTO_BYTES || field->type == PROTO_FIXED64))
+    if (field->number == DOUBLE_DATA &&
+        (field->type == PROTO_BYTES || field->type == PROTO_FIXED64))
         return 8;
     return 0;
 }
@@ -76,8 +77,9 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
             return -1;
         size = value_bytes(&field);
         if (size > 0 && field.length % size != 0)
-            return proto_error(proto, field.begin, "%" PRIu64 " bytes of values of %" PRIu64 " bytes",
-                              field.length, size);
+            return proto_error(proto, field.begin,
+                               "%" PRIu64 " bytes of values of %" PRIu64 " bytes", field.length,
+                               size);
         floats += size == 4 ? field.length / 4 : 0;
         doubles += size == 8 ? field.length / 8 : 0;
         if (field.number == SHAPE && field.type == PROTO_BYTES && !out->legacy) {
@@ -94,7 +96,8 @@ int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct s
 
 static float load_float(const unsigned char *b)
 {
-    uint32_t bits = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    uint32_t bits =
+        (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     float value;
 
     memcpy(&value, &bits, sizeof value);
@@ -112,7 +115,8 @@ static float load_double(const unsigned char *b)
     return (float)value;
 }
 
-static int read_values(struct proto *proto, const struct proto_field *field, uint64_t size, float *out)
+static int read_values(struct proto *proto, const struct proto_field *field, uint64_t size,
+                       float *out)
 {
     unsigned char bytes[PIECE * 8];
     uint64_t count = field->length / size;

@@ -55,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
     struct text_doc *doc;
 
-    if (text_read_string("net", (const char *)data, length, &caffe__net_parameter__descriptor, &doc) == 0) {
+    if (text_read_string("net", (const char *)data, length, &caffe__net_parameter__descriptor,
+                         &doc) == 0) {
         check_print(doc, &caffe__net_parameter__descriptor);
         if (upgrade_net(spec_net(doc), doc) == 0) {
             check_print(doc, &caffe__net_parameter__descriptor);
