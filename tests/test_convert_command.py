@@ -152,6 +152,19 @@ class Convert(unittest.TestCase):
         self.assertEqual(orders[0], orders[1])
         self.assertNotEqual(orders[0], orders[2])
 
+    def test_pad_puts_a_border_of_the_mean_colour_around(self):
+        self.put_idx()
+        out, mean = self.path("x.h5"), self.path("m.h5")
+        self.good("mnist", self.dir, out, "--pad=2", "--mean=" + mean)
+        colour = int(self.images.mean() + 0.5)
+        expected = np.full((7, 1, 8, 9), colour, np.uint8)
+        expected[:, 0, 2:-2, 2:-2] = self.images
+        self.check(out, expected, self.labels)
+        with h5py.File(mean, "r") as f:
+            self.assertEqual(f["mean"][0, 0, 0], colour)
+        self.bad("mnist", self.dir, self.path("y.h5"), "--pad=x", says=["--pad=x: expected a number"],
+                 status=2)
+
     def test_json_summary(self):
         self.put_idx()
         said = json.loads(self.good("mnist", self.dir, self.path("x.h5"), "--json"))

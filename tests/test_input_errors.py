@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Bad input data as a training run meets it: the message names layer and file, and no rank hangs."""
+import json
 import os
 import shutil
 import subprocess
@@ -47,10 +48,12 @@ class Errors(unittest.TestCase):
             f["data"] = np.zeros((n, 1, 4, 4), np.uint8)
             f["label"] = np.resize(np.asarray(labels), n)
 
-    def train(self, ranks, type="Data", param='data_param { source: "data.h5" batch_size: 4 }'):
+    def train(self, ranks, type="Data", param='data_param { source: "data.h5" batch_size: 4 }',
+              more=()):
         with open(self.path("net.prototxt"), "w") as f:
             f.write(NET % {"type": type, "param": param})
-        return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt"],
+        return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt",
+                               *more],
                               cwd=self.dir, capture_output=True, text=True, timeout=90)
 
     def refused(self, done, *says):
@@ -106,6 +109,29 @@ class Errors(unittest.TestCase):
             f.write("data.h5\nother.h5\n")
         self.refused(self.train(1, "HDF5Data", 'hdf5_data_param { source: "list.txt" batch_size: 4 }'),
                      "layer 'input'", "list.txt", "other.h5", "truncated")
+
+    def test_hdf5_and_lmdb_of_the_same_images_train_alike_on_one_and_two_ranks(self):
+        pictures = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input", "images")
+        names = ["color.jpg", "color.png", "progressive.jpg", "color_444.jpg", "palette.png"]
+        with open(self.path("list.txt"), "w") as f:
+            f.write("".join("%s/%s %d\n" % (pictures, names[i % 5], i % 10) for i in range(60)))
+        hashes = {}
+        for kind, options in (("x.h5", []), ("raw_lmdb", []), ("png_lmdb", ["--encoded", "--encode-type=png"])):
+            done = subprocess.run([POSEIDON, "convert", "images", "list.txt", kind, "--shuffle", *options],
+                                  cwd=self.dir, capture_output=True, text=True)
+            if "built without" in done.stderr:
+                self.skipTest(done.stderr)
+            for ranks in (1, 2):
+                done = self.train(ranks, param='data_param { source: "%s" batch_size: %d } transform_param '
+                                  '{ crop_size: 20 mirror: true scale: 0.004 mean_value: 100 }' %
+                                  (kind, 8 // ranks), more=["--summary=s.json", "--comm=ps"])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(self.path("s.json")) as f:
+                    summary = json.load(f)
+                hashes.setdefault(ranks, set()).add(summary["parameters_sha256"])
+                hashes.setdefault("loss", []).append(summary["final_loss"])
+        self.assertEqual((len(hashes[1]), len(hashes[2])), (1, 1))
+        self.assertLess(max(hashes["loss"]) - min(hashes["loss"]), 1e-4 * max(hashes["loss"]))
 
     def test_a_file_that_is_damaged_while_training_ends_all_ranks(self):
         with h5py.File(self.path("data.h5"), "w") as f:

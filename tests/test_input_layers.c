@@ -190,6 +190,39 @@ START_TEST(rand_skip_moves_all_ranks_and_jumps_alike)
 }
 END_TEST
 
+START_TEST(without_a_shared_file_system_each_rank_reads_its_own_source)
+{
+    static const char text[] =
+        "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: '%s/part' "
+        "batch_size: 4 shared_file_system: false } }";
+    char net[600], from[400], to[400];
+
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(from, sizeof from, "%s", fixture(rank ? "lmdb_float" : "lmdb_raw"));
+        snprintf(to, sizeof to, "%s/part_%d", folder, rank);
+        ck_assert_int_eq(symlink(from, to), 0);
+    }
+    snprintf(net, sizeof net, text, folder);
+    for (int rank = 0; rank < 2; rank++) {
+        expect_ok(make(net, true, rank, 2, 0));
+        ck_assert_str_eq(shape_of(made.net, "data"), rank ? "4 2 3 4" : "4 1 2 3");
+        build();
+        pass(0);
+        pass(0);
+        float *label = values_of("label"); /* of its own samples 4 to 7 */
+        for (int k = 0; k < 4; k++)
+            ck_assert_float_eq(label[k], rank ? -(float)((4 + k) % 5) : (float)(4 + k));
+        free(label);
+        expect_ok(net_seek(made.net, 16)); /* two passes of two ranks */
+        pass(0);
+        label = values_of("label");
+        ck_assert_float_eq(label[0], rank ? -3.0f : 8.0f);
+        free(label);
+    }
+    expect_error(make(net, true, 2, 3, 0), "layer 'd'", "part_2", "no such file");
+}
+END_TEST
+
 static const char image_data[] =
     "layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' image_data_param { source: "
     "'%s/list.txt' batch_size: %d root_folder: 'images/' new_height: 10 new_width: 12 %s } "
@@ -533,6 +566,7 @@ int main(void)
     tcase_add_test(tcase, data_without_its_source_names_layer_and_path);
     tcase_add_test(tcase, fields_without_effect_are_said_aloud);
     tcase_add_test(tcase, rand_skip_moves_all_ranks_and_jumps_alike);
+    tcase_add_test(tcase, without_a_shared_file_system_each_rank_reads_its_own_source);
     tcase_add_test(tcase, image_data_gives_resized_blue_green_red_minus_mean);
     tcase_add_test(tcase, image_data_shuffles_every_epoch_the_same_at_any_number_of_ranks);
     tcase_add_test(tcase, image_data_grey_and_bad_definitions);

@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MAX_PAD 1024
+
 struct convert {
     bool mnist;              /* else cifar10 */
     int nsources;
@@ -28,6 +30,7 @@ struct convert {
     uint64_t seed;
     int gzip;
     int classes;
+    int pad;
 };
 
 static const char usage[] =
@@ -50,6 +53,7 @@ static const char usage[] =
     "  --shuffle           put the records into a random order\n"
     "  --seed=N            the seed of that order (default 1)\n"
     "  --classes=N         mnist: labels are 0..N-1 (default 10)\n"
+    "  --pad=N             a border of N pixels of the mean colour, for crops of the old size\n"
     "  --gzip=LEVEL        compress, 1..9 (default 0: larger, but any record is read at once)\n"
     "  --force             replace DST.h5 and FILE where they exist\n"
     "  --json              the summary as JSON\n"
@@ -107,6 +111,10 @@ static int option_parse(struct convert *c, const char *argument)
             return -1;
         c->classes = (int)number;
         c->classes_given = true;
+    } else if ((value = value_of(argument, "pad"))) {
+        if (number_parse("pad", value, 0, MAX_PAD, &number))
+            return -1;
+        c->pad = (int)number;
     } else if ((value = value_of(argument, "gzip"))) {
         if (number_parse("gzip", value, 0, 9, &number))
             return -1;
@@ -172,7 +180,8 @@ static int set_read(const struct convert *c, struct imageset *set)
         status = imageset_read_cifar10_files(c->nsources, c->sources, set);
     else
         status = imageset_read_cifar10(c->sources[0], c->split, set);
-    if (status == 0 && c->shuffle && imageset_shuffle(set, c->seed)) {
+    if (status == 0 && ((c->shuffle && imageset_shuffle(set, c->seed)) ||
+                        (c->pad && imageset_pad(set, c->pad)))) {
         imageset_free(set);
         status = -1;
     }

@@ -46,6 +46,10 @@ int imageset_read_mnist(const char *path, enum imageset_split split, int nclasse
 /* Puts the records into the order that the seed gives. */
 int imageset_shuffle(struct imageset *set, uint64_t seed);
 
+/* Puts a border of `border` pixels around every image, of the mean colour of all of them: with a mean
+ * subtracted it is close to nothing. */
+int imageset_pad(struct imageset *set, int border);
+
 /* Records of each class; out has set->nclasses entries. */
 void imageset_count(const struct imageset *set, size_t *out);
 

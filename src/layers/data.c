@@ -9,9 +9,10 @@
 static const int64_t unknown[3] = {0, 0, 0};
 
 static int data_open(struct layer *layer, struct data *state, const struct layer_env *env,
-                     const char *name)
+                     const Caffe__DataParameter *p)
 {
-    char *path = data_path(name, env->base_file);
+    bool own = p->has_shared_file_system && !p->shared_file_system;
+    char *path = data_source(state, p->source, own, env);
     enum image_color color = IMAGE_AS_STORED;
     int status = path ? data_forced_color(layer, &color) : -1;
 
@@ -60,7 +61,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
     known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
     return env->look_only ? data_look(layer, env, batch, known)
-                          : data_open(layer, state, env, p->source);
+                          : data_open(layer, state, env, p);
 }
 
 const struct layer_i layer_data = {
@@ -81,7 +82,8 @@ static int image_data_open(struct layer *layer, struct data *state, const struct
         .color = p->is_color ? IMAGE_COLOR : IMAGE_GRAY,
         .base_file = env->base_file,
     };
-    char *path = data_path(p->source, env->base_file);
+    bool own = p->has_shared_file_system && !p->shared_file_system;
+    char *path = data_source(state, p->source, own, env);
     int status = path ? source_open_image_list(path, &o, &state->source) : -1;
 
     free(path);

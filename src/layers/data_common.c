@@ -8,6 +8,7 @@
 #include "util/rng.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
         .layer_index = layer->index,
         .depth = 4,
     };
+    state->ranks_per_sample = 1;
     return state;
 }
 
@@ -89,6 +91,30 @@ void data_set_skip(struct data *state, uint32_t rand_skip)
                               UINT64_MAX);
 
     state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
+}
+
+char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env)
+{
+    size_t size = strlen(source) + 16;
+    char *name, *path;
+
+    if (!own)
+        return data_path(source, env->base_file);
+    name = malloc(size);
+    if (!name) {
+        error_memory(size, "a path");
+        return NULL;
+    }
+    snprintf(name, size, "%s_%d", source, env->rank);
+    path = data_path(name, env->base_file);
+    free(name);
+    state->ranks_per_sample = (uint64_t)state->options.nranks;
+    state->options.first_sample /= state->ranks_per_sample;
+    /* Sample n of one rank is another image than sample n of the next: other draws, too. */
+    state->options.seed += (uint64_t)env->rank;
+    state->options.rank = 0;
+    state->options.nranks = 1;
+    return path;
 }
 
 int data_forced_color(const struct layer *layer, enum image_color *out)
@@ -208,7 +234,9 @@ int data_seek(struct layer *layer, uint64_t first_sample)
 {
     struct data *state = layer->state;
 
-    return state->feeder ? feeder_seek(state->feeder, first_sample + state->skip) : 0;
+    return state->feeder
+               ? feeder_seek(state->feeder, first_sample / state->ranks_per_sample + state->skip)
+               : 0;
 }
 
 void data_waits(const struct layer *layer, uint64_t *times, double *seconds)

@@ -12,6 +12,8 @@ struct data {
     struct transform transform; /* ditto */
     bool transforms;            /* `transform` applies to field 0 */
     struct feeder_options options;
+    uint64_t ranks_per_sample;  /* shared_file_system: false: each rank has a source of its own, so one
+                                   place in the global order is this many times one of its own */
     uint64_t skip;              /* rand_skip: every place in the order is so many samples further */
     struct feeder *feeder;      /* owned; NULL before build, or when only looked at */
 };
@@ -31,6 +33,10 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
 
 /* rand_skip: draws how many samples of the order are left out at its beginning, alike on all ranks. */
 void data_set_skip(struct data *state, uint32_t rand_skip);
+
+/* The source's path, as data_path finds it. The first Poseidon's shared_file_system, where it is given
+ * and false, means a source of its own for every rank: SOURCE_0, SOURCE_1, ... */
+char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env);
 
 /* force_color and force_gray of transform_param; fails where both are given. */
 int data_forced_color(const struct layer *layer, enum image_color *out);

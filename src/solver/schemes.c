@@ -1,7 +1,7 @@
-/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose; it leaves the
- * paper's choice only for a gain worth its name, so that the noise of a measurement does not change the
- * order of sums, and with it the last bits, from one run to the next. (PS and allreduce give the same
- * bits; between them it is free.) */
+/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where there is
+ * more than one node (on one it is the paper's rule). It leaves the paper's choice only for a gain worth its
+ * name, so that the noise of a measurement does not change the order of sums, and with it the last bits,
+ * from one run to the next. (PS and allreduce give the same bits; between them it is free.) */
 #include "solver/trainer.h"
 
 #include "sync/cost.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN_WORTH_CHANGING 0.96 /* of the predicted iteration */
+#define GAIN_WORTH_CHANGING 0.95 /* of the predicted iteration */
 
 static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
 {
@@ -102,6 +102,22 @@ static int choose_together(struct trainer *t, enum scheme *scheme)
     return 0;
 }
 
+/* Ranks of one node have no network between them: what they measured would be memory and each other's
+ * computation, and the next run might decide otherwise. */
+static int one_node(struct trainer *t, bool *out)
+{
+    MPI_Comm node = MPI_COMM_NULL;
+    int size = 0;
+
+    MPI_TRY(MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node));
+    MPI_TRY(MPI_Comm_size(node, &size));
+    MPI_TRY(MPI_Comm_free(&node));
+    *out = size == t->nranks;
+    return 0;
+fail:
+    return -1;
+}
+
 int trainer_plan(struct trainer *t)
 {
     enum scheme *scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
@@ -113,8 +129,13 @@ int trainer_plan(struct trainer *t)
                                    .iter_size = t->iter_size,
                                    .chunk_bytes = t->options->chunk_bytes,
                                    .dilate = t->options->dilate};
+    bool alone = false;
     int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
 
+    if (!status && options.comm == COMM_AUTO)
+        status = error_agree(t->world, one_node(t, &alone));
+    if (!status && options.comm == COMM_AUTO && alone && !t->options->cluster_file)
+        options.comm = COMM_PAPER;
     if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
         status = choose_together(t, scheme);
     if (!status)

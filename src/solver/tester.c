@@ -25,17 +25,23 @@ int trainer_share_statistics(struct trainer *t)
     sums = malloc(count * sizeof *sums);
     if (!sums)
         return error_memory(count * sizeof *sums, "batch statistics");
+    if (net_pull_values(t->net)) {
+        free(sums);
+        return -1;
+    }
     for (int p = 0; p < net->nparams; p++)
         for (size_t i = 0; net->params[p].statistic && i < shape_elems(&net->params[p].shape); i++)
-            sums[at++] = (double)net->params[p].value[i];
+            sums[at++] = (double)net_host_value(net, &net->params[p])[i];
     status = sync_sum(t->sync, sums, (int)count);
     at = 0;
     for (int p = 0; p < net->nparams && !status; p++)
         for (size_t i = 0; net->params[p].statistic && i < shape_elems(&net->params[p].shape); i++)
-            net->params[p].value[i] = (float)(sums[at++] / t->nworkers);
+            net_host_value(net, &net->params[p])[i] = (float)(sums[at++] / t->nworkers);
     for (int g = 0; g < net->ngroups && !status; g++)
-        if (net->params[net->groups[g].first].statistic)
+        if (net->params[net->groups[g].first].statistic) {
+            status = net_push_values(t->net, g);
             net_touch(t->net, g);
+        }
     free(sums);
     return status;
 }

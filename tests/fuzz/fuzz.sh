@@ -38,7 +38,7 @@ while read -r target seeds; do
         [ ! -e "$top/$seed" ] || find "$top/$seed" -type f -exec cp -f {} "corpus_$target/" \;
     done
     echo "== $target, $seconds s"
-    "./fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=65536 \
+    "./fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -malloc_limit_mb=1024 -max_len=65536 \
         -print_final_stats=1 -artifact_prefix="$target-" "corpus_$target" >"fuzz_$target.log" 2>&1 </dev/null || {
         status=1
         echo "$target: FAILED; see $folder/fuzz_$target.log"

@@ -47,5 +47,8 @@ done <<LIST
 3 ps        0 400  1 0   1 fp32 1000 urgency 0 1
 4 ps        1 400  1 0   2 fp32 0 urgency 0 3
 2 ps        0 2097152 0 0 1 fp32 0 fifo 0 2
+7 paper     2 700  1 0.2 1 fp32 2000
+7 allreduce 0 300  1 0   1 bf16 1000
+7 sfb       0 1024 2 0   1
 LIST
 exit $((failures > 0))
