@@ -165,10 +165,16 @@ END_TEST
 
 START_TEST(net_inside_a_model_is_shown)
 {
-    char arguments[1024];
+    const char *top = getenv("abs_top_srcdir");
+    char arguments[1024], err[4096];
 
     snprintf(arguments, sizeof arguments, "summary --model='%s/tests/data/spec/v1.caffemodel'",
-             getenv("abs_top_srcdir"));
+             top);
+    snprintf(
+        err, sizeof err,
+        "%s/tests/data/spec/v1.caffemodel: upgraded from the old form of Caffe's nets (layers)\n"
+        "%s/tests/data/spec/v1.caffemodel: net-level input fields became a layer of type Input\n",
+        top, top);
     assert_ran(run(arguments), 0,
                "layer  type          top   shape          parameters  FLOPs\n"
                "-----------------------------------------------------------\n"
@@ -177,7 +183,7 @@ START_TEST(net_inside_a_model_is_shown)
                "ip     InnerProduct  ip    1 x 1                   9     16\n"
                "-----------------------------------------------------------\n"
                "total                                             29    160\n",
-               "");
+               err);
 }
 END_TEST
 
@@ -498,6 +504,35 @@ START_TEST(extracted_features_are_those_of_the_net)
 }
 END_TEST
 
+START_TEST(training_an_old_net_says_so_once)
+{
+    const char *notice = "net.prototxt: upgraded from the old form of Caffe's nets (layers)\n",
+               *found;
+
+    write_images();
+    write_file(
+        "net.prototxt",
+        "layers { name: 'd' type: HDF5_DATA top: 'data' top: 'label' hdf5_data_param { source: "
+        "'list' batch_size: 5 } }\n"
+        "layers { name: 'ip' type: INNER_PRODUCT bottom: 'data' top: 'ip' blobs_lr: 1 "
+        "inner_product_param { num_output: 1 } }\n"
+        "layers { name: 'loss' type: EUCLIDEAN_LOSS bottom: 'ip' bottom: 'label' top: 'l' }\n");
+    write_file("solver.prototxt",
+               "net: 'net.prototxt' solver_type: NESTEROV base_lr: 1e-5 lr_policy: "
+               "'fixed' max_iter: 1 test_iter: 1 test_interval: 1");
+    ck_assert_int_eq(run("train --solver=solver.prototxt")->status, 0);
+    found = strstr(run("train --solver=solver.prototxt")->err, notice);
+    ck_assert_ptr_nonnull(found);
+    ck_assert_ptr_null(strstr(found + 1, notice));
+    /* and, where nothing is said, snapshots have Caffe's binary form */
+    ck_assert_int_eq(access("solver_iter_1.caffemodel", F_OK), 0);
+    ck_assert_ptr_nonnull(strstr(run("test --model=net.prototxt --weights=solver_iter_1.caffemodel "
+                                     "--iterations=1")
+                                     ->err,
+                                 notice));
+}
+END_TEST
+
 static const struct {
     const char *arguments, *err;
 } extract_errors[] = {
@@ -755,6 +790,7 @@ int main(void)
     tcase_add_loop_test(tcase, drawing_says_what_is_wrong, 0,
                         (int)(sizeof draw_errors / sizeof *draw_errors));
     tcase_add_test(tcase, extracted_features_are_those_of_the_net);
+    tcase_add_test(tcase, training_an_old_net_says_so_once);
     tcase_add_loop_test(tcase, extract_says_what_is_wrong_and_writes_nothing, 0,
                         (int)(sizeof extract_errors / sizeof *extract_errors));
     tcase_add_test(tcase, classes_are_printed_with_their_probabilities);

@@ -65,7 +65,8 @@ int model_open(const struct model_options *o, struct model *model)
     }
     if (spec_read_net(o->model, &model->doc))
         return -1;
-    if (define(o, model) ||
+    model->notices = strdup(text_notices(model->doc)); /* the layers add theirs */
+    if (!model->notices || define(o, model) ||
         net_create(model->def, !strcasecmp(o->phase, "TRAIN"), &env, NULL, &model->net)) {
         model_close(model);
         return explain(o->model);

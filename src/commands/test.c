@@ -160,6 +160,8 @@ static int score(struct test_run *t)
     t->model_options.nranks = t->nranks;
     t->engine_options.device = device_local_rank(MPI_COMM_WORLD);
     status = model_open(&t->model_options, &t->model);
+    if (!status && t->rank == 0)
+        fputs(t->model.notices, stderr);
     if (!status)
         status = model_build(&t->model, t->engine, &t->engine_options, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))

@@ -10,6 +10,7 @@
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -35,6 +36,24 @@ static int check_ranks(struct trainer *t)
     return 0;
 }
 
+/* What is to be said of the files: the solver, and each net's file once, however many nets it gives. */
+static int note_files(struct trainer *t)
+{
+    struct strbuf notices = {0};
+
+    strbuf_puts(&notices, text_notices(t->doc));
+    for (int i = 0; i < t->defs.ndocs; i++) {
+        bool said = false;
+
+        for (int k = 0; k < i; k++)
+            said = said || !strcmp(text_name(t->defs.docs[k]), text_name(t->defs.docs[i]));
+        if (!said)
+            strbuf_puts(&notices, text_notices(t->defs.docs[i]));
+    }
+    t->notices = strbuf_take(&notices);
+    return t->notices ? 0 : -1;
+}
+
 static int read_solver(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
@@ -58,7 +77,7 @@ static int read_solver(struct trainer *t)
                          "with --staleness=%d",
                          o->solver, o->staleness);
     t->policy.max_iter = t->max_iter;
-    return solver_nets_load(t->doc, t->solver, &t->defs);
+    return solver_nets_load(t->doc, t->solver, &t->defs) ? -1 : note_files(t);
 }
 
 static int batch_per_pass(struct trainer *t, int *out)
