@@ -20,9 +20,10 @@ struct conv {
     bool same;      /* parameter and kernels agree on the layout of weights */
     size_t weights;
     void *weight;   /* the kernels' copy, unless same */
-    uint64_t version; /* of the parameter when it was copied */
-    bool fresh;
-    size_t partial; /* floats of scratch that the bias gradient needs */
+    void *bias;     /* the same of the bias, in bfloat16 */
+    bool biased;    /* the plan adds it */
+    uint64_t version, bias_version; /* of the parameters when they were copied */
+    bool fresh, bias_fresh;
 };
 
 static int shape_fill(struct conv *conv)
@@ -91,11 +92,10 @@ static int create_backward(struct conv *conv)
 
     if (!needs_backward(conv))
         return 0;
-    conv->partial = kernel_column_sum_scratch(rows, s->outputs) * sizeof(float);
     if (cuda_input_create(engine, &op->args.tops[0]->grad, cuda_nhwc(engine), WORK_TOP_GRAD,
                           &conv->top_grad) ||
         cuda_work_reserve(engine, WORK_WEIGHT_GRAD, conv->weights * sizeof(float)) ||
-        cuda_work_reserve(engine, WORK_SCRATCH, conv->partial))
+        cuda_bias_reserve(engine, rows, s->outputs))
         return -1;
     if (op->args.params[0]->wants_grad &&
         cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->back_weight))
@@ -121,7 +121,11 @@ static int conv_create(struct cuda_op *op)
                  (s->kernel[0] * s->kernel[1] == 1 || s->channels == s->group);
     if (cuda_input_create(engine, &op->args.bottoms[0]->value, cuda_nhwc(engine), WORK_OWN,
                           &conv->bottom) ||
-        cuda_plan_create(engine, PLAN_FORWARD, s, &conv->forward))
+        (op->args.u.conv.bias ? cuda_plan_create_biased(engine, s, &conv->forward, &conv->biased)
+                              : cuda_plan_create(engine, PLAN_FORWARD, s, &conv->forward)))
+        return -1;
+    if (conv->biased && engine->type == CUDA_BF16 &&
+        cuda_alloc((size_t)s->outputs * 2, "a convolution's bias in bfloat16", &conv->bias))
         return -1;
     if (!conv->same && cuda_alloc(conv->weights * cuda_type_bytes(engine->type),
                                   "a convolution's weights in the GPU's layout", &conv->weight))
@@ -144,6 +148,19 @@ static int weight_refresh(struct conv *conv)
                                        s->kernel[0] * s->kernel[1], false));
 }
 
+static int bias_refresh(struct conv *conv)
+{
+    const struct param *param = conv->bias ? conv->op.args.params[1] : NULL;
+    struct cuda_engine *engine = conv->op.engine;
+
+    if (!param || (conv->bias_fresh && conv->bias_version == param->version))
+        return 0;
+    conv->bias_version = param->version;
+    conv->bias_fresh = true;
+    return cuda_check(kernel_transpose(engine->stream, CUDA_F32, param->value, CUDA_BF16, conv->bias, 1, 1,
+                                       conv->shape.outputs, false));
+}
+
 static const void *weight_data(const struct conv *conv)
 {
     return conv->same ? conv->op.args.params[0]->value : conv->weight;
@@ -155,16 +172,18 @@ static int conv_forward(struct cuda_op *op, const struct run *run)
     struct cuda_engine *engine = op->engine;
     const struct kernel_conv *s = &conv->shape;
     void *top = op->args.tops[0]->value.data;
-    const void *bottom = cuda_input_data(engine, &conv->bottom);
+    const void *bottom = cuda_input_data(engine, &conv->bottom), *bias = NULL;
 
     (void)run;
-    if (cuda_input_load(engine, &conv->bottom) || weight_refresh(conv))
+    if (cuda_input_load(engine, &conv->bottom) || weight_refresh(conv) || bias_refresh(conv))
         return -1;
-    if (conv->forward ? cuda_plan_run(engine, conv->forward, bottom, weight_data(conv), top)
+    if (op->args.u.conv.bias)
+        bias = conv->bias ? conv->bias : op->args.params[1]->value;
+    if (conv->forward ? cuda_plan_run(engine, conv->forward, bottom, weight_data(conv), top, bias)
                       : cuda_check(kernel_conv(engine->stream, engine->type, s, bottom,
                                                weight_data(conv), top)))
         return -1;
-    if (!op->args.u.conv.bias)
+    if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
                                       s->samples * s->top_height * s->top_width, s->outputs));
@@ -179,7 +198,7 @@ static int weight_backward(struct conv *conv, const void *dy)
     bool direct = conv->same && !param->accumulate;
     void *dw = direct ? param->grad : engine->work[WORK_WEIGHT_GRAD].data;
 
-    if (conv->back_weight ? cuda_plan_run(engine, conv->back_weight, x, dw, dy)
+    if (conv->back_weight ? cuda_plan_run(engine, conv->back_weight, x, dw, dy, NULL)
                           : cuda_check(kernel_conv_back_weight(engine->stream, engine->type, s, dy, x,
                                                                dw)))
         return -1;
@@ -206,16 +225,15 @@ static int conv_backward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &conv->top_grad))
         return -1;
     if (bias && bias->wants_grad &&
-        cuda_check(kernel_column_sum(engine->stream, engine->type, dy,
-                                     s->samples * s->top_height * s->top_width, s->outputs,
-                                     engine->work[WORK_SCRATCH].data, bias->grad, bias->accumulate)))
+        cuda_bias_gradient(engine, engine->type, dy, s->samples * s->top_height * s->top_width,
+                           s->outputs, bias))
         return -1;
     if (op->args.params[0]->wants_grad && weight_backward(conv, dy))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
     dx = cuda_output_data(engine, &conv->bottom_grad);
-    if (conv->back_data ? cuda_plan_run(engine, conv->back_data, dx, weight_data(conv), dy)
+    if (conv->back_data ? cuda_plan_run(engine, conv->back_data, dx, weight_data(conv), dy, NULL)
                         : cuda_check(kernel_conv_back_data(engine->stream, engine->type, s, dy,
                                                            weight_data(conv), dx)))
         return -1;
@@ -231,6 +249,7 @@ static void conv_destroy(struct cuda_op *op)
     cuda_plan_destroy(op->engine, conv->back_weight);
     cuda_input_destroy(&conv->bottom);
     cuda_free(conv->weight);
+    cuda_free(conv->bias);
 }
 
 const struct cuda_kind cuda_conv = {

@@ -105,7 +105,7 @@ struct cuda_kind {
 
 extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_relu, cuda_lrn,
     cuda_dropout, cuda_softmax, cuda_softmax_loss, cuda_accuracy, cuda_concat, cuda_split,
-    cuda_flatten, cuda_eltwise;
+    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice;
 
 /* engine.c */
 int cuda_status(cudaError_t status, const char *call);
@@ -179,17 +179,30 @@ int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, i
               const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
               int64_t ldc);
 
+/* channel.c */
+/* The tensor as outer x channels x inner, the channels being `naxes` axes from `axis` on; false where its
+ * format has no such view: then the view is of the plain tensor. */
+bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out);
+/* The gradient of a bias: sums over the rows of dy. reserve: at set-up. */
+int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns);
+int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
+                       int columns, struct param *bias);
+
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
 /* plan.c: convolutions by cuDNN, each direction with the fastest of its kernels. */
-enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT };
+enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT, PLAN_FORWARD_BIAS };
 struct cuda_plan;
 /* *out NULL: cuDNN has no kernel for it under the engine's precision. */
 int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
                      struct cuda_plan **out);
-/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten. */
+/* Forward with a bias: in one, or, *biased false, without it, whichever is faster with what is left to do. */
+int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv,
+                            struct cuda_plan **out, bool *biased);
+/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten. bias: of
+ * the engine's type; read by plans with bias alone. */
 int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
-                  const void *y);
+                  const void *y, const void *bias);
 void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan);
 int cuda_plans_open(struct cuda_engine *engine);
 void cuda_plans_close(struct cuda_engine *engine);

@@ -28,6 +28,11 @@ static const struct cuda_kind *const kinds[] = {
     [OP_SPLIT] = &cuda_split,
     [OP_FLATTEN] = &cuda_flatten,
     [OP_ELTWISE] = &cuda_eltwise,
+    [OP_BATCH_NORM] = &cuda_batch_norm,
+    [OP_SCALE] = &cuda_scale,
+    [OP_UNARY] = &cuda_unary,
+    [OP_PRELU] = &cuda_prelu,
+    [OP_SLICE] = &cuda_slice,
 };
 
 #define KINDS (int)(sizeof kinds / sizeof kinds[0])

@@ -108,8 +108,7 @@ static int inner_product_create(struct cuda_op *op)
     cuda_top_set(op->args.tops[0], cuda_plain(engine));
     if (cuda_input_create(engine, &bottom->value, cuda_plain(engine), WORK_OWN, &ip->bottom) ||
         create_products(ip) || create_copies(ip) ||
-        cuda_work_reserve(engine, WORK_SCRATCH,
-                          kernel_column_sum_scratch((int)ip->rows, (int)ip->outputs) * sizeof(float)))
+        cuda_bias_reserve(engine, (int)ip->rows, (int)ip->outputs))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
@@ -192,9 +191,7 @@ static int inner_product_backward(struct cuda_op *op, const struct run *run)
                         transpose ? top_grad : bottom, weight->accumulate ? 1 : 0, weight->grad, NULL))
         return -1;
     if (bias && bias->wants_grad && !bias->factored &&
-        cuda_check(kernel_column_sum(engine->stream, engine->type, top_grad, (int)ip->rows,
-                                     (int)ip->outputs, engine->work[WORK_SCRATCH].data, bias->grad,
-                                     bias->accumulate)))
+        cuda_bias_gradient(engine, engine->type, top_grad, (int)ip->rows, (int)ip->outputs, bias))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;

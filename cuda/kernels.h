@@ -31,13 +31,58 @@ cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, cons
 /* `rows` pieces of `width` elements each, from one stride (elements) to another. */
 cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
                              int from_stride, void *to, int to_stride, int width, int rows);
-/* out[c] (+)= sum over rows of x[row][c]; partial: kernel_column_sum_scratch(...) floats. */
-size_t kernel_column_sum_scratch(int rows, int columns);
-cudaError_t kernel_column_sum(cudaStream_t stream, enum cuda_type type, const void *x, int rows,
-                              int columns, float *partial, float *out, bool add);
 /* y[row][c] += bias[c] */
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
                             int rows, int columns);
+
+/* ---- channel.cu: tensors as outer x channels x inner; NHWC has inner = 1 ---- */
+
+struct kernel_channels {
+    int outer, channels, inner;
+};
+
+/* Sums over all that is not the channel: of x; of (x - mean)^2; of dy and of dy (x - mean) inverse; of dy x and
+ * of dy; of dy x where x <= 0. */
+enum kernel_sums { SUMS_X, SUMS_VARIANCE, SUMS_BATCH_NORM, SUMS_SCALE, SUMS_PRELU };
+/* Doubles of scratch that kernel_sums needs. */
+size_t kernel_sums_scratch(const struct kernel_channels *v);
+/* Leaves one or two sums per channel, all first ones before all second ones, at the beginning of scratch. */
+cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_sums what,
+                        const struct kernel_channels *v, const void *x, const void *dy,
+                        const float *mean, const float *inverse, double *scratch);
+/* out[c] (+)= sums[c] */
+cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out, bool add);
+
+struct kernel_batch_norm {
+    double elems; /* per channel */
+    float fraction, eps;
+};
+/* mean[c] = sums[c] / elems */
+cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b, const double *sums,
+                              int channels, float *mean);
+/* inverse[c] = 1 / sqrt(variance + eps), and the running sums of both */
+cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
+                                  const double *sums, int channels, const float *mean, float *inverse,
+                                  float *mean_sum, float *variance_sum, float *weight);
+/* mean and inverse of the running sums */
+cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b, int channels,
+                                const float *mean_sum, const float *variance_sum, const float *weight,
+                                float *mean, float *inverse);
+/* y = gamma (x - mean) inverse + beta; gamma and beta may be NULL */
+cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                               const void *x, const float *mean, const float *inverse,
+                               const float *gamma, const float *beta, void *y);
+/* sums of SUMS_BATCH_NORM; NULL: statistics that do not depend on x */
+cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                              const struct kernel_batch_norm *b, const void *x, const void *dy,
+                              const float *mean, const float *inverse, const float *gamma,
+                              const double *sums, void *dx);
+/* y = x gain[c] + bias[c]; either may be NULL */
+cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                         const void *x, const float *gain, const float *bias, void *y);
+/* y = x > 0 ? x : slope[c] x; shared: slope[0]. dy: dx = x > 0 ? dy : slope dy, into y */
+cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                         const void *x, const void *dy, const float *slope, bool shared, void *y);
 
 /* ---- neuron.cu ---- */
 
@@ -45,6 +90,18 @@ cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x,
                         size_t n);
 cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x, const void *dy,
                              float slope, void *dx, size_t n);
+
+struct kernel_unary {
+    int function; /* enum unary_function */
+    float a, b, c;
+};
+/* y = f(x) */
+cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
+                         const void *x, void *y, size_t n);
+/* dx = dy f'(x); at: y for the functions whose derivative it tells (kernel_unary_from_top), else x */
+bool kernel_unary_from_top(const struct kernel_unary *u);
+cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
+                              const void *at, const void *dy, void *dx, size_t n);
 
 /* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own sequence
  * is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than stored. */

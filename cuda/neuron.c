@@ -1,4 +1,4 @@
-/* ReLU and dropout: one value in, one value out, whatever the format. */
+/* ReLU, dropout and functions of one element: one value in, one value out, whatever the format. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -57,6 +57,62 @@ const struct cuda_kind cuda_relu = {
     .create = relu_create,
     .forward = relu_forward,
     .backward = relu_backward,
+};
+
+struct unary {
+    struct cuda_op op;
+    struct kernel_unary args;
+};
+
+static int unary_create(struct cuda_op *op)
+{
+    struct unary *unary = (struct unary *)op;
+    const struct unary_args *a = &op->args.u.unary;
+
+    unary->args = (struct kernel_unary){.function = (int)a->function, .a = a->a, .b = a->b, .c = a->c};
+    if (cuda_op_in_place(op)) {
+        if (op->args.train && !kernel_unary_from_top(&unary->args))
+            return error_set("this function cannot be trained in place: its gradient needs what it "
+                             "overwrites");
+        return 0;
+    }
+    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
+        return error_set("the top must have its bottom's shape");
+    cuda_top_set(op->args.tops[0], cuda_tensor_format(&op->args.bottoms[0]->value));
+    return 0;
+}
+
+static int unary_forward(struct cuda_op *op, const struct run *run)
+{
+    (void)run;
+    return cuda_check(kernel_unary(op->engine->stream, type_of(op), &((struct unary *)op)->args,
+                                   op->args.bottoms[0]->value.data, op->args.tops[0]->value.data,
+                                   shape_elems(&op->args.tops[0]->value.shape)));
+}
+
+static int unary_backward(struct cuda_op *op, const struct run *run)
+{
+    struct unary *unary = (struct unary *)op;
+    const struct blob *at = kernel_unary_from_top(&unary->args) ? op->args.tops[0] : op->args.bottoms[0];
+
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args, at->value.data,
+                                        op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data,
+                                        shape_elems(&op->args.tops[0]->value.shape)));
+}
+
+const struct cuda_kind cuda_unary = {
+    .size = sizeof(struct unary),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .in_place = true,
+    .create = unary_create,
+    .forward = unary_forward,
+    .backward = unary_backward,
 };
 
 struct dropout {

@@ -12,15 +12,21 @@
 #include <string.h>
 
 /* Tensors' names in a graph. */
-enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y' };
+enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's' };
 
-enum { ALIGNMENT = 16, TIMED = 8, REPEATS = 3 };
+enum { ALIGNMENT = 16, TIMED = 12, REPEATS = 3 };
+
+/* The choice that says: this kind loses against another. */
+enum { NEVER = 1000 };
 
 struct cuda_plan {
     cudnnBackendDescriptor_t plan;
     cudnnBackendDescriptor_t pack; /* the pointers it runs with, which seldom change */
-    void *at[3], *scratch;
+    bool bias;                     /* it takes a fourth pointer */
+    void *at[4], *scratch;
     int64_t workspace;
+    double seconds;      /* of a run, if it was timed; 0 */
+    double bias_seconds; /* PLAN_FORWARD: of adding a bias afterwards, likewise */
 };
 
 /* ---- descriptors ---- */
@@ -65,19 +71,20 @@ static int set_descriptor(struct cuda_engine *engine, cudnnBackendDescriptor_t d
 }
 
 /* n, c, h, w lie in memory as n, h, w, c. */
-static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
+static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4], cudnnDataType_t type,
                        cudnnBackendDescriptor_t *out)
 {
     const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = ALIGNMENT;
     const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
-    cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    bool is_virtual = uid == UID_SUM;
 
     if (make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
         set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type) ||
         set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
         set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
         set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
-        set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment))
+        set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment) ||
+        set(engine, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual))
         return -1;
     return finalize(engine, *out);
 }
@@ -131,16 +138,28 @@ static const struct direction directions[] = {
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    [PLAN_FORWARD_BIAS] = {"forward with bias", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
 };
 
 /* All that one plan is made of; freed together. */
 struct parts {
     cudnnBackendDescriptor_t x, w, y, conv, operation, graph;
+    cudnnBackendDescriptor_t bias, sum, add, addition; /* PLAN_FORWARD_BIAS */
 };
 
 static void parts_drop(struct cuda_engine *engine, struct parts *p)
 {
     drop(engine, &p->graph);
+    drop(engine, &p->addition);
+    drop(engine, &p->add);
+    drop(engine, &p->sum);
+    drop(engine, &p->bias);
     drop(engine, &p->operation);
     drop(engine, &p->conv);
     drop(engine, &p->y);
@@ -157,11 +176,30 @@ static int make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind, 
         set_descriptor(engine, p->operation, d->conv, p->conv) ||
         set_descriptor(engine, p->operation, d->x, p->x) ||
         set_descriptor(engine, p->operation, d->w, p->w) ||
-        set_descriptor(engine, p->operation, d->y, p->y) ||
+        set_descriptor(engine, p->operation, d->y, p->sum ? p->sum : p->y) ||
         set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
         set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
         return -1;
     return finalize(engine, p->operation);
+}
+
+/* y = sum + bias, where sum is what the convolution gives and is never stored. */
+static int make_addition(struct cuda_engine *engine, struct parts *p)
+{
+    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+
+    if (make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &p->add) ||
+        set(engine, p->add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode) ||
+        set(engine, p->add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute) ||
+        finalize(engine, p->add) ||
+        make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &p->addition) ||
+        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p->add) ||
+        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p->sum) ||
+        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p->bias) ||
+        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p->y))
+        return -1;
+    return finalize(engine, p->addition);
 }
 
 static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *c,
@@ -170,12 +208,24 @@ static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind, cons
     const int x[4] = {c->samples, c->channels, c->height, c->width};
     const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
     const int y[4] = {c->samples, c->outputs, c->top_height, c->top_width};
+    const int bias[4] = {1, c->outputs, 1, 1};
+    cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t operations[2];
+    int count = kind == PLAN_FORWARD_BIAS ? 2 : 1;
 
-    if (make_tensor(engine, UID_X, x, &p->x) || make_tensor(engine, UID_W, w, &p->w) ||
-        make_tensor(engine, UID_Y, y, &p->y) || make_convolution(engine, c, &p->conv) ||
-        make_operation(engine, kind, p) ||
-        make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
-        set_descriptor(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, p->operation))
+    if (make_tensor(engine, UID_X, x, type, &p->x) || make_tensor(engine, UID_W, w, type, &p->w) ||
+        make_tensor(engine, UID_Y, y, type, &p->y) || make_convolution(engine, c, &p->conv))
+        return -1;
+    if (count == 2 && (make_tensor(engine, UID_BIAS, bias, type, &p->bias) ||
+                       make_tensor(engine, UID_SUM, y, CUDNN_DATA_FLOAT, &p->sum)))
+        return -1;
+    if (make_operation(engine, kind, p) || (count == 2 && make_addition(engine, p)))
+        return -1;
+    operations[0] = p->operation;
+    operations[1] = p->addition;
+    if (make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
+        set(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
+            operations))
         return -1;
     return finalize(engine, p->graph);
 }
@@ -294,38 +344,37 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
 
 /* ---- plans ---- */
 
-static int pack(struct cuda_engine *engine, struct cuda_plan *plan, void *x, void *w, void *y)
+static int pack(struct cuda_engine *engine, struct cuda_plan *plan, void *const data[4])
 {
-    const int64_t uids[3] = {UID_X, UID_W, UID_Y};
-    void *const data[3] = {x, w, y};
+    const int64_t uids[4] = {UID_X, UID_W, UID_Y, UID_BIAS};
+    int64_t count = plan->bias ? 4 : 3;
     void *workspace = engine->work[WORK_LIBRARY].data;
-    int status;
 
-    if (make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack))
+    if (make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack) ||
+        set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+            data) ||
+        set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, uids) ||
+        set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace) ||
+        finalize(engine, plan->pack)) {
+        drop(engine, &plan->pack);
         return -1;
-    status = set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, data) ||
-             set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, 3, uids) ||
-             set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
-                 &workspace) ||
-             finalize(engine, plan->pack);
-    plan->at[0] = status ? NULL : x;
-    plan->at[1] = w;
-    plan->at[2] = y;
+    }
+    memcpy(plan->at, data, sizeof plan->at);
     plan->scratch = workspace;
-    return status ? -1 : 0;
+    return 0;
 }
 
 int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
-                  const void *y)
+                  const void *y, const void *bias)
 {
-    void *const data[3] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, (void *)(uintptr_t)y};
-    bool same = plan->pack && plan->scratch == engine->work[WORK_LIBRARY].data;
+    void *const data[4] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, (void *)(uintptr_t)y,
+                           (void *)(uintptr_t)bias};
+    bool same = plan->pack && plan->scratch == engine->work[WORK_LIBRARY].data &&
+                !memcmp(plan->at, data, sizeof data);
 
-    for (int i = 0; i < 3; i++)
-        same = same && plan->at[i] == data[i];
     if (!same) { /* the net has placed its blobs since, or places them anew */
         drop(engine, &plan->pack);
-        if (pack(engine, plan, data[0], data[1], data[2]))
+        if (pack(engine, plan, data))
             return -1;
     }
     return cudnn_check(engine, engine->libs.cudnnBackendExecute_(engine->cudnn, plan->plan, plan->pack));
@@ -340,19 +389,29 @@ void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan)
     free(plan);
 }
 
+/* What is timed: a plan, or, without one, the bias on its own. */
+static int run_once(struct cuda_engine *engine, struct cuda_plan *plan, const struct kernel_conv *c,
+                    void *const data[4])
+{
+    if (plan)
+        return cuda_plan_run(engine, plan, data[0], data[1], data[2], data[3]);
+    return cuda_check(kernel_add_bias(engine->stream, engine->type, data[2], data[3],
+                                      c->samples * c->top_height * c->top_width, c->outputs));
+}
+
 /* Seconds of one run, the least of a few; negative if it cannot run. */
-static double measure(struct cuda_engine *engine, struct cuda_plan *plan, void *const data[3])
+static double measure(struct cuda_engine *engine, struct cuda_plan *plan, const struct kernel_conv *conv,
+                      void *const data[4])
 {
     cudaEvent_t begin = NULL, end = NULL;
     double best = -1;
 
     if (cuda_check(cudaEventCreate(&begin)) || cuda_check(cudaEventCreate(&end)) ||
-        cuda_plan_run(engine, plan, data[0], data[1], data[2]))
+        run_once(engine, plan, conv, data))
         goto done;
     for (int i = 0; i < REPEATS; i++) {
         float ms = 0;
-        if (cuda_check(cudaEventRecord(begin, engine->stream)) ||
-            cuda_plan_run(engine, plan, data[0], data[1], data[2]) ||
+        if (cuda_check(cudaEventRecord(begin, engine->stream)) || run_once(engine, plan, conv, data) ||
             cuda_check(cudaEventRecord(end, engine->stream)) ||
             cuda_check(cudaEventSynchronize(end)) || cuda_check(cudaEventElapsedTime(&ms, begin, end)))
             goto done;
@@ -367,7 +426,8 @@ done:
     return best;
 }
 
-static struct cuda_plan *build(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
+static struct cuda_plan *build(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                               cudnnBackendDescriptor_t config)
 {
     struct cuda_plan *plan = calloc(1, sizeof *plan);
 
@@ -375,6 +435,7 @@ static struct cuda_plan *build(struct cuda_engine *engine, cudnnBackendDescripto
         error_memory(sizeof *plan, "a convolution's plan");
         return NULL;
     }
+    plan->bias = kind == PLAN_FORWARD_BIAS;
     if (cuda_config_build(engine, config, &plan->plan, &plan->workspace) ||
         cuda_work_reserve(engine, WORK_LIBRARY, (size_t)plan->workspace)) {
         cuda_plan_destroy(engine, plan);
@@ -384,7 +445,7 @@ static struct cuda_plan *build(struct cuda_engine *engine, cudnnBackendDescripto
 }
 
 /* Buffers of the real sizes; blank ones do, for no kernel's time depends on values. */
-static int take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c, void *data[3])
+static int take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c, void *data[4])
 {
     size_t size = cuda_type_bytes(engine->type);
     size_t x = (size_t)c->samples * (size_t)c->channels * (size_t)(c->height * c->width);
@@ -394,16 +455,17 @@ static int take_buffers(const struct cuda_engine *engine, const struct kernel_co
 
     return cuda_alloc(x * size, "timing a convolution", &data[0]) ||
                    cuda_alloc(w * size, "timing a convolution", &data[1]) ||
-                   cuda_alloc(y * size, "timing a convolution", &data[2])
+                   cuda_alloc(y * size, "timing a convolution", &data[2]) ||
+                   cuda_alloc((size_t)c->outputs * sizeof(float), "timing a convolution", &data[3])
                ? -1
                : 0;
 }
 
 /* Which candidate is the fastest, and its plan; -1 if none runs. */
-static int race(struct cuda_engine *engine, const struct cuda_configs *configs,
+static int race(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct cuda_configs *configs,
                 const struct kernel_conv *conv, struct cuda_plan **out)
 {
-    void *data[3] = {NULL};
+    void *data[4] = {NULL};
     double best = -1;
     int winner = -1, timed = 0;
 
@@ -411,8 +473,8 @@ static int race(struct cuda_engine *engine, const struct cuda_configs *configs,
     if (take_buffers(engine, conv, data))
         timed = TIMED; /* no room: the library's first guess, below */
     for (int i = 0; i < configs->count && timed < TIMED; i++) {
-        struct cuda_plan *plan = build(engine, configs->config[i]);
-        double seconds = plan ? measure(engine, plan, data) : -1;
+        struct cuda_plan *plan = build(engine, kind, configs->config[i]);
+        double seconds = plan ? measure(engine, plan, conv, data) : -1;
         timed += seconds >= 0;
         if (seconds >= 0 && (best < 0 || seconds < best)) {
             cuda_plan_destroy(engine, *out);
@@ -423,10 +485,15 @@ static int race(struct cuda_engine *engine, const struct cuda_configs *configs,
             cuda_plan_destroy(engine, plan);
         }
     }
-    for (int i = 0; i < 3; i++)
+    if (*out) {
+        (*out)->seconds = best;
+        if (kind == PLAN_FORWARD) /* for those who have a bias still to add */
+            (*out)->bias_seconds = measure(engine, NULL, conv, data);
+    }
+    for (int i = 0; i < 4; i++)
         cuda_free(data[i]);
     for (int i = 0; i < configs->count && winner < 0; i++) {
-        *out = build(engine, configs->config[i]);
+        *out = build(engine, kind, configs->config[i]);
         winner = *out ? i : -1;
     }
     return winner;
@@ -442,12 +509,40 @@ int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const
     if (cuda_configs_list(engine, kind, conv, &configs))
         return -1;
     if (known >= 0 && known < configs.count)
-        *out = build(engine, configs.config[known]);
-    if (!*out && configs.count > 0)
-        winner = race(engine, &configs, conv, out);
+        *out = build(engine, kind, configs.config[known]);
+    if (!*out && configs.count > 0 && known != NEVER)
+        winner = race(engine, kind, &configs, conv, out);
     cuda_configs_drop(engine, &configs);
     if (winner >= 0)
         cuda_choice_note(engine, kind, conv, winner);
+    return 0;
+}
+
+int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv,
+                            struct cuda_plan **out, bool *biased)
+{
+    struct cuda_plan *apart = NULL;
+
+    *biased = true;
+    if (cuda_plan_create(engine, PLAN_FORWARD_BIAS, conv, out))
+        return -1;
+    if (*out && (*out)->seconds <= 0)
+        return 0; /* it won an earlier race */
+    if (cuda_plan_create(engine, PLAN_FORWARD, conv, &apart)) {
+        cuda_plan_destroy(engine, *out);
+        *out = NULL;
+        return -1;
+    }
+    if (*out && (!apart || apart->seconds <= 0 || apart->bias_seconds <= 0 ||
+                 (*out)->seconds <= apart->seconds + apart->bias_seconds)) {
+        cuda_plan_destroy(engine, apart);
+        return 0;
+    }
+    if (*out)
+        cuda_choice_note(engine, PLAN_FORWARD_BIAS, conv, NEVER);
+    cuda_plan_destroy(engine, *out);
+    *out = apart;
+    *biased = false;
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* Operators that move values without computing: concat, split, flatten. */
+/* Operators that move values without computing: concat, slice, split, flatten. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -50,20 +50,27 @@ static const struct cuda_format *common_format(const struct cuda_op *op)
     return cuda_tensor_format(&op->args.bottoms[0]->value);
 }
 
-/* Pieces are what is contiguous in memory, from the axis on. */
-static void concat_measure(struct concat *concat, int axis)
+/* Pieces are what is contiguous in memory, from the axis on; how many there are. */
+static int pieces_of(const struct shape *shape, const struct cuda_format *format, int axis)
 {
     static const int nhwc[4] = {0, 2, 3, 1};
+    int pieces = 1;
+
+    for (int d = 0; d < shape->naxes; d++) {
+        int at = format && format->nhwc ? nhwc[d] : d;
+        if (at == axis)
+            break;
+        pieces *= (int)shape->dim[at];
+    }
+    return pieces;
+}
+
+static void concat_measure(struct concat *concat, int axis)
+{
     const struct cuda_op *op = &concat->op;
     const struct shape *top = &op->args.tops[0]->value.shape;
 
-    concat->outer = 1;
-    for (int d = 0; d < top->naxes; d++) {
-        int at = concat->format && concat->format->nhwc ? nhwc[d] : d;
-        if (at == axis)
-            break;
-        concat->outer *= (int)top->dim[at];
-    }
+    concat->outer = pieces_of(top, concat->format, axis);
     concat->total = (int)shape_elems(top) / concat->outer;
     for (int i = 0; i < op->args.nbottoms; i++)
         concat->length[i] = (int)shape_elems(&op->args.bottoms[i]->value.shape) / concat->outer;
@@ -159,6 +166,100 @@ const struct cuda_kind cuda_concat = {
     .forward = concat_forward,
     .backward = concat_backward,
     .destroy = concat_destroy,
+};
+
+struct slice {
+    struct cuda_op op;
+    const struct cuda_format *format;
+    int outer, total;
+    int *length; /* per top: elements of one piece */
+};
+
+static int slice_create(struct cuda_op *op)
+{
+    struct slice *slice = (struct slice *)op;
+    struct blob *bottom = op->args.bottoms[0];
+    const struct shape *shape = &bottom->value.shape;
+    int64_t sum = 0;
+    int axis;
+
+    if (shape_axis(shape, op->args.u.slice.axis, &axis))
+        return -1;
+    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
+    if (!slice->length)
+        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
+    slice->format = cuda_tensor_format(&bottom->value);
+    slice->outer = pieces_of(shape, slice->format, axis);
+    slice->total = (int)shape_elems(shape) / slice->outer;
+    for (int i = 0; i < op->args.ntops; i++) {
+        const struct shape *top = &op->args.tops[i]->value.shape;
+        if (top->naxes != shape->naxes)
+            return error_set("slice's top %d has %d axes, its bottom %d", i, top->naxes, shape->naxes);
+        slice->length[i] = (int)shape_elems(top) / slice->outer;
+        sum += top->dim[axis];
+        cuda_top_set(op->args.tops[i], slice->format);
+    }
+    if (sum != shape->dim[axis])
+        return error_set("the tops' axis %d adds up to %" PRId64 ", not %" PRId64, axis, sum,
+                         shape->dim[axis]);
+    return 0;
+}
+
+static int slice_forward(struct cuda_op *op, const struct run *run)
+{
+    struct slice *slice = (struct slice *)op;
+    enum cuda_type type = cuda_format_type(slice->format);
+    char *from = (char *)op->args.bottoms[0]->value.data;
+
+    (void)run;
+    for (int i = 0; i < op->args.ntops; i++) {
+        if (cuda_check(kernel_copy_rows(op->engine->stream, type, from, slice->total,
+                                        op->args.tops[i]->value.data, slice->length[i],
+                                        slice->length[i], slice->outer)))
+            return -1;
+        from += (size_t)slice->length[i] * cuda_type_bytes(type);
+    }
+    return 0;
+}
+
+static int slice_backward(struct cuda_op *op, const struct run *run)
+{
+    struct slice *slice = (struct slice *)op;
+    enum cuda_type type = cuda_format_type(slice->format);
+    const struct blob *bottom = op->args.bottoms[0];
+    char *to = (char *)bottom->grad.data;
+
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    if (cuda_check(cudaMemsetAsync(to, 0, shape_elems(&bottom->value.shape) * cuda_type_bytes(type),
+                                   op->engine->stream)))
+        return -1;
+    for (int i = 0; i < op->args.ntops; i++) {
+        const struct blob *top = op->args.tops[i];
+        if (top->wants_grad && top->grad.data &&
+            cuda_check(kernel_copy_rows(op->engine->stream, type, top->grad.data, slice->length[i], to,
+                                        slice->total, slice->length[i], slice->outer)))
+            return -1;
+        to += (size_t)slice->length[i] * cuda_type_bytes(type);
+    }
+    return 0;
+}
+
+static void slice_destroy(struct cuda_op *op)
+{
+    free(((struct slice *)op)->length);
+}
+
+const struct cuda_kind cuda_slice = {
+    .size = sizeof(struct slice),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .create = slice_create,
+    .forward = slice_forward,
+    .backward = slice_backward,
+    .destroy = slice_destroy,
 };
 
 struct split {

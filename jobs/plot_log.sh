@@ -24,7 +24,7 @@ for log; do
         accuracy="$accuracy, '$folder/accuracy$number' axes x1y2 with linespoints lw 1.5 lc $number pt 7 ps 0.4 dt 2 title '$title: test accuracy'"
 done
 gnuplot <<END
-set terminal svg size 760,420 font "sans-serif,13" background "white"
+set terminal svg size 760,480 font "sans-serif,13" background "white"
 set output "$out"
 set xlabel "iteration"
 set ylabel "loss"
@@ -34,6 +34,6 @@ set y2label "accuracy"
 set y2range [0:1]
 set y2tics 0.1
 set grid x y2 lc rgb "#dddddd"
-set key center right
+set key outside bottom center horizontal
 plot $loss$accuracy
 END

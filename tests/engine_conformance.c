@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 
     if (read_settings(argc, argv, &s))
         return 2;
-    struct engine_options options = {.threads = s.threads};
+    struct engine_options options = {.threads = s.threads, .math = MATH_FP32, .deterministic = true};
     if (engine_open(s.engine, &options, &engine)) {
         bool expected = strcmp(s.engine, "cpu") == 0;
         printf("%s: %s\n", expected ? "FAIL" : "SKIP", error_text());

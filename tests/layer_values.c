@@ -1,9 +1,9 @@
 /* layer_values [--engine=NAME] [--case=PART-OF-NAME] [FILE]
  *
- * Runs the layers of tests/data/layers_more/values.txt (made by generate.py beside it) and compares tops,
- * gradients and statistics with the values there; and the gradients with differences of the tops. Each
- * case runs twice: with its inputs plain, and in the layout that a convolution before it chooses. Exit
- * 77 where there is no such engine. */
+ * Runs the layers of tests/data/layers_more/values.txt (made by generate.py beside it) and compares
+ * tops, gradients and statistics with the values there; and the gradients with differences of the
+ * tops. Each case runs twice: with its inputs plain, and in the layout that a convolution before it
+ * chooses. Exit 77 where there is no such engine. */
 #include "tests/test_net_common.h"
 
 #include <inttypes.h>
@@ -140,18 +140,20 @@ static void net_text(const struct value_case *c, bool layouts, char *text, size_
         if (r->what != INPUT_VALUE && r->what != PLAIN_VALUE)
             continue;
         const char *suffix = laid_out(r, layouts) ? "_raw" : "";
-        used += (size_t)snprintf(text + used, size - used,
-                                 "layer { name: '%s%s' type: 'Input' top: '%s%s' input_param { shape {",
-                                 r->name, suffix, r->name, suffix);
+        used +=
+            (size_t)snprintf(text + used, size - used,
+                             "layer { name: '%s%s' type: 'Input' top: '%s%s' input_param { shape {",
+                             r->name, suffix, r->name, suffix);
         for (int d = 0; d < r->shape.naxes; d++)
             used += (size_t)snprintf(text + used, size - used, " dim: %d", (int)r->shape.dim[d]);
         used += (size_t)snprintf(text + used, size - used, " } } }\n");
         if (laid_out(r, layouts))
-            used += (size_t)snprintf(text + used, size - used,
-                                     "layer { name: 'lay_%s' type: 'Convolution' bottom: '%s_raw' top: "
-                                     "'%s' param { lr_mult: 0 } convolution_param { num_output: %d "
-                                     "kernel_size: 1 bias_term: false } }\n",
-                                     r->name, r->name, r->name, (int)r->shape.dim[1]);
+            used +=
+                (size_t)snprintf(text + used, size - used,
+                                 "layer { name: 'lay_%s' type: 'Convolution' bottom: '%s_raw' top: "
+                                 "'%s' param { lr_mult: 0 } convolution_param { num_output: %d "
+                                 "kernel_size: 1 bias_term: false } }\n",
+                                 r->name, r->name, r->name, (int)r->shape.dim[1]);
     }
     snprintf(text + used, size - used, "%s", c->layers);
 }
@@ -319,7 +321,8 @@ static int run_backward(struct net *net, const struct value_case *c, const struc
 }
 
 /* Sum of tops times their gradients: what the case's gradients are the gradients of. */
-static int objective(struct net *net, const struct value_case *c, const struct run *run, double *sum)
+static int objective(struct net *net, const struct value_case *c, const struct run *run,
+                     double *sum)
 {
     static float found[1 << 16];
 

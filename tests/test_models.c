@@ -28,56 +28,151 @@ static const struct {
     const char *shapes; /* "blob CxHxW; ..." */
     const char *outputs, *test_outputs;
 } models[] = {
-    {"lenet", 431080, 0, {1, 28, 28}, "conv1 20x24x24; pool1 20x12x12; conv2 50x8x8; pool2 50x4x4; "
-     "ip1 500; ip2 10", "loss", "accuracy loss"},
-    {"cifar10_quick", 145578, 0, {3, 32, 32}, "pool1 32x16x16; pool2 32x8x8; pool3 64x4x4; ip1 64; "
-     "ip2 10", "loss", "accuracy loss"},
-    {"cifar10_full", 89578, 0, {3, 32, 32}, "pool1 32x16x16; pool2 32x8x8; pool3 64x4x4; ip1 10",
-     "loss", "accuracy loss"},
-    {"alexnet", 60965224, 0, {3, 227, 227}, "conv1 96x55x55; pool1 96x27x27; conv2 256x27x27; pool2 "
-     "256x13x13; conv4 384x13x13; pool5 256x6x6; fc6 4096; fc8 1000", "loss", "accuracy loss"},
-    {"caffenet", 60965224, 0, {3, 227, 227}, "conv1 96x55x55; norm1 96x27x27; norm2 256x13x13; pool5 "
-     "256x6x6; fc7 4096; fc8 1000", "loss", "accuracy loss"},
-    {"nin", 7595176, 0, {3, 224, 224}, "conv1 96x54x54; pool1 96x27x27; pool2 256x13x13; pool3 "
-     "384x6x6; cccp8-1000 1000x6x6; pool4 1000x1x1", "loss", "accuracy loss"},
-    {"googlenet", 13378280, 0, {3, 224, 224}, "conv1/7x7_s2 64x112x112; pool1/3x3_s2 64x56x56; "
+    {"lenet",
+     431080,
+     0,
+     {1, 28, 28},
+     "conv1 20x24x24; pool1 20x12x12; conv2 50x8x8; pool2 50x4x4; "
+     "ip1 500; ip2 10",
+     "loss",
+     "accuracy loss"},
+    {"cifar10_quick",
+     145578,
+     0,
+     {3, 32, 32},
+     "pool1 32x16x16; pool2 32x8x8; pool3 64x4x4; ip1 64; "
+     "ip2 10",
+     "loss",
+     "accuracy loss"},
+    {"cifar10_full",
+     89578,
+     0,
+     {3, 32, 32},
+     "pool1 32x16x16; pool2 32x8x8; pool3 64x4x4; ip1 10",
+     "loss",
+     "accuracy loss"},
+    {"alexnet",
+     60965224,
+     0,
+     {3, 227, 227},
+     "conv1 96x55x55; pool1 96x27x27; conv2 256x27x27; pool2 "
+     "256x13x13; conv4 384x13x13; pool5 256x6x6; fc6 4096; fc8 1000",
+     "loss",
+     "accuracy loss"},
+    {"caffenet",
+     60965224,
+     0,
+     {3, 227, 227},
+     "conv1 96x55x55; norm1 96x27x27; norm2 256x13x13; pool5 "
+     "256x6x6; fc7 4096; fc8 1000",
+     "loss",
+     "accuracy loss"},
+    {"nin",
+     7595176,
+     0,
+     {3, 224, 224},
+     "conv1 96x54x54; pool1 96x27x27; pool2 256x13x13; pool3 "
+     "384x6x6; cccp8-1000 1000x6x6; pool4 1000x1x1",
+     "loss",
+     "accuracy loss"},
+    {"googlenet",
+     13378280,
+     0,
+     {3, 224, 224},
+     "conv1/7x7_s2 64x112x112; pool1/3x3_s2 64x56x56; "
      "conv2/3x3 192x56x56; pool2/3x3_s2 192x28x28; inception_3a/output 256x28x28; "
      "inception_3b/output 480x28x28; pool3/3x3_s2 480x14x14; inception_4a/output 512x14x14; "
      "inception_4d/output 528x14x14; inception_4e/output 832x14x14; pool4/3x3_s2 832x7x7; "
      "inception_5b/output 1024x7x7; pool5/7x7_s1 1024x1x1; loss1/ave_pool 512x4x4; loss2/ave_pool "
-     "528x4x4; loss3/classifier 1000", "loss1/loss1 loss2/loss1 loss3/loss3",
+     "528x4x4; loss3/classifier 1000",
+     "loss1/loss1 loss2/loss1 loss3/loss3",
      "loss1/loss1 loss1/top-1 loss1/top-5 loss2/loss1 loss2/top-1 loss2/top-5 loss3/loss3 "
      "loss3/top-1 loss3/top-5"},
-    {"vgg16", 138357544, 0, {3, 224, 224}, "pool1 64x112x112; pool2 128x56x56; pool3 256x28x28; pool4 "
-     "512x14x14; pool5 512x7x7; fc7 4096; fc8 1000", "loss", "loss top-1 top-5"},
-    {"vgg19", 143667240, 0, {3, 224, 224}, "conv3_4 256x56x56; conv5_4 512x14x14; pool5 512x7x7; fc8 "
-     "1000", "loss", "loss top-1 top-5"},
-    {"vgg19_22k", 229052817, 0, {3, 224, 224}, "pool5 512x7x7; fc7 4096; fc8_22k 21841", "loss",
+    {"vgg16",
+     138357544,
+     0,
+     {3, 224, 224},
+     "pool1 64x112x112; pool2 128x56x56; pool3 256x28x28; pool4 "
+     "512x14x14; pool5 512x7x7; fc7 4096; fc8 1000",
+     "loss",
      "loss top-1 top-5"},
-    {"inception_v3", 27197584, 27161264, {3, 299, 299}, "conv1_3x3_s2 32x149x149; conv2_3x3 "
+    {"vgg19",
+     143667240,
+     0,
+     {3, 224, 224},
+     "conv3_4 256x56x56; conv5_4 512x14x14; pool5 512x7x7; fc8 "
+     "1000",
+     "loss",
+     "loss top-1 top-5"},
+    {"vgg19_22k",
+     229052817,
+     0,
+     {3, 224, 224},
+     "pool5 512x7x7; fc7 4096; fc8_22k 21841",
+     "loss",
+     "loss top-1 top-5"},
+    {"inception_v3",
+     27197584,
+     27161264,
+     {3, 299, 299},
+     "conv1_3x3_s2 32x149x149; conv2_3x3 "
      "64x147x147; pool1_3x3_s2 64x73x73; conv4_3x3 192x71x71; pool2_3x3_s2 192x35x35; "
      "inception_a1/output 256x35x35; inception_a3/output 288x35x35; reduction_a/output 768x17x17; "
      "inception_b4/output 768x17x17; reduction_b/output 1280x8x8; inception_c2/output 2048x8x8; "
-     "pool3_8x8_s1 2048x1x1; auxiliary/5x5 768x1x1; classifier 1000", "auxiliary/loss loss",
+     "pool3_8x8_s1 2048x1x1; auxiliary/5x5 768x1x1; classifier 1000",
+     "auxiliary/loss loss",
      "auxiliary/loss loss top-1 top-5"},
     /* the authors' file has 64 biases that the other implementations lack */
-    {"resnet50", 25610269, 25557032 + 64, {3, 224, 224}, "conv1 64x112x112; pool1 64x56x56; res2c "
+    {"resnet50",
+     25610269,
+     25557032 + 64,
+     {3, 224, 224},
+     "conv1 64x112x112; pool1 64x56x56; res2c "
      "256x56x56; res3d 512x28x28; res4f 1024x14x14; res5c 2048x7x7; pool5 2048x1x1; fc1000 1000",
-     "loss", "loss top-1 top-5"},
-    {"resnet152", 60344387, 60192808, {3, 224, 224}, "res2c 256x56x56; res3b7 512x28x28; res4b35 "
-     "1024x14x14; res5c 2048x7x7; fc1000 1000", "loss", "loss top-1 top-5"},
-    {"squeezenet_v1.0", 1248424, 0, {3, 227, 227}, "conv1 96x111x111; pool1 96x55x55; fire4/concat "
-     "256x55x55; pool4 256x27x27; fire8/concat 512x27x27; pool8 512x13x13; conv10 1000x13x13; "
-     "pool10 1000x1x1", "loss", "loss top-1 top-5"},
-    {"squeezenet_v1.1", 1235496, 0, {3, 227, 227}, "conv1 64x113x113; pool1 64x56x56; pool3 "
-     "128x28x28; pool5 256x14x14; fire9/concat 512x14x14; pool10 1000x1x1", "loss",
+     "loss",
      "loss top-1 top-5"},
-    {"mobilenet_v1", 4253891, 4231976, {3, 224, 224}, "conv1 32x112x112; conv2_2/sep 128x56x56; "
-     "conv3_2/sep 256x28x28; conv4_2/sep 512x14x14; conv6/sep 1024x7x7; fc7 1000x1x1", "loss",
+    {"resnet152",
+     60344387,
+     60192808,
+     {3, 224, 224},
+     "res2c 256x56x56; res3b7 512x28x28; res4b35 "
+     "1024x14x14; res5c 2048x7x7; fc1000 1000",
+     "loss",
+     "loss top-1 top-5"},
+    {"squeezenet_v1.0",
+     1248424,
+     0,
+     {3, 227, 227},
+     "conv1 96x111x111; pool1 96x55x55; fire4/concat "
+     "256x55x55; pool4 256x27x27; fire8/concat 512x27x27; pool8 512x13x13; conv10 1000x13x13; "
+     "pool10 1000x1x1",
+     "loss",
+     "loss top-1 top-5"},
+    {"squeezenet_v1.1",
+     1235496,
+     0,
+     {3, 227, 227},
+     "conv1 64x113x113; pool1 64x56x56; pool3 "
+     "128x28x28; pool5 256x14x14; fire9/concat 512x14x14; pool10 1000x1x1",
+     "loss",
+     "loss top-1 top-5"},
+    {"mobilenet_v1",
+     4253891,
+     4231976,
+     {3, 224, 224},
+     "conv1 32x112x112; conv2_2/sep 128x56x56; "
+     "conv3_2/sep 256x28x28; conv4_2/sep 512x14x14; conv6/sep 1024x7x7; fc7 1000x1x1",
+     "loss",
      "loss top-1 top-5"},
     /* what its trained weights hold */
-    {"resnet20_cifar10", 274847, 0, {3, 32, 32}, "Convolution1 16x32x32; Eltwise4 32x16x16; Eltwise9 "
-     "64x8x8; Pooling1 64x1x1; InnerProduct1 10", "loss", "accuracy loss"},
+    {"resnet20_cifar10",
+     274847,
+     0,
+     {3, 32, 32},
+     "Convolution1 16x32x32; Eltwise4 32x16x16; Eltwise9 "
+     "64x8x8; Pooling1 64x1x1; InnerProduct1 10",
+     "loss",
+     "accuracy loss"},
 };
 
 struct made {
@@ -103,7 +198,8 @@ static void make(struct made *made, int index, int phase)
 
     made->notices = NULL;
     env.input_chw = models[index].input;
-    ck_assert_msg(spec_read_net(model_file(models[index].name, "train_val.prototxt"), &made->doc) == 0,
+    ck_assert_msg(spec_read_net(model_file(models[index].name, "train_val.prototxt"), &made->doc) ==
+                      0,
                   "%s", error_text());
     ck_assert_str_eq(text_notices(made->doc), "");
     ck_assert_msg(net_def_create(made->doc, spec_net(made->doc), &state, &made->def) == 0, "%s",
@@ -172,8 +268,8 @@ START_TEST(stages_have_the_sizes_of_the_papers_tables)
         for (int i = 1; i < blob->value.shape.naxes; i++)
             snprintf(found + strlen(found), sizeof found - strlen(found), "%s%d", i > 1 ? "x" : "",
                      (int)blob->value.shape.dim[i]);
-        ck_assert_msg(strcmp(found, expected) == 0, "%s: %s is %s, expected %s", models[_i].name, name,
-                      found, expected);
+        ck_assert_msg(strcmp(found, expected) == 0, "%s: %s is %s, expected %s", models[_i].name,
+                      name, found, expected);
     }
     unmake(&made);
 }
@@ -263,8 +359,9 @@ static void write_net(int index, const char *images)
 
 START_TEST(one_step_is_trained_on_two_ranks)
 {
-    static const char solver[] = "net: 'net.prototxt' base_lr: 1e-5 lr_policy: 'fixed' momentum: 0.9 "
-                                 "max_iter: 1 display: 1 snapshot_after_train: false random_seed: 1";
+    static const char solver[] =
+        "net: 'net.prototxt' base_lr: 1e-5 lr_policy: 'fixed' momentum: 0.9 "
+        "max_iter: 1 display: 1 snapshot_after_train: false random_seed: 1";
     char command[2048], line[4096], *at;
     double loss = NAN;
     int status;

@@ -98,7 +98,8 @@ static const struct {
     {"include { stage: 'a' }", CAFFE__PHASE__TRAIN, 0, "A", 0},
     {"include { stage: 'a' stage: 'b' }", CAFFE__PHASE__TRAIN, 0, "a", 0}, /* all are needed */
     {"include { stage: 'a' stage: 'b' }", CAFFE__PHASE__TRAIN, 0, "c,b,a", 1},
-    {"include { stage: 'a' } include { stage: 'b' }", CAFFE__PHASE__TRAIN, 0, "b", 1}, /* any rule */
+    {"include { stage: 'a' } include { stage: 'b' }", CAFFE__PHASE__TRAIN, 0, "b",
+     1}, /* any rule */
     {"include { not_stage: 'a' }", CAFFE__PHASE__TRAIN, 0, "", 1},
     {"include { not_stage: 'a' }", CAFFE__PHASE__TRAIN, 0, "b,a", 0},
     {"include { stage: 'a' not_stage: 'b' }", CAFFE__PHASE__TRAIN, 0, "a", 1},
@@ -117,8 +118,9 @@ START_TEST(layer_is_kept_by_its_include_and_exclude_rules)
     char text[512];
     int status;
 
-    snprintf(text, sizeof text, "layer { name: 'd' type: 'Input' top: 'd' }\n"
-                                "layer { name: 'l' bottom: 'd' top: 'e' %s }",
+    snprintf(text, sizeof text,
+             "layer { name: 'd' type: 'Input' top: 'd' }\n"
+             "layer { name: 'l' bottom: 'd' top: 'e' %s }",
              filters[_i].rules);
     status = make(&made, text, filters[_i].phase, filters[_i].level, filters[_i].stages);
     if (filters[_i].kept < 0) {
@@ -140,10 +142,10 @@ START_TEST(states_merge_as_solver_and_net_give_them)
     const char later[] = "state { level: -3 stage: 'b' }";
     struct text_doc *first, *second;
 
-    ck_assert_int_eq(text_read_string("F", text, strlen(text), &caffe__net_parameter__descriptor,
-                                      &first), 0);
-    ck_assert_int_eq(text_read_string("F", later, strlen(later), &caffe__net_parameter__descriptor,
-                                      &second), 0);
+    ck_assert_int_eq(
+        text_read_string("F", text, strlen(text), &caffe__net_parameter__descriptor, &first), 0);
+    ck_assert_int_eq(
+        text_read_string("F", later, strlen(later), &caffe__net_parameter__descriptor, &second), 0);
     ck_assert_int_eq(net_state_merge(&state, NULL), 0);
     ck_assert_int_eq(net_state_merge(&state, spec_net(first)->state), 0);
     ck_assert_int_eq(net_state_merge(&state, spec_net(second)->state), 0);
@@ -159,9 +161,10 @@ START_TEST(states_merge_as_solver_and_net_give_them)
 END_TEST
 
 #define DATA "layer { name: 'data' type: 'Data' top: 'data' top: 'label' } "
-#define IP(name, bottom, top)                                                                    \
+#define IP(name, bottom, top)                                                                      \
     "layer { name: '" name "' type: 'InnerProduct' bottom: '" bottom "' top: '" top "' } "
-#define RELU(name, blob) "layer { name: '" name "' type: 'ReLU' bottom: '" blob "' top: '" blob "' } "
+#define RELU(name, blob)                                                                           \
+    "layer { name: '" name "' type: 'ReLU' bottom: '" blob "' top: '" blob "' } "
 #define LOSS(name, bottoms) "layer { name: '" name "' type: 'EuclideanLoss' " bottoms " } "
 
 static const struct {
@@ -195,8 +198,8 @@ static const struct {
      "c(a_a_0_split_1>c)",
      "b c label"},
     /* an explicit loss weight is one more user and moves to the Split */
-    {DATA "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' loss_weight: 2.5 } "
-          IP("ip2", "ip", "ip2"),
+    {DATA "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' loss_weight: 2.5 } " IP(
+         "ip2", "ip", "ip2"),
      "data(>data,label) ip(data>ip) ip_ip_0_split(ip>ip_ip_0_split_0,ip_ip_0_split_1*0:2.5) "
      "ip2(ip_ip_0_split_1>ip2)",
      "ip2 ip_ip_0_split_0 label"},
@@ -244,8 +247,10 @@ START_TEST(inserted_split_says_where_it_comes_from_and_how_to_save_it)
     struct made made;
     const struct layer_def *split;
 
-    ck_assert_int_eq(make(&made, "name: 'n'\n\n" DATA "\n" IP("a", "data", "a") IP("b", "data", "b"),
-                          CAFFE__PHASE__TRAIN, 0, ""), 0);
+    ck_assert_int_eq(make(&made,
+                          "name: 'n'\n\n" DATA "\n" IP("a", "data", "a") IP("b", "data", "b"),
+                          CAFFE__PHASE__TRAIN, 0, ""),
+                     0);
     split = &made.def->layers[1];
     ck_assert(split->inserted);
     ck_assert_int_eq(split->line, 3);

@@ -57,6 +57,26 @@ plan --nodes=4 --servers=1 --comm=paper >"$folder/text" || fail '--servers faile
 grep -q '^4 nodes, 3 workers, 1 dedicated server$' "$folder/text" || fail '--servers is not shown'
 grep -q "the paper's rule: SFB moves" "$folder/text" || fail "the paper's rule is not explained"
 
+# the layers' times from a profile
+grep -o 'name: "[^"]*" type: "[A-Z]' "$net" | sed 's/name: "\(.*\)" type.*/\1,-,0.01,0.02/' >"$folder/profile.csv"
+sed -i '1i layer,type,forward_s,backward_s' "$folder/profile.csv"
+echo '*,GEMM,0.002,0' >>"$folder/profile.csv"
+plan --nodes=2 --profile="$folder/profile.csv" >"$folder/text" || fail "--profile failed: $(cat "$folder/errors")"
+lines=$(($(wc -l <"$folder/profile.csv") - 2))
+grep -q "forward $((10 * lines)) ms, backward $((20 * lines)) ms" "$folder/text" || fail "the profile's times are not used"
+grep -q '^rank *500 GFLOP/s' "$folder/text" || fail "the profile's product rate is not used"
+sed -i /^fc7,/d "$folder/profile.csv"
+plan --nodes=2 --profile="$folder/profile.csv" >/dev/null && fail 'a profile without fc7 is taken'
+grep -q "profile.csv: there is no line for layer 'fc7' of " "$folder/errors" || fail 'the missing layer is not named'
+
+# no core to spare: the same bytes, more computing
+plan --nodes=8 --comm=ps --shared-core >"$folder/text" || fail '--shared-core failed'
+grep -q 'no core to spare' "$folder/text" || fail '--shared-core is not shown'
+
+# half the bytes
+plan --nodes=4 --comm=allreduce --wire=bf16 >"$folder/text" || fail '--wire failed'
+sed -n '/^One iteration/,/^Sent/p' "$folder/text" | grep -q '^ *4 *4 *687M' || fail 'bf16 does not halve the bytes'
+
 # figures from a file, and what overrides them
 cat >"$folder/cluster" <<END
 ranks = 4
@@ -68,6 +88,8 @@ local_bytes_per_second = 4e9
 gemm_flops = 3e11
 copy_bytes_per_second = 8e9
 sum_bytes_per_second = 7e9
+transport_bytes_per_second = 1e9
+core_share = 0
 END
 plan --nodes=2 --cluster-file="$folder/cluster" --latency=2ms >"$folder/text" || fail '--cluster-file failed'
 grep -q '^link *250 MB/s a node and direction, latency 2 ms, 10 us a further message$' "$folder/text" ||
@@ -112,6 +134,7 @@ refuses "--nodes wants whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'
 refuses "--nodes=2,2: 2 stands there twice" --model="$net" --nodes=2,2
 refuses "--comm=best is not known (auto, paper, ps" --model="$net" --comm=best
 refuses "--overlap=some is not known (full, wfbp or none)" --model="$net" --overlap=some
+refuses "--wire=fp8" --model="$net" --wire=fp8
 refuses "--servers=2 leaves no worker on 2 nodes: 2 ranks" --model="$net" --nodes=2 --servers=2
 refuses "--servers=-1 is out of range" --model="$net" --servers=-1
 refuses "--chunk=2: a chunk holds at least one parameter" --model="$net" --chunk=2

@@ -10,8 +10,15 @@
 #include "util/error.h"
 
 static const struct probe sample = {
-    .cluster = {.latency_seconds = 1.0 / 30000, .message_seconds = 0, .link_Bps = 1.25e9 / 3,
-                .local_Bps = 4.1e9, .gemm_flops = 2e11 / 7, .copy_Bps = 8e9, .sum_Bps = 0.1e9},
+    .cluster = {.latency_seconds = 1.0 / 30000,
+                .message_seconds = 0,
+                .link_Bps = 1.25e9 / 3,
+                .local_Bps = 4.1e9,
+                .gemm_flops = 2e11 / 7,
+                .copy_Bps = 8e9,
+                .sum_Bps = 0.1e9,
+                .transport_Bps = 1e9 / 3,
+                .core_share = 0.25},
     .nranks = 8,
     .ranks_per_node = 2,
 };
@@ -44,11 +51,20 @@ START_TEST(figures_survive_the_file_to_the_last_bit)
 }
 END_TEST
 
-/* Figures in the file's order, then what replaces line `line` (1 to 9), and the message it must give. */
+/* Figures in the file's order, then what replaces line `line` (1 to 11), and the message it must
+ * give. */
 static const char *const lines[] = {
-    "ranks = 8", "ranks_per_node = 2", "latency_seconds = 3e-5", "message_seconds=0",
-    "  link_bytes_per_second = 1.25e9  # a comment", "local_bytes_per_second = 4e9", "gemm_flops = 2e11",
-    "copy_bytes_per_second = 8e9\r", "sum_bytes_per_second = 4e9",
+    "ranks = 8",
+    "ranks_per_node = 2",
+    "latency_seconds = 3e-5",
+    "message_seconds=0",
+    "  link_bytes_per_second = 1.25e9  # a comment",
+    "local_bytes_per_second = 4e9",
+    "gemm_flops = 2e11",
+    "copy_bytes_per_second = 8e9\r",
+    "sum_bytes_per_second = 4e9",
+    "transport_bytes_per_second = 1e9",
+    "core_share = 0",
 };
 
 static const struct {
@@ -59,7 +75,8 @@ static const struct {
     {4, "message_seconds = 1e-6", NULL},
     {3, "nonsense", ":3: expected KEY = NUMBER, found 'nonsense'"},
     {3, "= 3", ":3: expected KEY = NUMBER, found '= 3'"},
-    {5, "link_bytes_per_secnd = 1", ":5: unknown figure 'link_bytes_per_secnd'; did you mean 'link_bytes_per_second'?"},
+    {5, "link_bytes_per_secnd = 1",
+     ":5: unknown figure 'link_bytes_per_secnd'; did you mean 'link_bytes_per_second'?"},
     {2, "zebra = 1", ":2: unknown figure 'zebra'"},
     {7, "gemm_flops = 2e11x", ":7: gemm_flops wants a number, found ' 2e11x'"},
     {7, "gemm_flops =", ":7: gemm_flops wants a number, found ''"},
@@ -71,7 +88,9 @@ static const struct {
     {1, "ranks = 1e300", ":1: ranks must be a whole number of at least 1, found 1e+300"},
     {1, "ranks = 1", ": 2 ranks per node are more than the 1 ranks in all"},
     {9, "ranks = 8", ":9: ranks is already in line 1"},
-    {9, "# cut short", ":9: the file ends without sum_bytes_per_second"},
+    {9, "# left out", ":11: the file ends without sum_bytes_per_second"},
+    {11, "core_share = -0.5", ":11: core_share must be 0 or more, found -0.5"},
+    {11, "core_share = 2.5", ": core_share must be at most 2, found 2.5"},
 };
 
 START_TEST(damage_is_told_with_file_and_line)
@@ -80,7 +99,7 @@ START_TEST(damage_is_told_with_file_and_line)
     char expected[256];
     FILE *to = fopen(path, "w");
 
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 11; i++)
         fprintf(to, "%s\n", cases[_i].line == i + 1 ? cases[_i].text : lines[i]);
     fclose(to);
     if (!cases[_i].message) {
@@ -118,7 +137,8 @@ int main(void)
 
     tcase_add_unchecked_fixture(tcase, make_file, remove_file);
     tcase_add_test(tcase, figures_survive_the_file_to_the_last_bit);
-    tcase_add_loop_test(tcase, damage_is_told_with_file_and_line, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_loop_test(tcase, damage_is_told_with_file_and_line, 0,
+                        (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tcase, binary_rubbish_and_absent_files_are_refused);
     suite_add_tcase(suite, tcase);
     failed = (srunner_run_all(runner, CK_ENV), srunner_ntests_failed(runner));

@@ -185,8 +185,7 @@ static const struct {
     {"name: 'a", false, "F:1:7: expected the closing quote of a string, found end of file"},
     {"name: 'a\\q'", false, "F:1:9: invalid escape sequence in a string"},
     {"name: '\\xg'", false, "F:1:8: expected hexadecimal digits behind \\x"},
-    {"name: '\\u12'", false,
-     "F:1:8: expected 4 hexadecimal digits behind \\u or 8 behind \\U"},
+    {"name: '\\u12'", false, "F:1:8: expected 4 hexadecimal digits behind \\u or 8 behind \\U"},
     {"name: '\\U00110000'", false, "F:1:8: \\U beyond the last Unicode character, 0010ffff"},
     {"name: 'a' 'b\\0c'", false, "F:1:7: expected a string without zero bytes for field \"name\""},
     /* numbers */
@@ -202,8 +201,7 @@ static const struct {
     {"layer { convolution_param { num_output: 4294967296 } }", false,
      "F:1:41: expected an integer from 0 to 4294967295 for field \"num_output\" of "
      "\"caffe.ConvolutionParameter\", found \"4294967296\""},
-    {"max_iter: 08", true,
-     "F:1:11: a number with a leading zero is octal and may not hold 8 or 9"},
+    {"max_iter: 08", true, "F:1:11: a number with a leading zero is octal and may not hold 8 or 9"},
     {"max_iter: 5x", true, "F:1:12: expected a space between a number and a name"},
     {"max_iter: 0x", true, "F:1:13: expected hexadecimal digits behind \"0x\""},
     {"base_lr: 1e", true, "F:1:12: expected an exponent behind \"e\""},
@@ -237,7 +235,8 @@ static const struct {
      "you mean CONVOLUTION?"},
     /* files of another kind */
     {"name: '$#NAME#$'\nlayer { convolution_param { num_output: $#N#$ } }", false,
-     "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", found "
+     "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
+     "found "
      "\"$\" (this looks like a template: fill in its placeholders first)"},
     {"{{ include('x') }}", false,
      "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\" (this looks like "
@@ -395,8 +394,8 @@ START_TEST(file_is_read_whole_and_named_in_messages)
     free(text);
     path = write_file("bad.prototxt", "\nfoo: 1");
     ck_assert_int_ne(text_read_file(path, net, &doc), 0);
-    snprintf(expected, sizeof expected, "%s:2:1: message \"caffe.NetParameter\" has no field \"foo\"",
-             path);
+    snprintf(expected, sizeof expected,
+             "%s:2:1: message \"caffe.NetParameter\" has no field \"foo\"", path);
     ck_assert_str_eq(error_text(), expected);
 }
 END_TEST
@@ -421,9 +420,15 @@ START_TEST(numbers_are_printed_in_their_shortest_form)
     static const struct {
         float value;
         const char *text;
-    } cases[] = {{0.1f, "0.1"},   {1, "1"},         {-0.0f, "-0"},     {1e10f, "1e+10"},
-                 {0.75f, "0.75"}, {5e-4f, "0.0005"}, {1.0f / 3, "0.33333334"},
-                 {16777216, "16777216"}, {3.4028235e38f, "3.4028235e+38"}};
+    } cases[] = {{0.1f, "0.1"},
+                 {1, "1"},
+                 {-0.0f, "-0"},
+                 {1e10f, "1e+10"},
+                 {0.75f, "0.75"},
+                 {5e-4f, "0.0005"},
+                 {1.0f / 3, "0.33333334"},
+                 {16777216, "16777216"},
+                 {3.4028235e38f, "3.4028235e+38"}};
     struct strbuf out = {0};
 
     for (int i = 0; i < COUNT(cases); i++) {

@@ -11,11 +11,15 @@ static const struct {
     const char *text;
     double bytes_per_second; /* < 0: refused */
 } rates[] = {
-    {"10Gb", 1.25e9},     {"10gb", 1.25e9},       {"10Gbit/s", 1.25e9}, {"200Mbps", 25e6}, {"200mbit", 25e6},
-    {"1.25GB", 1.25e9},   {"1.25GB/s", 1.25e9},   {"800kB", 8e5},       {"8b", 1},         {"3Tb", 3.75e11},
-    {"5B", 5},            {"10Gbyte/s", 1e10},    {"1e9B", 1e9},        {"10", -1},        {"10G", -1},
-    {"fast", -1},         {"", -1},               {"-1Gb", -1},         {"0Gb", -1},       {"10Gbx", -1},
-    {"10 Gb", -1},        {"nanGb", -1},          {"infGb", -1},        {"1e400Gb", -1},   {"10Xb", -1},
+    {"10Gb", 1.25e9},     {"10gb", 1.25e9},  {"10Gbit/s", 1.25e9},
+    {"200Mbps", 25e6},    {"200mbit", 25e6}, {"1.25GB", 1.25e9},
+    {"1.25GB/s", 1.25e9}, {"800kB", 8e5},    {"8b", 1},
+    {"3Tb", 3.75e11},     {"5B", 5},         {"10Gbyte/s", 1e10},
+    {"1e9B", 1e9},        {"10", -1},        {"10G", -1},
+    {"fast", -1},         {"", -1},          {"-1Gb", -1},
+    {"0Gb", -1},          {"10Gbx", -1},     {"10 Gb", -1},
+    {"nanGb", -1},        {"infGb", -1},     {"1e400Gb", -1},
+    {"10Xb", -1},
 };
 
 START_TEST(rates_are_bits_or_bytes_and_never_guessed)
@@ -26,7 +30,8 @@ START_TEST(rates_are_bits_or_bytes_and_never_guessed)
     if (rates[_i].bytes_per_second < 0) {
         ck_assert_int_ne(units_parse_rate("bandwidth", rates[_i].text, &value), 0);
         snprintf(expected, sizeof expected,
-                 "--bandwidth wants a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
+                 "--bandwidth wants a rate with its unit, bits such as 10Gb or bytes such as "
+                 "1.25GB, found '%s'",
                  rates[_i].text);
         ck_assert_str_eq(error_text(), expected);
         return;
@@ -40,8 +45,12 @@ static const struct {
     const char *text;
     double seconds;
 } times[] = {
-    {"30us", 30e-6}, {"30\xc2\xb5s", 30e-6}, {"0.1ms", 1e-4}, {"250ns", 250e-9}, {"2s", 2}, {"0s", 0},
-    {"30", -1},      {"us", -1},             {"-1us", -1},    {"30usec", -1},    {"", -1},  {"1e999s", -1},
+    {"30us", 30e-6}, {"30\xc2\xb5s", 30e-6},
+    {"0.1ms", 1e-4}, {"250ns", 250e-9},
+    {"2s", 2},       {"0s", 0},
+    {"30", -1},      {"us", -1},
+    {"-1us", -1},    {"30usec", -1},
+    {"", -1},        {"1e999s", -1},
 };
 
 START_TEST(times_have_units)
@@ -50,7 +59,8 @@ START_TEST(times_have_units)
 
     if (times[_i].seconds < 0) {
         ck_assert_int_ne(units_parse_time("latency", times[_i].text, &value), 0);
-        ck_assert_ptr_nonnull(strstr(error_text(), "--latency wants a time with its unit such as 30us"));
+        ck_assert_ptr_nonnull(
+            strstr(error_text(), "--latency wants a time with its unit such as 30us"));
         return;
     }
     ck_assert_msg(units_parse_time("latency", times[_i].text, &value) == 0, "%s", error_text());
@@ -60,8 +70,9 @@ END_TEST
 
 START_TEST(counts_are_a_list_without_repetition)
 {
-    static const char *const wrong[] = {"", ",", "1,", "0", "-1", "65", "1,2,2", "1,2,x", "1;2", "1.5", "1,2,3,4,5",
-                                        "99999999999999999999"};
+    static const char *const wrong[] = {"",    ",",   "1,",        "0",
+                                        "-1",  "65",  "1,2,2",     "1,2,x",
+                                        "1;2", "1.5", "1,2,3,4,5", "99999999999999999999"};
     int counts[4];
 
     ck_assert_int_eq(units_parse_counts("nodes", "1,64,2", 64, 4, counts), 3);
@@ -96,7 +107,8 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_add_loop_test(tcase, rates_are_bits_or_bytes_and_never_guessed, 0, (int)(sizeof rates / sizeof *rates));
+    tcase_add_loop_test(tcase, rates_are_bits_or_bytes_and_never_guessed, 0,
+                        (int)(sizeof rates / sizeof *rates));
     tcase_add_loop_test(tcase, times_have_units, 0, (int)(sizeof times / sizeof *times));
     tcase_add_test(tcase, counts_are_a_list_without_repetition);
     tcase_add_test(tcase, numbers_are_above_0);

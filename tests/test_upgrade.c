@@ -14,9 +14,8 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
-#define V1_NOTICE "F: upgraded from the old form of Caffe's nets (layers)\n"
-#define V0_NOTICE                                                                                 \
-    "F: upgraded from the first form of Caffe's nets (layers with a layer inside)\n"
+#define V1_NOTICE    "F: upgraded from the old form of Caffe's nets (layers)\n"
+#define V0_NOTICE    "F: upgraded from the first form of Caffe's nets (layers with a layer inside)\n"
 #define INPUT_NOTICE "F: net-level input fields became a layer of type Input\n"
 
 static struct text_doc *read_text(const char *text, const ProtobufCMessageDescriptor *type)
@@ -134,7 +133,8 @@ static const struct {
      "shape { dim: 3 } } }",
      INPUT_NOTICE},
     {"input: 'a' input: 'b' input_dim: [1, 2, 3, 4, 5, 6, 7, 8] layers { type: RELU bottom: 'a' }",
-     "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: [1, 2, 3, 4] "
+     "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: [1, 2, 3, "
+     "4] "
      "} shape { dim: [5, 6, 7, 8] } } } layer { type: 'ReLU' bottom: 'a' }",
      V1_NOTICE INPUT_NOTICE},
     {"input: 'a' layer { name: 'x' }", "layer { name: 'x' }", INPUT_NOTICE},
@@ -321,8 +321,7 @@ static const struct {
      "layers { layer { name: 'c' type: 'conv' } bottom: 'y' bottom: 'z' }",
      "F:2: layer 'c': expected one bottom behind a padding layer with one bottom and one top, "
      "found 2, 1 and 1"},
-    {"input: 'x' input_dim: [1, 2, 3]",
-     "F: expected four input_dim per input (4), found 3"},
+    {"input: 'x' input_dim: [1, 2, 3]", "F: expected four input_dim per input (4), found 3"},
     {"input: 'x' input: 'y' input_shape { dim: 1 }",
      "F: expected one input_shape per input (2), found 1"},
 };

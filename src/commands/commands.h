@@ -10,9 +10,14 @@ int command_train(int argc, char **argv);
 int command_test(int argc, char **argv);
 int command_time(int argc, char **argv);
 int command_summary(int argc, char **argv);
+int command_upgrade(int argc, char **argv);
+int command_draw(int argc, char **argv);
+int command_classify(int argc, char **argv);
+int command_extract(int argc, char **argv);
 int command_convert(int argc, char **argv);
-int command_mean(int argc, char **argv);
+int command_device_query(int argc, char **argv);
 int command_plan(int argc, char **argv);
+int command_mean(int argc, char **argv);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);

@@ -21,7 +21,8 @@ int forecast_mode_parse(const char *text, enum forecast_mode *out)
             *out = (enum forecast_mode)i;
             return 0;
         }
-    return error_set("--comm=%s is not known (auto, paper, ps, sfb, allreduce, adam, onebit or none)", text);
+    return error_set(
+        "--comm=%s is not known (auto, paper, ps, sfb, allreduce, adam, onebit or none)", text);
 }
 
 static int find_batch(const struct net *net, int *out)
@@ -39,32 +40,35 @@ static int set_up(const struct forecast_options *options, int nodes, struct cost
     int ranks = nodes * options->ranks_per_node;
 
     if (options->servers >= ranks)
-        return error_set("--servers=%d leaves no worker on %d node%s: %d rank%s, and at least one must compute",
-                         options->servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
+        return error_set(
+            "--servers=%d leaves no worker on %d node%s: %d rank%s, and at least one must compute",
+            options->servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
     *out = (struct cost_setup){
         .nworkers = ranks - options->servers,
         .dedicated = options->servers > 0,
         .ranks_per_node = options->ranks_per_node,
         .iter_size = options->iter_size,
         .chunk_bytes = options->chunk_bytes,
-        .shared_core = options->shared_core,
+        .wire = options->wire,
     };
     out->nservers = out->dedicated ? options->servers : out->nworkers;
     return 0;
 }
 
 /* The iteration where every layer goes by the mode; `chosen`: its schemes. */
-static int run_mode(const struct forecast *f, const struct forecast_point *point, enum forecast_mode mode,
-                    enum cost_overlap overlap, struct cost *costs, enum scheme *chosen,
-                    struct cost_iteration *out)
+static int run_mode(const struct forecast *f, const struct forecast_point *point,
+                    enum forecast_mode mode, enum cost_overlap overlap, struct cost *costs,
+                    enum scheme *chosen, struct cost_iteration *out)
 {
-    if (mode == FORECAST_AUTO && cost_choose(&f->work, &f->cluster, &point->setup, overlap, COST_AUTO_SCHEMES,
-                                             chosen, out))
+    if (mode == FORECAST_AUTO &&
+        cost_choose(&f->work, &f->cluster, &point->setup, overlap, COST_AUTO_SCHEMES, chosen, out))
         return -1;
     for (int g = 0; g < f->work.ngroups; g++) {
-        enum scheme scheme = mode == FORECAST_NONE ? SCHEME_NONE : (enum scheme)(SCHEME_PS + (int)mode);
+        enum scheme scheme =
+            mode == FORECAST_NONE ? SCHEME_NONE : (enum scheme)(SCHEME_PS + (int)mode);
         if (mode != FORECAST_AUTO)
-            chosen[g] = cost_single(&point->setup, &f->work.groups[g], scheme, mode == FORECAST_PAPER);
+            chosen[g] =
+                cost_single(&point->setup, &f->work.groups[g], scheme, mode == FORECAST_PAPER);
         costs[g] = point->table[(size_t)g * SCHEMES + chosen[g]];
     }
     return cost_iterate(&f->work, costs, overlap, out);
@@ -88,7 +92,8 @@ static int run_point(const struct forecast *f, struct forecast_point *point)
             point->table[(size_t)g * SCHEMES + (size_t)s] =
                 cost_of(&f->cluster, &point->setup, &f->work.groups[g], (enum scheme)s);
     for (int m = 0; m < FORECAST_MODES; m++)
-        if (run_mode(f, point, (enum forecast_mode)m, f->options->overlap, costs, chosen, &point->by_mode[m]))
+        if (run_mode(f, point, (enum forecast_mode)m, f->options->overlap, costs, chosen,
+                     &point->by_mode[m]))
             goto done;
     if (run_mode(f, point, f->options->mode, f->options->overlap, costs, point->chosen,
                  &point->chosen_iteration))
@@ -103,14 +108,19 @@ done:
     return status;
 }
 
-/* The passes by operations, or as long as the user measured. Only the last micro-batch's backward makes
- * gradients final and only the first one's forward waits: those between are as one long layer on top. */
+/* The passes by operations, or as measured. Only the last micro-batch's backward makes
+ * gradients final and only the first one's forward waits: those between are as one long layer on
+ * top. */
 static int find_work(struct forecast *f)
 {
     double rate = f->options->images_per_second;
     int between = f->options->iter_size - 1;
 
-    if (find_batch(f->model.net, &f->batch) || cost_work_create(f->model.net, &f->cluster, &f->work))
+    if (find_batch(f->model.net, &f->batch))
+        return -1;
+    if (f->options->profile
+            ? cost_work_profile(f->model.net, f->options->profile, &f->cluster, &f->work)
+            : cost_work_create(f->model.net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
         cost_work_scale(&f->work, f->batch / rate);
@@ -127,10 +137,11 @@ static int find_work(struct forecast *f)
 
 static int find_alone(struct forecast *f)
 {
-    const struct cost_setup one = {.nworkers = 1, .nservers = 1, .ranks_per_node = 1,
+    const struct cost_setup one = {.nworkers = 1,
+                                   .nservers = 1,
+                                   .ranks_per_node = 1,
                                    .iter_size = f->options->iter_size,
-                                   .chunk_bytes = f->options->chunk_bytes,
-                                   .shared_core = f->options->shared_core};
+                                   .chunk_bytes = f->options->chunk_bytes};
     size_t groups = (size_t)f->work.ngroups + 1;
     struct cost *costs = calloc(groups, sizeof *costs);
     struct cost_iteration iteration = {.seconds = 0};
@@ -156,7 +167,8 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
         goto fail;
     for (int i = 0; i < options->npoints; i++) {
         out->points[i].nodes = options->nodes[i];
-        if (set_up(options, options->nodes[i], &out->points[i].setup) || run_point(out, &out->points[i]))
+        if (set_up(options, options->nodes[i], &out->points[i].setup) ||
+            run_point(out, &out->points[i]))
             goto fail;
     }
     return 0;
@@ -183,12 +195,14 @@ void forecast_reason(const struct forecast *f, const struct forecast_point *poin
     const struct cost *row = point->table + (size_t)g * SCHEMES;
 
     if (f->options->mode == FORECAST_AUTO || !group->trains || point->setup.nworkers == 1)
-        cost_explain(&f->cluster, &point->setup, group, point->chosen[g], COST_AUTO_SCHEMES, out, bytes);
+        cost_explain(&f->cluster, &point->setup, group, point->chosen[g], COST_AUTO_SCHEMES, out,
+                     bytes);
     else if (f->options->mode == FORECAST_PAPER && group->factorable)
         snprintf(out, bytes, "the paper's rule: SFB moves %.4g million parameters a node, PS %.4g",
                  (row[SCHEME_SFB].worker.sent + row[SCHEME_SFB].worker.received) / 4e6,
-                 (row[SCHEME_PS].worker.sent + row[SCHEME_PS].worker.received + row[SCHEME_PS].server.sent +
-                  row[SCHEME_PS].server.received) / 4e6);
+                 (row[SCHEME_PS].worker.sent + row[SCHEME_PS].worker.received +
+                  row[SCHEME_PS].server.sent + row[SCHEME_PS].server.received) /
+                     4e6);
     else if (f->options->mode == FORECAST_PAPER)
         snprintf(out, bytes, "the paper's rule: no factors, so PS");
     else

@@ -1,5 +1,5 @@
-/* What `poseidon plan` works out before it prints: costs of every layer by every scheme and iterations
- * under every mode, for each number of nodes. Needs no cluster and no data. */
+/* What `poseidon plan` works out before it prints: costs of every layer by every scheme and
+ * iterations under every mode, for each number of nodes. Needs no cluster and no data. */
 #ifndef POSEIDON_COMMANDS_FORECAST_H
 #define POSEIDON_COMMANDS_FORECAST_H
 
@@ -23,21 +23,22 @@ enum forecast_mode {
 };
 
 #define FORECAST_MAX_POINTS 32
-#define FORECAST_MAX_NODES 65536
+#define FORECAST_MAX_NODES  65536
 
 struct forecast_options {
     struct model_options model;
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    int servers;           /* dedicated ones, in all; 0: every worker serves */
+    int servers; /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes;
     int iter_size;
-    bool shared_core;      /* as in cost_setup */
+    const char *profile; /* measured times of the layers, or NULL */
+    enum wire wire;
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
     enum forecast_mode mode;
     enum cost_overlap overlap;
-    bool all_tables;       /* a layer table for every number of nodes, not for the last alone */
+    bool all_tables;          /* a layer table for every number of nodes, not for the last alone */
     const char *cluster_file; /* where figures come from, or NULL */
 };
 
@@ -45,8 +46,8 @@ struct forecast_options {
 struct forecast_point {
     int nodes;
     struct cost_setup setup;
-    struct cost *table;    /* SCHEMES per group */
-    enum scheme *chosen;   /* per group, under options.mode */
+    struct cost *table;  /* SCHEMES per group */
+    enum scheme *chosen; /* per group, under options.mode */
     struct cost_iteration chosen_iteration;
     struct cost_iteration by_mode[FORECAST_MODES];
     struct cost_iteration by_overlap[COST_OVERLAP_FULL + 1]; /* of what is chosen */
@@ -57,9 +58,10 @@ struct forecast {
     struct cost_cluster cluster;
     struct model model;
     struct cost_work work;
-    int batch;             /* images per rank and iteration */
+    int batch; /* images per rank and iteration */
     double forward_seconds, backward_seconds;
-    double alone_seconds;  /* an iteration of one rank, its update included: what speed-ups refer to */
+    double
+        alone_seconds; /* an iteration of one rank, its update included: what speed-ups refer to */
     struct forecast_point points[FORECAST_MAX_POINTS];
 };
 

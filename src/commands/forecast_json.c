@@ -22,7 +22,8 @@ static void put_string(struct json *json, const char *key, const char *value)
 /* Schemes by the names that --comm takes. */
 static const char *scheme_key(enum scheme scheme)
 {
-    return scheme == SCHEME_NONE ? "none" : forecast_mode_name((enum forecast_mode)(scheme - SCHEME_PS));
+    return scheme == SCHEME_NONE ? "none"
+                                 : forecast_mode_name((enum forecast_mode)(scheme - SCHEME_PS));
 }
 
 static void put_cluster(const struct forecast *f, struct json *json)
@@ -36,6 +37,8 @@ static void put_cluster(const struct forecast *f, struct json *json)
     put_double(json, "gemm_flops", f->cluster.gemm_flops);
     put_double(json, "copy_bytes_per_second", f->cluster.copy_Bps);
     put_double(json, "sum_bytes_per_second", f->cluster.sum_Bps);
+    put_double(json, "transport_bytes_per_second", f->cluster.transport_Bps);
+    put_double(json, "core_share", f->cluster.core_share);
     put_uint(json, "ranks_per_node", (uint64_t)f->options->ranks_per_node);
     json_object_end(json);
 }
@@ -59,11 +62,13 @@ static void put_cost(const struct cost *cost, struct json *json)
     put_double(json, "latency_seconds", cost->latency_seconds);
     put_double(json, "sum_seconds", cost->sum_seconds);
     put_double(json, "compute_seconds", cost->compute_seconds);
+    put_double(json, "stolen_seconds", cost->stolen_seconds);
     put_double(json, "seconds", cost->seconds);
     json_object_end(json);
 }
 
-static void put_layer(const struct forecast *f, const struct forecast_point *point, int g, struct json *json)
+static void put_layer(const struct forecast *f, const struct forecast_point *point, int g,
+                      struct json *json)
 {
     const struct param_group *group = &f->work.groups[g];
     char reason[256];
@@ -103,7 +108,8 @@ static void put_iteration(const struct forecast *f, const struct forecast_point 
     json_object_end(json);
 }
 
-static void put_point(const struct forecast *f, const struct forecast_point *point, struct json *json)
+static void put_point(const struct forecast *f, const struct forecast_point *point,
+                      struct json *json)
 {
     static const char *const overlaps[] = {"none", "wfbp", "full"};
 

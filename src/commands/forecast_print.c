@@ -92,6 +92,11 @@ static void print_head(const struct forecast *f, FILE *to)
     cost_print_bytes(f->cluster.sum_Bps, b);
     fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
             f->cluster.gemm_flops / 1e9, a, b, f->options->ranks_per_node);
+    if (f->cluster.core_share > 0)
+        fprintf(to,
+                "          no core to spare: %.0f %% of what the progress thread works delays the "
+                "passes\n",
+                100 * f->cluster.core_share);
     cost_print_seconds(f->forward_seconds, a);
     cost_print_seconds(f->backward_seconds, b);
     cost_print_seconds(f->alone_seconds, c);
@@ -101,7 +106,8 @@ static void print_head(const struct forecast *f, FILE *to)
 
 static double busiest(const struct cost *cost)
 {
-    return fmax(fmax(cost->worker.sent, cost->worker.received), fmax(cost->server.sent, cost->server.received));
+    return fmax(fmax(cost->worker.sent, cost->worker.received),
+                fmax(cost->server.sent, cost->server.received));
 }
 
 /* What one scheme costs one layer, 13 columns. */
@@ -117,12 +123,14 @@ static const char *cost_cell(const struct cost *cost, bool trains, bool chosen, 
     return out;
 }
 
-static void print_layer(const struct forecast *f, const struct forecast_point *point, int g, FILE *to)
+static void print_layer(const struct forecast *f, const struct forecast_point *point, int g,
+                        FILE *to)
 {
     const struct param_group *group = &f->work.groups[g];
     char name[NAME_WIDTH + 1], cell[CELL];
 
-    fprintf(to, "%-*s %5s", NAME_WIDTH, short_name(group->name, name), short_count((double)group->elems, cell));
+    fprintf(to, "%-*s %5s", NAME_WIDTH, short_name(group->name, name),
+            short_count((double)group->elems, cell));
     for (int s = SCHEME_PS; s < SCHEMES; s++)
         fprintf(to, s + 1 < SCHEMES ? " %-13s" : " %s",
                 cost_cell(&point->table[(size_t)g * SCHEMES + (size_t)s], group->trains,
@@ -132,10 +140,11 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 
 static void print_layers(const struct forecast *f, const struct forecast_point *point, FILE *to)
 {
-    fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s", point->setup.nworkers,
-            point->setup.nworkers == 1 ? "" : "s");
+    fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s",
+            point->setup.nworkers, point->setup.nworkers == 1 ? "" : "s");
     if (point->setup.dedicated)
-        fprintf(to, "%d dedicated server%s\n", point->setup.nservers, point->setup.nservers == 1 ? "" : "s");
+        fprintf(to, "%d dedicated server%s\n", point->setup.nservers,
+                point->setup.nservers == 1 ? "" : "s");
     else
         fprintf(to, "every worker serves\n");
     fprintf(to, "%-*s %5s", NAME_WIDTH, "layer", "param");
@@ -146,7 +155,8 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
     for (int g = 0; g < f->work.ngroups; g++)
         print_layer(f, point, g, to);
     fprintf(to,
-            "Bytes: what the busiest rank sends or receives in an iteration, the larger of both. Time: the\n"
+            "Bytes: what the busiest rank sends or receives in an iteration, the larger of both. "
+            "Time: the\n"
             "layer alone, from its gradient to its new parameters. *: chosen (--comm=%s).\n",
             forecast_mode_name(f->options->mode));
 }
@@ -167,7 +177,8 @@ static void print_reasons(const struct forecast *f, const struct forecast_point 
     for (int s = SCHEME_NONE; s < SCHEMES; s++) {
         int count = 0, largest = -1;
         for (int g = 0; g < f->work.ngroups; g++)
-            if (!(f->work.groups[g].factorable && f->work.groups[g].trains) && (int)point->chosen[g] == s) {
+            if (!(f->work.groups[g].factorable && f->work.groups[g].trains) &&
+                (int)point->chosen[g] == s) {
                 count++;
                 if (largest < 0 || f->work.groups[g].elems > f->work.groups[largest].elems)
                     largest = g;
@@ -212,31 +223,37 @@ static void print_totals(const struct forecast *f, FILE *to)
     char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], h[CELL];
 
     fprintf(to, "\nOne iteration, --comm=%s\n", forecast_mode_name(f->options->mode));
-    fprintf(to, "%5s %7s %8s %8s %9s %9s %9s %9s %10s %8s %6s\n", "nodes", "workers", "sent", "received",
-            "on wire", "computing", "waiting", "iteration", "images/s", "speed-up", "of it");
+    fprintf(to, "%5s %7s %8s %8s %9s %9s %9s %9s %10s %8s %6s\n", "nodes", "workers", "sent",
+            "received", "on wire", "computing", "waiting", "iteration", "images/s", "speed-up",
+            "of it");
     print_line(to, 98);
     for (int i = 0; i < f->options->npoints; i++) {
         const struct forecast_point *point = &f->points[i];
         const struct cost_iteration *it = &point->chosen_iteration;
         double speedup = forecast_speedup(f, point, it);
-        fprintf(to, "%5d %7d %8s %8s %9s %9s %9s %9s %10.4g %8.2f %5.0f%%\n", point->nodes, point->setup.nworkers,
-                short_count(it->sent, a), short_count(it->received, b), short_seconds(it->wire_seconds, c),
-                short_seconds(it->compute_seconds, d), short_seconds(it->exposed_seconds, e),
-                short_seconds(it->seconds, h), forecast_images(f, point, it), speedup,
-                100 * speedup / point->setup.nworkers);
+        fprintf(to, "%5d %7d %8s %8s %9s %9s %9s %9s %10.4g %8.2f %5.0f%%\n", point->nodes,
+                point->setup.nworkers, short_count(it->sent, a), short_count(it->received, b),
+                short_seconds(it->wire_seconds, c), short_seconds(it->compute_seconds, d),
+                short_seconds(it->exposed_seconds, e), short_seconds(it->seconds, h),
+                forecast_images(f, point, it), speedup, 100 * speedup / point->setup.nworkers);
     }
     fprintf(to,
-            "Sent, received: bytes of the rank that moves most. The iteration is played layer by layer: a\n"
-            "layer's traffic starts when backward has made its gradient, one layer at a time has the link%s.\n"
-            "It lasts the longer of computing and traffic, and what nothing could hide on top (waiting).\n",
-            f->options->overlap == COST_OVERLAP_FULL ? ",\nthe one the next forward pass needs first overtakes"
-                                                     : "");
+            "Sent, received: bytes of the rank that moves most. The iteration is played layer by "
+            "layer: a\n"
+            "layer's traffic starts when backward has made its gradient, one layer at a time has "
+            "the link%s.\n"
+            "It lasts the longer of computing and traffic, and what nothing could hide on top "
+            "(waiting).\n",
+            f->options->overlap == COST_OVERLAP_FULL
+                ? ",\nthe one the next forward pass needs first overtakes"
+                : "");
 }
 
 static void print_speedups(const struct forecast *f, FILE *to)
 {
-    static const enum forecast_mode modes[] = {FORECAST_PS,    FORECAST_SFB,   FORECAST_ALLREDUCE, FORECAST_ADAM,
-                                               FORECAST_ONEBIT, FORECAST_PAPER, FORECAST_AUTO,      FORECAST_NONE};
+    static const enum forecast_mode modes[] = {FORECAST_PS,   FORECAST_SFB,    FORECAST_ALLREDUCE,
+                                               FORECAST_ADAM, FORECAST_ONEBIT, FORECAST_PAPER,
+                                               FORECAST_AUTO, FORECAST_NONE};
 
     fprintf(to, "\nSpeed-up against one rank by what --comm could be\n%5s", "nodes");
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
@@ -246,10 +263,13 @@ static void print_speedups(const struct forecast *f, FILE *to)
     for (int i = 0; i < f->options->npoints; i++) {
         fprintf(to, "%5d", f->points[i].nodes);
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
-            fprintf(to, " %9.2f", forecast_speedup(f, &f->points[i], &f->points[i].by_mode[modes[m]]));
+            fprintf(to, " %9.2f",
+                    forecast_speedup(f, &f->points[i], &f->points[i].by_mode[modes[m]]));
         fprintf(to, "\n");
     }
-    fprintf(to, "\nWhat overlap gives, --comm=%s: speed-up with --overlap=none, wfbp, and with priority too\n%5s",
+    fprintf(to,
+            "\nWhat overlap gives, --comm=%s: speed-up with --overlap=none, wfbp, and with "
+            "priority too\n%5s",
             forecast_mode_name(f->options->mode), "nodes");
     fprintf(to, " %9s %9s %9s\n", "none", "wfbp", "full");
     print_line(to, 35);

@@ -1,11 +1,13 @@
 /* One phase of a net file, opened for a command. */
 #include "commands/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "commands/commands.h"
+#include "spec/proto.h"
 #include "spec/read.h"
 #include "util/error.h"
 
@@ -17,6 +19,10 @@ static int define(const struct model_options *o, struct model *model)
     char *stages = o->stages ? strdup(o->stages) : NULL, *rest = stages, *stage;
     int status = o->stages && !stages ? error_memory(strlen(o->stages), "stages") : 0;
 
+    /* as Caffe's tools: the file's own stages stay, its phase and level do not */
+    if (!status)
+        status = net_state_merge(&state, param->state);
+    state.phase = phase;
     state.level = o->level;
     while (!status && (stage = strsep(&rest, ",")) != NULL)
         status = net_state_add_stage(&state, stage);
@@ -25,6 +31,18 @@ static int define(const struct model_options *o, struct model *model)
     net_state_free(&state);
     free(stages);
     return status;
+}
+
+/* Some weight files name their layers and leave out what makes them a net. */
+static int explain(const char *path)
+{
+    char text[2048];
+
+    snprintf(text, sizeof text, "%s", error_text());
+    return error_set("%s%s", text,
+                     proto_is_binary(path)
+                         ? " (this weight file carries no complete net: give its prototxt)"
+                         : "");
 }
 
 int model_open(const struct model_options *o, struct model *model)
@@ -45,19 +63,30 @@ int model_open(const struct model_options *o, struct model *model)
             sizes[i] = chw[i];
         env.input_chw = sizes;
     }
-    if (spec_read_net(o->model, &model->doc) || define(o, model) ||
+    if (spec_read_net(o->model, &model->doc))
+        return -1;
+    model->notices = strdup(text_notices(model->doc)); /* the layers add theirs */
+    if (!model->notices || define(o, model) ||
         net_create(model->def, !strcasecmp(o->phase, "TRAIN"), &env, NULL, &model->net)) {
         model_close(model);
-        return -1;
+        return explain(o->model);
     }
     return 0;
 }
 
-int model_build(struct model *model, const char *engine, int threads, uint64_t seed)
+int model_define(const struct model_options *o, struct model *model)
 {
-    struct engine_options options = {.threads = threads};
+    memset(model, 0, sizeof *model);
+    if (spec_read_net(o->model, &model->doc) == 0 && define(o, model) == 0)
+        return 0;
+    model_close(model);
+    return -1;
+}
 
-    if (engine_open(engine, &options, &model->engine))
+int model_build(struct model *model, const char *engine, const struct engine_options *options,
+                uint64_t seed)
+{
+    if (engine_open(engine, options, &model->engine))
         return -1;
     return net_build(model->net, &model->engine, seed);
 }

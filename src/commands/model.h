@@ -26,8 +26,12 @@ struct model {
 /* Shapes alone. */
 int model_open(const struct model_options *options, struct model *out);
 
+/* The definition alone, without shapes: what model_open does up to net_create. */
+int model_define(const struct model_options *options, struct model *out);
+
 /* Opens the engine and builds the net. */
-int model_build(struct model *model, const char *engine, int threads, uint64_t seed);
+int model_build(struct model *model, const char *engine, const struct engine_options *options,
+                uint64_t seed);
 
 void model_close(struct model *model);
 

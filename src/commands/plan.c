@@ -11,14 +11,20 @@
 #include "util/error.h"
 
 /* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */
-static const struct cost_cluster defaults = {.latency_seconds = 30e-6, .message_seconds = 5e-6,
-                                             .link_Bps = 1.25e9, .local_Bps = 5e9, .gemm_flops = 100e9,
-                                             .copy_Bps = 10e9, .sum_Bps = 10e9};
+static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
+                                             .message_seconds = 5e-6,
+                                             .link_Bps = 1.25e9,
+                                             .local_Bps = 5e9,
+                                             .gemm_flops = 100e9,
+                                             .copy_Bps = 10e9,
+                                             .sum_Bps = 10e9,
+                                             .transport_Bps = 2.5e9};
 
 struct request { /* texts still to be parsed; NULL: not given */
     struct forecast_options options;
-    const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap;
-    bool json;
+    const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap,
+        *wire;
+    bool json, shared_core;
 };
 
 static int parse_words(struct request *r, int argc, char **argv)
@@ -28,33 +34,53 @@ static int parse_words(struct request *r, int argc, char **argv)
     const struct option options[] = {
         {"model", OPTION_TEXT, &o->model.model, "FILE", "the net (Caffe's prototxt); required"},
         {"nodes", OPTION_TEXT, &r->nodes, "LIST", "numbers of nodes (default 1,2,4,8,16,32)"},
-        {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N", "ranks that share a node's link (default 1)"},
-        {"batch", OPTION_COUNT, &o->model.batch, "N", "images per rank and pass, instead of the net's"},
-        {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W", "input size where the net does not tell"},
+        {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
+         "ranks that share a node's link (default 1)"},
+        {"batch", OPTION_COUNT, &o->model.batch, "N",
+         "images per rank and pass, instead of the net's"},
+        {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",
+         "input size where the net does not tell"},
         {"stage", OPTION_TEXT, &o->model.stages, "LIST", "stages of the net's state (comma list)"},
-        {"iter-size", OPTION_COUNT, &o->iter_size, "N", "passes per iteration, as the solver's iter_size (default 1)"},
+        {"iter-size", OPTION_COUNT, &o->iter_size, "N",
+         "passes per iteration, as the solver's iter_size (default 1)"},
         {"bandwidth", OPTION_TEXT, &r->bandwidth, "RATE",
          "of a node, one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of a link"},
-        {"latency", OPTION_TEXT, &r->latency, "TIME", "of a small message between nodes (default 30us)"},
-        {"message", OPTION_TEXT, &r->message, "TIME", "each further message costs its sender (default 5us)"},
+        {"latency", OPTION_TEXT, &r->latency, "TIME",
+         "of a small message between nodes (default 30us)"},
+        {"message", OPTION_TEXT, &r->message, "TIME",
+         "each further message costs its sender (default 5us)"},
         {"gflops", OPTION_TEXT, &r->gflops, "N", "GFLOP/s of a rank in products (default 100)"},
-        {"images-per-second", OPTION_TEXT, &r->images, "N", "a rank alone trains so fast; else by --gflops"},
-        {"memory", OPTION_TEXT, &r->memory, "RATE", "at which a rank copies and sums (default 10GB)"},
-        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE", "measured figures; options above override them"},
+        {"images-per-second", OPTION_TEXT, &r->images, "N",
+         "a rank alone trains so fast; else by --gflops"},
+        {"profile", OPTION_TEXT, &o->profile, "FILE",
+         "the layers' times, from poseidon time --profile=FILE"},
+        {"memory", OPTION_TEXT, &r->memory, "RATE",
+         "at which a rank copies and sums (default 10GB)"},
+        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
+         "measured figures; options above override them"},
         {"comm", OPTION_TEXT, &r->comm, "MODE",
          "what is chosen: auto (default), paper, ps, sfb, allreduce, adam, onebit, none"},
         {"overlap", OPTION_TEXT, &r->overlap, "HOW",
          "full: forward waits per layer (default); wfbp: for all; none: traffic after backward"},
-        {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks among all (default: all ranks serve)"},
-        {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
-        {"shared-core", OPTION_FLAG, &o->shared_core, NULL, "ranks have no core to spare for the progress thread"},
-        {"layers", OPTION_FLAG, &o->all_tables, NULL, "the layer table for every number of nodes, not the last alone"},
+        {"wire", OPTION_TEXT, &r->wire, "FORM",
+         "fp32 (default), or bf16: PS and allreduce send half the bytes"},
+        {"servers", OPTION_INT, &o->servers, "K",
+         "K dedicated server ranks among all (default: all ranks serve)"},
+        {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE",
+         "parameters per key-value chunk (default 2m)"},
+        {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
+         "ranks have no core to spare for the progress thread"},
+        {"layers", OPTION_FLAG, &o->all_tables, NULL,
+         "the layer table for every number of nodes, not the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},
     };
     const struct command_line line = {
-        .command = "plan", .synopsis = "--model=FILE [OPTIONS]", .options = options,
+        .command = "plan",
+        .synopsis = "--model=FILE [OPTIONS]",
+        .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .about = "Tells what every layer's synchronisation would cost by every scheme, which one --comm=auto\n"
+        .about = "Tells what every layer's synchronisation would cost by every scheme, which one "
+                 "--comm=auto\n"
                  "would take and why, and how training would scale. Needs no cluster and no data.",
     };
 
@@ -95,8 +121,11 @@ static int parse_cluster(const struct request *r, struct cost_cluster *out)
         if (units_parse_rate("memory", r->memory, &out->copy_Bps))
             return -1;
         out->sum_Bps = out->copy_Bps;
-        out->local_Bps = out->copy_Bps / 2; /* into the shared segment and out of it */
+        out->local_Bps = out->copy_Bps / 2;     /* into the shared segment and out of it */
+        out->transport_Bps = out->copy_Bps / 4; /* into the kernel and out of it, on both sides */
     }
+    if (r->shared_core)
+        out->core_share = 1;
     if (r->gflops) {
         if (units_parse_positive("gflops", r->gflops, &value))
             return -1;
@@ -115,13 +144,15 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     if (!o->model.model)
         return error_set("Need a model definition to plan for: --model=FILE");
     if (o->chunk_bytes < sizeof(float))
-        return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes", o->chunk_bytes,
-                         sizeof(float));
+        return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
+                         o->chunk_bytes, sizeof(float));
     if ((long long)o->ranks_per_node * FORECAST_MAX_NODES > 1 << 28)
-        return error_set("--ranks-per-node=%d is more than a node can hold (at most %d)", o->ranks_per_node,
-                         (1 << 28) / FORECAST_MAX_NODES);
-    o->npoints = units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
-    if (o->npoints < 0 || forecast_mode_parse(r->comm, &o->mode) || parse_overlap(r->overlap, &o->overlap))
+        return error_set("--ranks-per-node=%d is more than a node can hold (at most %d)",
+                         o->ranks_per_node, (1 << 28) / FORECAST_MAX_NODES);
+    o->npoints =
+        units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
+    if (o->npoints < 0 || forecast_mode_parse(r->comm, &o->mode) ||
+        parse_overlap(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
         return -1;
     if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
         return -1;
@@ -146,9 +177,14 @@ static int show(const struct request *r, const struct forecast *forecast)
 int command_plan(int argc, char **argv)
 {
     struct request request = {
-        .options = {.model = {.phase = "TRAIN", .look_only = true}, .ranks_per_node = 1, .iter_size = 1,
+        .options = {.model = {.phase = "TRAIN", .look_only = true},
+                    .ranks_per_node = 1,
+                    .iter_size = 1,
                     .chunk_bytes = 2 << 20},
-        .nodes = "1,2,4,8,16,32", .comm = "auto", .overlap = "full",
+        .nodes = "1,2,4,8,16,32",
+        .comm = "auto",
+        .overlap = "full",
+        .wire = "fp32",
     };
     struct cost_cluster cluster;
     struct forecast forecast;

@@ -9,6 +9,7 @@
 
 #include "solver/checkpoint.h"
 #include "solver/trainer.h"
+#include "solver/device.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -16,7 +17,8 @@
 struct test_run {
     struct model_options model_options;
     const char *weights, *engine;
-    int iterations, threads;
+    struct engine_options engine_options;
+    int iterations;
     bool json;
     int rank, nranks;
     struct log log;
@@ -27,6 +29,7 @@ struct test_run {
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
+    const char *math = NULL;
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE", "the net (Caffe's prototxt); required"},
@@ -34,8 +37,9 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"iterations", OPTION_COUNT, &t->iterations, "N", "batches to run (default 50)"},
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
-        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default)"},
-        {"threads", OPTION_COUNT, &t->threads, "N", "compute threads per rank"},
+        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
+        {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads per rank"},
+        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"json", OPTION_FLAG, &t->json, NULL, "print the scores as JSON, and nothing else, on standard output"},
     };
     const struct command_line line = {
@@ -51,7 +55,7 @@ static int parse(struct test_run *t, int argc, char **argv)
         return error_set("Need a model definition to score: --model=FILE");
     if (!t->weights)
         return error_set("Need model weights to score: --weights=FILE");
-    return 0;
+    return math ? engine_math_parse(math, &t->engine_options.math) : 0;
 }
 
 /* Weights are rank 0's to read; the others get the values. */
@@ -66,9 +70,11 @@ static int load(struct test_run *t)
         size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
         MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD);
     }
-    for (int g = 0; g < net->ngroups; g++)
+    for (int g = 0; g < net->ngroups && !status; g++) {
+        status = net_push_values(net, g);
         net_touch(net, g);
-    return 0;
+    }
+    return error_agree(MPI_COMM_WORLD, status);
 }
 
 static int run_batches(struct test_run *t)
@@ -152,9 +158,12 @@ static int score(struct test_run *t)
 
     t->model_options.rank = t->rank;
     t->model_options.nranks = t->nranks;
+    t->engine_options.device = device_local_rank(MPI_COMM_WORLD);
     status = model_open(&t->model_options, &t->model);
+    if (!status && t->rank == 0)
+        fputs(t->model.notices, stderr);
     if (!status)
-        status = model_build(&t->model, t->engine, t->threads, 1);
+        status = model_build(&t->model, t->engine, &t->engine_options, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
     t->width = count_outputs(t->model.net) + 1;

@@ -19,7 +19,8 @@
 struct timing {
     struct model_options model_options;
     const char *engine, *profile;
-    int iterations, threads;
+    struct engine_options engine_options;
+    int iterations;
     bool json;
     struct log log;
     struct model model;
@@ -29,6 +30,7 @@ struct timing {
 
 static int parse(struct timing *t, int argc, char **argv)
 {
+    const char *math = NULL;
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE", "the net (Caffe's prototxt); required"},
@@ -38,8 +40,12 @@ static int parse(struct timing *t, int argc, char **argv)
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W", "input size where the net does not tell"},
-        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default)"},
-        {"threads", OPTION_COUNT, &t->threads, "N", "compute threads"},
+        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
+        {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads"},
+        {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
+        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL, "cuda: the same bits at every run"},
+        {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE", "write the times as CSV, for train --engine=replay"},
         {"json", OPTION_FLAG, &t->json, NULL, "print the figures as JSON, and nothing else, on standard output"},
     };
@@ -54,7 +60,17 @@ static int parse(struct timing *t, int argc, char **argv)
         return status;
     if (engine_is_blank(t->engine))
         return error_set("--engine=%s computes nothing that could be timed", t->engine);
+    if (math && engine_math_parse(math, &t->engine_options.math))
+        return -1;
     return t->model_options.model ? 0 : error_set("Need a model definition to time: --model=FILE");
+}
+
+/* What an engine was given to do is done. */
+static int finish(const struct timing *t)
+{
+    const struct engine *engine = &t->model.engine;
+
+    return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
 
 static int one_pass(struct timing *t, const struct run *run, bool count)
@@ -63,14 +79,14 @@ static int one_pass(struct timing *t, const struct run *run, bool count)
 
     for (int i = 0; i < net->nlayers; i++) {
         double start = clock_seconds();
-        if (net_layer_forward(net, i, run))
+        if (net_layer_forward(net, i, run) || (count && finish(t)))
             return -1;
         if (count)
             t->forward[i] += clock_seconds() - start;
     }
     for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
         double start = clock_seconds();
-        if (net_layer_backward(net, i, run))
+        if (net_layer_backward(net, i, run) || (count && finish(t)))
             return -1;
         if (count)
             t->backward[i] += clock_seconds() - start;
@@ -147,8 +163,9 @@ static int print_json(struct timing *t)
 }
 
 /* Seconds per GFLOP of a product of square matrices, the best of a few. */
-static int measure_gemm(const struct engine *engine, double *out)
+static int measure_gemm(struct timing *t, double *out)
 {
+    const struct engine *engine = &t->model.engine;
     enum { SIZE = 512, TIMES = 5 };
     void *memory;
     int status = 0;
@@ -160,7 +177,8 @@ static int measure_gemm(const struct engine *engine, double *out)
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
         status = engine->i->gemm(engine->context, true, false, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b, SIZE,
-                                 0.0f, c, SIZE);
+                                 0.0f, c, SIZE) ||
+                 finish(t);
         seconds = (clock_seconds() - start) / (2e-9 * SIZE * SIZE * SIZE);
         *out = i == 0 || seconds < *out ? seconds : *out;
     }
@@ -177,7 +195,7 @@ static int write_profile(struct timing *t)
     double gemm;
     int status;
 
-    if (measure_gemm(&t->model.engine, &gemm))
+    if (measure_gemm(t, &gemm))
         return -1;
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->engine, t->iterations);
@@ -204,7 +222,7 @@ static int measure(struct timing *t)
         return -1;
     if (t->model.notices && *t->model.notices)
         LOG_INFO(&t->log, "%.*s", (int)(strlen(t->model.notices) - 1), t->model.notices);
-    if (model_build(&t->model, t->engine, t->threads, 1))
+    if (model_build(&t->model, t->engine, &t->engine_options, 1))
         return -1;
     n = (size_t)t->model.net->nlayers + 1;
     t->forward = calloc(n, sizeof *t->forward);
@@ -212,7 +230,7 @@ static int measure(struct timing *t)
     if (!t->forward || !t->backward)
         return error_memory(2 * n * sizeof *t->forward, "timings");
     LOG_INFO(&t->log, "Performing Forward");
-    if (one_pass(t, &run, false))
+    if (one_pass(t, &run, false) || finish(t))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
     LOG_INFO(&t->log, "Testing for %d iterations.", t->iterations);
@@ -220,6 +238,12 @@ static int measure(struct timing *t)
         double start = clock_seconds();
         if (one_pass(t, &run, true))
             return -1;
+        /* an engine that works on by itself has been stopped after every layer: once more as in training */
+        if (t->model.engine.i->finish) {
+            start = clock_seconds();
+            if (one_pass(t, &run, false) || finish(t))
+                return -1;
+        }
         t->total += clock_seconds() - start;
         LOG_INFO(&t->log, "Iteration: %d forward-backward time: %g ms.", i + 1,
                  (clock_seconds() - start) * 1e3);

@@ -24,22 +24,39 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
     return 0;
 }
 
+static int check_staleness(const struct trainer_options *o)
+{
+    if (o->staleness < 0 || o->staleness > 64)
+        return error_set("--staleness=%d is out of range: 0 to 64", o->staleness);
+    if (o->staleness > 0 && o->comm != COMM_PS)
+        return error_set("--staleness=%d needs --comm=ps: the other schemes keep all workers in step",
+                         o->staleness);
+    if (o->staleness > 0 && o->wire != WIRE_FP32)
+        return error_set("--staleness=%d and --wire=bf16 cannot be combined", o->staleness);
+    return 0;
+}
+
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
-    const char *comm = "auto", *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL;
+    const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL;
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "start from these weights, by layer name (comma list)"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
-        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default); replay: nobody, see --profile"},
+        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default), cuda; replay: nobody, see --profile"},
+        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
+        {"workspace", OPTION_BYTES, &o->workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
+        {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL, "cuda: several ranks may compute on one GPU"},
         {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},
         {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
         {"comm", OPTION_TEXT, &comm, "MODE",
          "who sends what: auto (default), ps, sfb, allreduce, paper, adam, onebit, none"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE", "auto: keep the measured figures of this cluster there"},
+        {"staleness", OPTION_INT, &o->staleness, "S", "ps: a worker may run S iterations ahead of the slowest (default 0)"},
         {"wire", OPTION_TEXT, &wire, "FORMAT", "gradients travel as fp32 (default) or bf16 with error feedback"},
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
@@ -77,6 +94,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     if (strcmp(order, "urgency") && strcmp(order, "fifo"))
         return error_set("--order=%s is not known (urgency or fifo)", order);
     o->fifo = !strcmp(order, "fifo");
+    if (math && engine_math_parse(math, &o->math))
+        return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))
         return -1;
     if (check_replay(o, input_shape))
@@ -85,7 +104,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
-    return comm_mode_parse(comm, &o->comm) || wire_parse(wire, &o->wire) ? -1 : 0;
+    if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
+        wire_parse(wire, &o->wire))
+        return -1;
+    return check_staleness(o);
 }
 
 static int report(struct trainer *trainer, const struct trainer_options *o)

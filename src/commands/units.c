@@ -10,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* The number at the start of text; *rest: what follows it. Fails on none, on one that is not finite or
- * below 0. */
+/* The number at the start of text; *rest: what follows it. Fails on none, on one that is not finite
+ * or below 0. */
 static int leading_number(const char *text, double *value, const char **rest)
 {
     char *end;
@@ -39,7 +39,8 @@ static double thousands(const char **text)
 /* What may follow b or B. */
 static int ends_rate(const char *text)
 {
-    static const char *const endings[] = {"", "/s", "ps", "it", "it/s", "yte", "ytes", "yte/s", "ytes/s"};
+    static const char *const endings[] = {"",    "/s",   "ps",    "it",    "it/s",
+                                          "yte", "ytes", "yte/s", "ytes/s"};
 
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (!strcmp(text, endings[i]))
@@ -59,8 +60,9 @@ int units_parse_rate(const char *name, const char *text, double *out)
             return 0;
         }
     }
-    return error_set("--%s wants a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
-                     name, text);
+    return error_set(
+        "--%s wants a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
+        name, text);
 }
 
 int units_parse_time(const char *name, const char *text, double *out)
@@ -78,7 +80,8 @@ int units_parse_time(const char *name, const char *text, double *out)
                 *out = value * units[i].seconds;
                 return 0;
             }
-    return error_set("--%s wants a time with its unit such as 30us or 0.1ms, found '%s'", name, text);
+    return error_set("--%s wants a time with its unit such as 30us or 0.1ms, found '%s'", name,
+                     text);
 }
 
 int units_parse_positive(const char *name, const char *text, double *out)
@@ -99,8 +102,10 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
         char *end;
         errno = 0;
         long value = strtol(at, &end, 10);
-        if (end == at || (*end != ',' && *end != '\0') || errno == ERANGE || value < 1 || value > most)
-            return error_set("--%s wants whole numbers from 1 to %d such as 1,2,4, found '%s'", name, most, text);
+        if (end == at || (*end != ',' && *end != '\0') || errno == ERANGE || value < 1 ||
+            value > most)
+            return error_set("--%s wants whole numbers from 1 to %d such as 1,2,4, found '%s'",
+                             name, most, text);
         for (int i = 0; i < n; i++)
             if (counts[i] == (int)value)
                 return error_set("--%s=%s: %ld stands there twice", name, text, value);

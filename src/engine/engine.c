@@ -50,6 +50,18 @@ int engine_open(const char *name, const struct engine_options *options, struct e
                      engine_names(names, sizeof names));
 }
 
+int engine_math_parse(const char *name, enum engine_math *out)
+{
+    static const char *const names[] = {[MATH_FP32] = "fp32", [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
+
+    for (int math = MATH_FP32; math <= MATH_BF16; math++)
+        if (strcmp(name, names[math]) == 0) {
+            *out = (enum engine_math)math;
+            return 0;
+        }
+    return error_set("--math=%s is not known (fp32, tf32 or bf16)", name);
+}
+
 void engine_close(struct engine *engine)
 {
     if (engine->i)

@@ -5,7 +5,9 @@
  * set-up: running an op allocates nothing. The CPU engine (oneDNN) is the specification of the others.
  *
  * Order of set-up: ops are created bottom-up. Creating an op chooses the layout of its tops
- * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms.
+ * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms. A top
+ * may be based on the bottom it was made from: the value where the op only passes it on, the gradient
+ * where backward can write the bottom's over the top's.
  * When all ops exist, the net places the data pointers. An op runs only after that. */
 #ifndef POSEIDON_ENGINE_ENGINE_H
 #define POSEIDON_ENGINE_ENGINE_H
@@ -135,7 +137,8 @@ struct engine_remote_i {
     void (*host_free)(void *context, void *memory);
     int (*ticket_create)(void *context, struct engine_ticket **out);
     void (*ticket_destroy)(void *context, struct engine_ticket *ticket);
-    /* Engine to host: begins when every op run so far is over. */
+    /* Engine to host: begins when every op run so far is over. What is run later must not touch that memory
+     * before the copy is over: order sees to it. */
     int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Host to engine: begins at once; the caller knows that no op run so far still uses that memory. */
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
@@ -193,6 +196,9 @@ struct engine {
 /* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has. */
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);
 void engine_close(struct engine *engine);
+
+/* "fp32", "tf32" or "bf16"; fails with the list of them. */
+int engine_math_parse(const char *name, enum engine_math *out);
 
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);

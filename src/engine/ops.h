@@ -1,11 +1,12 @@
-/* The operators: what each computes, forward and backward. Every engine implements this table; the CPU
- * engine is its specification, tests/layer_values and tests/engine_conformance hold engines against it.
+/* The operators: what each computes, forward and backward. Every engine implements this table; the
+ * CPU engine is its specification, and tests/layer_values and tests/engine_conformance hold engines
+ * against it.
  *
  * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. "Sum" over a
- * batch is made in a fixed order and with at least the accuracy of double partial sums. Shapes of tops
- * are given: an operator may rely on them and refuses others. Backward writes dx only where
- * propagate says so, and adds to dw where the parameter says accumulate. NaN goes in, NaN comes out:
- * comparisons below are written so that this holds unless said otherwise. */
+ * batch is made in a fixed order and with at least the accuracy of double partial sums. Shapes of
+ * tops are given: an operator may rely on them and refuses others. Backward writes dx only where
+ * propagate says so, and adds to dw where the parameter says accumulate. NaN goes in, NaN comes
+ * out: comparisons below are written so that this holds unless said otherwise. */
 #ifndef POSEIDON_ENGINE_OPS_H
 #define POSEIDON_ENGINE_OPS_H
 
@@ -122,11 +123,11 @@ struct eltwise_args {
     const float *coeff; /* SUM: one per bottom, borrowed for the call; NULL: all 1 */
 };
 
-/* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map of
- * a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
+/* Batch normalisation per channel (axis 1; a bottom of one axis is one channel), and the affine map
+ * of a Scale layer behind it, so that both are one pass over memory. M elements per channel, N*H*W.
  *
- *   params: 0 mean sum (C), 1 variance sum (C), 2 weight of both sums (1): statistics, without gradient;
- *           then gamma (C) if scale, then beta (C) if bias; without them gamma = 1, beta = 0.
+ *   params: 0 mean sum (C), 1 variance sum (C), 2 weight of both sums (1): statistics, without
+ *           gradient; then gamma (C) if scale, then beta (C) if bias; without them 1 and 0.
  *   global_stats: s = w2; mu = w0 / s, var = w1 / s; both 0 where s is 0.
  *   else: mu = mean of x, var = mean of (x - mu)^2 (biased), over this batch; and forward then does
  *           w2 = fraction w2 + 1, w0 = fraction w0 + mu, w1 = fraction w1 + var * M / (M - 1)
@@ -143,9 +144,9 @@ struct batch_norm_args {
     bool scale, bias; /* bias only with scale */
 };
 
-/* y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the same along all
- * others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b where scale is
- * false); the parameters are what remains, in the order g, b.
+/* y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the same along
+ * all others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b where scale
+ * is false); the parameters are what remains, in the order g, b.
  *   dx = dy g; dg = sum dy x; db = sum dy, over the axes along which they are the same.
  * In place only where `train` is false. */
 struct scale_args {
@@ -154,17 +155,18 @@ struct scale_args {
     bool from_bottom; /* two bottoms */
 };
 
-/* y = f(x). Where bottom and top are one and train is true, backward has only y; that is allowed for
- * the functions marked *, whose derivative y tells. a, b, c are the members of unary_args. */
+/* y = f(x). Where bottom and top are one and train is true, backward has only y; that is allowed
+ * for the functions marked *, whose derivative y tells. a, b, c are the members of unary_args. */
 enum unary_function {
     UNARY_ABS,       /* |x|; derivative sign(x), 0 at 0 */
-    UNARY_BNLL,      /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x); derivative e^t / (1 + e^t), t = min(x, 50) */
+    UNARY_BNLL,      /* x > 0 ? x + ln(1 + e^-x) : ln(1 + e^x); derivative e^t / (1 + e^t) with
+                        t = min(x, 50) */
     UNARY_CLIP,      /* min(max(x, a), b); derivative 1 where a <= x <= b, else 0 */
-    UNARY_ELU,       /* * x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a. In place: a >= 0 */
+    UNARY_ELU,       /* * x > 0 ? x : a (e^x - 1); derivative 1, else a e^x = y + a; * if a >= 0 */
     UNARY_EXP,       /* * e^(a x + b); derivative a y */
     UNARY_LOG,       /* c ln(a x + b); derivative c a / (a x + b) */
-    UNARY_POWER,     /* (a x + b)^c, 1 where c is 0; derivative c a (a x + b)^(c - 1), 0 where c or a is 0.
-                        * where c is 1 */
+    UNARY_POWER,     /* * (a x + b)^c, 1 where c is 0; derivative c a (a x + b)^(c - 1), 0 where c
+                        or a is 0; * if c is 1 */
     UNARY_RELU6,     /* * min(max(x, 0), 6); derivative 1 where 0 < y < 6, else 0 */
     UNARY_SIGMOID,   /* * 1 / (1 + e^-x); derivative y (1 - y) */
     UNARY_SWISH,     /* x sigmoid(a x); derivative a y + sigmoid(a x) (1 - a y) */
@@ -178,19 +180,20 @@ struct unary_args {
 };
 
 /* y = x > 0 ? x : w x; one w per channel (axis 1), or one for all.
- * dx = dy where x > 0, else w dy; dw = sum of dy x over x <= 0. In place only where `train` is false. */
+ * dx = dy where x > 0, else w dy; dw = sum of dy x over x <= 0.
+ * In place only where `train` is false. */
 struct prelu_args {
     bool shared;
 };
 
-/* Tops are consecutive pieces of the bottom along the axis, in sizes given by their shapes. Of a top
- * without gradient, dx is 0 in its piece. */
+/* Tops are consecutive pieces of the bottom along the axis, in sizes given by their shapes. Of a
+ * top without gradient, dx is 0 in its piece. */
 struct slice_args {
     int axis;
 };
 
-/* The top's window of bottom 0: y[i] = x[i + offset], per axis. dx is 0 outside. Bottom 1, if any, only
- * gave the shape. */
+/* The top's window of bottom 0: y[i] = x[i + offset], per axis. dx is 0 outside. Bottom 1, if any,
+ * only gave the shape. */
 struct crop_args {
     int64_t offset[SHAPE_MAX_AXES];
 };
@@ -211,10 +214,10 @@ struct reduce_args {
 };
 
 /* The top_k largest along one axis, largest first; of equal values the one with the greater index
- * first (Caffe sorts pairs of value and index); NaN counts as the smallest. With has_axis, the top has
- * the bottom's shape with top_k on that axis and holds indices, or values if out_max_val. Without, the
- * bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places within D), or (N, 2, top_k,
- * 1...) of indices and values if out_max_val. No backward. */
+ * first (Caffe sorts pairs of value and index); NaN counts as the smallest. With has_axis, the top
+ * has the bottom's shape with top_k on that axis and holds indices, or values if out_max_val.
+ * Without, the bottom is seen as (N, D): the top is (N, 1, top_k, 1...) of indices (places within
+ * D), or (N, 2, top_k, 1...) of indices and values if out_max_val. No backward. */
 struct argmax_args {
     bool has_axis;
     int axis;
@@ -232,35 +235,35 @@ struct mvn_args {
     float eps;
 };
 
-/* y (N, C*kh*kw, oh, ow): the windows of x as columns, channel-major, 0 in the padding. dx adds up. The
- * members are read as in conv_args; group and bias are unused. */
+/* OP_IM2COL: y (N, C*kh*kw, oh, ow): the windows of x as columns, channel-major, 0 in the padding.
+ * dx adds up. The arguments are conv_args; group and bias are unused. */
 
-/* Deconvolution: the transpose of the convolution with these arguments that maps tops' to bottoms'
- * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). Geometry as in
- * conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
+/* OP_DECONV: the transpose of the convolution with these arguments that maps tops' to bottoms'
+ * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). The arguments
+ * are conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
 
-/* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row numbers;
- * an error where there is no such row. params: weight, bias. No gradient to x. */
+/* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row
+ * numbers; an error where there is no such row. params: weight, bias. No gradient to x. */
 struct embed_args {
     bool bias;
 };
 
-/* No tops. dx = 0 wherever propagate asks. */
+/* OP_SILENCE: no tops. dx = 0 wherever propagate asks. */
 
 /* OP_PARAMETER: no bottom; y = w, dw = dy. */
 
-/* OP_BATCH_REINDEX: y[i] = x[index[i]] along axis 0, index = bottom 1, values 0 .. N-1 or an error. dx adds
- * up over all i with that index. */
+/* OP_BATCH_REINDEX: y[i] = x[index[i]] along axis 0, index = bottom 1, values 0 .. N-1 or an error.
+ * dx adds up over all i with that index. */
 
-/* Channels (axis 1) as a matrix of `group` rows, transposed: channel j * group + i of the top is channel
- * i * (C / group) + j of the bottom. dx is the inverse. */
+/* Channels (axis 1) as a matrix of `group` rows, transposed: channel j * group + i of the top is
+ * channel i * (C / group) + j of the bottom. dx is the inverse. */
 struct shuffle_args {
     int group;
 };
 
-/* Bilinear resize of axes 2 and 3 with corners aligned, after cutting `crop` rows and columns from the
- * begin and end of the bottom: source = target (in - 1) / (out - 1), 0 where out is 1; the next sample
- * is weighted by the fraction, and clamped at the end. dx is the transpose. */
+/* Bilinear resize of axes 2 and 3 with corners aligned, after cutting `crop` rows and columns from
+ * the begin and end of the bottom: source = target (in - 1) / (out - 1), 0 where out is 1; the next
+ * sample is weighted by the fraction, and clamped at the end. dx is the transpose. */
 struct interp_args {
     int crop_begin, crop_end; /* >= 0; the same for both axes */
 };
@@ -276,9 +279,10 @@ struct spp_args {
 /* All losses: y is one number, the divisor D is at least 1; dx = dy (the loss weight) times the
  * derivative. Labels get no gradient. */
 
-/* Bottoms: x and targets t of one shape. y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
- * dx = (sigmoid(x) - t) / D; elements with t == ignore_label are left out of both. D: FULL all
- * elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
+/* Bottoms: x and targets t of one shape.
+ * y = -sum (x (t - [x >= 0]) - ln(1 + e^(x - 2 x [x >= 0]))) / D;
+ * dx = (sigmoid(x) - t) / D; elements whose t, cut to an integer, is ignore_label are left out of
+ * both. D: FULL all elements, VALID those not ignored, BATCH_SIZE axis 0, NONE 1. */
 struct sigmoid_loss_args {
     bool has_ignore_label;
     int ignore_label;
@@ -289,16 +293,17 @@ struct sigmoid_loss_args {
  * dx0 = (x0 - x1) / N = -dx1. */
 
 /* Scores (N, D), D all axes after the first, and one label per row. m = max(0, 1 + x), where x is
- * negated at the label. L1: y = sum m / N, dx = sign(m) / N; L2: y = sum m^2 / N, dx = 2 m / N; both
- * negated at the label. */
+ * negated at the label. L1: y = sum m / N, dx = sign(m) / N; L2: y = sum m^2 / N, dx = 2 m / N;
+ * both negated at the label. */
 struct hinge_loss_args {
     bool l2;
 };
 
-/* Features a and b (N, C), similar (N; cut to an integer, not 0: similar). d2 = sum over C of (a - b)^2.
+/* Features a and b (N, C), similar (N; cut to an integer, not 0: similar). d2 = sum over C of
+ * (a - b)^2, d = sqrt(d2).
  *   similar:  d2;  da = (a - b) / N
- *   else:     max(margin - sqrt(d2), 0)^2;  da = -(margin - d) / (d + 1e-4) (a - b) / N where margin > d
- *   legacy:   max(margin - d2, 0);          da = -(a - b) / N where margin > d2
+ *   else:     max(margin - d, 0)^2;  da = -(margin - d) / (d + 1e-4) (a - b) / N where margin > d
+ *   legacy:   max(margin - d2, 0);   da = -(a - b) / N where margin > d2
  * y = sum / (2 N); db = -da. */
 struct contrastive_loss_args {
     float margin;
@@ -307,7 +312,8 @@ struct contrastive_loss_args {
 
 /* Scores as in softmax_loss_args, labels, and the matrix H (classes x classes): bottom 2, or given.
  * p = softmax; y = -sum over k of H[label, k] ln max(p_k, 1e-20), / D;
- * dx_k = (p_k sum_j H[label, j] - H[label, k]) / D. Tops: loss, optionally p. D as in softmax_loss_args. */
+ * dx_k = (p_k sum_j H[label, j] - H[label, k]) / D. Tops: loss, optionally p. D as in
+ * softmax_loss_args. */
 struct infogain_loss_args {
     int axis;
     bool has_ignore_label;
@@ -316,7 +322,8 @@ struct infogain_loss_args {
     const float *matrix; /* plain, host memory, borrowed for the call; NULL: bottom 2 */
 };
 
-/* OP_MULTINOMIAL_LOSS: probabilities (N, D) and one label per row: y = -sum ln max(p[label], 1e-20) / N;
+/* OP_MULTINOMIAL_LOSS: probabilities (N, D) and one label per row:
+ * y = -sum ln max(p[label], 1e-20) / N;
  * dx = -1 / (N max(p[label], 1e-20)) at the label, else 0. */
 
 #endif

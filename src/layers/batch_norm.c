@@ -1,5 +1,6 @@
-/* BatchNorm: normalises each channel by its batch's mean and variance, or by the running ones that its
- * three parameters hold. Those are measured, not learnt: mean sum, variance sum, and the weight of both.
+/* BatchNorm: normalises each channel by its batch's mean and variance, or by the running ones that
+ * its three parameters hold. Those are measured, not learnt: mean sum, variance sum, and the weight
+ * of both.
  */
 #include "layers/layers_internal.h"
 
@@ -25,9 +26,8 @@ struct batch_norm_args layer_batch_norm_args(const struct layer *layer)
 
 static int declare_statistic(struct layer *layer, int64_t elems)
 {
-    const Caffe__ParamSpec *spec = (size_t)layer->nparams < layer->param->n_param
-                                       ? layer->param->param[layer->nparams]
-                                       : NULL;
+    const Caffe__ParamSpec *spec =
+        (size_t)layer->nparams < layer->param->n_param ? layer->param->param[layer->nparams] : NULL;
     struct shape shape;
 
     if (spec && spec->lr_mult != 0)

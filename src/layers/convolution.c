@@ -1,10 +1,12 @@
-/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1 per axis, where the extent of a
- * dilated kernel is dilation * (kernel - 1) + 1. Several bottoms share the weights, one top each:
- * then there is one op per bottom, and gradients of the later ones add to those of the first.
+/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1
+ * per axis, where the extent of a dilated kernel is dilation * (kernel - 1) + 1. Several bottoms
+ * share the weights, one top each: then there is one op per bottom, and gradients of the later ones
+ * add to those of the first.
  *
- * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad. DepthwiseConvolution is
- * a Convolution with one group per channel unless the file gives a group; ConvolutionDepthwise always
- * has one group and one output per channel. Im2col gives the windows themselves. */
+ * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad.
+ * DepthwiseConvolution is a Convolution with one group per channel unless the file gives a group;
+ * ConvolutionDepthwise always has one group and one output per channel. Im2col gives the windows
+ * themselves. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -67,7 +69,8 @@ static int read_channels(const struct layer *layer, const Caffe__ConvolutionPara
     return 0;
 }
 
-static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p)
+static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                          const struct convolution *state)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
 
@@ -82,9 +85,9 @@ static int check_channels(const struct layer *layer, const Caffe__ConvolutionPar
         return error_set("bottom '%s' has %" PRId64 " channels, which group %" PRIu32
                          " does not divide",
                          layer->bottoms[0]->name, channels, p->group);
-    if (p->num_output % p->group != 0)
-        return error_set("num_output %" PRIu32 " is not divisible by group %" PRIu32, p->num_output,
-                         p->group);
+    if (state->outputs % state->args.group != 0)
+        return error_set("num_output %" PRIu32 " is not divisible by group %d", p->num_output,
+                         state->args.group);
     return 0;
 }
 
@@ -112,10 +115,9 @@ static int deconvolution_size(const struct conv_args *args, int i, int64_t in, i
     *out = args->stride[i] * (in - 1) + extent - 2 * (int64_t)args->pad[i];
     if (*out >= 1)
         return 0;
-    return error_set("pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64
-                     " - 2 * %d",
-                     args->pad[i], i ? "width" : "height", args->stride[i], in, extent,
-                     args->pad[i]);
+    return error_set(
+        "pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64 " - 2 * %d",
+        args->pad[i], i ? "width" : "height", args->stride[i], in, extent, args->pad[i]);
 }
 
 static int top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
@@ -196,10 +198,11 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a convolution");
-    if (read_geometry(p, &state->args) || check_channels(layer, p))
+    if (read_geometry(p, &state->args) || read_channels(layer, p, state) ||
+        check_channels(layer, p, state))
         return -1;
     state->args.bias = p->bias_term;
-    if (read_channels(layer, p, state) || set_top(layer, &state->args, state->outputs))
+    if (set_top(layer, &state->args, state->outputs))
         return -1;
     return declare_params(layer, state, p);
 }
@@ -261,7 +264,7 @@ static void convolution_destroy(struct layer *layer)
     free(state);
 }
 
-#define CONVOLUTION(variable, name)                                                              \
+#define CONVOLUTION(variable, name)                                                                \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
         .min_bottoms = 1,                                                                          \

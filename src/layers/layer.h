@@ -89,7 +89,7 @@ struct layer {
     void *state;                   /* the layer's own */
 };
 
-/* The table for that type; NULL with the message "unknown layer type: X (known types: ...)". */
+/* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (known types: ...)". */
 const struct layer_i *layer_find(const char *type);
 
 int layer_declare_param(struct layer *layer, const struct shape *shape,

@@ -1,4 +1,5 @@
-/* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain ones divide by the batch. */
+/* The losses other than SoftmaxWithLoss. All but the sigmoid and infogain ones divide by the batch.
+ */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -172,9 +173,8 @@ const struct layer_i layer_multinomial_loss = {
 static int contrastive_setup(struct layer *layer, const struct layer_env *env)
 {
     (void)env;
-    if (expect_pair(layer) ||
-        expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
-                     "similarities, one per pair,"))
+    if (expect_pair(layer) || expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
+                                           "similarities, one per pair,"))
         return -1;
     return set_scalar(layer);
 }
@@ -217,8 +217,9 @@ static int read_bytes(const char *path, uint8_t **bytes, size_t *size)
         length = ftell(in);
     if (length < 0 || length > MATRIX_MOST_BYTES || fseek(in, 0, SEEK_SET) != 0) {
         fclose(in);
-        return error_set("infogain_loss_param source '%s': not a readable file of at most %ld bytes",
-                         path, MATRIX_MOST_BYTES);
+        return error_set(
+            "infogain_loss_param source '%s': not a readable file of at most %ld bytes", path,
+            MATRIX_MOST_BYTES);
     }
     *size = (size_t)length;
     *bytes = malloc(*size + 1);
@@ -248,9 +249,10 @@ static int read_matrix(const char *path, size_t classes, float **out)
     if (!blob)
         return error_set("infogain_loss_param source '%s' is not a binaryproto", path);
     if (blob->n_data != n) {
-        error_set("infogain_loss_param source '%s' has %zu values; expected %zu x %zu, one for each "
-                  "pair of classes",
-                  path, blob->n_data, classes, classes);
+        error_set(
+            "infogain_loss_param source '%s' has %zu values; expected %zu x %zu, one for each "
+            "pair of classes",
+            path, blob->n_data, classes, classes);
         goto done;
     }
     *out = malloc(n * sizeof(float));

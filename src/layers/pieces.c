@@ -1,5 +1,5 @@
-/* Layers that take blobs apart and put them together otherwise: Slice, Crop, Tile, Reshape, BatchReindex,
- * ShuffleChannel; and Embed, Parameter, Silence. */
+/* Layers that take blobs apart and put them together otherwise: Slice, Crop, Tile, Reshape,
+ * BatchReindex, ShuffleChannel; and Embed, Parameter, Silence. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -32,9 +32,9 @@ static int slice_place(const struct layer *layer, int t, int64_t size, int64_t *
         *place = size / layer->ntops * t;
     else
         *place = t == 0 ? 0 : t == layer->ntops ? size : p->slice_point[t - 1];
-    return *place <= size ? 0
-                          : error_set("slice_point %" PRId64 " is beyond the axis of %" PRId64,
-                                      *place, size);
+    return *place <= size
+               ? 0
+               : error_set("slice_point %" PRId64 " is beyond the axis of %" PRId64, *place, size);
 }
 
 static int slice_setup(struct layer *layer, const struct layer_env *env)
@@ -170,7 +170,8 @@ static int tile_build(struct layer *layer, struct engine *engine)
 {
     struct op_args args = layer_op_args(layer, OP_TILE);
 
-    args.u.tile = (struct tile_args){layer->param->tile_param->axis, layer->param->tile_param->tiles};
+    args.u.tile =
+        (struct tile_args){layer->param->tile_param->axis, layer->param->tile_param->tiles};
     return engine->i->op_create(engine->context, &args, &layer->op);
 }
 

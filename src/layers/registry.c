@@ -2,6 +2,7 @@
  * table in one file and one line here. */
 #include "layers/layers_internal.h"
 
+#include "spec/suggest.h"
 #include "util/error.h"
 
 #include <stdarg.h>
@@ -78,6 +79,7 @@ static const struct layer_i *const layer_types[] = {
 #define NTYPES (sizeof(layer_types) / sizeof(layer_types[0]))
 
 /* Types that are known, and why they are not here. */
+#define FORK "it belongs to a fork of Caffe for "
 static const struct {
     const char *type, *reason;
 } refused[] = {
@@ -87,10 +89,25 @@ static const struct {
     {"RNN", "recurrent layers are outside what this program trains"},
     {"Recurrent", "recurrent layers are outside what this program trains"},
     {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
+    {"AnnotatedData", FORK "object detection (SSD)"},
+    {"DetectionEvaluate", FORK "object detection (SSD)"},
+    {"DetectionOutput", FORK "object detection (SSD)"},
+    {"MultiBoxLoss", FORK "object detection (SSD)"},
+    {"Normalize", FORK "object detection (SSD)"},
+    {"Permute", FORK "object detection (SSD)"},
+    {"PriorBox", FORK "object detection (SSD)"},
+    {"PSROIPooling", FORK "object detection (R-FCN)"},
+    {"ROIPooling", FORK "object detection (Fast R-CNN)"},
+    {"SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
+    {"Axpy", FORK "squeeze-and-excitation nets; Scale with two bottoms, and Eltwise, do the same"},
+    {"BN", FORK "segmentation; BatchNorm and Scale do the same"},
+    {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
+    {"Upsample", FORK "segmentation (SegNet)"},
 };
 
 const struct layer_i *layer_find(const char *type)
 {
+    struct suggest near = suggest_start(type);
     char known[2048];
     size_t used = 0;
 
@@ -107,7 +124,11 @@ const struct layer_i *layer_find(const char *type)
                   known);
         return NULL;
     }
-    error_set("unknown layer type: %s (known types: %s)", type, known);
+    for (size_t i = 0; i < NTYPES; i++)
+        suggest_offer(&near, layer_types[i]->type);
+    error_set("unknown layer type: %s%s%s%s (known types: %s)", type,
+              near.nearest ? "; did you mean " : "", near.nearest ? near.nearest : "",
+              near.nearest ? "?" : "", known);
     return NULL;
 }
 

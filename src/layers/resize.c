@@ -5,8 +5,8 @@
 
 #include <inttypes.h>
 
-/* Caffe forks give the size directly, by a zoom factor, by a shrink factor, or by both in that order:
- * shrink, then zoom. pad_beg and pad_end are negative: they cut. */
+/* Caffe forks give the size directly, by a zoom factor, by a shrink factor, or by both in that
+ * order: shrink, then zoom. pad_beg and pad_end are negative: they cut. */
 static int interp_size(const Caffe__InterpParameter *p, int64_t in, int32_t fixed, int64_t *out)
 {
     int64_t size = in + p->pad_beg + p->pad_end;
@@ -133,9 +133,9 @@ static int spp_build(struct layer *layer, struct engine *engine)
     const Caffe__SPPParameter *p = layer->param->spp_param;
     struct op_args args = layer_op_args(layer, OP_SPP);
 
-    args.u.spp = (struct spp_args){
-        p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
-        (int)p->pyramid_height};
+    args.u.spp =
+        (struct spp_args){p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
+                          (int)p->pyramid_height};
     return engine->i->op_create(engine->context, &args, &layer->op);
 }
 

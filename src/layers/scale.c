@@ -1,6 +1,6 @@
-/* Scale and Bias: a factor or a summand with the shape of some consecutive axes of the first bottom,
- * learnt, or given as a second bottom. A Scale per channel directly behind a BatchNorm, in place, runs
- * as one op with it. */
+/* Scale and Bias: a factor or a summand with the shape of some consecutive axes of the first
+ * bottom, learnt, or given as a second bottom. A Scale per channel directly behind a BatchNorm, in
+ * place, runs as one op with it. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -58,9 +58,9 @@ static int given_axes(const struct layer *layer, const struct factor_field *f,
     for (int i = 0; i < factor->naxes; i++)
         if (args->axis + i >= x->naxes || factor->dim[i] != x->dim[args->axis + i])
             return error_set("'%s' of shape %s does not fit axes %d and following of '%s': %s",
-                             layer->bottoms[1]->name,
-                             shape_text(factor, found, sizeof(found)), args->axis,
-                             layer->bottoms[0]->name, shape_text(x, expected, sizeof(expected)));
+                             layer->bottoms[1]->name, shape_text(factor, found, sizeof(found)),
+                             args->axis, layer->bottoms[0]->name,
+                             shape_text(x, expected, sizeof(expected)));
     return 0;
 }
 
@@ -139,8 +139,8 @@ static bool scale_merges(const struct layer *layer, const struct layer *before)
     Caffe__ScaleParameter p = scale_param(layer);
     int naxes = layer->bottoms[0]->value.shape.naxes;
 
-    return before->i == &layer_batch_norm && layer->nbottoms == 1 && naxes > 1 &&
-           p.num_axes == 1 && (p.axis == 1 || p.axis == 1 - naxes);
+    return before->i == &layer_batch_norm && layer->nbottoms == 1 && naxes > 1 && p.num_axes == 1 &&
+           (p.axis == 1 || p.axis == 1 - naxes);
 }
 
 /* One op from the BatchNorm's bottom to this layer's top. */

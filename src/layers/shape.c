@@ -187,7 +187,7 @@ const struct layer_i layer_eltwise = {
     .max_bottoms = -1,
     .min_tops = 1,
     .max_tops = 1,
-    .no_in_place = true,
+    .own_top = true,
     .setup = eltwise_setup,
     .build = eltwise_build,
 };

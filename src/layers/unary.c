@@ -1,5 +1,5 @@
-/* Layers that apply one function to each element, and PReLU. Any may be named like its bottom; trained
- * in place are only those whose result tells the derivative. */
+/* Layers that apply one function to each element, and PReLU. Any may be named like its bottom;
+ * trained in place are only those whose result tells the derivative. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
@@ -43,7 +43,7 @@ static int read_clip(const Caffe__ClipParameter *p, struct unary_args *args)
     return 0;
 }
 
-#define OR_DEFAULT(field, TYPE, INIT)                                                             \
+#define OR_DEFAULT(field, TYPE, INIT)                                                              \
     const TYPE defaults = INIT;                                                                    \
     const TYPE *p = layer->param->field ? layer->param->field : &defaults
 
@@ -73,10 +73,10 @@ static int unary_args(const struct layer *layer, struct unary_args *args)
         const char *type;
         enum unary_function function;
     } functions[] = {
-        {"AbsVal", UNARY_ABS},     {"BNLL", UNARY_BNLL},       {"Clip", UNARY_CLIP},
-        {"ELU", UNARY_ELU},        {"Exp", UNARY_EXP},         {"Log", UNARY_LOG},
-        {"Power", UNARY_POWER},    {"ReLU6", UNARY_RELU6},     {"Sigmoid", UNARY_SIGMOID},
-        {"Swish", UNARY_SWISH},    {"TanH", UNARY_TANH},       {"Threshold", UNARY_THRESHOLD},
+        {"AbsVal", UNARY_ABS},  {"BNLL", UNARY_BNLL},   {"Clip", UNARY_CLIP},
+        {"ELU", UNARY_ELU},     {"Exp", UNARY_EXP},     {"Log", UNARY_LOG},
+        {"Power", UNARY_POWER}, {"ReLU6", UNARY_RELU6}, {"Sigmoid", UNARY_SIGMOID},
+        {"Swish", UNARY_SWISH}, {"TanH", UNARY_TANH},   {"Threshold", UNARY_THRESHOLD},
     };
     const Caffe__LayerParameter *p = layer->param;
     size_t i = 0;
@@ -145,7 +145,7 @@ static bool power_wants_own_top(const struct layer *layer)
     return p && p->power != 1;
 }
 
-#define UNARY(variable, name, ...)                                                                \
+#define UNARY(variable, name, ...)                                                                 \
     const struct layer_i variable = {                                                              \
         .type = name,                                                                              \
         .min_bottoms = 1,                                                                          \

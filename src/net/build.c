@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Engine memory that the net frees in the end. */
 static int allocate(struct net *net, size_t bytes, const char *what, float **out)
@@ -23,23 +24,40 @@ static int allocate(struct net *net, size_t bytes, const char *what, float **out
     return 0;
 }
 
+/* An array of all parameters: in the engine's memory, and on the host where that is another. */
+static int allocate_arena(struct net *net, const char *what, float **host, float **remote)
+{
+    const struct engine_remote_i *i = net->engine->i->remote;
+    size_t bytes = net->elems * sizeof(float);
+    void *memory;
+
+    if (!i)
+        return allocate(net, bytes, what, host);
+    if (allocate(net, bytes, what, remote) ||
+        i->host_alloc(net->engine->context, bytes, what, &memory))
+        return -1;
+    *host = memory;
+    return 0;
+}
+
 static int place_params(struct net *net)
 {
     struct net_internals *internals = net->internals;
-    size_t bytes = net->elems * sizeof(float);
 
     if (net->nparams == 0)
         return 0;
-    if (allocate(net, bytes, "the parameters", &net->values))
+    if (allocate_arena(net, "the parameters", &net->values, &net->remote_values))
         return -1;
-    if (net->train && allocate(net, bytes, "the parameters' gradients", &net->grads))
+    if (net->train &&
+        allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads))
         return -1;
     for (int g = 0; g < net->ngroups; g++) {
         size_t at = net->groups[g].begin;
         for (int i = net->groups[g].first; i < net->groups[g].first + net->groups[g].nparams; i++) {
             struct param *param = &net->params[i];
-            param->value = net->values + at;
-            param->grad = net->train && param->wants_grad ? net->grads + at : NULL;
+            param->value = (net->remote_values ? net->remote_values : net->values) + at;
+            if (net->train && param->wants_grad)
+                param->grad = (net->remote_grads ? net->remote_grads : net->grads) + at;
             at += shape_elems(&param->shape);
         }
     }
@@ -78,17 +96,16 @@ static int fill_params(struct net *net, uint64_t seed)
         return error_memory(largest * sizeof(float), "initial parameters");
     for (int i = 0; !status && i < net->nparams; i++) {
         struct param *param = &net->params[i];
-        struct tensor tensor = {.shape = param->shape,
-                                .bytes = shape_elems(&param->shape) * sizeof(float),
-                                .data = param->value};
         status = filler_fill(param_def(net, i)->filler, &param->shape, seed, i, host);
         if (status)
             net_layer_error(net, net->internals->layer_of_param[i]);
         else
-            status = net->engine->i->write(net->engine->context, &tensor, host);
+            memcpy(net_host_value(net, param), host, shape_elems(&param->shape) * sizeof(float));
     }
-    for (int g = 0; g < net->ngroups; g++)
+    for (int g = 0; g < net->ngroups && !status; g++) {
+        status = net_push_values(net, g);
         net_touch(net, g);
+    }
     free(host);
     return status;
 }
@@ -135,14 +152,41 @@ static int place(struct net *net, struct tensor *tensor, const char *what, const
     return 0;
 }
 
+/* Bytes of a tensor that has memory of its own. */
+static size_t own_bytes(const struct tensor *tensor)
+{
+    return tensor->base ? 0 : tensor->bytes;
+}
+
+/* Blobs did not fit: what all would take, and how large a batch would have. Values and gradients grow with
+ * the batch, so what fitted tells. */
+static int no_room(const struct net *net, size_t before)
+{
+    size_t all = 0, fitted = net->internals->bytes - before;
+    int64_t batch = 0;
+
+    for (int i = 0; i < net->nblobs; i++) {
+        const struct blob *blob = net->blobs[i];
+        all += own_bytes(&blob->value) + (blob->wants_grad ? own_bytes(&blob->grad) : 0);
+    }
+    for (int l = 0; l < net->nlayers && batch == 0; l++)
+        if (net->layers[l].i->is_data && net->layers[l].ntops > 0)
+            batch = shape_dim(&net->layers[l].tops[0]->value.shape, 0);
+    return error_context("the net's blobs need %.0f MiB at batch %lld, and %.0f MiB of them fitted: about batch "
+                         "%lld would fit",
+                         (double)all / 1048576, (long long)batch, (double)fitted / 1048576,
+                         (long long)((double)batch * (double)fitted / (double)(all ? all : 1)));
+}
+
 static int place_blobs(struct net *net)
 {
+    size_t before = net->internals->bytes;
+
     for (int i = 0; i < net->nblobs; i++) {
         struct blob *blob = net->blobs[i];
-        if (place(net, &blob->value, "the values", blob->name))
-            return -1;
-        if (blob->wants_grad && place(net, &blob->grad, "the gradient", blob->name))
-            return -1;
+        if (place(net, &blob->value, "the values", blob->name) ||
+            (blob->wants_grad && place(net, &blob->grad, "the gradient", blob->name)))
+            return no_room(net, before);
     }
     return 0;
 }

@@ -75,6 +75,40 @@ void net_touch(struct net *net, int group)
         internals->views[v].version = net->params[internals->view_of[v]].version;
 }
 
+float *net_host_value(const struct net *net, const struct param *param)
+{
+    return net->remote_values ? net->values + (param->value - net->remote_values) : param->value;
+}
+
+static struct tensor group_tensor(const struct net *net, int group)
+{
+    const struct param_group *g = &net->groups[group];
+
+    return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)g->elems}},
+                           .bytes = g->elems * sizeof(float),
+                           .data = net->remote_values + g->begin};
+}
+
+int net_push_values(struct net *net, int group)
+{
+    struct tensor tensor;
+
+    if (!net->remote_values)
+        return 0;
+    tensor = group_tensor(net, group);
+    return net->engine->i->write(net->engine->context, &tensor, net->values + net->groups[group].begin);
+}
+
+int net_pull_values(struct net *net)
+{
+    for (int g = 0; g < net->ngroups && net->remote_values; g++) {
+        struct tensor tensor = group_tensor(net, g);
+        if (net->engine->i->read(net->engine->context, &tensor, net->values + net->groups[g].begin))
+            return -1;
+    }
+    return 0;
+}
+
 int net_seek(struct net *net, uint64_t first_sample)
 {
     for (int l = 0; l < net->nlayers; l++)
@@ -135,6 +169,10 @@ static void destroy_internals(struct net *net)
 {
     struct net_internals *internals = net->internals;
 
+    if (net->remote_values)
+        net->engine->i->remote->host_free(net->engine->context, net->values);
+    if (net->remote_grads)
+        net->engine->i->remote->host_free(net->engine->context, net->grads);
     for (size_t i = 0; i < internals->nmemory; i++)
         net->engine->i->free(net->engine->context, internals->memory[i]);
     free(internals->memory);

@@ -52,7 +52,9 @@ struct net {
                                   owner's group; net_groups_of gives all that a layer reads */
     size_t elems;              /* of each arena, padding between groups included */
     size_t nlearnable;         /* parameters without padding */
-    float *values, *grads;     /* the arenas, engine memory; NULL before net_build */
+    float *values, *grads;     /* the arenas, where the host can touch them; NULL before net_build */
+    float *remote_values, *remote_grads; /* the same in the engine's memory, where ops work on them; NULL
+                                  where the host's memory is the engine's: then values and grads are it */
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;     /* borrowed; NULL before net_build */
@@ -96,11 +98,21 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 struct layer *net_find_layer(const struct net *net, const char *name);
 struct blob *net_find_blob(const struct net *net, const char *name);
 
-/* Host pointer of the two factors of a factorable group's last pass: k x n and k x m, plain. */
+/* The two factors of a factorable group's last pass, in engine memory: k x n and k x m, plain. */
 void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad);
 
 /* Marks the group's values as changed, so that ops renew their copies. */
 void net_touch(struct net *net, int group);
+
+/* Where the host finds a parameter's values: param->value itself, or its place in net->values. The
+ * parameter is this net's. */
+float *net_host_value(const struct net *net, const struct param *param);
+
+/* The group's values as the host has them become the engine's, before anything that is run afterwards; and
+ * all values as the engine has them become the host's, waiting for them. Both do nothing where the memory
+ * is one. */
+int net_push_values(struct net *net, int group);
+int net_pull_values(struct net *net);
 
 /* Data layers: jump to that place of the global sample order; how often and long forward waited. */
 int net_seek(struct net *net, uint64_t first_sample);

@@ -87,8 +87,8 @@ static struct blob *add_blob(struct wiring *wiring, const char *name)
     return blob;
 }
 
-/* May the layer overwrite the blob of its bottom b? Not while another's backward wants the values, or
- * another layer reads the same memory. Follows the value back to the layer that computed it. */
+/* May the layer overwrite the blob of its bottom b? Not while another's backward wants the values,
+ * or another layer reads the same memory. Follows the value back to the layer that computed it. */
 static bool may_overwrite(const struct net *net, const struct layer *layer, int b)
 {
     struct net_wire wire = net->internals->wires[layer->index][b];

@@ -1,7 +1,6 @@
 /* What training leaves besides the net: the trace, and the report on where its time went. */
 #include "solver/trainer.h"
 
-#include "sync/probe.h"
 #include "trace/account.h"
 #include "trace/write.h"
 #include "util/agree.h"
@@ -52,6 +51,7 @@ int trainer_open_trace(struct trainer *t)
 
 int trainer_start_clock(struct trainer *t)
 {
+    trace_iteration(t->trace, t->at.iteration); /* a quick rank's data may come before our loop begins */
     return t->trace ? clock_compare(t->world, t->trace, CLOCK_ROUNDS, &t->clock_before) : 0;
 }
 
@@ -101,7 +101,7 @@ static int publish(struct trainer *t, const struct report *report)
     return status ? -1 : 0;
 }
 
-/* What the cost model expects of every transfer on this cluster, measured now that it is at rest.
+/* What the cost model expects of every transfer on this cluster, measured now where it was not before.
  * Rebuilding a gradient is computation and not counted. To be freed. Collective. */
 static int predict(struct trainer *t, double **out)
 {
@@ -109,16 +109,15 @@ static int predict(struct trainer *t, double **out)
     struct cost_setup setup = {.nworkers = plan->nworkers, .nservers = plan->nservers,
                                .dedicated = plan->dedicated, .iter_size = t->iter_size,
                                .chunk_bytes = plan->options.chunk_bytes};
-    struct probe probe;
     double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
 
     *out = seconds;
     if (error_agree(t->world, seconds ? 0 : error_memory(sizeof *seconds, "the report")) ||
-        probe_measure(t->world, t->engine.i ? &t->engine : NULL, &probe))
+        trainer_probe(t))
         return -1;
-    setup.ranks_per_node = probe.ranks_per_node;
+    setup.ranks_per_node = t->probe.ranks_per_node;
     for (int g = 0; g < plan->ngroups; g++) {
-        struct cost cost = cost_of(&probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
+        struct cost cost = cost_of(&t->probe.cluster, &setup, &t->net->groups[g], plan->scheme[g]);
         seconds[g] = cost.seconds - cost.compute_seconds;
     }
     return 0;
@@ -155,7 +154,7 @@ int trainer_account(struct trainer *t)
     if (asked && !status) {
         sync_destroy(t->sync); /* its buffers are needed twice */
         t->sync = NULL;
-        status = account_alone(t->world, t->plan, t->net, &report);
+        status = account_alone(t->world, t->plan, t->net, &t->sync_options, &report);
     }
     if (!status)
         status = error_agree(t->world, t->rank == 0 ? publish(t, &report) : 0);

@@ -30,7 +30,7 @@ static struct snapshot_layer *describe(const struct net *net)
         for (int p = 0; p < layer->nparams; p++) {
             const struct param *param = layer->params[p];
             layers[i].blobs[p] = (struct snapshot_blob){
-                .shape = &param->shape, .data = param->value,
+                .shape = &param->shape, .data = net_host_value(net, param),
                 .shared = owner_of(net, (int)(param - net->params)) != i};
         }
     }
@@ -49,7 +49,8 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
         for (int p = 0; p < net->nparams; p++, k++)
             blobs[k] = (struct snapshot_blob){
                 .shape = &net->params[p].shape,
-                .data = history + (size_t)b * net->elems + (net->params[p].value - net->values)};
+                .data = history + (size_t)b * net->elems +
+                        (net_host_value(net, &net->params[p]) - net->values)};
     if (!blobs)
         error_memory(count * sizeof *blobs, "a snapshot");
     return blobs;
@@ -159,6 +160,7 @@ void checkpoint_hash(const struct net *net, char hex[65])
 
     sha256_init(&hash);
     for (int p = 0; p < net->nparams; p++)
-        sha256_update(&hash, net->params[p].value, shape_elems(&net->params[p].shape) * sizeof(float));
+        sha256_update(&hash, net_host_value(net, &net->params[p]),
+                      shape_elems(&net->params[p].shape) * sizeof(float));
     sha256_final_hex(&hash, hex);
 }

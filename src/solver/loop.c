@@ -3,6 +3,7 @@
  * forward pass waits for it layer by layer. */
 #include "solver/trainer.h"
 
+#include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -179,7 +180,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
         if (!history)
             return error_memory(elems * sizeof *history, "a snapshot");
     }
-    if (sync_gather_history(t->sync, history) == 0)
+    if (sync_gather_history(t->sync, history) == 0 && (t->rank != 0 || net_pull_values(t->net) == 0))
         status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
                                                  t->rule.nhistory, history, &state, t->log)
                               : 0;
@@ -195,6 +196,8 @@ static bool due(int64_t iteration, int interval)
 
 static int test_all(struct trainer *t, int64_t iteration)
 {
+    if (trainer_share_statistics(t))
+        return -1;
     for (int i = 0; t->worker && i < t->defs.ntests; i++)
         if (trainer_test(t, i, iteration))
             return -1;
@@ -252,7 +255,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
 
     if (!test && !save)
         return 0;
-    if (sync_wait_all(t->sync, iteration - 1))
+    if (sync_wait_all(t->sync, iteration - 1) || trainer_share_statistics(t))
         return -1;
     traced = trace_begin(t->trace);
     stall = sync_stats(t->sync)->stall_seconds;
@@ -273,7 +276,7 @@ static int finish(struct trainer *t, double start, double *paused)
     int64_t end = t->max_iter;
     bool trained = end > t->at.iteration;
 
-    if (trained && sync_wait_all(t->sync, end - 1))
+    if (trained && (sync_wait_all(t->sync, end - 1) || trainer_share_statistics(t)))
         return -1;
     t->train_seconds = clock_seconds() - start - *paused;
     t->train_stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;
@@ -323,7 +326,7 @@ int trainer_run(struct trainer *t)
     int status = loop(t);
 
     log_progress_end(t->log);
-    if (sync_close(t->sync, status))
+    if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
         return -1;
     return trainer_collect(t) || trainer_account(t) ? -1 : 0;
 }

@@ -6,6 +6,7 @@
  * hence the pragmas; without errno, square roots vectorise. */
 #include "solver/rule.h"
 
+#include "engine/engine.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -177,6 +178,28 @@ static void apply_block(const struct rule *r, float rate, float *w, const float 
         adam(w, g, h, h2, rate, r->delta, r->momentum, r->momentum2, n);
         break;
     }
+}
+
+void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult, float decay_mult,
+                   struct engine_update *out)
+{
+    static const enum engine_rule rules[] = {
+        [RULE_SGD] = ENGINE_SGD,         [RULE_NESTEROV] = ENGINE_NESTEROV,
+        [RULE_ADAGRAD] = ENGINE_ADAGRAD, [RULE_RMSPROP] = ENGINE_RMSPROP,
+        [RULE_ADADELTA] = ENGINE_ADADELTA, [RULE_ADAM] = ENGINE_ADAM,
+    };
+
+    *out = (struct engine_update){.rule = rules[rule->type],
+                                  .l1 = rule->regularization != RULE_L2,
+                                  .scale = step->scale,
+                                  .rate = step->rate * lr_mult,
+                                  .decay = rule->weight_decay * decay_mult,
+                                  .momentum = rule->momentum,
+                                  .momentum2 = rule->momentum2,
+                                  .delta = rule->delta,
+                                  .rms_decay = rule->rms_decay};
+    if (rule->type == RULE_ADAM)
+        out->rate *= adam_correction(rule, step->iteration);
 }
 
 void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_mult,

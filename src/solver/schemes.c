@@ -1,7 +1,7 @@
-/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose; it leaves the
- * paper's choice only for a gain worth its name, so that the noise of a measurement does not change the
- * order of sums, and with it the last bits, from one run to the next. (PS and allreduce give the same
- * bits; between them it is free.) */
+/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where there is
+ * more than one node (on one it is the paper's rule). It leaves the paper's choice only for a gain worth its
+ * name, so that the noise of a measurement does not change the order of sums, and with it the last bits,
+ * from one run to the next. (PS and allreduce give the same bits; between them it is free.) */
 #include "solver/trainer.h"
 
 #include "sync/cost.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN_WORTH_CHANGING 0.96 /* of the predicted iteration */
+#define GAIN_WORTH_CHANGING 0.95 /* of the predicted iteration */
 
 static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
 {
@@ -21,7 +21,8 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
                                .dedicated = t->options->servers > 0,
                                .ranks_per_node = probe->ranks_per_node,
                                .iter_size = t->iter_size,
-                               .chunk_bytes = t->options->chunk_bytes};
+                               .chunk_bytes = t->options->chunk_bytes,
+                               .wire = t->options->wire};
     enum cost_overlap overlap = !t->options->overlap              ? COST_OVERLAP_NONE
                                 : t->options->forward_waits_all ? COST_OVERLAP_WFBP
                                                                   : COST_OVERLAP_FULL;
@@ -35,7 +36,8 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
         error_memory((size_t)n * sizeof *paper, "the choice of schemes");
         goto done;
     }
-    if (cost_work_create(t->net, &probe->cluster, &work))
+    if (t->blank ? cost_work_profile(t->net, t->options->profile, &t->probe.cluster, &work)
+                 : cost_work_create(t->net, &probe->cluster, &work))
         goto done;
     for (int g = 0; g < n; g++) {
         scheme[g] = cost_single(&setup, &t->net->groups[g], SCHEME_PS, true);
@@ -59,37 +61,61 @@ done:
 
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as the
  * messages are shorter. */
-static int measure(struct trainer *t, struct probe *probe)
+int trainer_probe(struct trainer *t)
 {
+    struct probe *probe = &t->probe;
     struct engine_options options = {.threads = 0};
     struct engine cpu = {.i = NULL};
     const struct engine *engine = t->blank ? &cpu : &t->engine;
-    int status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
+    int status;
 
+    if (t->probed)
+        return 0;
+    status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
         status = probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
     if (cpu.i)
         engine_close(&cpu);
+    if (t->blank)
+        probe->cluster.core_share = 0; /* nobody computes: traffic takes nothing away */
     if (t->options->dilate > 1) {
         probe->cluster.link_Bps *= t->options->dilate;
         probe->cluster.local_Bps *= t->options->dilate;
+        probe->cluster.transport_Bps *= t->options->dilate;
     }
+    t->probed = !status;
     return status;
 }
 
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove it. */
 static int choose_together(struct trainer *t, enum scheme *scheme)
 {
-    struct probe probe = {0};
+    const struct probe *probe = &t->probe;
 
-    if (measure(t, &probe) || error_agree(t->world, t->rank == 0 ? choose(t, &probe, scheme) : 0))
+    if (trainer_probe(t) || error_agree(t->world, t->rank == 0 ? choose(t, probe, scheme) : 0))
         return -1;
     MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
-    if (!probe.from_file)
+    if (!probe->from_file)
         LOG_INFO(t->log, "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
-                 probe.took_seconds, probe.cluster.latency_seconds * 1e6, probe.cluster.link_Bps * 1e-6,
-                 probe.cluster.gemm_flops * 1e-9);
+                 probe->took_seconds, probe->cluster.latency_seconds * 1e6,
+                 probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
     return 0;
+}
+
+/* Ranks of one node have no network between them: what they measured would be memory and each other's
+ * computation, and the next run might decide otherwise. */
+static int one_node(struct trainer *t, bool *out)
+{
+    MPI_Comm node = MPI_COMM_NULL;
+    int size = 0;
+
+    MPI_TRY(MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node));
+    MPI_TRY(MPI_Comm_size(node, &size));
+    MPI_TRY(MPI_Comm_free(&node));
+    *out = size == t->nranks;
+    return 0;
+fail:
+    return -1;
 }
 
 int trainer_plan(struct trainer *t)
@@ -103,8 +129,13 @@ int trainer_plan(struct trainer *t)
                                    .iter_size = t->iter_size,
                                    .chunk_bytes = t->options->chunk_bytes,
                                    .dilate = t->options->dilate};
+    bool alone = false;
     int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
 
+    if (!status && options.comm == COMM_AUTO)
+        status = error_agree(t->world, one_node(t, &alone));
+    if (!status && options.comm == COMM_AUTO && alone && !t->options->cluster_file)
+        options.comm = COMM_PAPER;
     if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
         status = choose_together(t, scheme);
     if (!status)

@@ -3,13 +3,14 @@
  * HDF5: a model (.caffemodel.h5) has the group `data` and in it one group per layer with the data
  * sets `0`, `1`, ...; a layer without parameters has an empty group, a parameter that belongs to
  * another layer is left out, and a `/` in a layer's name makes nested groups. A state
- * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group `history`,
- * and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values carry
- * checksums.
+ * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group
+ * `history`, and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values
+ * carry checksums.
  *
  * Binary: a model (.caffemodel) is a NetParameter with all layers, their definitions and, all of
- * them, their parameters; a state (.solverstate) is a SolverState with two fields of our own. There
- * are no checksums. Files may have any size; other programs' protobuf refuses more than 2 GB.
+ * them, their parameters; a state (.solverstate) is a SolverState with two fields of our own.
+ * Both end in a checksum that Caffe does not look at. Files may have any size; other programs'
+ * protobuf refuses more than 2 GB.
  *
  * A file appears whole under its final name or not at all: see util/file.h. Write the model before
  * the state; then a state that is there has its model. All functions here take HDF5's lock

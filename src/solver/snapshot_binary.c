@@ -1,5 +1,5 @@
-/* Reading Caffe's binary models and states. As with HDF5: first everything is compared with the net,
- * then values are read. */
+/* Reading Caffe's binary models and states. As with HDF5: first everything is compared with the
+ * net, then values are read. */
 #include "solver/snapshot_internal.h"
 
 #include "spec/modelfile.h"
@@ -22,7 +22,7 @@ struct reader {
     int nsources;
     const struct snapshot_layer *layers;
     int nlayers;
-    struct names names; /* of the net's layers; of equal ones the first with parameters */
+    struct names names;    /* of the net's layers; of equal ones the first with parameters */
     struct match *matches; /* one per layer of the net */
 };
 
@@ -55,13 +55,13 @@ static int check_blob(const struct reader *r, const struct stored_layer *source,
     char from[256], to[128], what[256];
 
     if (!same_shape(stored, blob->shape))
-        return error_set("%s: Cannot copy param %d weights from layer '%s'; shape mismatch.  Source "
-                         "param shape is %s; target param shape is %s. To learn this layer's "
-                         "parameters from scratch rather than copying from a saved net, rename the "
-                         "layer.",
-                         r->path, number, source->name,
-                         stored_blob_shape(stored, from, sizeof from),
-                         shape_text(blob->shape, to, sizeof to));
+        return error_set(
+            "%s: Cannot copy param %d weights from layer '%s'; shape mismatch.  Source "
+            "param shape is %s; target param shape is %s. To learn this layer's "
+            "parameters from scratch rather than copying from a saved net, rename the "
+            "layer.",
+            r->path, number, source->name, stored_blob_shape(stored, from, sizeof from),
+            shape_text(blob->shape, to, sizeof to));
     snprintf(what, sizeof what, "param %d of layer '%.200s'", number, source->name);
     return check_values(r->path, what, stored, blob->shape);
 }

@@ -4,9 +4,10 @@
 #include "solver/snapshot_internal.h"
 
 #include "spec/caffe.pb-c.h"
-#include "spec/wire.h"
+#include "spec/proto.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/sha256.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,35 +22,48 @@ enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000
 
 #define PIECE 4096 /* values converted at a time */
 
-static void put_varint(FILE *to, uint64_t value)
-{
-    unsigned char bytes[10];
+/* A file on its way, and the sum of what is in it. */
+struct output {
+    FILE *file;
+    struct sha256 sum;
+};
 
-    fwrite(bytes, 1, wire_put_varint(bytes, value), to);
+static void put_bytes(struct output *to, const void *bytes, size_t count)
+{
+    fwrite(bytes, 1, count, to->file);
+    sha256_update(&to->sum, bytes, count);
 }
 
-static void put_number(FILE *to, uint32_t field, uint64_t value)
+static void put_varint(struct output *to, uint64_t value)
 {
-    put_varint(to, (uint64_t)field << 3 | WIRE_VARINT);
+    unsigned char bytes[10] = {0};
+    size_t count = proto_put_varint(bytes, value);
+
+    put_bytes(to, bytes, count);
+}
+
+static void put_number(struct output *to, uint32_t field, uint64_t value)
+{
+    put_varint(to, (uint64_t)field << 3 | PROTO_VARINT);
     put_varint(to, value);
 }
 
-static void put_head(FILE *to, uint32_t field, uint64_t bytes)
+static void put_head(struct output *to, uint32_t field, uint64_t bytes)
 {
-    put_varint(to, (uint64_t)field << 3 | WIRE_BYTES);
+    put_varint(to, (uint64_t)field << 3 | PROTO_BYTES);
     put_varint(to, bytes);
 }
 
-static void put_text(FILE *to, uint32_t field, const char *text)
+static void put_text(struct output *to, uint32_t field, const char *text)
 {
     put_head(to, field, strlen(text));
-    fwrite(text, 1, strlen(text), to);
+    put_bytes(to, text, strlen(text));
 }
 
 /* A field of that many bytes with all that belongs to it. */
 static uint64_t whole(uint32_t field, uint64_t bytes)
 {
-    return wire_varint_bytes((uint64_t)field << 3) + wire_varint_bytes(bytes) + bytes;
+    return proto_varint_bytes((uint64_t)field << 3) + proto_varint_bytes(bytes) + bytes;
 }
 
 static uint64_t dims_bytes(const struct shape *shape)
@@ -57,7 +71,7 @@ static uint64_t dims_bytes(const struct shape *shape)
     uint64_t bytes = 0;
 
     for (int i = 0; i < shape->naxes; i++)
-        bytes += wire_varint_bytes((uint64_t)shape->dim[i]);
+        bytes += proto_varint_bytes((uint64_t)shape->dim[i]);
     return bytes;
 }
 
@@ -76,9 +90,9 @@ static uint64_t blob_bytes(const struct snapshot_blob *blob)
     return bytes;
 }
 
-static void put_floats(FILE *to, const float *values, size_t count)
+static void put_floats(struct output *to, const float *values, size_t count)
 {
-    unsigned char bytes[PIECE * 4];
+    unsigned char bytes[PIECE * 4] = {0};
 
     for (size_t done = 0; done < count;) {
         size_t n = count - done < PIECE ? count - done : PIECE;
@@ -90,12 +104,12 @@ static void put_floats(FILE *to, const float *values, size_t count)
             for (int k = 0; k < 4; k++)
                 bytes[4 * i + (size_t)k] = (unsigned char)(bits >> (8 * k));
         }
-        fwrite(bytes, 4, n, to);
+        put_bytes(to, bytes, 4 * n);
         done += n;
     }
 }
 
-static void put_blob(FILE *to, uint32_t field, const struct snapshot_blob *blob)
+static void put_blob(struct output *to, uint32_t field, const struct snapshot_blob *blob)
 {
     size_t elems = shape_elems(blob->shape);
 
@@ -112,7 +126,8 @@ static void put_blob(FILE *to, uint32_t field, const struct snapshot_blob *blob)
     }
 }
 
-/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything. */
+/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything.
+ */
 static Caffe__LayerParameter describe(const struct layer_def *def)
 {
     Caffe__LayerParameter param = *def->param;
@@ -132,7 +147,8 @@ static Caffe__LayerParameter describe(const struct layer_def *def)
     return param;
 }
 
-static int put_layer(FILE *to, const struct layer_def *def, const struct snapshot_layer *layer)
+static int put_layer(struct output *to, const struct layer_def *def,
+                     const struct snapshot_layer *layer)
 {
     Caffe__LayerParameter param;
     char *name = strdup(layer->name);
@@ -159,7 +175,7 @@ static int put_layer(FILE *to, const struct layer_def *def, const struct snapsho
         weights += whole(LAYER_BLOBS, blob_bytes(&layer->blobs[i]));
     bytes = length + weights;
     put_head(to, NET_LAYER, bytes);
-    fwrite(packed, 1, length, to);
+    put_bytes(to, packed, length);
     for (int i = 0; i < layer->nblobs; i++)
         put_blob(to, LAYER_BLOBS, &layer->blobs[i]);
     free(packed);
@@ -168,28 +184,38 @@ static int put_layer(FILE *to, const struct layer_def *def, const struct snapsho
 }
 
 /* Opens the temporary file that becomes `path`. */
-static FILE *begin(const char *path, char **temp)
+static int begin(const char *path, struct output *to, char **temp)
 {
-    FILE *to = NULL;
-
     *temp = file_temp_name(path);
-    if (*temp != NULL && (to = fopen(*temp, "wb")) == NULL)
+    to->file = *temp != NULL ? fopen(*temp, "wb") : NULL;
+    sha256_init(&to->sum);
+    if (*temp != NULL && to->file == NULL)
         error_set("cannot write '%s': %s", path, strerror(errno));
-    return to;
+    return to->file != NULL ? 0 : -1;
 }
 
-/* Closes it, and puts it in its place unless `status` says that it is not complete. */
-static int finish(FILE *to, char *temp, const char *path, int status)
+static int check(const struct output *to, const char *path)
 {
-    bool bad = to != NULL && ferror(to);
+    return ferror(to->file) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
+}
 
-    if (to != NULL && fclose(to) != 0)
-        bad = true;
-    if (status == 0 && bad)
+/* Seals the file, closes it, and puts it in its place unless `status` says that it is not complete.
+ */
+static int finish(struct output *to, char *temp, const char *path, int status)
+{
+    unsigned char seal[PROTO_SEAL_BYTES] = {0};
+
+    if (to->file != NULL && status == 0) {
+        sha256_final(&to->sum, seal);
+        put_head(to, PROTO_SEAL, sizeof seal);
+        put_bytes(to, seal, sizeof seal);
+        status = check(to, path);
+    }
+    if (to->file != NULL && fclose(to->file) != 0 && status == 0)
         status = error_set("cannot write '%s': %s", path, strerror(errno));
-    if (to != NULL && status)
+    if (to->file != NULL && status)
         unlink(temp);
-    else if (to != NULL)
+    else if (to->file != NULL)
         status = file_commit(temp, path);
     free(temp);
     return status;
@@ -198,39 +224,40 @@ static int finish(FILE *to, char *temp, const char *path, int status)
 int snapshot_write_model_binary(const char *path, const struct net_def *def,
                                 const struct snapshot_layer *layers, int nlayers)
 {
+    struct output to;
     char *temp;
-    FILE *to;
     int status;
 
     if (snapshot_check_names(path, layers, nlayers))
         return error_context("the model cannot be saved");
-    to = begin(path, &temp);
-    status = to != NULL ? 0 : -1;
+    status = begin(path, &to, &temp);
     if (status == 0 && def != NULL && def->name[0] != '\0')
-        put_text(to, NET_NAME, def->name);
+        put_text(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
-        status = put_layer(to, def != NULL ? &def->layers[i] : NULL, &layers[i]) ||
-                 (ferror(to) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0);
-    return finish(to, temp, path, status ? -1 : 0) ? error_context("the model cannot be saved") : 0;
+        status =
+            put_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) || check(&to, path)
+                ? -1
+                : 0;
+    return finish(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
 }
 
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
                                 const struct snapshot_blob *history, int nhistory)
 {
+    struct output to;
     char *temp;
-    FILE *to = begin(path, &temp);
-    int status = to != NULL ? 0 : -1;
+    int status = begin(path, &to, &temp);
 
     if (status == 0) {
-        put_number(to, STATE_ITER, (uint64_t)state->iter);
-        put_text(to, STATE_NET, state->learned_net);
-        for (int i = 0; i < nhistory && !ferror(to); i++)
-            put_blob(to, STATE_HISTORY, &history[i]);
-        put_number(to, STATE_STEP, (uint64_t)state->current_step);
+        put_number(&to, STATE_ITER, (uint64_t)state->iter);
+        put_text(&to, STATE_NET, state->learned_net);
+        for (int i = 0; i < nhistory && !ferror(to.file); i++)
+            put_blob(&to, STATE_HISTORY, &history[i]);
+        put_number(&to, STATE_STEP, (uint64_t)state->current_step);
         if (state->has_data_cursor)
-            put_number(to, STATE_CURSOR, state->data_cursor);
+            put_number(&to, STATE_CURSOR, state->data_cursor);
         if (state->has_random_seed)
-            put_number(to, STATE_SEED, (uint64_t)state->random_seed);
+            put_number(&to, STATE_SEED, (uint64_t)state->random_seed);
     }
-    return finish(to, temp, path, status) ? error_context("the solver state cannot be saved") : 0;
+    return finish(&to, temp, path, status) ? error_context("the solver state cannot be saved") : 0;
 }

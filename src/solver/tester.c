@@ -9,6 +9,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are averaged before
+ * anybody looks at them (a test, a snapshot), as the reference for one net on several devices. */
+int trainer_share_statistics(struct trainer *t)
+{
+    const struct net *net = t->net;
+    size_t count = 0, at = 0;
+    double *sums;
+    int status;
+
+    for (int p = 0; p < net->nparams; p++)
+        count += net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
+    if (count == 0 || t->nworkers == 1 || !t->worker || t->blank)
+        return 0;
+    sums = malloc(count * sizeof *sums);
+    if (!sums)
+        return error_memory(count * sizeof *sums, "batch statistics");
+    if (net_pull_values(t->net)) {
+        free(sums);
+        return -1;
+    }
+    for (int p = 0; p < net->nparams; p++)
+        for (size_t i = 0; net->params[p].statistic && i < shape_elems(&net->params[p].shape); i++)
+            sums[at++] = (double)net_host_value(net, &net->params[p])[i];
+    status = sync_sum(t->sync, sums, (int)count);
+    at = 0;
+    for (int p = 0; p < net->nparams && !status; p++)
+        for (size_t i = 0; net->params[p].statistic && i < shape_elems(&net->params[p].shape); i++)
+            net_host_value(net, &net->params[p])[i] = (float)(sums[at++] / t->nworkers);
+    for (int g = 0; g < net->ngroups && !status; g++)
+        if (net->params[net->groups[g].first].statistic) {
+            status = net_push_values(t->net, g);
+            net_touch(t->net, g);
+        }
+    free(sums);
+    return status;
+}
+
 /* Samples in one pass of a test net. */
 static uint64_t test_batch(const struct net *net)
 {

@@ -4,11 +4,13 @@
 #include "solver/trainer.h"
 
 #include "net/summary.h"
+#include "solver/device.h"
 #include "solver/settings.h"
 #include "solver/snapshot.h"
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/strbuf.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -34,6 +36,24 @@ static int check_ranks(struct trainer *t)
     return 0;
 }
 
+/* What is to be said of the files: the solver, and each net's file once, however many nets it gives. */
+static int note_files(struct trainer *t)
+{
+    struct strbuf notices = {0};
+
+    strbuf_puts(&notices, text_notices(t->doc));
+    for (int i = 0; i < t->defs.ndocs; i++) {
+        bool said = false;
+
+        for (int k = 0; k < i; k++)
+            said = said || !strcmp(text_name(t->defs.docs[k]), text_name(t->defs.docs[i]));
+        if (!said)
+            strbuf_puts(&notices, text_notices(t->defs.docs[i]));
+    }
+    t->notices = strbuf_take(&notices);
+    return t->notices ? 0 : -1;
+}
+
 static int read_solver(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
@@ -52,8 +72,12 @@ static int read_solver(struct trainer *t)
                                             : 1; /* repeatable unless asked otherwise */
     if (rule_from_solver(t->solver, &t->rule) || policy_from_solver(t->solver, &t->policy))
         return -1;
+    if (o->staleness > 0 && t->solver->clip_gradients > 0)
+        return error_set("%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
+                         "with --staleness=%d",
+                         o->solver, o->staleness);
     t->policy.max_iter = t->max_iter;
-    return solver_nets_load(t->doc, t->solver, &t->defs);
+    return solver_nets_load(t->doc, t->solver, &t->defs) ? -1 : note_files(t);
 }
 
 static int batch_per_pass(struct trainer *t, int *out)
@@ -131,13 +155,21 @@ static int default_threads(struct trainer *t)
     return allowed > 1 ? allowed : 1;
 }
 
-static int build_nets(struct trainer *t, int threads)
+/* Collective. */
+static int open_engine(struct trainer *t, int threads)
 {
-    struct engine_options options = {.threads = threads, .profile = t->options->profile,
-                                     .dilate = t->options->dilate};
+    const struct trainer_options *o = t->options;
+    struct engine_options options = {.threads = threads, .profile = o->profile, .dilate = o->dilate,
+                                     .device = device_local_rank(t->world), .math = o->math,
+                                     .deterministic = o->deterministic, .workspace = o->workspace};
 
-    if (engine_open(t->options->engine, &options, &t->engine))
-        return -1;
+    /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
+    return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu", &options,
+                       o->share_gpu, &t->engine);
+}
+
+static int build_nets(struct trainer *t)
+{
     if (!t->worker)
         return 0;
     if (net_build(t->net, &t->engine, t->seed))
@@ -207,6 +239,19 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
     rule_apply(&t->rule, &step, lr_mult, decay_mult, value, grad, history, stride, n);
 }
 
+/* The same rule in the engine's own memory. */
+static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                        float *value, const float *grad, float *history, size_t stride, size_t n)
+{
+    const struct trainer *t = context;
+    struct rule_step step = {.iteration = iteration, .scale = scale,
+                             .rate = t->rates[iteration - t->at.iteration]};
+    struct engine_update update;
+
+    rule_describe(&t->rule, &step, lr_mult, decay_mult, &update);
+    return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n);
+}
+
 static void warn(void *context, const char *text)
 {
     struct trainer *t = context;
@@ -231,16 +276,21 @@ static uint64_t digest(const struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply};
-    struct sync_options options = {.overlap = t->options->overlap,
-                                   .forward_waits_all = t->options->forward_waits_all,
-                                   .fifo = t->options->fifo, .window = t->options->window,
-                                   .bytes_per_second = t->options->mbps * 1e6 / 8,
-                                   .engine = &t->engine, .clip = t->solver->clip_gradients,
-                                   .iteration = t->at.iteration, .stall_seconds = 60, .warn = warn,
-                                   .warn_context = t, .digest = digest(t), .trace = t->trace};
+    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
+                                 .apply_remote = apply_remote};
 
-    if (sync_create(t->world, t->plan, t->net, &update, &options, &t->sync) ||
+    if (error_agree(t->world, t->options->staleness > 0 && t->engine.i->remote
+                                  ? error_set("--staleness=%d needs parameters in host memory: use --engine=cpu",
+                                              t->options->staleness)
+                                  : 0))
+        return -1;
+    t->sync_options = (struct sync_options){
+        .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
+        .staleness = t->options->staleness, .fifo = t->options->fifo, .window = t->options->window,
+        .bytes_per_second = t->options->mbps * 1e6 / 8, .engine = &t->engine,
+        .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
+        .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
+    if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
     if (t->options->snapshot && sync_load_history(t->sync, history))
@@ -262,9 +312,13 @@ static const char *scheme_of_group(void *context, int group)
 static void introduce(struct trainer *t)
 {
     const struct net_scheme scheme = {.name = scheme_of_group, .context = t};
+    const char *words = NULL;
+    char identity[64];
 
     if (t->rank != 0)
         return;
+    if (t->engine.i->device)
+        words = t->engine.i->device(t->engine.context, identity);
     for (char *line = t->notices, *end; line && *line; line = end) {
         end = strchr(line, '\n');
         if (end)
@@ -280,7 +334,7 @@ static void introduce(struct trainer *t)
                             "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
                     t->options->profile);
     else
-        LOG_INFO(t->log, "Use CPU.");
+        LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
     if (t->options->dilate > 1)
         LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes", t->options->dilate);
     LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
@@ -311,8 +365,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
         goto fail;
     threads = default_threads(t); /* collective */
-    if (error_agree(world, create_nets(t)) || error_agree(world, build_nets(t, threads)) ||
-        trainer_plan(t) || error_agree(world, load_files(t, &history)))
+    if (error_agree(world, create_nets(t)) || open_engine(t, threads) ||
+        error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
     if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||

@@ -9,6 +9,7 @@
 #include "solver/nets.h"
 #include "solver/policy.h"
 #include "solver/rule.h"
+#include "sync/probe.h"
 #include "sync/sync.h"
 #include "trace/align.h"
 #include "util/log.h"
@@ -25,6 +26,7 @@ struct trainer_options {
     enum wire wire;
     bool overlap;
     bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
+    int staleness;           /* iterations that a worker may be ahead of the slowest */
     bool fifo;               /* sends in the order of posting */
     size_t window;           /* bytes in MPI's hands; 0: no limit */
     double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
@@ -36,6 +38,10 @@ struct trainer_options {
     int max_iter;            /* > 0: replaces the solver's */
     long long seed;          /* >= 0: replaces the solver's */
     int threads;             /* > 0: compute threads of this rank */
+    enum engine_math math;   /* this and the next three: for engines with devices */
+    bool deterministic;
+    size_t workspace;
+    bool share_gpu;          /* several ranks may compute on one device */
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
     const char *log;         /* the report as JSON lines, or NULL */
@@ -72,7 +78,11 @@ struct trainer {
     struct engine engine;    /* .i NULL: not open */
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
+    struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
+                                dilated */
+    bool probed;             /* they are there */
     struct sync *sync;
+    struct sync_options sync_options; /* what it was made with */
     struct trace *trace;     /* NULL: nothing is recorded */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */
     struct rule rule;
@@ -99,6 +109,9 @@ struct trainer {
     double *figures;         /* rank 0, after the run: FIGURES per rank */
 };
 
+/* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
+int trainer_probe(struct trainer *trainer);
+
 /* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
 int trainer_plan(struct trainer *trainer);
 
@@ -112,6 +125,9 @@ int trainer_run(struct trainer *trainer);
 /* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
  * lines on rank 0, keeps the scores. Collective over the workers. */
 int trainer_test(struct trainer *trainer, int i, int64_t iteration);
+
+/* Averages BatchNorm's running sums over the workers; nothing on dedicated servers. Every worker calls it. */
+int trainer_share_statistics(struct trainer *trainer);
 
 /* Caffe's "X net output #k" lines of a net whose output values, all elements of all outputs in order,
  * are given. */

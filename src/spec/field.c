@@ -125,15 +125,16 @@ int message_check_enums(const char *file, const ProtobufCMessage *message)
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
         bool whole = field->type == PROTOBUF_C_TYPE_MESSAGE;
-        size_t count = whole || field->type == PROTOBUF_C_TYPE_ENUM ? field_count(message, field) : 0;
+        size_t count =
+            whole || field->type == PROTOBUF_C_TYPE_ENUM ? field_count(message, field) : 0;
 
         for (size_t k = 0; k < count; k++) {
             const void *value = field_at(message, field, k);
 
             if (whole && message_check_enums(file, *(ProtobufCMessage *const *)value))
                 return -1;
-            if (!whole &&
-                protobuf_c_enum_descriptor_get_value(field->descriptor, *(const int *)value) == NULL)
+            if (!whole && protobuf_c_enum_descriptor_get_value(field->descriptor,
+                                                               *(const int *)value) == NULL)
                 return error_set("%s: unknown value %d for field \"%s\" of \"%s\"", file,
                                  *(const int *)value, field->name, message->descriptor->name);
         }

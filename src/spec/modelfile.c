@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define LAYERS_MOST 100000
-#define BLOBS_MOST  100000             /* of all layers */
+#define BLOBS_MOST  100000              /* of all layers */
 #define NET_MOST    ((size_t)256 << 20) /* bytes of the net without its weights */
 
 /* Numbers of the fields that matter here, for each of the three forms of a layer. */
@@ -34,7 +34,7 @@ static const struct layer_form v2_form = {&caffe__layer_parameter__descriptor, 1
 enum { NET_LAYERS = 2, NET_LAYER = 100 };
 
 struct model_file {
-    struct wire *wire;
+    struct proto *proto;
     struct stored_layer *layers;
     int nlayers, room, nblobs;
     struct strbuf net; /* the message without weights */
@@ -43,7 +43,7 @@ struct model_file {
 static struct stored_layer *add_layer(struct model_file *file)
 {
     if (file->nlayers == LAYERS_MOST) {
-        error_set("%s: more than %d layers", wire_path(file->wire), LAYERS_MOST);
+        error_set("%s: more than %d layers", proto_path(file->proto), LAYERS_MOST);
         return NULL;
     }
     if (file->nlayers == file->room) {
@@ -62,17 +62,17 @@ static struct stored_layer *add_layer(struct model_file *file)
 }
 
 static int add_blob(struct model_file *file, struct stored_layer *layer,
-                    const struct wire_field *field)
+                    const struct proto_field *field)
 {
     struct stored_blob *grown;
 
     if (file->nblobs++ == BLOBS_MOST)
-        return error_set("%s: more than %d blobs", wire_path(file->wire), BLOBS_MOST);
+        return error_set("%s: more than %d blobs", proto_path(file->proto), BLOBS_MOST);
     grown = realloc(layer->blobs, ((size_t)layer->nblobs + 1) * sizeof *grown);
     if (grown == NULL)
         return error_memory(((size_t)layer->nblobs + 1) * sizeof *grown, "the blobs of a layer");
     layer->blobs = grown;
-    if (stored_blob_scan(file->wire, field->begin, field->begin + field->length,
+    if (stored_blob_scan(file->proto, field->begin, field->begin + field->length,
                          &grown[layer->nblobs]))
         return -1;
     layer->nblobs++;
@@ -80,28 +80,28 @@ static int add_blob(struct model_file *file, struct stored_layer *layer,
 }
 
 static int set_name(struct model_file *file, struct stored_layer *layer,
-                    const struct wire_field *field)
+                    const struct proto_field *field)
 {
     size_t length = (size_t)field->length;
 
     free(layer->name);
     layer->name = NULL;
     if (field->length > NET_MOST)
-        return error_set("%s: a name of %" PRIu64 " bytes", wire_path(file->wire), field->length);
+        return error_set("%s: a name of %" PRIu64 " bytes", proto_path(file->proto), field->length);
     layer->name = malloc(length + 1);
     if (layer->name == NULL)
         return error_memory(length + 1, "a name");
     layer->name[length] = '\0';
-    return wire_copy(file->wire, field->begin, layer->name, length);
+    return proto_copy(file->proto, field->begin, layer->name, length);
 }
 
-static int put_key(struct strbuf *out, uint32_t number, enum wire_type type, uint64_t length)
+static int put_key(struct strbuf *out, uint32_t number, enum proto_type type, uint64_t length)
 {
     unsigned char bytes[20];
-    size_t n = wire_put_varint(bytes, (uint64_t)number << 3 | type);
+    size_t n = proto_put_varint(bytes, (uint64_t)number << 3 | type);
 
-    if (type == WIRE_BYTES)
-        n += wire_put_varint(bytes + n, length);
+    if (type == PROTO_BYTES)
+        n += proto_put_varint(bytes + n, length);
     strbuf_append(out, (const char *)bytes, n);
     return strbuf_status(out);
 }
@@ -109,7 +109,7 @@ static int put_key(struct strbuf *out, uint32_t number, enum wire_type type, uin
 /* Appends a field as it is in the file. What the schema does not know - fields of forks - is left
  * out. */
 static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor *type,
-                      struct strbuf *out, const struct wire_field *field)
+                      struct strbuf *out, const struct proto_field *field)
 {
     char piece[4096];
 
@@ -117,14 +117,14 @@ static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor 
         return 0;
     if (field->length > NET_MOST - out->length)
         return error_set("%s: the net without its weights has more than %zu bytes",
-                         wire_path(file->wire), NET_MOST);
+                         proto_path(file->proto), NET_MOST);
     if (put_key(out, field->number, field->type, field->length))
         return -1;
     for (uint64_t done = 0; done < field->length;) {
-        size_t n = field->length - done < sizeof piece ? (size_t)(field->length - done)
-                                                       : sizeof piece;
+        size_t n =
+            field->length - done < sizeof piece ? (size_t)(field->length - done) : sizeof piece;
 
-        if (wire_copy(file->wire, field->begin + done, piece, n))
+        if (proto_copy(file->proto, field->begin + done, piece, n))
             return -1;
         strbuf_append(out, piece, n);
         done += n;
@@ -134,27 +134,26 @@ static int copy_field(struct model_file *file, const ProtobufCMessageDescriptor 
 
 /* One layer: notes its name and blobs, appends the rest to `out`. */
 static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
-                      const struct layer_form *form, struct stored_layer *layer,
-                      struct strbuf *out)
+                      const struct layer_form *form, struct stored_layer *layer, struct strbuf *out)
 {
-    struct wire_field field;
+    struct proto_field field;
     int status = 0;
 
     while (at < end && status == 0) {
-        if (wire_next(file->wire, &at, end, &field))
+        if (proto_next(file->proto, &at, end, &field))
             return -1;
-        if (field.number == form->blobs && field.type == WIRE_BYTES) {
+        if (field.number == form->blobs && field.type == PROTO_BYTES) {
             status = add_blob(file, layer, &field);
-        } else if (form->inner > 0 && field.number == form->inner && field.type == WIRE_BYTES) {
+        } else if (form->inner > 0 && field.number == form->inner && field.type == PROTO_BYTES) {
             struct strbuf inside = {0};
 
             status = walk_layer(file, field.begin, field.begin + field.length, form->inner_form,
                                 layer, &inside) ||
-                     put_key(out, field.number, WIRE_BYTES, inside.length);
+                     put_key(out, field.number, PROTO_BYTES, inside.length);
             strbuf_append(out, strbuf_text(&inside), inside.length);
             strbuf_free(&inside);
         } else {
-            if (field.number == form->name && field.type == WIRE_BYTES)
+            if (field.number == form->name && field.type == PROTO_BYTES)
                 status = set_name(file, layer, &field);
             if (status == 0)
                 status = copy_field(file, form->type, out, &field);
@@ -163,21 +162,21 @@ static int walk_layer(struct model_file *file, uint64_t at, uint64_t end,
     return status || strbuf_status(out) ? -1 : 0;
 }
 
-static int take_layer(struct model_file *file, const struct wire_field *field)
+static int take_layer(struct model_file *file, const struct proto_field *field)
 {
     struct stored_layer *layer = add_layer(file);
     struct strbuf rest = {0};
-    int status = layer == NULL ||
-                 walk_layer(file, field->begin, field->begin + field->length,
-                            field->number == NET_LAYER ? &v2_form : &v1_form, layer, &rest);
+    int status =
+        layer == NULL || walk_layer(file, field->begin, field->begin + field->length,
+                                    field->number == NET_LAYER ? &v2_form : &v1_form, layer, &rest);
 
     if (status == 0 && layer->name == NULL && (layer->name = calloc(1, 1)) == NULL)
         status = error_memory(1, "a name");
     if (status == 0 && rest.length > NET_MOST - file->net.length)
         status = error_set("%s: the net without its weights has more than %zu bytes",
-                           wire_path(file->wire), NET_MOST);
+                           proto_path(file->proto), NET_MOST);
     if (status == 0)
-        status = put_key(&file->net, field->number, WIRE_BYTES, rest.length);
+        status = put_key(&file->net, field->number, PROTO_BYTES, rest.length);
     if (status == 0) {
         strbuf_append(&file->net, strbuf_text(&rest), rest.length);
         status = strbuf_status(&file->net);
@@ -189,22 +188,23 @@ static int take_layer(struct model_file *file, const struct wire_field *field)
 /* What someone may have given instead of a model; NULL where there is no telling. */
 static const char *other_kind(const struct model_file *file)
 {
-    struct wire_field first, second;
+    struct proto_field first, second;
     unsigned char start[8] = {0};
-    uint64_t at = 0, bytes = wire_bytes(file->wire);
+    uint64_t at = 0, bytes = proto_bytes(file->proto);
 
     if (bytes == 0)
         return "an empty file";
-    if (wire_copy(file->wire, 0, start, bytes < 8 ? (size_t)bytes : 8))
+    if (proto_copy(file->proto, 0, start, bytes < 8 ? (size_t)bytes : 8))
         return NULL;
     if (memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0)
         return "an HDF5 file";
-    if (wire_is_text(file->wire))
+    if (proto_is_text(file->proto))
         return "a text";
-    if (wire_next(file->wire, &at, bytes, &first) || wire_next(file->wire, &at, bytes, &second) ||
-        first.number != 1 || first.type != WIRE_VARINT)
+    if (proto_next(file->proto, &at, bytes, &first) ||
+        proto_next(file->proto, &at, bytes, &second) || first.number != 1 ||
+        first.type != PROTO_VARINT)
         return NULL;
-    return second.type == WIRE_VARINT ? "a single blob, such as a mean image" : "a solver state";
+    return second.type == PROTO_VARINT ? "a single blob, such as a mean image" : "a solver state";
 }
 
 /* A better message for a file that is no model at all, or without one where `status` is 0. */
@@ -217,28 +217,30 @@ static int not_a_model(const struct model_file *file, int status)
     other = other_kind(file);
     if (other != NULL)
         return error_set("%s: expected a binary model (.caffemodel), found %s%s",
-                         wire_path(file->wire), other,
+                         proto_path(file->proto), other,
                          strcmp(other, "a solver state") == 0
                              ? ": give it to --snapshot, or give the .caffemodel that belongs to it"
                              : "");
     if (status)
         return error_set("%s", reason);
     return error_set("%s: expected a binary model (.caffemodel), found no layer in it",
-                     wire_path(file->wire));
+                     proto_path(file->proto));
 }
 
 static int walk_net(struct model_file *file)
 {
-    uint64_t at = 0, end = wire_bytes(file->wire);
-    struct wire_field field;
+    uint64_t at = 0, end = proto_bytes(file->proto);
+    struct proto_field field;
     int status = 0;
 
     while (at < end && status == 0) {
-        status = wire_next(file->wire, &at, end, &field);
+        status = proto_next(file->proto, &at, end, &field);
         if (status)
             break;
-        if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == WIRE_BYTES)
+        if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == PROTO_BYTES)
             status = take_layer(file, &field);
+        else if (proto_is_seal(file->proto, &field))
+            status = proto_check_seal(file->proto, &field);
         else
             status = copy_field(file, &caffe__net_parameter__descriptor, &file->net, &field);
     }
@@ -251,7 +253,7 @@ int model_file_open(const char *path, struct model_file **out)
 
     if (file == NULL)
         return error_memory(sizeof *file, path);
-    if (wire_open(path, &file->wire) || walk_net(file)) {
+    if (proto_open(path, &file->proto) || walk_net(file)) {
         model_file_close(file);
         return -1;
     }
@@ -269,7 +271,7 @@ void model_file_close(struct model_file *file)
     }
     free(file->layers);
     strbuf_free(&file->net);
-    wire_close(file->wire);
+    proto_close(file->proto);
     free(file);
 }
 
@@ -281,12 +283,12 @@ const struct stored_layer *model_file_layers(const struct model_file *file, int 
 
 int model_file_read(struct model_file *file, const struct stored_blob *blob, float *out)
 {
-    return stored_blob_read(file->wire, blob, out);
+    return stored_blob_read(file->proto, blob, out);
 }
 
 int model_file_net(const struct model_file *file, struct text_doc **out)
 {
-    const char *path = wire_path(file->wire);
+    const char *path = proto_path(file->proto);
     Caffe__NetParameter *net = caffe__net_parameter__unpack(
         NULL, file->net.length, (const uint8_t *)strbuf_text(&file->net));
 

@@ -20,12 +20,12 @@ struct stored_blob {
     bool legacy;         /* its shape is given as num, channels, height, width: four axes */
     int naxes;
     int64_t dim[MODELFILE_MAX_AXES];
-    uint64_t elems;      /* values that are there */
-    bool doubles;        /* they are doubles */
+    uint64_t elems; /* values that are there */
+    bool doubles;   /* they are doubles */
 };
 
 struct stored_layer {
-    char *name;                /* owned; "" if the file gives none */
+    char *name; /* owned; "" if the file gives none */
     int nblobs;
     struct stored_blob *blobs; /* owned */
 };
@@ -51,7 +51,7 @@ struct state_file;
 
 struct stored_state {
     int32_t iter, current_step;
-    const char *learned_net; /* "" if the file gives none; owned by the file */
+    const char *learned_net;               /* "" if the file gives none; owned by the file */
     bool has_data_cursor, has_random_seed; /* our own additions */
     uint64_t data_cursor;
     int64_t random_seed;
@@ -63,6 +63,10 @@ int state_file_open(const char *path, struct state_file **out);
 void state_file_close(struct state_file *file);
 const struct stored_state *state_file_state(const struct state_file *file);
 int state_file_read(struct state_file *file, const struct stored_blob *blob, float *out);
+
+/* Reads a file that is one blob (.binaryproto), such as a mean image, with its values, which the
+ * caller frees. Fails where the number of values is not that of its shape. */
+int stored_blob_load(const char *path, struct stored_blob *blob, float **values);
 
 /* Shape of a blob as Caffe writes it in messages: "20 1 5 5 (500)". Returns `out`. */
 const char *stored_blob_shape(const struct stored_blob *blob, char *out, size_t bytes);

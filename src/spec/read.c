@@ -3,7 +3,7 @@
 
 #include "spec/modelfile.h"
 #include "spec/upgrade.h"
-#include "spec/wire.h"
+#include "spec/proto.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -41,8 +41,8 @@ static bool is_hdf5(const char *path)
 {
     FILE *file = fopen(path, "rb");
     char start[8] = {0};
-    bool is = file != NULL && fread(start, 1, 8, file) == 8 &&
-              memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
+    bool is =
+        file != NULL && fread(start, 1, 8, file) == 8 && memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
 
     if (file != NULL)
         fclose(file);
@@ -57,8 +57,8 @@ int spec_read_net(const char *path, struct text_doc **out)
         return error_set("%s: expected a net, found an HDF5 file, which holds weights or data but "
                          "no layer definitions",
                          path);
-    if (wire_is_binary(path) ? read_binary_net(path, &doc)
-                             : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
+    if (proto_is_binary(path) ? read_binary_net(path, &doc)
+                              : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
         return -1;
     if (upgrade_net(spec_net(doc), doc)) {
         text_free(doc);

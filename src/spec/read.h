@@ -5,8 +5,11 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/text.h"
 
-/* Reads a net, from a text or out of a binary model (.caffemodel), and upgrades it; text_notices(*out) says what was old. The net is
- * (Caffe__NetParameter *)text_root(*out); spec_net is the same with the cast. */
+#include <stdbool.h>
+
+/* Reads a net, from a text or out of a binary model (.caffemodel), and upgrades it;
+ * text_notices(*out) says what was old. The net is (Caffe__NetParameter *)text_root(*out); spec_net
+ * is the same with the cast. */
 int spec_read_net(const char *path, struct text_doc **out);
 Caffe__NetParameter *spec_net(const struct text_doc *doc);
 
@@ -15,6 +18,11 @@ Caffe__NetParameter *spec_net(const struct text_doc *doc);
  */
 int spec_read_solver(const char *path, struct text_doc **out);
 Caffe__SolverParameter *spec_solver(const struct text_doc *doc);
+
+/* Whether the file is a solver and not a net, by the names of the fields on its outermost level:
+ * those that only one of the two has are counted, and of unknown ones none. Text that cannot be
+ * scanned counts as far as it goes. Fails when the file cannot be read. */
+int spec_is_solver(const char *path, bool *is);
 
 /* Finds a file that a spec names: the path as it is (relative to the current folder) if something
  * is there, else the same path beside the file that names it. *out is the caller's to free. Fails

@@ -5,36 +5,37 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NUM = 1, CHANNELS, HEIGHT, WIDTH, DATA, SHAPE = 7, DOUBLE_DATA };
 
 #define PIECE 4096 /* values converted at a time */
 
-static int add_dim(const struct wire *wire, uint64_t at, struct stored_blob *blob, uint64_t value)
+static int add_dim(const struct proto *proto, uint64_t at, struct stored_blob *blob, uint64_t value)
 {
     if (blob->naxes == MODELFILE_MAX_AXES)
-        return wire_error(wire, at, "a blob of more than %d axes", MODELFILE_MAX_AXES);
+        return proto_error(proto, at, "a blob of more than %d axes", MODELFILE_MAX_AXES);
     blob->dim[blob->naxes++] = (int64_t)value;
     return 0;
 }
 
 /* A list of sizes, in either of the two ways in which protobuf writes lists. */
-static int scan_shape(struct wire *wire, uint64_t at, uint64_t end, struct stored_blob *blob)
+static int scan_shape(struct proto *proto, uint64_t at, uint64_t end, struct stored_blob *blob)
 {
-    struct wire_field field;
+    struct proto_field field;
 
     while (at < end) {
-        if (wire_next(wire, &at, end, &field))
+        if (proto_next(proto, &at, end, &field))
             return -1;
         if (field.number != 1)
             continue;
-        if (field.type == WIRE_VARINT && add_dim(wire, field.begin, blob, field.value))
+        if (field.type == PROTO_VARINT && add_dim(proto, field.begin, blob, field.value))
             return -1;
-        for (uint64_t k = field.begin; field.type == WIRE_BYTES && k < at;) {
+        for (uint64_t k = field.begin; field.type == PROTO_BYTES && k < at;) {
             uint64_t value, place = k;
 
-            if (wire_varint(wire, &k, at, &value) || add_dim(wire, place, blob, value))
+            if (proto_varint(proto, &k, at, &value) || add_dim(proto, place, blob, value))
                 return -1;
         }
     }
@@ -42,17 +43,18 @@ static int scan_shape(struct wire *wire, uint64_t at, uint64_t end, struct store
 }
 
 /* Bytes of one value in a field that holds values of a blob; 0 if it holds none. */
-static uint64_t value_bytes(const struct wire_field *field)
+static uint64_t value_bytes(const struct proto_field *field)
 {
-    if (field->number == DATA && (field->type == WIRE_BYTES || field->type == WIRE_FIXED32))
+    if (field->number == DATA && (field->type == PROTO_BYTES || field->type == PROTO_FIXED32))
         return 4;
-    if (field->number == DOUBLE_DATA && (field->type == WIRE_BYTES || field->type == WIRE_FIXED64))
+    if (field->number == DOUBLE_DATA &&
+        (field->type == PROTO_BYTES || field->type == PROTO_FIXED64))
         return 8;
     return 0;
 }
 
 /* The old way to give a shape has four axes whether all are there or not. */
-static void set_legacy(struct stored_blob *blob, const struct wire_field *field)
+static void set_legacy(struct stored_blob *blob, const struct proto_field *field)
 {
     if (!blob->legacy) {
         blob->legacy = true;
@@ -62,27 +64,28 @@ static void set_legacy(struct stored_blob *blob, const struct wire_field *field)
     blob->dim[field->number - NUM] = (int32_t)field->value;
 }
 
-int stored_blob_scan(struct wire *wire, uint64_t begin, uint64_t end, struct stored_blob *out)
+int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct stored_blob *out)
 {
     uint64_t at = begin, floats = 0, doubles = 0;
-    struct wire_field field;
+    struct proto_field field;
 
     *out = (struct stored_blob){.begin = begin, .end = end};
     while (at < end) {
         uint64_t size;
 
-        if (wire_next(wire, &at, end, &field))
+        if (proto_next(proto, &at, end, &field))
             return -1;
         size = value_bytes(&field);
         if (size > 0 && field.length % size != 0)
-            return wire_error(wire, field.begin, "%" PRIu64 " bytes of values of %" PRIu64 " bytes",
-                              field.length, size);
+            return proto_error(proto, field.begin,
+                               "%" PRIu64 " bytes of values of %" PRIu64 " bytes", field.length,
+                               size);
         floats += size == 4 ? field.length / 4 : 0;
         doubles += size == 8 ? field.length / 8 : 0;
-        if (field.number == SHAPE && field.type == WIRE_BYTES && !out->legacy) {
-            if (scan_shape(wire, field.begin, at, out))
+        if (field.number == SHAPE && field.type == PROTO_BYTES && !out->legacy) {
+            if (scan_shape(proto, field.begin, at, out))
                 return -1;
-        } else if (field.number >= NUM && field.number <= WIDTH && field.type == WIRE_VARINT) {
+        } else if (field.number >= NUM && field.number <= WIDTH && field.type == PROTO_VARINT) {
             set_legacy(out, &field);
         }
     }
@@ -93,7 +96,8 @@ int stored_blob_scan(struct wire *wire, uint64_t begin, uint64_t end, struct sto
 
 static float load_float(const unsigned char *b)
 {
-    uint32_t bits = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    uint32_t bits =
+        (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     float value;
 
     memcpy(&value, &bits, sizeof value);
@@ -111,7 +115,8 @@ static float load_double(const unsigned char *b)
     return (float)value;
 }
 
-static int read_values(struct wire *wire, const struct wire_field *field, uint64_t size, float *out)
+static int read_values(struct proto *proto, const struct proto_field *field, uint64_t size,
+                       float *out)
 {
     unsigned char bytes[PIECE * 8];
     uint64_t count = field->length / size;
@@ -119,7 +124,7 @@ static int read_values(struct wire *wire, const struct wire_field *field, uint64
     for (uint64_t done = 0; done < count;) {
         uint64_t n = count - done < PIECE ? count - done : PIECE;
 
-        if (wire_copy(wire, field->begin + done * size, bytes, (size_t)(n * size)))
+        if (proto_copy(proto, field->begin + done * size, bytes, (size_t)(n * size)))
             return -1;
         for (uint64_t i = 0; i < n; i++)
             out[done + i] = size == 4 ? load_float(bytes + 4 * i) : load_double(bytes + 8 * i);
@@ -128,26 +133,66 @@ static int read_values(struct wire *wire, const struct wire_field *field, uint64
     return 0;
 }
 
-int stored_blob_read(struct wire *wire, const struct stored_blob *blob, float *out)
+int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float *out)
 {
     uint64_t at = blob->begin, done = 0, count;
-    struct wire_field field;
+    struct proto_field field;
 
     while (at < blob->end) {
-        if (wire_next(wire, &at, blob->end, &field))
+        if (proto_next(proto, &at, blob->end, &field))
             return -1;
         if (value_bytes(&field) != (blob->doubles ? 8 : 4))
             continue;
         count = field.length / value_bytes(&field);
         if (count > blob->elems - done)
             break;
-        if (read_values(wire, &field, value_bytes(&field), out + done))
+        if (read_values(proto, &field, value_bytes(&field), out + done))
             return -1;
         done += count;
     }
     return done == blob->elems && at == blob->end
                ? 0
-               : wire_error(wire, blob->begin, "the file has changed while it was read");
+               : proto_error(proto, blob->begin, "the file has changed while it was read");
+}
+
+/* The product of its sizes; false where it is none that can be had. */
+static bool count_shape(const struct stored_blob *blob, uint64_t *elems)
+{
+    *elems = 1;
+    for (int i = 0; i < blob->naxes; i++) {
+        if (blob->dim[i] < 0 || (blob->dim[i] > 0 && *elems > UINT64_MAX / (uint64_t)blob->dim[i]))
+            return false;
+        *elems *= (uint64_t)blob->dim[i];
+    }
+    return true;
+}
+
+int stored_blob_load(const char *path, struct stored_blob *blob, float **values)
+{
+    char shape[256];
+    struct proto *proto;
+    uint64_t elems;
+    int status = -1;
+
+    *values = NULL;
+    if (proto_open(path, &proto))
+        return -1;
+    if (proto_is_text(proto))
+        error_set("%s: expected a blob (.binaryproto), found a text", path);
+    else if (stored_blob_scan(proto, 0, proto_bytes(proto), blob) == 0 &&
+             (blob->elems == 0 || !count_shape(blob, &elems) || elems != blob->elems))
+        error_set("%s: expected a blob (.binaryproto), found a shape of %s with %" PRIu64 " values",
+                  path, stored_blob_shape(blob, shape, sizeof shape), blob->elems);
+    else if (blob->elems > 0 && (*values = malloc((size_t)blob->elems * sizeof **values)) == NULL)
+        error_memory(blob->elems * sizeof **values, path);
+    else if (*values != NULL)
+        status = stored_blob_read(proto, blob, *values);
+    if (status) {
+        free(*values);
+        *values = NULL;
+    }
+    proto_close(proto);
+    return status;
 }
 
 const char *stored_blob_shape(const struct stored_blob *blob, char *out, size_t bytes)

@@ -3,12 +3,12 @@
 #define POSEIDON_SPEC_STORED_BLOB_H
 
 #include "spec/modelfile.h"
-#include "spec/wire.h"
+#include "spec/proto.h"
 
 /* Notes place, shape and number of values of the blob message at [begin, end). */
-int stored_blob_scan(struct wire *wire, uint64_t begin, uint64_t end, struct stored_blob *out);
+int stored_blob_scan(struct proto *proto, uint64_t begin, uint64_t end, struct stored_blob *out);
 
 /* Reads its values. */
-int stored_blob_read(struct wire *wire, const struct stored_blob *blob, float *out);
+int stored_blob_read(struct proto *proto, const struct stored_blob *blob, float *out);
 
 #endif

@@ -547,7 +547,7 @@ done:
     return status;
 }
 
-/* Everything up to the end of the file; works for pipes as well. */
+/* Works for pipes as well. */
 static int read_bytes(FILE *file, const char *path, char **out, size_t *length)
 {
     size_t room = 1 << 16, used = 0, got;
@@ -575,20 +575,27 @@ static int read_bytes(FILE *file, const char *path, char **out, size_t *length)
     return 0;
 }
 
-int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
-                   struct text_doc **out)
+int text_read_bytes(const char *path, char **out, size_t *length)
 {
     FILE *file = fopen(path, "rb");
-    size_t length = 0;
-    char *text = NULL;
     int status;
 
     if (file == NULL && errno == ENOENT)
         return error_set("File not found: %s", path);
     if (file == NULL)
         return error_set("%s: cannot be opened: %s", path, strerror(errno));
-    status = read_bytes(file, path, &text, &length);
+    status = read_bytes(file, path, out, length);
     fclose(file);
+    return status;
+}
+
+int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
+                   struct text_doc **out)
+{
+    size_t length = 0;
+    char *text = NULL;
+    int status = text_read_bytes(path, &text, &length);
+
     if (status == 0)
         status = text_read_string(path, text, length, descriptor, out);
     free(text);

@@ -30,6 +30,10 @@ static int adam_open(struct sync *sync, int group)
     sync->groups[group].own = adam;
     if (!adam)
         return error_memory(sizeof *adam, "sufficient factors");
+    if (sync->remote)
+        return error_set("layer '%s': --comm=adam rebuilds gradients on the owner's host, which "
+                         "--engine=cuda does not do; use sfb or ps",
+                         plan->groups[group].name);
     adam->owner = plan_home(plan, plan->first_chunk[group]) == sync->rank;
     adam->iteration = sync->options.iteration;
     if (!adam->owner && !sync->worker)
@@ -48,7 +52,8 @@ static void adam_close(struct sync *sync, int group)
 
     if (!adam)
         return;
-    factors_close(&adam->factors);
+    if (adam->factors.rows)
+        factors_close(sync, &adam->factors);
     free(adam->gradient);
     free(adam);
     sync->groups[group].own = NULL;
@@ -58,8 +63,7 @@ static int adam_stage(struct sync *sync, int group, int micro)
 {
     struct adam *adam = sync->groups[group].own;
 
-    factors_stage(sync, group, micro, factors_rows(&adam->factors, adam->owner ? sync->rank : 0, 0));
-    return 0;
+    return factors_stage(sync, group, micro, factors_rows(&adam->factors, adam->owner ? sync->rank : 0, 0));
 }
 
 /* The owner's receives of the iteration to come. */
@@ -134,8 +138,7 @@ static int adam_complete(struct sync *sync, const struct transfer *transfer)
         return arrive(sync, transfer->group);
     if (transfer->what != WHAT_FACTORS_OUT)
         return ps_complete(sync, transfer);
-    progress_finish_one(sync, transfer->group);
-    return 0;
+    return progress_finish_one(sync, transfer->group);
 }
 
 const struct syncer_i syncer_adam = {
@@ -146,4 +149,5 @@ const struct syncer_i syncer_adam = {
     .start = expect,
     .post = adam_post,
     .complete = adam_complete,
+    .factors = true,
 };

@@ -20,11 +20,10 @@ int outbox_open(struct sync *sync, int chunk, struct outbox *box)
     return 0;
 }
 
-const void *outbox_fill(struct sync *sync, int chunk, struct outbox *box)
+const void *outbox_fill(struct sync *sync, int chunk, const float *gradient, struct outbox *box)
 {
     const struct codec *codec = plan_codec(sync->plan, chunk);
     const struct chunk *c = &sync->plan->chunks[chunk];
-    const float *gradient = sync->net->grads + c->begin;
 
     if (!codec)
         return gradient;
@@ -38,23 +37,25 @@ void outbox_close(struct outbox *box)
     free(box->residual);
 }
 
-int collect_open(struct sync *sync, int chunk, bool receives, struct collect *out)
+int collect_open(struct sync *sync, int chunk, bool receives, int depth, struct collect *out)
 {
     const struct plan *plan = sync->plan;
     size_t bytes = plan_gradient_bytes(plan, chunk), elems = plan->chunks[chunk].elems;
+    size_t places = (size_t)depth * (size_t)plan->nworkers;
     bool copies = plan->nworkers > 1 || plan_codec(plan, chunk) || !receives;
 
-    *out = (struct collect){.chunk = chunk, .iteration = sync->options.iteration};
-    out->arrived = calloc((size_t)plan->nworkers, 1);
-    out->from = calloc((size_t)plan->nworkers, sizeof *out->from);
+    *out = (struct collect){.chunk = chunk, .depth = depth, .iteration = sync->options.iteration};
+    out->arrived = calloc(places, 1);
+    out->from = calloc(places, sizeof *out->from);
+    out->own = calloc((size_t)depth, sizeof *out->own);
     out->sum = copies ? malloc(elems * sizeof *out->sum) : NULL;
-    if (!out->arrived || !out->from || (copies && !out->sum))
+    if (!out->arrived || !out->from || !out->own || (copies && !out->sum))
         return error_memory(elems * sizeof *out->sum, "a chunk's sum");
-    for (int w = 0; receives && w < plan->nworkers; w++) {
-        if (sync->worker && w == sync->rank)
+    for (size_t i = 0; receives && i < places; i++) {
+        if (sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank)
             continue;
-        out->from[w] = malloc(bytes);
-        if (!out->from[w])
+        out->from[i] = malloc(bytes);
+        if (!out->from[i])
             return error_memory(bytes, "a chunk's receive buffer");
     }
     return 0;
@@ -62,26 +63,41 @@ int collect_open(struct sync *sync, int chunk, bool receives, struct collect *ou
 
 void collect_close(struct sync *sync, struct collect *collect)
 {
-    for (int w = 0; collect->from && w < sync->plan->nworkers; w++)
-        free(collect->from[w]);
+    for (int i = 0; collect->from && i < collect->depth * sync->plan->nworkers; i++)
+        free(collect->from[i]);
     free(collect->from);
+    free(collect->own);
     free(collect->arrived);
     free(collect->sum);
 }
 
-int collect_expect(struct sync *sync, struct collect *collect, int what)
+static int place_of(const struct sync *sync, int slot, int worker)
+{
+    return slot * sync->plan->nworkers + worker;
+}
+
+static int expect(struct sync *sync, struct collect *collect, int64_t iteration, int what)
 {
     const struct chunk *chunk = &sync->plan->chunks[collect->chunk];
     size_t floats = plan_gradient_bytes(sync->plan, collect->chunk) / sizeof(float);
+    int slot = collect_slot(collect, iteration);
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = chunk->group, .idle = true,
-                                    .chunk = collect->chunk, .peer = w, .what = what};
-        if (collect->from[w] &&
-            progress_receive(sync, sync->data, collect->from[w], floats,
-                             tag_of(sync, false, collect->chunk, collect->iteration), transfer))
+                                    .chunk = collect->chunk, .peer = w, .what = what, .slot = slot};
+        void *buffer = collect->from[place_of(sync, slot, w)];
+        if (buffer && progress_receive(sync, sync->data, buffer, floats,
+                                       tag_of(sync, false, collect->chunk, iteration), transfer))
             return -1;
     }
+    return 0;
+}
+
+int collect_start(struct sync *sync, struct collect *collect, int what)
+{
+    for (int i = 0; i < collect->depth; i++)
+        if (expect(sync, collect, collect->iteration + i, what))
+            return -1;
     return 0;
 }
 
@@ -108,28 +124,46 @@ static void add_worker(struct sync *sync, struct collect *collect, int worker, c
     }
 }
 
-bool collect_arrive(struct sync *sync, struct collect *collect, int worker, const void *own)
+void collect_arrive(struct sync *sync, struct collect *collect, int worker, int slot, const void *own)
 {
     if (own)
-        collect->own = own;
-    collect->arrived[worker] = 1;
-    for (; collect->next < sync->plan->nworkers && collect->arrived[collect->next]; collect->next++) {
-        const void *gradient = collect->from[collect->next];
-        if (collect->sum)
-            add_worker(sync, collect, collect->next, gradient ? gradient : collect->own);
-    }
-    return collect->next == sync->plan->nworkers;
+        collect->own[slot] = own;
+    collect->arrived[place_of(sync, slot, worker)] = 1;
 }
 
-const float *collect_sum(const struct collect *collect)
+/* A worker's gradient of the iteration being collected. */
+static const void *gradient_of(const struct sync *sync, const struct collect *collect, int worker)
 {
-    return collect->sum ? collect->sum : collect->from[0] ? collect->from[0] : collect->own;
+    int slot = collect_slot(collect, collect->iteration);
+    const void *received = collect->from[place_of(sync, slot, worker)];
+
+    return received ? received : collect->own[slot];
+}
+
+bool collect_add(struct sync *sync, struct collect *collect)
+{
+    int slot = collect_slot(collect, collect->iteration);
+
+    for (; collect->next < sync->plan->nworkers; collect->next++) {
+        if (!collect->arrived[place_of(sync, slot, collect->next)])
+            return false;
+        if (collect->sum)
+            add_worker(sync, collect, collect->next, gradient_of(sync, collect, collect->next));
+    }
+    return true;
+}
+
+const float *collect_sum(const struct sync *sync, const struct collect *collect)
+{
+    return collect->sum ? collect->sum : gradient_of(sync, collect, 0);
 }
 
 int collect_next(struct sync *sync, struct collect *collect, int what)
 {
-    memset(collect->arrived, 0, (size_t)sync->plan->nworkers);
+    int slot = collect_slot(collect, collect->iteration);
+
+    memset(&collect->arrived[place_of(sync, slot, 0)], 0, (size_t)sync->plan->nworkers);
     collect->next = 0;
     collect->iteration++;
-    return collect_expect(sync, collect, what);
+    return expect(sync, collect, collect->iteration + collect->depth - 1, what);
 }

@@ -19,32 +19,43 @@ struct collect {
     int chunk;
     int64_t iteration;      /* being collected */
     int next;               /* next worker to be added */
-    unsigned char *arrived; /* per worker */
-    void **from;            /* per worker: its gradient as it came; NULL for this rank's own and where
-                               somebody else makes the sum */
-    const void *own;        /* this rank's own: borrowed, nobody overwrites it before the chunk is back */
+    int depth;              /* iterations whose gradients may be here; iteration i uses slot i modulo it */
+    unsigned char *arrived; /* per slot and worker */
+    void **from;            /* per slot and worker: its gradient as it came; NULL for this rank's own and
+                               where somebody else makes the sum */
+    const void **own;       /* per slot: this rank's own; borrowed, nobody overwrites it before the chunk
+                               is back */
     float *sum;             /* NULL where there is one worker, whose gradient it is */
 };
 
 int outbox_open(struct sync *sync, int chunk, struct outbox *box);
-/* What to send, plan_gradient_bytes of it; valid until the next call. */
-const void *outbox_fill(struct sync *sync, int chunk, struct outbox *box);
+/* What to send of that gradient, plan_gradient_bytes of it; valid until the next call. */
+const void *outbox_fill(struct sync *sync, int chunk, const float *gradient, struct outbox *box);
 void outbox_close(struct outbox *box);
 
-/* receives: gradients come chunk by chunk; false: the sum is made otherwise (from factors). */
-int collect_open(struct sync *sync, int chunk, bool receives, struct collect *out);
+/* receives: gradients come chunk by chunk; false: the sum is made otherwise (from factors). depth: 1, or
+ * more where workers may run ahead. */
+int collect_open(struct sync *sync, int chunk, bool receives, int depth, struct collect *out);
 void collect_close(struct sync *sync, struct collect *collect);
 
-/* Posts the receives of collect->iteration; `what` marks them for the syncer. */
-int collect_expect(struct sync *sync, struct collect *collect, int what);
+/* Posts the first receives, of `depth` iterations; `what` marks them for the syncer. */
+int collect_start(struct sync *sync, struct collect *collect, int what);
 
-/* A worker's gradient is here. own: this rank's, from outbox_fill; NULL: another's, in its buffer. True
- * when the sum is complete. */
-bool collect_arrive(struct sync *sync, struct collect *collect, int worker, const void *own);
+/* A worker's gradient is here, in that slot. own: this rank's, from outbox_fill; NULL: another's, in its
+ * buffer. */
+void collect_arrive(struct sync *sync, struct collect *collect, int worker, int slot, const void *own);
 
-const float *collect_sum(const struct collect *collect);
+/* Adds what is next; true when the sum is complete. */
+bool collect_add(struct sync *sync, struct collect *collect);
 
-/* On to the next iteration. */
+static inline int collect_slot(const struct collect *collect, int64_t iteration)
+{
+    return (int)(iteration % collect->depth);
+}
+
+const float *collect_sum(const struct sync *sync, const struct collect *collect);
+
+/* On to the next iteration; posts the receives of the one `depth` later. */
 int collect_next(struct sync *sync, struct collect *collect, int what);
 
 #endif

@@ -8,8 +8,8 @@
 /* A sum reads two words and writes one; an update with one history reads three and writes two. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
-/* Quantising reads gradient and residual and writes the residual; the result is read back once by each
- * rank: passes over the layer beside the sum itself, each about one copy (two words). */
+/* Quantising reads gradient and residual and writes the residual; the result is read back once by
+ * each rank: passes over the layer beside the sum itself, each about one copy (two words). */
 #define QUANTISE_PASSES 2.0
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -47,7 +47,8 @@ static double remote_share(const struct cost_setup *setup, int all)
 /* `bytes` one way per rank; `sharing` ranks of a node do so at once. */
 static double on_wire(const struct cost_cluster *cluster, double bytes, double remote, int sharing)
 {
-    return larger(bytes * remote * sharing / cluster->link_Bps, bytes * (1 - remote) / cluster->local_Bps);
+    return larger(bytes * remote * sharing / cluster->link_Bps,
+                  bytes * (1 - remote) / cluster->local_Bps);
 }
 
 static double per_rank_on_wire(const struct cost_cluster *cluster, const struct cost_setup *setup,
@@ -65,58 +66,112 @@ static double update_seconds(const struct cost_cluster *cluster, double bytes)
 
 /* trips: messages that can only follow each other; overlap: into how many pieces link and progress
  * thread share the work. */
-static void total_up(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
-                     double trips, double overlap)
+static void total_up(struct cost *cost, const struct cost_cluster *cluster, double trips,
+                     double overlap)
 {
     double overhead = cost->messages * cluster->message_seconds;
     double link = cost->wire_seconds + overhead;
 
-    if (setup->shared_core) {
-        cost->compute_seconds += cost->sum_seconds;
-        cost->sum_seconds = 0;
-    }
+    cost->stolen_seconds = cluster->core_share *
+                           (cost->sum_seconds + larger(cost->worker.sent, cost->worker.received) /
+                                                    cluster->transport_Bps);
     cost->latency_seconds = trips * cluster->latency_seconds + overhead;
     cost->busy_seconds = larger(link, cost->sum_seconds);
     cost->seconds = cost->busy_seconds + smaller(link, cost->sum_seconds) / larger(overlap, 1) +
                     trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
 }
 
-static void cost_ps(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
-                    const struct param_group *group)
-{
-    uint64_t bytes = times(group->elems, sizeof(float)), workers = (uint64_t)setup->nworkers;
-    uint64_t peers = workers - (setup->dedicated ? 0 : 1);
-    size_t chunk = setup->chunk_bytes / sizeof(float) * sizeof(float);
-    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
-    double chunks = ceil(b / (double)chunk), own = ceil(chunks / p2);
-    double most = smaller(b, own * (double)chunk); /* served by the server that has the most of it */
-    int ranks = setup->dedicated ? setup->nworkers + setup->nservers : setup->nworkers;
+/* How a group is cut, as plan_create does: pieces of `size` elements dealt evenly to `homes`. */
+struct cut {
+    double bytes;       /* of all, as gradients travel */
+    uint64_t exact;     /* the same */
+    double pieces, own; /* in all, of the home that has most */
+    double most;        /* gradient bytes of that home */
+};
 
-    cost->bytes = times(times(2, peers), bytes);
-    if (setup->dedicated) {
-        double remote = setup->ranks_per_node >= ranks ? 0 : 1;
-        int sharing_workers = setup->ranks_per_node < setup->nworkers ? setup->ranks_per_node : setup->nworkers;
-        int sharing_servers = setup->ranks_per_node < setup->nservers ? setup->ranks_per_node : setup->nservers;
-        double worker = on_wire(cluster, b, remote, sharing_workers);
-        double server = on_wire(cluster, b * p1 / p2, remote, sharing_servers);
-        cost->worker = (struct cost_side){b, b};
-        cost->server = (struct cost_side){b * p1 / p2, b * p1 / p2};
-        cost->messages = larger(chunks, own * p1);
-        cost->wire_seconds = larger(worker, server);
-        cost->skew_seconds = larger(0, on_wire(cluster, p1 * most, remote, 1) - cost->wire_seconds);
-    } else {
-        double each = 2 * b * (p1 - 1) / p1;
-        cost->worker = (struct cost_side){each, each};
-        cost->messages = chunks - own + own * (p1 - 1);
-        cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-        cost->skew_seconds =
-            larger(0, on_wire(cluster, (p1 - 1) * most + b - most, remote_share(setup, ranks), 1) -
-                          cost->wire_seconds);
+static uint64_t gradient_bytes(const struct cost_setup *setup, uint64_t elems)
+{
+    bool half = setup->wire == WIRE_BF16 && setup->nworkers > 1;
+
+    return half ? plus(times(elems, 2), 3) / 4 * 4 : times(elems, sizeof(float));
+}
+
+static struct cut cut_group(const struct cost_setup *setup, const struct param_group *group,
+                            int homes, bool spread)
+{
+    enum { LEAST_SPREAD = 4096 }; /* elements; plan.c's */
+    uint64_t size = setup->chunk_bytes / sizeof(float), elems = group->elems;
+    struct cut cut;
+
+    if (spread) {
+        uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
+        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
+        size = part < size ? part : size;
     }
-    cost->sum_seconds = b * p1 / p2 / cluster->sum_Bps + update_seconds(cluster, b / p2);
-    if (setup->nworkers == 1 && !setup->dedicated) /* nothing is added up, nothing is sent */
-        cost->messages = 0, cost->sum_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, setup, cost->messages > 0 ? 2 : 0, p1);
+    cut.exact = plus(times(elems / size, gradient_bytes(setup, size)),
+                     elems % size ? gradient_bytes(setup, elems % size) : 0);
+    cut.bytes = (double)gradient_bytes(setup, elems);
+    cut.pieces = ceil((double)elems / (double)size);
+    cut.own = ceil(cut.pieces / homes);
+    cut.most = smaller(cut.bytes, cut.own * (double)gradient_bytes(setup, size));
+    return cut;
+}
+
+static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *cluster,
+                              const struct cost_setup *setup, const struct param_group *group,
+                              const struct cut *cut)
+{
+    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers,
+           share = p1 / setup->nservers;
+    double remote = setup->ranks_per_node >= setup->nworkers + setup->nservers ? 0 : 1;
+    int workers = setup->ranks_per_node < setup->nworkers ? setup->ranks_per_node : setup->nworkers;
+    int servers = setup->ranks_per_node < setup->nservers ? setup->ranks_per_node : setup->nservers;
+
+    cost->bytes =
+        times((uint64_t)setup->nworkers, plus(cut->exact, times(group->elems, sizeof(float))));
+    cost->worker = (struct cost_side){cut->bytes, b};
+    cost->server = (struct cost_side){b * share, cut->bytes * share};
+    cost->messages = larger(cut->pieces, cut->own * p1);
+    cost->wire_seconds =
+        larger(on_wire(cluster, b, remote, workers), on_wire(cluster, b * share, remote, servers));
+    cost->skew_seconds = larger(0, on_wire(cluster, p1 * cut->most * b / cut->bytes, remote, 1) -
+                                       cost->wire_seconds);
+}
+
+/* Every worker is a home of its part: `back` bytes return for the gradient bytes of `cut`. The home
+ * of most sends and receives more than the others. */
+static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
+                        const struct cost_setup *setup, const struct cut *cut, double back)
+{
+    double p1 = setup->nworkers, each = (cut->bytes + back) * (p1 - 1) / p1;
+    double grows = back / cut->bytes, most_back = cut->most * grows;
+    double sent = (p1 - 1) * most_back + cut->bytes - cut->most;
+    double received = (p1 - 1) * cut->most + back - most_back;
+
+    cost->worker = (struct cost_side){each, each};
+    cost->messages = setup->nworkers == 1 ? 0 : cut->pieces - cut->own + cut->own * (p1 - 1);
+    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
+    cost->skew_seconds = larger(
+        0, on_wire(cluster, larger(sent, received), remote_share(setup, setup->nworkers), 1) -
+               cost->wire_seconds);
+}
+
+static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
+                    const struct cost_setup *setup, const struct param_group *group)
+{
+    struct cut cut = cut_group(setup, group, setup->nservers, false);
+    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
+
+    if (setup->dedicated) {
+        cost_dedicated_ps(cost, cluster, setup, group, &cut);
+    } else {
+        cost_shared(cost, cluster, setup, &cut, b);
+        cost->bytes = times((uint64_t)setup->nworkers - 1,
+                            plus(cut.exact, times(group->elems, sizeof(float))));
+    }
+    cost->sum_seconds =
+        (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) + update_seconds(cluster, b / p2);
+    total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
 }
 
 static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
@@ -132,7 +187,8 @@ static uint64_t whole_factor_bytes(const struct cost_setup *setup, const struct 
     return times(times(rows, (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
 }
 
-/* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra. */
+/* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra.
+ */
 static double rebuild_seconds(const struct cost_cluster *cluster, const struct cost_setup *setup,
                               const struct param_group *group)
 {
@@ -140,8 +196,8 @@ static double rebuild_seconds(const struct cost_cluster *cluster, const struct c
            (setup->nworkers - 1) / cluster->gemm_flops;
 }
 
-static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
-                     const struct param_group *group)
+static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
+                     const struct cost_setup *setup, const struct param_group *group)
 {
     double f = factor_bytes(setup, group), peers = setup->nworkers - 1;
 
@@ -152,45 +208,44 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster, cons
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
     cost->compute_seconds = f / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
                             update_seconds(cluster, (double)group->elems * sizeof(float));
-    total_up(cost, cluster, setup, peers > 0 ? 1 : 0, 1);
+    total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
 }
 
 static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
                            const struct cost_setup *setup, const struct param_group *group)
 {
-    uint64_t bytes = times(group->elems, sizeof(float)), peers = (uint64_t)setup->nworkers - 1;
-    double b = (double)group->elems * sizeof(float), each = 2 * b * (double)peers / setup->nworkers;
+    struct cut cut = cut_group(setup, group, setup->nworkers, true);
+    double b = (double)group->elems * sizeof(float);
 
-    cost->bytes = times(times(2, peers), bytes);
-    cost->worker = (struct cost_side){each, each};
-    cost->messages = 2 * (double)peers;
-    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps : 0;
+    cost_shared(cost, cluster, setup, &cut, cut.bytes);
+    cost->bytes = times((uint64_t)setup->nworkers - 1, times(2, cut.exact));
+    cost->sum_seconds = cost->messages > 0 ? b / cluster->sum_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
+    total_up(cost, cluster, cost->messages > 0 ? 2 : 0, setup->nworkers);
 }
 
-/* The owner is a worker. Its in and out directions are used one after the other: factors, then all of
- * the matrix to everybody. */
-static void cost_adam(struct cost *cost, const struct cost_cluster *cluster, const struct cost_setup *setup,
-                      const struct param_group *group)
+/* The owner is a worker or a dedicated server. Its in and out directions are used one after the
+ * other: factors, then all of the matrix to everybody. */
+static void cost_adam(struct cost *cost, const struct cost_cluster *cluster,
+                      const struct cost_setup *setup, const struct param_group *group)
 {
-    uint64_t bytes = times(group->elems, sizeof(float)), peers = (uint64_t)setup->nworkers - 1;
-    double b = (double)group->elems * sizeof(float), f = factor_bytes(setup, group), p = (double)peers;
-    double remote = remote_share(setup, setup->nworkers);
+    uint64_t peers = (uint64_t)setup->nworkers - (setup->dedicated ? 0 : 1);
+    double b = (double)group->elems * sizeof(float), f = factor_bytes(setup, group),
+           p = (double)peers;
+    double remote = remote_share(setup, (int)peers + 1);
     double in = on_wire(cluster, f * p, remote, 1), out = on_wire(cluster, b * p, remote, 1);
 
-    cost->bytes = times(peers, plus(whole_factor_bytes(setup, group), bytes));
-    cost->worker = (struct cost_side){f, b};
+    cost->bytes =
+        times(peers, plus(whole_factor_bytes(setup, group), times(group->elems, sizeof(float))));
     cost->server = (struct cost_side){b * p, f * p};
-    if (!peers)
-        cost->worker = (struct cost_side){0, 0};
+    if (peers)
+        cost->worker = (struct cost_side){f, b};
     cost->messages = p;
     cost->wire_seconds = larger(in, out);
     cost->skew_seconds = smaller(in, out);
     cost->sum_seconds = rebuild_seconds(cluster, setup, group) + update_seconds(cluster, b);
     cost->compute_seconds = f / cluster->copy_Bps;
-    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, 1);
+    total_up(cost, cluster, peers > 0 ? 2 : 0, 1);
 }
 
 static uint64_t quantised_bytes(const struct param_group *group)
@@ -205,15 +260,17 @@ static void cost_onebit(struct cost *cost, const struct cost_cluster *cluster,
                         const struct cost_setup *setup, const struct param_group *group)
 {
     uint64_t q = quantised_bytes(group), peers = (uint64_t)setup->nworkers - 1;
-    double b = (double)group->elems * sizeof(float), each = 2 * (double)q * (double)peers / setup->nworkers;
+    double b = (double)group->elems * sizeof(float),
+           each = 2 * (double)q * (double)peers / setup->nworkers;
 
     cost->bytes = times(times(2, peers), q);
     cost->worker = (struct cost_side){each, each};
     cost->messages = 2 * (double)peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps + QUANTISE_PASSES * b / cluster->copy_Bps : 0;
+    cost->sum_seconds =
+        peers > 0 ? b / cluster->sum_Bps + QUANTISE_PASSES * b / cluster->copy_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, setup, peers > 0 ? 2 : 0, setup->nworkers);
+    total_up(cost, cluster, peers > 0 ? 2 : 0, setup->nworkers);
 }
 
 static bool can_travel(const struct param_group *group, enum scheme scheme)
@@ -259,7 +316,7 @@ struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup 
     case SCHEME_NONE:
     case SCHEMES:
         cost.sum_seconds = update_seconds(cluster, (double)group->elems * sizeof(float));
-        total_up(&cost, cluster, setup, 0, 1);
+        total_up(&cost, cluster, 0, 1);
         break;
     }
     return cost;
@@ -272,8 +329,8 @@ enum scheme cost_single(const struct cost_setup *setup, const struct param_group
         return SCHEME_NONE;
     if (paper)
         return group->factorable && setup->nworkers > 1 &&
-                       plan_prefers_sfb(group->m, group->n, group->k * setup->iter_size, setup->nworkers,
-                                        setup->nservers)
+                       plan_prefers_sfb(group->m, group->n, group->k * setup->iter_size,
+                                        setup->nworkers, setup->nservers)
                    ? SCHEME_SFB
                    : SCHEME_PS;
     if (setup->nworkers == 1 && scheme != SCHEME_ALLREDUCE)
@@ -283,7 +340,8 @@ enum scheme cost_single(const struct cost_setup *setup, const struct param_group
 
 /* The cheapest of the others that `allowed` has; scheme SCHEMES: there is none. */
 static struct cost runner_up(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                             const struct param_group *group, enum scheme chosen, cost_schemes_t allowed)
+                             const struct param_group *group, enum scheme chosen,
+                             cost_schemes_t allowed)
 {
     struct cost best = {.scheme = SCHEMES};
 
@@ -303,8 +361,8 @@ static double busiest_bytes(const struct cost *cost)
 }
 
 void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                  const struct param_group *group, enum scheme chosen, cost_schemes_t allowed, char *out,
-                  size_t bytes)
+                  const struct param_group *group, enum scheme chosen, cost_schemes_t allowed,
+                  char *out, size_t bytes)
 {
     struct cost mine = cost_of(cluster, setup, group, chosen);
     struct cost other = runner_up(cluster, setup, group, chosen, allowed);
@@ -332,14 +390,18 @@ void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *s
         if (mine.compute_seconds > 0.01 * mine.seconds)
             cost_print_seconds(mine.compute_seconds, c0);
         snprintf(out, bytes, "%s%s takes %s and %s%s%s%s, %s %s and %s",
-                 group->factorable ? "" : "no factors; ", scheme_name(chosen), b0, s0, *c0 ? " (" : "", c0,
-                 *c0 ? " of it computing)" : "", scheme_name(other.scheme), b1, s1);
-    } else if (mine.compute_seconds < other.compute_seconds) {
-        cost_print_seconds(other.compute_seconds, c0);
-        snprintf(out, bytes, "%s alone is faster, %s and not %s, but %s of that is computing: nothing hides it",
+                 group->factorable ? "" : "no factors; ", scheme_name(chosen), b0, s0,
+                 *c0 ? " (" : "", c0, *c0 ? " of it computing)" : "", scheme_name(other.scheme), b1,
+                 s1);
+    } else if (mine.compute_seconds + mine.stolen_seconds <
+               other.compute_seconds + other.stolen_seconds) {
+        cost_print_seconds(other.compute_seconds + other.stolen_seconds, c0);
+        snprintf(out, bytes,
+                 "%s alone is faster, %s and not %s, but %s of that is computing: nothing hides it",
                  scheme_name(other.scheme), s1, s0, c0);
     } else {
-        snprintf(out, bytes, "%s alone is faster, %s and not %s, but keeps the other layers waiting longer",
+        snprintf(out, bytes,
+                 "%s alone is faster, %s and not %s, but keeps the other layers waiting longer",
                  scheme_name(other.scheme), s1, s0);
     }
 }

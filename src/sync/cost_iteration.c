@@ -1,11 +1,13 @@
 /* What an iteration lasts, and the choice of schemes that makes it shortest.
  *
- * One link per rank, one layer on it at a time. The trick: gradients become final from the last layer to
- * the first, and the first layer's parameters are needed first, so under priority whatever becomes ready
- * overtakes all that waits: the link is a stack. All traffic of an iteration is over before the next
- * one's backward starts (its forward needed it), so one iteration's times are all iterations'. */
+ * One link per rank, one layer on it at a time. The trick: gradients become final from the last
+ * layer to the first, and the first layer's parameters are needed first, so under priority whatever
+ * becomes ready overtakes all that waits: the link is a stack. All traffic of an iteration is over
+ * before the next one's backward starts (its forward needed it), so one iteration's times are all
+ * iterations'. */
 #include "sync/cost.h"
 
+#include "engine/replay/profile.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@
 #include <string.h>
 
 #define WORTH_CHANGING 1e-3 /* of an iteration */
-#define EQUAL 1e-9          /* of a layer's seconds */
+#define EQUAL          1e-9 /* of a layer's seconds */
 
 static double moved_bytes(const struct layer *layer)
 {
@@ -36,7 +38,9 @@ static double backward_products(const struct layer *layer)
         weights |= layer->params[p]->wants_grad;
     for (int b = 0; b < layer->nbottoms; b++)
         bottoms |= layer->propagate[b];
-    return !layer->needs_backward ? 0 : layer->nparams == 0 ? 1 : (weights ? 1 : 0) + (bottoms ? 1 : 0);
+    return !layer->needs_backward ? 0
+           : layer->nparams == 0  ? 1
+                                  : (weights ? 1 : 0) + (bottoms ? 1 : 0);
 }
 
 static void find_layers(const struct net *net, struct cost_work *work)
@@ -52,29 +56,74 @@ static void find_layers(const struct net *net, struct cost_work *work)
     }
 }
 
-int cost_work_create(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out)
+static int work_allocate(const struct net *net, struct cost_work *out)
 {
     size_t layers = (size_t)net->nlayers + 1, groups = (size_t)net->ngroups + 1;
-    struct cost_work work = {.nlayers = net->nlayers, .ngroups = net->ngroups, .groups = net->groups};
 
-    memset(out, 0, sizeof *out);
-    work.forward = calloc(layers, sizeof *work.forward);
-    work.backward = calloc(layers, sizeof *work.backward);
-    work.layer = calloc(groups, sizeof *work.layer);
-    if (!work.forward || !work.backward || !work.layer) {
-        cost_work_free(&work);
+    *out =
+        (struct cost_work){.nlayers = net->nlayers, .ngroups = net->ngroups, .groups = net->groups};
+    out->forward = calloc(layers, sizeof *out->forward);
+    out->backward = calloc(layers, sizeof *out->backward);
+    out->layer = calloc(groups, sizeof *out->layer);
+    if (!out->forward || !out->backward || !out->layer) {
+        cost_work_free(out);
         return error_memory(layers * 2 * sizeof(double), "the layers' times");
     }
+    find_layers(net, out);
+    return 0;
+}
+
+int cost_work_create(const struct net *net, const struct cost_cluster *cluster,
+                     struct cost_work *out)
+{
+    if (work_allocate(net, out))
+        return -1;
     for (int l = 0; l < net->nlayers; l++) {
         const struct layer *layer = &net->layers[l];
         double products = layer->flops / cluster->gemm_flops;
-        double moves = moved_bytes(layer) / 2 / cluster->copy_Bps; /* a copy reads and writes each byte */
-        work.forward[l] = products > moves ? products : moves;
-        work.backward[l] = backward_products(layer) * work.forward[l];
+        double moves =
+            moved_bytes(layer) / 2 / cluster->copy_Bps; /* a copy reads and writes each byte */
+        out->forward[l] = products > moves ? products : moves;
+        out->backward[l] = backward_products(layer) * out->forward[l];
     }
-    find_layers(net, &work);
-    *out = work;
     return 0;
+}
+
+/* Layers that the net inserted (splits) may be missing in the file. */
+static int take_times(const struct net *net, const struct profile *profile, struct cost_work *work)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct profile_layer *times = profile_find(profile, net->layers[l].def->name);
+        if (!times && net->layers[l].def->inserted)
+            continue;
+        if (!times)
+            return error_set("%s: there is no line for layer '%s' of %s", profile->file,
+                             net->layers[l].def->name, net->def->file);
+        work->forward[l] = times->forward;
+        work->backward[l] = times->backward;
+    }
+    return cost_work_seconds(work) > 0 ? 0
+                                       : error_set("%s: all layers' times are 0", profile->file);
+}
+
+int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
+                      struct cost_work *out)
+{
+    const struct profile_layer *product;
+    struct profile profile;
+    int status;
+
+    memset(out, 0, sizeof *out);
+    if (profile_read(file, &profile))
+        return -1;
+    status = work_allocate(net, out) || take_times(net, &profile, out) ? -1 : 0;
+    product = profile_find(&profile, PROFILE_GEMM);
+    if (!status && product && product->forward > 0)
+        cluster->gemm_flops = 1e9 / product->forward;
+    if (status)
+        cost_work_free(out);
+    profile_free(&profile);
+    return status;
 }
 
 double cost_work_seconds(const struct cost_work *work)
@@ -113,7 +162,8 @@ struct timeline {
     int *stack;      /* groups on the link, the one being served last */
 };
 
-static void run_backward(const struct cost_work *work, enum cost_overlap overlap, struct timeline *line)
+static void run_backward(const struct cost_work *work, enum cost_overlap overlap,
+                         struct timeline *line)
 {
     double now = 0;
     int n = 0;
@@ -138,7 +188,8 @@ static void timeline_free(struct timeline *line)
 }
 
 /* The backward pass is the same whatever is chosen: it is run here, once. */
-static int timeline_create(const struct cost_work *work, enum cost_overlap overlap, struct timeline *out)
+static int timeline_create(const struct cost_work *work, enum cost_overlap overlap,
+                           struct timeline *out)
 {
     size_t n = (size_t)work->ngroups + 1;
 
@@ -166,7 +217,8 @@ static int serve_stack(struct timeline *line, const struct cost *chosen, int hei
         line->left[g] -= slice;
         if (line->left[g] > 0)
             break;
-        line->done[g] = *now + chosen[g].seconds - chosen[g].compute_seconds - chosen[g].busy_seconds;
+        line->done[g] =
+            *now + chosen[g].seconds - chosen[g].compute_seconds - chosen[g].busy_seconds;
         height--;
     }
     return height;
@@ -212,14 +264,15 @@ static double run_forward(const struct cost_work *work, const struct cost *chose
     return now;
 }
 
-static void sum_costs(const struct cost_work *work, const struct cost *chosen, struct cost_iteration *out)
+static void sum_costs(const struct cost_work *work, const struct cost *chosen,
+                      struct cost_iteration *out)
 {
     struct cost_side worker = {0, 0}, server = {0, 0};
     const struct cost_side *most;
 
     out->compute_seconds = cost_work_seconds(work);
     for (int g = 0; g < work->ngroups; g++) {
-        out->compute_seconds += chosen[g].compute_seconds;
+        out->compute_seconds += chosen[g].compute_seconds + chosen[g].stolen_seconds;
         out->wire_seconds += chosen[g].wire_seconds;
         if (__builtin_add_overflow(out->bytes, chosen[g].bytes, &out->bytes))
             out->bytes = UINT64_MAX;
@@ -240,6 +293,8 @@ static void play(const struct cost_work *work, const struct cost *chosen, enum c
     run_link(work, chosen, overlap == COST_OVERLAP_FULL, line);
     out->seconds = run_forward(work, chosen, overlap, line);
     sum_costs(work, chosen, out);
+    if (out->seconds < out->compute_seconds) /* nothing is stolen while the passes wait */
+        out->seconds = out->compute_seconds;
     out->exposed_seconds = out->seconds - out->compute_seconds;
     if (out->exposed_seconds < 1e-12 * out->seconds) /* sums in another order differ by that much */
         out->exposed_seconds = 0;
@@ -270,11 +325,11 @@ static bool cheaper(const struct cost *a, const struct cost *b)
 struct chooser {
     const struct cost_work *work;
     enum cost_overlap overlap;
-    struct cost *table;    /* SCHEMES per group */
-    struct cost *now;      /* per group */
-    struct cost *best;     /* per group */
+    struct cost *table; /* SCHEMES per group */
+    struct cost *now;   /* per group */
+    struct cost *best;  /* per group */
     struct timeline line;
-    double seconds;        /* of best; < 0: none yet */
+    double seconds; /* of best; < 0: none yet */
 };
 
 static void offer(struct chooser *c)
@@ -360,7 +415,8 @@ int cost_choose(const struct cost_work *work, const struct cost_cluster *cluster
     c.best = c.now + groups;
     for (size_t g = 0; g < groups; g++)
         for (int s = 0; s < SCHEMES; s++)
-            c.table[g * SCHEMES + (size_t)s] = cost_of(cluster, setup, &work->groups[g], (enum scheme)s);
+            c.table[g * SCHEMES + (size_t)s] =
+                cost_of(cluster, setup, &work->groups[g], (enum scheme)s);
     offer_cheapest(&c, allowed);
     for (int s = SCHEME_PS; s < SCHEMES; s++)
         if (allows(allowed, s))

@@ -7,6 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The factors cross over once on their way out and all come back once; gradient, history and parameters never
+ * leave the engine. elems: of all slots. */
+static int open_remote(struct sync *sync, size_t elems, struct factors *out)
+{
+    const struct engine *engine = sync->net->engine;
+    size_t rows = (size_t)out->workers * (size_t)out->rows_each;
+    struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}}, .bytes = rows * sizeof(float)};
+    void *host = NULL, *memory = NULL, *column = NULL;
+    float *values;
+    int status;
+
+    if (sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors", &host))
+        return -1;
+    out->rows = host;
+    if (engine->i->alloc(engine->context, out->each * (size_t)out->workers * sizeof(float),
+                         "sufficient factors", &memory))
+        return -1;
+    out->remote_rows = memory;
+    if (engine->i->alloc(engine->context, rows * sizeof(float), "sufficient factors", &column))
+        return -1;
+    out->ones = ones.data = column;
+    values = malloc(rows * sizeof *values);
+    if (!values)
+        return error_memory(rows * sizeof *values, "sufficient factors");
+    for (size_t i = 0; i < rows; i++)
+        values[i] = 1;
+    status = engine->i->write(engine->context, &ones, values);
+    free(values);
+    return status;
+}
+
 int factors_open(struct sync *sync, int group, int workers, int slots, struct factors *out)
 {
     const struct param_group *g = &sync->plan->groups[group];
@@ -19,20 +50,47 @@ int factors_open(struct sync *sync, int group, int workers, int slots, struct fa
                          g->name, (long long)out->rows_each, (long long)width);
     out->each = (size_t)(out->rows_each * width);
     size_t elems = out->each * (size_t)workers * (size_t)slots;
+    for (int p = 0; sync->worker && p < g->nparams; p++)
+        sync->net->params[g->first + p].factored = true;
+    if (sync->remote)
+        return open_remote(sync, elems, out);
     out->rows = calloc(elems, sizeof *out->rows);
     if (!out->rows)
         return error_memory(elems * sizeof *out->rows, "sufficient factors");
-    for (int p = 0; sync->worker && p < g->nparams; p++)
-        sync->net->params[g->first + p].factored = true;
     return 0;
 }
 
-void factors_close(struct factors *factors)
+void factors_close(struct sync *sync, struct factors *factors)
 {
-    free(factors->rows);
+    const struct engine *engine = sync->net->engine;
+
+    if (!sync->remote) {
+        free(factors->rows);
+        return;
+    }
+    sync->remote->host_free(engine->context, factors->rows);
+    engine->i->free(engine->context, factors->remote_rows);
+    engine->i->free(engine->context, factors->ones);
 }
 
-void factors_stage(struct sync *sync, int group, int micro, float *rows)
+static int stage_remote(struct sync *sync, int group, float *row, const float *bottom,
+                        const float *top_grad)
+{
+    const struct param_group *g = &sync->plan->groups[group];
+    struct engine_rows rows = {.host = row, .host_stride = (size_t)(g->m + g->n), .width = (size_t)g->n,
+                               .memory = (float *)(uintptr_t)bottom, .stride = (size_t)g->n,
+                               .rows = (size_t)g->k};
+    void *context = sync->net->engine->context;
+
+    if (sync->remote->fetch(context, &rows, sync->groups[group].down))
+        return -1;
+    rows.host = row + g->n;
+    rows.memory = (float *)(uintptr_t)top_grad;
+    rows.width = rows.stride = (size_t)g->m;
+    return sync->remote->fetch(context, &rows, sync->groups[group].down);
+}
+
+int factors_stage(struct sync *sync, int group, int micro, float *rows)
 {
     const struct param_group *g = &sync->plan->groups[group];
     size_t m = (size_t)g->m, n = (size_t)g->n, width = m + n;
@@ -40,10 +98,24 @@ void factors_stage(struct sync *sync, int group, int micro, float *rows)
     const float *bottom, *top_grad;
 
     net_factors(sync->net, group, &bottom, &top_grad);
+    if (sync->remote)
+        return stage_remote(sync, group, row, bottom, top_grad);
     for (int64_t i = 0; i < g->k; i++, row += width, bottom += n, top_grad += m) {
         memcpy(row, bottom, n * sizeof *row);
         memcpy(row + n, top_grad, m * sizeof *row);
     }
+    return 0;
+}
+
+int factors_store(struct sync *sync, int group, const struct factors *factors, int slot)
+{
+    size_t elems = factors->each * (size_t)factors->workers;
+    struct engine_rows rows = {.host = factors_rows(factors, 0, slot), .host_stride = elems,
+                               .memory = factors->remote_rows, .stride = elems, .width = elems, .rows = 1};
+
+    if (!sync->remote)
+        return 0;
+    return sync->remote->store(sync->net->engine->context, &rows, sync->groups[group].up);
 }
 
 int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
@@ -51,15 +123,19 @@ int factors_rebuild(struct sync *sync, int group, const struct factors *factors,
 {
     const struct param_group *g = &sync->plan->groups[group];
     int64_t rows = factors->workers * factors->rows_each, width = g->m + g->n;
-    const float *from = factors_rows(factors, 0, slot);
+    const float *from = sync->remote ? factors->remote_rows : factors_rows(factors, 0, slot);
     float *bias = gradient + g->m * g->n;
     const struct engine *engine = sync->options.engine;
 
-    if (engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width, from,
+    if (remote_order(sync, group) ||
+        engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width, from,
                         width, 0.0f, gradient, g->n))
         return error_context("layer '%s': rebuilding the gradient from factors", g->name);
     if (g->elems == (size_t)(g->m * g->n))
         return 0;
+    if (sync->remote)
+        return engine->i->gemm(engine->context, true, false, g->m, 1, rows, 1.0f, from + g->n, width,
+                               factors->ones, 1, 0.0f, bias, 1);
     memset(bias, 0, (size_t)g->m * sizeof *bias);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < g->m; j++)

@@ -12,11 +12,14 @@ struct factors {
     int workers;       /* whose rows there is room for */
     int64_t rows_each; /* per worker: batch * iter_size */
     size_t each;       /* floats of one worker: rows_each * (n + m) */
+    /* Where the engine has memory of its own: the rows of one slot there, and as many ones, which make the
+     * bias gradient a product too. */
+    float *remote_rows, *ones;
 };
 
 /* Tells the net to leave this gradient to us. slots: iterations kept side by side. */
 int factors_open(struct sync *sync, int group, int workers, int slots, struct factors *out);
-void factors_close(struct factors *factors);
+void factors_close(struct sync *sync, struct factors *factors);
 
 /* Where a worker's rows of a slot are. */
 static inline float *factors_rows(const struct factors *factors, int worker, int slot)
@@ -25,9 +28,14 @@ static inline float *factors_rows(const struct factors *factors, int worker, int
 }
 
 /* Copies the factors of the micro-batch just passed: the net reuses its buffers. Compute thread. */
-void factors_stage(struct sync *sync, int group, int micro, float *rows);
+int factors_stage(struct sync *sync, int group, int micro, float *rows);
 
-/* The sum of all workers' gradients, weight then bias, from the slot's rows. */
+/* All rows of the slot are here: they start on their way to an engine with memory of its own. Progress
+ * thread. */
+int factors_store(struct sync *sync, int group, const struct factors *factors, int slot);
+
+/* The sum of all workers' gradients, weight then bias, from the slot's rows; gradient is the engine's memory,
+ * and the rows those last stored, where it has its own. */
 int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
                     float *gradient);
 

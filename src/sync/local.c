@@ -27,8 +27,7 @@ static int local_post(struct sync *sync, int group, int64_t iteration)
 {
     (void)iteration;
     sync->groups[group].pending = 1;
-    progress_finish_one(sync, group);
-    return 0;
+    return progress_finish_one(sync, group);
 }
 
 static int local_settle(struct sync *sync, int group, int64_t iteration)
@@ -36,7 +35,7 @@ static int local_settle(struct sync *sync, int group, int64_t iteration)
     const struct param_group *g = &sync->plan->groups[group];
 
     update_range(sync, group, iteration, 1.0f / (float)sync->plan->options.iter_size, g->begin, g->elems,
-                 sync->net->grads + g->begin, sync->groups[group].own, g->elems);
+                 sync->values + g->begin, sync->net->grads + g->begin, sync->groups[group].own, g->elems);
     return 0;
 }
 

@@ -97,16 +97,19 @@ static size_t piece_of(const struct plan *plan, size_t elems, size_t unit, bool 
     return most ? most : unit;
 }
 
+/* unit: the width of a codec's rows; 0: no rows. */
 static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems, size_t unit, bool fill)
 {
+    bool codec_rows = unit > 0;
     enum scheme scheme = plan->scheme[group];
+    unit = unit ? unit : 1;
     size_t piece = piece_of(plan, elems, unit, scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT);
 
     for (size_t at = 0; at < elems; at += piece) {
         size_t size = elems - at < piece ? elems - at : piece;
         if (fill)
             plan->chunks[plan->nchunks] = (struct chunk){
-                .group = group, .begin = begin + at, .elems = size, .rows = unit > 1 ? size / unit : 1};
+                .group = group, .begin = begin + at, .elems = size, .rows = codec_rows ? size / unit : 1};
         plan->nchunks++;
     }
 }
@@ -119,7 +122,7 @@ static void cut_group(struct plan *plan, int group, bool fill)
 
     if (weight)
         add_chunks(plan, group, g->begin, weight, (size_t)g->n, fill);
-    add_chunks(plan, group, g->begin + weight, g->elems - weight, 1, fill);
+    add_chunks(plan, group, g->begin + weight, g->elems - weight, 0, fill);
 }
 
 static int cut(struct plan *plan)

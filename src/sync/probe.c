@@ -1,5 +1,5 @@
-/* Start-up measurements. Every loop's length is agreed on by all ranks from the slowest one's time, so
- * that all leave it together; rates come from whole exchanges, not from the luckiest one. */
+/* Start-up measurements. Every loop's length is agreed on by all ranks from the slowest one's time,
+ * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
 #include "sync/probe.h"
 
 #include "util/agree.h"
@@ -7,36 +7,44 @@
 #include "util/error.h"
 
 #include <float.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
     TAG = 1,
-    BUFFER_BYTES = 16 << 20,  /* what a rank sends, and what it receives, in one exchange */
-    FIRST_BYTES = 32 << 10,   /* to each peer, to begin with */
-    MESSAGES = 64,            /* in flight when their overhead is measured */
-    MOST_ROUNDS = 64,         /* of one exchange; the median counts */
-    RATE_WINDOWS = 4,
-    GEMM_M = 512, GEMM_N = 1024, GEMM_K = 128 /* as large as a rebuilt gradient's tile */
+    BUFFER_BYTES = 16 << 20, /* what a rank sends, and what it receives, in one exchange */
+    FIRST_BYTES = 32 << 10,  /* to each peer, to begin with */
+    MESSAGES = 64,           /* in flight when their overhead is measured */
+    MOST_ROUNDS = 64,        /* of one exchange; the median counts */
+    RATE_WINDOWS = 3,
+    GEMM_M = 512,
+    GEMM_N = 1024,
+    GEMM_K = 128 /* as large as a rebuilt gradient's tile */
 };
 
-/* Time spent per measurement, seconds. With one exchange too many each they stay below two together. */
+/* Time spent per measurement, seconds. With one exchange too many each they stay below two
+ * together. */
 #define LATENCY_BUDGET  0.12
 #define OVERHEAD_BUDGET 0.10
-#define LINK_BUDGET     0.35
+#define LINK_BUDGET     0.30
 #define LOCAL_BUDGET    0.12
-#define RATE_WINDOW     0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others
-                                take the core now and then */
+#define THEFT_BUDGET    0.15
+#define RATE_WINDOW                                                                                \
+    0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others          \
+            take the core now and then */
 
 struct prober {
-    MPI_Comm comm;            /* of its own */
+    MPI_Comm comm; /* of its own */
     int rank, nranks;
-    int *node;                /* per rank: the lowest rank of its node */
-    int ranks_per_node;
-    int *peers;               /* those of the running measurement */
+    int *node;                        /* per rank: the lowest rank of its node */
+    int on_this_node, ranks_per_node; /* ranks here, the most anywhere */
+    int *peers;                       /* those of the running measurement */
     int npeers;
-    char *out, *in;           /* BUFFER_BYTES each */
+    char *out, *in; /* BUFFER_BYTES each */
     MPI_Request *requests;
     int room;
 };
@@ -55,14 +63,14 @@ fail:
 static int find_nodes(struct prober *p)
 {
     MPI_Comm local = MPI_COMM_NULL;
-    int leader = p->rank, count = 1;
+    int leader = p->rank;
 
     MPI_TRY(MPI_Comm_split_type(p->comm, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL, &local));
     MPI_TRY(MPI_Bcast(&leader, 1, MPI_INT, 0, local));
-    MPI_TRY(MPI_Comm_size(local, &count));
+    MPI_TRY(MPI_Comm_size(local, &p->on_this_node));
     MPI_TRY(MPI_Comm_free(&local));
     MPI_TRY(MPI_Allgather(&leader, 1, MPI_INT, p->node, 1, MPI_INT, p->comm));
-    MPI_TRY(MPI_Allreduce(&count, &p->ranks_per_node, 1, MPI_INT, MPI_MAX, p->comm));
+    MPI_TRY(MPI_Allreduce(&p->on_this_node, &p->ranks_per_node, 1, MPI_INT, MPI_MAX, p->comm));
     return 0;
 fail:
     return -1;
@@ -78,10 +86,9 @@ static void choose_peers(struct prober *p, bool same_node)
     }
 }
 
-/* The most peers any rank has in this measurement; 0: nobody measures. */
-static int most_peers(const struct prober *p, int *out)
+static int agree_most(const struct prober *p, int mine, int *out)
 {
-    MPI_TRY(MPI_Allreduce(&p->npeers, out, 1, MPI_INT, MPI_MAX, p->comm));
+    MPI_TRY(MPI_Allreduce(&mine, out, 1, MPI_INT, MPI_MAX, p->comm));
     return 0;
 fail:
     return -1;
@@ -98,10 +105,11 @@ static int exchange(struct prober *p, int messages, int bytes, double *seconds)
         messages = 0;
     for (int i = 0; i < messages; i++)
         MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
-                          p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm, &p->requests[n++]));
+                          p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm,
+                          &p->requests[n++]));
     for (int i = 0; i < messages; i++)
-        MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE, p->peers[i % p->npeers],
-                          TAG, p->comm, &p->requests[n++]));
+        MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                          p->peers[i % p->npeers], TAG, p->comm, &p->requests[n++]));
     MPI_TRY(MPI_Waitall(n, p->requests, MPI_STATUSES_IGNORE));
     *seconds = clock_seconds() - *seconds;
     return agree_longest(p, seconds);
@@ -152,9 +160,10 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     int most, each;
 
     *out = 0;
-    if (most_peers(p, &most))
+    if (agree_most(p, p->npeers, &most))
         return -1;
-    each = most > 0 ? (MESSAGES + most - 1) / most : 0; /* to each peer: on both sides the same number */
+    each = most > 0 ? (MESSAGES + most - 1) / most
+                    : 0; /* to each peer: on both sides the same number */
     for (int round = 0; most > 0 && (round < 2 || spent < OVERHEAD_BUDGET); round++) {
         if (exchange(p, each * p->npeers, 4, &seconds))
             return -1;
@@ -173,22 +182,26 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Bytes per second that a rank sends, and receives meanwhile, to all its peers; 0: it has none. */
-static int measure_exchange(struct prober *p, double budget, double *out)
+/* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all
+ * ranks of a node together. 0: nobody has peers. */
+static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
 {
-    int most, bytes = FIRST_BYTES, rounds = 0;
+    int most, streams, bytes = FIRST_BYTES, rounds = 0;
     double seconds = 0, spent = 0, round[MOST_ROUNDS];
 
     *out = 0;
-    if (most_peers(p, &most) || most == 0)
-        return most > 0 ? -1 : 0;
+    if (agree_most(p, p->npeers, &most) ||
+        agree_most(p, p->npeers * (of_node ? p->on_this_node : 1), &streams))
+        return -1;
+    if (most == 0)
+        return 0;
     if (bytes > BUFFER_BYTES / most)
         bytes = BUFFER_BYTES / most;
     for (;;) { /* the first exchanges also open connections and windows */
         if (exchange(p, p->npeers, bytes, &seconds))
             return -1;
         spent += seconds;
-        if (seconds > budget / 6 || bytes >= BUFFER_BYTES / most)
+        if (seconds > budget / 4 || bytes >= BUFFER_BYTES / most)
             break;
         bytes = bytes > BUFFER_BYTES / most / 4 ? BUFFER_BYTES / most : 4 * bytes;
     }
@@ -200,7 +213,7 @@ static int measure_exchange(struct prober *p, double budget, double *out)
             break;
     }
     qsort(round, (size_t)rounds, sizeof *round, by_value);
-    *out = (double)most * bytes / round[rounds / 2];
+    *out = (double)streams * bytes / round[rounds / 2];
     return 0;
 }
 
@@ -211,16 +224,15 @@ static int measure_network(struct prober *p, struct cost_cluster *cluster)
     choose_peers(p, one_node);
     if (measure_latency(p, &cluster->latency_seconds) ||
         measure_overhead(p, cluster->latency_seconds, &cluster->message_seconds) ||
-        measure_exchange(p, LINK_BUDGET, &cluster->link_Bps))
+        measure_exchange(p, LINK_BUDGET, true, &cluster->link_Bps))
         return -1;
-    cluster->link_Bps *= p->ranks_per_node;
     cluster->local_Bps = 0;
     if (one_node) {
         cluster->local_Bps = cluster->link_Bps / p->ranks_per_node;
         return 0;
     }
     choose_peers(p, true);
-    return measure_exchange(p, LOCAL_BUDGET, &cluster->local_Bps);
+    return measure_exchange(p, LOCAL_BUDGET, false, &cluster->local_Bps);
 }
 
 /* A plain read makes an engine that runs beside the processor finish what it was given. */
@@ -244,8 +256,8 @@ static double multiply(void *context)
     float *a = p->memory, *b = a + GEMM_K * GEMM_M, *c = b + GEMM_K * GEMM_N;
 
     for (int i = 0; i < 4; i++)
-        if (p->engine->i->gemm(p->engine->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a, GEMM_M, b,
-                               GEMM_N, 0.0f, c, GEMM_N))
+        if (p->engine->i->gemm(p->engine->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a,
+                               GEMM_M, b, GEMM_N, 0.0f, c, GEMM_N))
             return -1;
     return finish(p->engine, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
 }
@@ -271,22 +283,166 @@ static double measure_rate(double (*step)(void *context), void *context)
     return best;
 }
 
-static int measure_products(const struct engine *engine, double *flops)
+/* What a progress thread takes from the passes: traffic in a thread of its own, products in this
+ * one. */
+struct theft {
+    struct prober *p;
+    int bytes, rounds;  /* to each peer, how often */
+    double cpu_seconds; /* the thread's processor time */
+    int status;
+    char failure[1024];
+    atomic_bool over;
+};
+
+/* As the progress thread waits: a look now and then. */
+static int wait_in_naps(MPI_Request *requests, int n)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    int done = 0;
+
+    for (;;) {
+        MPI_TRY(MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE));
+        if (done)
+            return 0;
+        nanosleep(&nap, NULL);
+    }
+fail:
+    return -1;
+}
+
+static int send_in_thread(struct theft *theft)
+{
+    struct prober *p = theft->p;
+
+    for (int round = 0; round < theft->rounds; round++) {
+        int n = 0;
+        for (int i = 0; i < p->npeers; i++)
+            MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)theft->bytes, theft->bytes, MPI_BYTE,
+                              p->peers[p->npeers - 1 - i], TAG, p->comm, &p->requests[n++]));
+        for (int i = 0; i < p->npeers; i++)
+            MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)theft->bytes, theft->bytes, MPI_BYTE,
+                              p->peers[i], TAG, p->comm, &p->requests[n++]));
+        if (wait_in_naps(p->requests, n))
+            return -1;
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+static void *theft_main(void *argument)
+{
+    struct theft *theft = argument;
+    struct timespec cpu;
+
+    theft->status = send_in_thread(theft);
+    if (theft->status) /* the message is this thread's */
+        snprintf(theft->failure, sizeof theft->failure, "%s", error_text());
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    theft->cpu_seconds = (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;
+    atomic_store(&theft->over, true);
+    return NULL;
+}
+
+/* lost: seconds of products that did not happen while the thread ran. products NULL: nothing to
+ * lose. */
+static int run_theft(struct theft *theft, struct products *products, double flops, double *lost)
+{
+    pthread_t thread;
+    double start, done = 0, step = 0;
+
+    start = clock_seconds();
+    if (pthread_create(&thread, NULL, theft_main, theft))
+        return error_set("the thread that measures traffic could not be started");
+    while (products && step >= 0 && !atomic_load(&theft->over)) {
+        step = multiply(products);
+        done += step;
+    }
+    *lost = clock_seconds() - start - done / flops;
+    pthread_join(thread, NULL);
+    if (theft->status)
+        return error_set("%s", theft->failure);
+    return step < 0 ? -1 : 0;
+}
+
+/* Products alone, for as long as they will run beside the traffic: the best of short windows would
+ * make every disturbance by others look like theft. 0: it failed. */
+static double mean_rate(struct products *products)
+{
+    double start = clock_seconds(), spent = 0, done = 0;
+
+    while (spent < THEFT_BUDGET) {
+        double step = multiply(products);
+        if (step < 0)
+            return 0;
+        done += step;
+        spent = clock_seconds() - start;
+    }
+    return done / spent;
+}
+
+/* All ranks' losses over all threads' processor time. */
+static int measure_theft(struct prober *p, struct products *products, struct cost_cluster *cluster)
+{
+    struct theft theft = {.p = p, .rounds = 2};
+    double mine[3] = {0, 0, 0}, all[3], lost = 0, each, flops = 0;
+    int level = MPI_THREAD_SINGLE, most, status;
+
+    cluster->transport_Bps = cluster->copy_Bps / 4;
+    cluster->core_share = 0;
+    MPI_TRY(MPI_Query_thread(&level));
+    choose_peers(p, p->ranks_per_node == p->nranks);
+    if (agree_most(p, p->npeers, &most))
+        return -1;
+    if (most == 0 || level < MPI_THREAD_SERIALIZED)
+        return 0;
+    each = cluster->link_Bps / p->ranks_per_node * THEFT_BUDGET / theft.rounds / most;
+    theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
+    MPI_TRY(MPI_Barrier(p->comm));
+    flops = products ? mean_rate(products) : 1;
+    status = error_agree(p->comm, flops > 0 ? 0 : -1);
+    if (!status)
+        status = error_agree(p->comm, run_theft(&theft, products, flops, &lost));
+    if (status)
+        return -1;
+    if (products) {
+        mine[0] = lost > 0 ? lost : 0;
+        mine[1] = theft.cpu_seconds;
+        mine[2] = (double)theft.bytes * p->npeers * theft.rounds;
+    }
+    MPI_TRY(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
+    if (all[1] > 0 && all[2] > 0) {
+        cluster->transport_Bps = all[2] / all[1];
+        cluster->core_share = all[0] < COST_MOST_SHARE * all[1] ? all[0] / all[1] : COST_MOST_SHARE;
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+/* This rank's rate of products; then what traffic takes from it. */
+static int measure_products(struct prober *p, const struct engine *engine,
+                            struct cost_cluster *cluster)
 {
     struct products products = {.engine = engine};
     void *memory = NULL;
+    int status = 0;
 
-    *flops = DBL_MAX;
-    if (!engine)
-        return 0;
-    if (engine->i->alloc(engine->context,
-                         sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
-                         "measuring products", &memory))
-        return -1;
-    products.memory = memory;
-    *flops = measure_rate(multiply, &products);
-    engine->i->free(engine->context, memory);
-    return *flops > 0 ? 0 : -1;
+    cluster->gemm_flops = DBL_MAX;
+    if (engine) {
+        status = engine->i->alloc(
+            engine->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
+            "measuring products", &memory);
+        products.memory = memory;
+        cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
+        status = cluster->gemm_flops > 0 ? 0 : -1;
+    }
+    status = error_agree(p->comm, status);
+    if (!status)
+        status = measure_theft(p, engine ? &products : NULL, cluster);
+    if (memory)
+        engine->i->free(engine->context, memory);
+    return status;
 }
 
 static void add(float *restrict sum, const float *restrict gradient, size_t n)
@@ -395,10 +551,8 @@ int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out
     if (error_agree(p.comm, allocate(&p)) || find_nodes(&p) || measure_network(&p, &out->cluster))
         goto fail;
     MPI_TRY(MPI_Barrier(p.comm));
-    if (error_agree(p.comm, measure_products(engine, &out->cluster.gemm_flops)))
-        goto fail;
     measure_memory(&p, &out->cluster);
-    if (agree_figures(&p, &out->cluster))
+    if (measure_products(&p, engine, &out->cluster) || agree_figures(&p, &out->cluster))
         goto fail;
     out->nranks = p.nranks;
     out->ranks_per_node = p.ranks_per_node;
@@ -419,7 +573,8 @@ static int job_is_alike(MPI_Comm world, const struct probe *known, bool *alike)
     MPI_TRY(MPI_Comm_rank(world, &p.rank));
     MPI_TRY(MPI_Comm_size(world, &p.nranks));
     p.node = calloc((size_t)p.nranks, sizeof *p.node);
-    if (error_agree(world, p.node ? 0 : error_memory((size_t)p.nranks * sizeof(int), "the ranks' nodes")) ||
+    if (error_agree(
+            world, p.node ? 0 : error_memory((size_t)p.nranks * sizeof(int), "the ranks' nodes")) ||
         find_nodes(&p))
         goto fail;
     *alike = known->nranks == p.nranks && known->ranks_per_node == p.ranks_per_node;

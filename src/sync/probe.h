@@ -1,5 +1,6 @@
 /* Measures the cluster at start-up, as training will use it: all ranks at once, each talking to all
- * others. Takes less than two seconds; a file keeps the figures for the next run on the same cluster. */
+ * others. Takes less than two seconds; a file keeps the figures for the next run on the same
+ * cluster. */
 #ifndef POSEIDON_SYNC_PROBE_H
 #define POSEIDON_SYNC_PROBE_H
 
@@ -16,19 +17,19 @@ struct probe {
     double took_seconds; /* measuring */
 };
 
-/* Measures with the ranks of `world`; the slowest rank's figures are everybody's, the same bits on all
- * ranks. engine: whose products are measured, with its memory; NULL on ranks that have none (dedicated
- * servers), but not on all. No thread may use MPI or the engine meanwhile. One rank has no network: its
- * latency is 0 and its link as fast as its copies. Collective. */
+/* Measures with the ranks of `world`; the slowest rank's figures are everybody's, the same bits on
+ * all ranks. engine: whose products are measured, with its memory; NULL on ranks that have none
+ * (dedicated servers), but not on all. No thread may use MPI or the engine meanwhile. One rank has
+ * no network: its latency is 0 and its link as fast as its copies. Collective. */
 int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out);
 
-/* As probe_measure, but figures in `file` for as many ranks, as many of them a node, are taken instead
- * of measuring; else they are measured and rank 0 writes the file. A damaged file is an error, not
- * overwritten. file NULL: measures. Collective. */
+/* As probe_measure, but figures in `file` for as many ranks, as many of them a node, are taken
+ * instead of measuring; else they are measured and rank 0 writes the file. A damaged file is an
+ * error, not overwritten. file NULL: measures. Collective. */
 int probe_cluster(MPI_Comm world, const struct engine *engine, const char *file, struct probe *out);
 
-/* The file: lines KEY = NUMBER, # starts a comment. Reading fails with FILE:LINE where a line is none,
- * a key is unknown, twice there or missing, or a figure is out of range. Not collective. */
+/* The file: lines KEY = NUMBER, # starts a comment. Reading fails with FILE:LINE where a line is
+ * none, a key is unknown, twice there or missing, or a figure is out of range. Not collective. */
 int probe_read(const char *file, struct probe *out);
 int probe_write(const char *file, const struct probe *probe);
 

@@ -18,7 +18,7 @@ struct figure {
     const char *key;
     const char *about;
     size_t offset;
-    bool count;    /* a whole number in an int */
+    bool count; /* a whole number in an int */
     bool may_be_0;
 };
 
@@ -27,13 +27,20 @@ struct figure {
 static const struct figure figures[] = {
     {"ranks", "in the job that was measured", offsetof(struct probe, nranks), true, false},
     {"ranks_per_node", "the most on any node", offsetof(struct probe, ranks_per_node), true, false},
-    {"latency_seconds", "a few bytes, from one node to another", CLUSTER(latency_seconds), false, true},
+    {"latency_seconds", "a few bytes, from one node to another", CLUSTER(latency_seconds), false,
+     true},
     {"message_seconds", "each further message", CLUSTER(message_seconds), false, true},
-    {"link_bytes_per_second", "a node, one direction, all nodes at once", CLUSTER(link_Bps), false, false},
-    {"local_bytes_per_second", "a rank, one direction, within its node", CLUSTER(local_Bps), false, false},
+    {"link_bytes_per_second", "a node, one direction, all nodes at once", CLUSTER(link_Bps), false,
+     false},
+    {"local_bytes_per_second", "a rank, one direction, within its node", CLUSTER(local_Bps), false,
+     false},
     {"gemm_flops", "a rank, operations per second in products", CLUSTER(gemm_flops), false, false},
     {"copy_bytes_per_second", "a rank, in memory", CLUSTER(copy_Bps), false, false},
     {"sum_bytes_per_second", "a rank, gradients added up", CLUSTER(sum_Bps), false, false},
+    {"transport_bytes_per_second", "a rank, of its progress thread's processor time",
+     CLUSTER(transport_Bps), false, false},
+    {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false,
+     true},
 };
 
 enum { NFIGURES = sizeof figures / sizeof *figures, LINE_BYTES = 512 };
@@ -60,9 +67,11 @@ int probe_write(const char *file, const struct probe *probe)
     struct strbuf text = {0};
     int status;
 
-    strbuf_puts(&text, "# Figures of a cluster, measured by poseidon. Remove the file to measure again.\n");
+    strbuf_puts(
+        &text, "# Figures of a cluster, measured by poseidon. Remove the file to measure again.\n");
     for (int i = 0; i < NFIGURES; i++)
-        strbuf_printf(&text, "%s = %.17g # %s\n", figures[i].key, get(probe, &figures[i]), figures[i].about);
+        strbuf_printf(&text, "%s = %.17g # %s\n", figures[i].key, get(probe, &figures[i]),
+                      figures[i].about);
     status = strbuf_status(&text);
     if (!status)
         status = file_write(file, strbuf_text(&text), text.length);
@@ -77,22 +86,24 @@ static int unknown_key(const char *file, int line, const char *key)
     for (int i = 0; i < NFIGURES; i++)
         suggest_offer(&suggest, figures[i].key);
     if (suggest.nearest)
-        return error_set("%s:%d: unknown figure '%s'; did you mean '%s'?", file, line, key, suggest.nearest);
+        return error_set("%s:%d: unknown figure '%s'; did you mean '%s'?", file, line, key,
+                         suggest.nearest);
     return error_set("%s:%d: unknown figure '%s'", file, line, key);
 }
 
 static int check(const char *file, int line, const struct figure *figure, double value)
 {
     if (figure->count && (!(value >= 1 && value <= INT_MAX) || value != floor(value)))
-        return error_set("%s:%d: %s must be a whole number of at least 1, found %g", file, line, figure->key,
-                         value);
+        return error_set("%s:%d: %s must be a whole number of at least 1, found %g", file, line,
+                         figure->key, value);
     if (!isfinite(value) || value < 0 || (value == 0 && !figure->may_be_0))
         return error_set("%s:%d: %s must be %s, found %g", file, line, figure->key,
                          figure->may_be_0 ? "0 or more" : "more than 0", value);
     return 0;
 }
 
-/* One line, without its comment and the spaces around it. seen: lines where figures stood, 0 before. */
+/* One line, without its comment and the spaces around it. seen: lines where figures stood, 0
+ * before. */
 static int read_line(const char *file, int line, char *text, int *seen, struct probe *out)
 {
     char key[LINE_BYTES], *end, *equals = strchr(text, '=');
@@ -140,8 +151,8 @@ static int read_lines(const char *file, FILE *from, struct probe *out)
     while (fgets(buffer, sizeof buffer, from)) {
         line++;
         if (strlen(buffer) + 1 == sizeof buffer && !strchr(buffer, '\n'))
-            return error_set("%s:%d: a line of more than %d characters: this is no file of figures", file, line,
-                             LINE_BYTES - 2);
+            return error_set("%s:%d: a line of more than %d characters: this is no file of figures",
+                             file, line, LINE_BYTES - 2);
         text = trim(buffer);
         if (*text && read_line(file, line, text, seen, out))
             return -1;
@@ -167,6 +178,9 @@ int probe_read(const char *file, struct probe *out)
     if (!status && out->ranks_per_node > out->nranks)
         status = error_set("%s: %d ranks per node are more than the %d ranks in all", file,
                            out->ranks_per_node, out->nranks);
+    if (!status && out->cluster.core_share > COST_MOST_SHARE)
+        status = error_set("%s: core_share must be at most %g, found %g", file, COST_MOST_SHARE,
+                           out->cluster.core_share);
     out->from_file = true;
     return status;
 }

@@ -69,7 +69,7 @@ int progress_send_now(struct sync *sync, const struct parcel *parcel)
     MPI_Request request;
 
     /* before the call, which may copy all of it already */
-    transfer.event = progress_describe(sync, TRACE_SEND, &transfer, parcel->tag, bytes);
+    transfer.event.start = trace_begin(sync->options.trace);
     transfer.out = bytes;
     MPI_TRY(MPI_Isend(parcel->from, (int)parcel->elems, MPI_FLOAT, transfer.peer, parcel->tag, sync->data,
                       &request));
@@ -84,9 +84,12 @@ int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t ele
 {
     MPI_Request request;
 
-    if (transfer.kind == TRANSFER_SYNCER)
+    if (transfer.kind == TRANSFER_SYNCER) {
+        transfer.event = progress_describe(sync, TRACE_SEND, &transfer, tag, elems * sizeof(float));
+        transfer.event.posted = transfer.event.start;
         return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
                                               .transfer = transfer});
+    }
     MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
     atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
     return progress_track(sync, request, transfer);
@@ -114,14 +117,17 @@ void progress_wake(struct sync *sync)
         sem_post(&sync->wake);
 }
 
-void progress_finish_one(struct sync *sync, int group)
+int progress_finish_one(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
 
     if (--state->pending > 0)
-        return;
+        return 0;
+    if (remote_store_values(sync, group, false))
+        return -1;
     atomic_store_explicit(&state->done, state->running, memory_order_release);
     progress_wake(sync);
+    return 0;
 }
 
 /* Remembers the first failure of this rank and rings every other rank's alarm. */
@@ -206,15 +212,40 @@ static int start_gather(struct sync *sync)
     return 0;
 }
 
+static int post_group(struct sync *sync, int group)
+{
+    struct group_state *state = &sync->groups[group];
+
+    state->running++;
+    return state->syncer->post(sync, group, state->running - 1);
+}
+
+/* Posts what has reached the host since, in the order of the gradients. Returns how many. */
+static int post_waiting(struct sync *sync)
+{
+    int posted = 0;
+
+    while (posted < sync->nwaiting && !atomic_load(&sync->failed)) {
+        int ready = remote_fetched(sync, sync->waiting[posted]);
+        if (ready == 0)
+            break;
+        if (ready < 0 || post_group(sync, sync->waiting[posted]))
+            raise_alarm(sync, true);
+        posted++;
+    }
+    sync->nwaiting -= posted;
+    memmove(sync->waiting, sync->waiting + posted, (size_t)sync->nwaiting * sizeof *sync->waiting);
+    return posted;
+}
+
 static int handle_event(struct sync *sync, const struct event *event)
 {
-    struct group_state *group;
-
     switch (event->kind) {
     case EVENT_POST:
-        group = &sync->groups[event->group];
-        group->running++;
-        return group->syncer->post(sync, event->group, group->running - 1);
+        if (!sync->remote)
+            return post_group(sync, event->group);
+        sync->waiting[sync->nwaiting++] = event->group;
+        return 0;
     case EVENT_NORMS:
         sync->clip.factors_ready = true;
         return clip_advance(sync);
@@ -337,8 +368,6 @@ static int poll_requests(struct sync *sync)
         if (check_arrival(sync, transfer, &sync->statuses[i]) || complete_transfer(sync, transfer))
             raise_alarm(sync, true);
     }
-    if (!atomic_load(&sync->failed) && sendq_flush(sync))
-        raise_alarm(sync, true);
     return ncompleted;
 }
 
@@ -351,7 +380,7 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->sendq.count > 0 || sync->nrequests > sync->idle_receives))
+        (sync->sendq.count > 0 || sync->nwaiting > 0 || sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
@@ -474,7 +503,11 @@ void *progress_main(void *argument)
     sync->last_progress = clock_seconds();
     while (!sync->stop) {
         int worked = drain_events(sync);
+        if (sync->nwaiting > 0)
+            worked += post_waiting(sync);
         worked += poll_requests(sync);
+        if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
+            raise_alarm(sync, true);
         try_close(sync);
         if (worked) {
             idle_polls = 0;

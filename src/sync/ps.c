@@ -5,10 +5,12 @@
  *
  * Adam's way (adam.c) is a parameter server too, whose sums come from factors. */
 #include "sync/collect.h"
+#include "sync/stale.h"
 
 #include "util/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { WHAT_GRADIENT_OUT, WHAT_GRADIENT_IN, WHAT_PARAMETERS_OUT, WHAT_PARAMETERS_IN };
 
@@ -18,6 +20,8 @@ struct served {
     bool ready;             /* summed */
     bool cleared;           /* the clipping scale of this iteration is known; true without clipping */
     int sends;              /* parameters of the last iteration still being sent */
+    float *values;          /* the arena's; a copy of its own where the worker here may lag behind */
+    float *own_values;      /* that copy, or NULL */
     float *history;         /* nhistory blocks of the chunk's elems */
 };
 
@@ -30,11 +34,11 @@ struct ps {
     int64_t first;          /* iteration of the start */
 };
 
-static bool by_server(const struct plan *plan, int chunk)
+static bool by_server(const struct sync *sync, int chunk)
 {
-    enum scheme scheme = plan->scheme[plan->chunks[chunk].group];
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
 
-    return scheme == SCHEME_PS || scheme == SCHEME_ADAM;
+    return syncer == &syncer_ps || syncer == &syncer_adam;
 }
 
 static int open_served(struct sync *sync, struct served *served, int chunk)
@@ -45,9 +49,13 @@ static int open_served(struct sync *sync, struct served *served, int chunk)
 
     served->cleared = sync->options.clip <= 0;
     served->history = calloc(elems * blocks, sizeof(float));
-    if (!served->history)
-        return error_memory(elems * blocks * sizeof(float), "a parameter server's history");
-    return collect_open(sync, chunk, receives, &served->collect);
+    served->values = sync->values + sync->plan->chunks[chunk].begin;
+    if (receives && sync->options.staleness > 0)
+        served->values = served->own_values = malloc(elems * sizeof(float));
+    if (!served->history || !served->values)
+        return error_memory(elems * (blocks + 1) * sizeof(float), "a parameter server's chunk");
+    return collect_open(sync, chunk, receives, receives ? 1 + sync->options.staleness : 1,
+                        &served->collect);
 }
 
 int ps_open(struct sync *sync)
@@ -66,7 +74,7 @@ int ps_open(struct sync *sync)
         return error_memory((size_t)plan->nchunks * sizeof *ps->served, "the parameter server");
     for (int c = 0; c < plan->nchunks; c++) {
         ps->index[c] = -1;
-        if (!by_server(plan, c))
+        if (!by_server(sync, c))
             continue;
         if (sync->worker && outbox_open(sync, c, &ps->outboxes[c]))
             return -1;
@@ -88,6 +96,7 @@ void ps_close(struct sync *sync)
     for (int i = 0; ps->served && i < ps->nserved; i++) {
         collect_close(sync, &ps->served[i].collect);
         free(ps->served[i].history);
+        free(ps->served[i].own_values);
     }
     for (int c = 0; ps->outboxes && c < sync->plan->nchunks; c++)
         outbox_close(&ps->outboxes[c]);
@@ -116,9 +125,14 @@ int ps_start(struct sync *sync)
 {
     struct ps *ps = sync->ps;
 
-    for (int i = 0; i < ps->nserved; i++)
-        if (collect_expect(sync, &ps->served[i].collect, WHAT_GRADIENT_IN))
+    for (int i = 0; i < ps->nserved; i++) {
+        struct served *served = &ps->served[i];
+        const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
+        if (served->own_values)
+            memcpy(served->own_values, sync->values + chunk->begin, chunk->elems * sizeof(float));
+        if (collect_start(sync, &served->collect, WHAT_GRADIENT_IN))
             return -1;
+    }
     return 0;
 }
 
@@ -133,6 +147,26 @@ static void count_update(struct sync *sync)
         progress_wake(sync);
 }
 
+/* One of the worker's transfers of that iteration is over. */
+static int finish_one(struct sync *sync, int group, int64_t iteration)
+{
+    if (sync->groups[group].lag == 0)
+        return progress_finish_one(sync, group);
+    stale_finish_one(sync, group, iteration);
+    return 0;
+}
+
+/* The worker on the server's own rank gets its parameters too. */
+static int hand_over(struct sync *sync, const struct served *served, int64_t iteration)
+{
+    const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
+
+    if (served->own_values)
+        memcpy(stale_values(sync, chunk->group, iteration, chunk->begin), served->own_values,
+               chunk->elems * sizeof(float));
+    return finish_one(sync, chunk->group, iteration);
+}
+
 static int send_parameters(struct sync *sync, struct served *served, int64_t iteration)
 {
     int c = served->collect.chunk;
@@ -144,12 +178,14 @@ static int send_parameters(struct sync *sync, struct served *served, int64_t ite
         if (sync->worker && w == sync->rank)
             continue;
         served->sends++;
-        if (progress_send(sync, sync->data, sync->values + chunk->begin, chunk->elems,
+        if (progress_send(sync, sync->data, served->values, chunk->elems,
                           tag_of(sync, true, c, iteration), transfer))
             return -1;
     }
     return 0;
 }
+
+static int chunk_summed(struct sync *sync, struct served *served);
 
 /* The sum is complete and may be applied: update, expect the next gradients, send the parameters. */
 static int update_chunk(struct sync *sync, struct served *served)
@@ -160,17 +196,18 @@ static int update_chunk(struct sync *sync, struct served *served)
     served->ready = false;
     served->cleared = sync->options.clip <= 0;
     update_range(sync, chunk->group, iteration, sync->scale * sync->clip.scale, chunk->begin,
-                 chunk->elems, collect_sum(&served->collect), served->history, chunk->elems);
+                 chunk->elems, served->values, collect_sum(sync, &served->collect), served->history,
+                 chunk->elems);
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[chunk->group].layer,
                start);
     if (collect_next(sync, &served->collect, WHAT_GRADIENT_IN) ||
         send_parameters(sync, served, iteration))
         return -1;
-    if (sync->worker)
-        progress_finish_one(sync, chunk->group);
+    if (sync->worker && hand_over(sync, served, iteration))
+        return -1;
     if (served->sends == 0)
         count_update(sync);
-    return 0;
+    return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0; /* all ran ahead */
 }
 
 /* Values may not change under a send that is not known to be over. */
@@ -186,7 +223,7 @@ static int chunk_summed(struct sync *sync, struct served *served)
     served->ready = true;
     if (sync->options.clip > 0)
         return clip_chunk_ready(sync, served->collect.chunk,
-                                clip_sumsq(collect_sum(&served->collect), chunk->elems,
+                                clip_sumsq(collect_sum(sync, &served->collect), chunk->elems,
                                            1.0f / (float)sync->plan->nworkers));
     return try_update(sync, served);
 }
@@ -210,12 +247,15 @@ int ps_update_all(struct sync *sync)
     return 0;
 }
 
-static int arrive(struct sync *sync, int chunk, int worker, const void *own)
+static int arrive(struct sync *sync, int chunk, int worker, int slot, const void *own)
 {
     struct ps *ps = sync->ps;
     struct served *served = &ps->served[ps->index[chunk]];
 
-    return collect_arrive(sync, &served->collect, worker, own) ? chunk_summed(sync, served) : 0;
+    collect_arrive(sync, &served->collect, worker, slot, own);
+    if (served->ready) /* the sum of an earlier iteration waits for its sends */
+        return 0;
+    return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0;
 }
 
 int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration)
@@ -223,29 +263,49 @@ int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration)
     const struct chunk *c = &sync->plan->chunks[chunk];
     struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = c->group, .chunk = chunk,
                                 .peer = plan_home(sync->plan, chunk), .what = WHAT_PARAMETERS_IN};
+    float *to = sync->values + c->begin;
 
-    return progress_receive(sync, sync->data, sync->values + c->begin, c->elems,
-                            tag_of(sync, true, chunk, iteration), transfer);
+    if (sync->groups[c->group].lag > 0) {
+        to = stale_values(sync, c->group, iteration, c->begin);
+        transfer.slot = (int)(iteration % (1 + sync->options.staleness));
+    }
+    return progress_receive(sync, sync->data, to, c->elems, tag_of(sync, true, chunk, iteration), transfer);
+}
+
+/* How many transfers the worker waits for: a chunk of its own, or a gradient and the parameters. */
+static void count_pending(struct sync *sync, int group, int64_t iteration)
+{
+    const struct plan *plan = sync->plan;
+    const struct ps *ps = sync->ps;
+    struct group_state *state = &sync->groups[group];
+    int pending = 0;
+
+    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+        pending += ps->index[c] >= 0 ? 1 : 2;
+    if (state->lag > 0)
+        ((struct stale *)state->own)->pending[iteration % (state->lag + 1)] = pending;
+    else
+        state->pending = pending;
 }
 
 static int ps_post(struct sync *sync, int group, int64_t iteration)
 {
     const struct plan *plan = sync->plan;
     struct ps *ps = sync->ps;
-    struct group_state *state = &sync->groups[group];
+    int lag = sync->groups[group].lag, slot = (int)(iteration % (lag + 1));
 
-    state->pending = 0;
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
-        state->pending += ps->index[c] >= 0 ? 1 : 2;
+    count_pending(sync, group, iteration);
     for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = c,
+        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = c, .slot = slot,
                                     .peer = plan_home(plan, c), .what = WHAT_GRADIENT_OUT};
-        const void *gradient = outbox_fill(sync, c, &ps->outboxes[c]);
+        const float *gradient = lag > 0 ? stale_gradient(sync, group, iteration, plan->chunks[c].begin)
+                                        : sync->net->grads + plan->chunks[c].begin;
+        const void *out = outbox_fill(sync, c, gradient, &ps->outboxes[c]);
         if (ps->index[c] >= 0) {
-            if (arrive(sync, c, sync->rank, gradient))
+            if (arrive(sync, c, sync->rank, slot, out))
                 return -1;
         } else if (ps_expect_parameters(sync, c, iteration) ||
-                   progress_send(sync, sync->data, gradient, plan_gradient_bytes(plan, c) / sizeof(float),
+                   progress_send(sync, sync->data, out, plan_gradient_bytes(plan, c) / sizeof(float),
                                  tag_of(sync, false, c, iteration), transfer)) {
             return -1;
         }
@@ -260,7 +320,7 @@ int ps_complete(struct sync *sync, const struct transfer *transfer)
 
     switch (transfer->what) {
     case WHAT_GRADIENT_IN:
-        return arrive(sync, transfer->chunk, transfer->peer, NULL);
+        return arrive(sync, transfer->chunk, transfer->peer, transfer->slot, NULL);
     case WHAT_PARAMETERS_OUT:
         served = &ps->served[ps->index[transfer->chunk]];
         if (--served->sends > 0)
@@ -268,13 +328,15 @@ int ps_complete(struct sync *sync, const struct transfer *transfer)
         count_update(sync);
         return try_update(sync, served);
     default:
-        progress_finish_one(sync, transfer->group);
-        return 0;
+        return finish_one(sync, transfer->group, transfer->slot);
     }
 }
 
 const struct syncer_i syncer_ps = {
     .scheme = SCHEME_PS,
+    .open = stale_open,
+    .close = stale_close,
+    .stage = stale_stage,
     .post = ps_post,
     .complete = ps_complete,
 };

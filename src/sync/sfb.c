@@ -15,7 +15,8 @@ enum { WHAT_OUT, WHAT_IN };
 struct sfb {
     struct factors factors;
     int arrived[2]; /* per slot: rows of other workers that are here */
-    float *history; /* nhistory blocks of the group's elems */
+    float *history; /* nhistory blocks of the group's elems; or, in the engine's memory: */
+    struct remote_history remote_history;
 };
 
 static int sfb_open(struct sync *sync, int group)
@@ -30,6 +31,11 @@ static int sfb_open(struct sync *sync, int group)
     sync->groups[group].own = sfb;
     if (!sfb)
         return error_memory(sizeof *sfb, "sufficient factors");
+    if (sync->remote) {
+        if (remote_history_open(sync, group, &sfb->remote_history))
+            return -1;
+        return factors_open(sync, group, sync->plan->nworkers, 2, &sfb->factors);
+    }
     sfb->history = calloc(elems, sizeof *sfb->history);
     if (!sfb->history)
         return error_memory(elems * sizeof *sfb->history, "history");
@@ -42,7 +48,9 @@ static void sfb_close(struct sync *sync, int group)
 
     if (!sfb)
         return;
-    factors_close(&sfb->factors);
+    factors_close(sync, &sfb->factors);
+    if (sync->remote)
+        remote_history_close(sync, &sfb->remote_history);
     free(sfb->history);
     free(sfb);
     sync->groups[group].own = NULL;
@@ -54,8 +62,8 @@ static int sfb_stage(struct sync *sync, int group, int micro)
     struct group_state *state = &sync->groups[group];
     struct sfb *sfb = state->own;
 
-    factors_stage(sync, group, micro, factors_rows(&sfb->factors, sync->rank, (int)(state->posted & 1)));
-    return 0;
+    return factors_stage(sync, group, micro,
+                         factors_rows(&sfb->factors, sync->rank, (int)(state->posted & 1)));
 }
 
 static int expect(struct sync *sync, int group, int64_t iteration)
@@ -72,6 +80,16 @@ static int expect(struct sync *sync, int group, int64_t iteration)
             return -1;
     }
     return 0;
+}
+
+static int finish_one(struct sync *sync, int group, int slot)
+{
+    struct group_state *state = &sync->groups[group];
+    struct sfb *sfb = state->own;
+
+    if (state->pending == 1 && factors_store(sync, group, &sfb->factors, slot))
+        return -1;
+    return progress_finish_one(sync, group);
 }
 
 static int sfb_start(struct sync *sync, int group)
@@ -98,8 +116,7 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
                           sfb->factors.each, tag_of(sync, false, chunk, iteration), transfer))
             return -1;
     }
-    progress_finish_one(sync, group); /* this rank's own */
-    return 0;
+    return finish_one(sync, group, slot); /* this rank's own */
 }
 
 static int sfb_complete(struct sync *sync, const struct transfer *transfer)
@@ -111,7 +128,7 @@ static int sfb_complete(struct sync *sync, const struct transfer *transfer)
     if (transfer->what == WHAT_IN && transfer->slot != (int)((state->running - 1) & 1))
         sfb->arrived[transfer->slot]++;
     else
-        progress_finish_one(sync, transfer->group);
+        return finish_one(sync, transfer->group, (int)((state->running - 1) & 1));
     return 0;
 }
 
@@ -120,7 +137,8 @@ static int sfb_rebuild(struct sync *sync, int group, int64_t iteration)
     struct sfb *sfb = sync->groups[group].own;
 
     return factors_rebuild(sync, group, &sfb->factors, (int)(iteration & 1),
-                           sync->net->grads + sync->plan->groups[group].begin);
+                           (sync->remote ? sync->net->remote_grads : sync->net->grads) +
+                               sync->plan->groups[group].begin);
 }
 
 static int sfb_settle(struct sync *sync, int group, int64_t iteration)
@@ -128,8 +146,11 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
     const struct param_group *g = &sync->plan->groups[group];
     struct sfb *sfb = sync->groups[group].own;
 
+    if (sync->remote)
+        return remote_update(sync, group, iteration, sync->scale * sync->clip.scale,
+                             sfb->remote_history.memory);
     update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                 sync->net->grads + g->begin, sfb->history, g->elems);
+                 sync->values + g->begin, sync->net->grads + g->begin, sfb->history, g->elems);
     return 0;
 }
 
@@ -137,7 +158,14 @@ static float *sfb_history(struct sync *sync, int group)
 {
     struct sfb *sfb = sync->groups[group].own;
 
-    return sfb->history;
+    return sync->remote ? remote_history_read(sync, &sfb->remote_history) : sfb->history;
+}
+
+static int sfb_restore(struct sync *sync, int group)
+{
+    struct sfb *sfb = sync->groups[group].own;
+
+    return sync->remote && sync->worker ? remote_history_restore(sync, &sfb->remote_history) : 0;
 }
 
 const struct syncer_i syncer_sfb = {
@@ -151,4 +179,6 @@ const struct syncer_i syncer_sfb = {
     .rebuild = sfb_rebuild,
     .settle = sfb_settle,
     .history = sfb_history,
+    .restore = sfb_restore,
+    .factors = true,
 };

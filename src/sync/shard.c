@@ -41,7 +41,7 @@ static int open_part(struct sync *sync, int chunk, struct part *part)
     part->home = plan_home(sync->plan, chunk) == sync->rank;
     if (outbox_open(sync, chunk, &part->outbox))
         return -1;
-    if (part->home && collect_open(sync, chunk, true, &part->collect))
+    if (part->home && collect_open(sync, chunk, true, 1, &part->collect))
         return -1;
     part->encoded = codec ? malloc(bytes) : NULL;
     part->residual = codec && part->home ? calloc(elems, sizeof *part->residual) : NULL;
@@ -115,13 +115,13 @@ static int shard_start(struct sync *sync, int group)
     struct shard *shard = sync->groups[group].own;
 
     for (int i = 0; shard && i < shard->nparts; i++)
-        if (shard->parts[i].home && collect_expect(sync, &shard->parts[i].collect, WHAT_GRADIENT_IN))
+        if (shard->parts[i].home && collect_start(sync, &shard->parts[i].collect, WHAT_GRADIENT_IN))
             return -1;
     return 0;
 }
 
 /* This rank has the chunk's sum. Clipping waits for the norm of all, and so does its update. */
-static void take(struct sync *sync, int chunk)
+static int take(struct sync *sync, int chunk)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     struct group_state *state = &sync->groups[c->group];
@@ -130,13 +130,13 @@ static void take(struct sync *sync, int chunk)
 
     if (sync->options.clip <= 0) {
         update_range(sync, c->group, state->running - 1, sync->scale, c->begin, c->elems,
-                     total_of(sync, chunk),
+                     sync->values + c->begin, total_of(sync, chunk),
                      shard->history + (c->begin - sync->plan->groups[c->group].begin),
                      sync->plan->groups[c->group].elems);
         trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[c->group].layer,
                    start);
     }
-    progress_finish_one(sync, c->group);
+    return progress_finish_one(sync, c->group);
 }
 
 static void decode(struct sync *sync, struct part *part)
@@ -158,7 +158,7 @@ static int publish(struct sync *sync, struct part *part)
     const struct codec *codec = plan_codec(sync->plan, part->chunk);
     int64_t iteration = part->collect.iteration;
     float *total = total_of(sync, part->chunk);
-    const float *sum = collect_sum(&part->collect);
+    const float *sum = collect_sum(sync, &part->collect);
 
     part->complete = false;
     if (codec)
@@ -182,13 +182,13 @@ static int publish(struct sync *sync, struct part *part)
         clip_chunk_ready(sync, part->chunk,
                          clip_sumsq(total, c->elems, 1.0f / (float)sync->plan->nworkers)))
         return -1;
-    take(sync, part->chunk);
-    return 0;
+    return take(sync, part->chunk);
 }
 
 static int arrive(struct sync *sync, struct part *part, int worker, const void *own)
 {
-    if (!collect_arrive(sync, &part->collect, worker, own))
+    collect_arrive(sync, &part->collect, worker, 0, own);
+    if (!collect_add(sync, &part->collect))
         return 0;
     part->complete = true;
     return part->sends == 0 ? publish(sync, part) : 0;
@@ -199,7 +199,8 @@ static int post_part(struct sync *sync, int group, int64_t iteration, struct par
     struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = part->chunk,
                                 .peer = plan_home(sync->plan, part->chunk)};
     size_t floats = plan_gradient_bytes(sync->plan, part->chunk) / sizeof(float);
-    const void *gradient = outbox_fill(sync, part->chunk, &part->outbox);
+    const float *arena = sync->net->grads + sync->plan->chunks[part->chunk].begin;
+    const void *gradient = outbox_fill(sync, part->chunk, arena, &part->outbox);
 
     if (part->home)
         return arrive(sync, part, sync->rank, gradient);
@@ -236,11 +237,9 @@ static int shard_complete(struct sync *sync, const struct transfer *transfer)
         return --part->sends == 0 && part->complete ? publish(sync, part) : 0;
     case WHAT_SUM_IN:
         decode(sync, part);
-        take(sync, part->chunk);
-        return 0;
+        return take(sync, part->chunk);
     default:
-        progress_finish_one(sync, transfer->group);
-        return 0;
+        return progress_finish_one(sync, transfer->group);
     }
 }
 
@@ -251,7 +250,7 @@ static int shard_settle(struct sync *sync, int group, int64_t iteration)
 
     if (sync->options.clip > 0)
         update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                     shard->total, shard->history, g->elems);
+                     sync->values + g->begin, shard->total, shard->history, g->elems);
     return 0;
 }
 

@@ -1,12 +1,10 @@
-/* Life of a sync, and the compute thread's side of it. */
+/* Life of a sync. */
 #include "sync/sync_internal.h"
 
 #include "util/agree.h"
-#include "util/clock.h"
 #include "util/error.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +28,7 @@ static int fit_tags(struct sync *sync)
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
-    if (sync->tag_period < 2)
+    if (sync->tag_period < 2 + sync->options.staleness)
         return error_set("%d chunks need more message tags than this MPI has (%d); use a larger --chunk",
                          chunks, found ? *upper : 32767);
     return 0;
@@ -41,7 +39,7 @@ fail:
 /* ---- updates ---- */
 
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
-                  const float *grad, float *history, size_t stride)
+                  float *values, const float *grad, float *history, size_t stride)
 {
     const struct param_group *g = &sync->plan->groups[group];
     size_t end = begin + n, at = g->begin;
@@ -52,7 +50,7 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
         size_t from = at > begin ? at : begin, to = next < end ? next : end;
         if (from < to)
             sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
-                               param->decay_mult, sync->values + from, grad + (from - begin),
+                               param->decay_mult, values + (from - begin), grad + (from - begin),
                                history + (from - begin), stride, to - from);
         at = next;
     }
@@ -60,14 +58,17 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
 
 /* ---- creation ---- */
 
-static const struct syncer_i *syncer_of(const struct plan *plan, int group)
+static const struct syncer_i *syncer_of(const struct sync *sync, int group)
 {
+    const struct plan *plan = sync->plan;
     static const struct syncer_i *const table[SCHEMES] = {
         [SCHEME_PS] = &syncer_ps,         [SCHEME_SFB] = &syncer_sfb,
         [SCHEME_ALLREDUCE] = &syncer_allreduce, [SCHEME_ADAM] = &syncer_adam,
         [SCHEME_ONEBIT] = &syncer_onebit,
     };
 
+    if (sync->remote && sync->nranks == 1 && plan->groups[group].trains)
+        return &syncer_resident;
     if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
         return &syncer_local;
     return table[plan->scheme[group]];
@@ -79,9 +80,10 @@ static int open_groups(struct sync *sync)
 
     for (int g = 0; g < plan->ngroups; g++) {
         struct group_state *state = &sync->groups[g];
-        state->posted = state->settled = state->running = sync->options.iteration;
+        state->posted = state->told = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
-        state->syncer = syncer_of(plan, g);
+        state->syncer = syncer_of(sync, g);
+        state->lag = plan->scheme[g] == SCHEME_PS ? sync->options.staleness : 0;
         if (state->syncer && state->syncer->open && state->syncer->open(sync, g))
             return -1;
     }
@@ -122,11 +124,11 @@ static int open_queues(struct sync *sync)
     size_t ring = 64, blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
     size_t served = 0, capacity;
 
-    while (ring < (size_t)plan->ngroups * 2 + 16)
+    while (ring < (size_t)plan->ngroups * (size_t)(2 + sync->options.staleness) + 16)
         ring *= 2;
     for (int c = 0; c < plan->nchunks; c++)
         served += own_norm(sync, c);
-    capacity = (size_t)plan->nchunks * (2 + blocks) + served * 2 * (size_t)plan->nworkers +
+    capacity = (size_t)plan->nchunks * (2 + 2 * (size_t)sync->options.staleness + blocks) + served * (size_t)(2 + sync->options.staleness) * (size_t)plan->nworkers +
                (size_t)plan->ngroups * 3 * (size_t)plan->nworkers + (size_t)sync->nranks + 16;
     if (capacity > INT_MAX)
         return error_set("%d chunks over %d workers are too many transfers; use a larger --chunk",
@@ -190,7 +192,7 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
         return -1;
     return 0;
 }
@@ -245,8 +247,11 @@ int sync_share_values(struct sync *sync)
 {
     if (broadcast(sync, sync->values, sync->net->elems))
         return -1;
-    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++)
+    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++) {
+        if (net_push_values(sync->net, g))
+            return -1;
         net_touch(sync->net, g);
+    }
     return 0;
 }
 
@@ -254,7 +259,7 @@ int sync_load_history(struct sync *sync, const float *history)
 {
     const struct plan *plan = sync->plan;
     size_t largest = 1;
-    float *piece;
+    float *piece, *whole = NULL;
     int status = 0;
 
     for (int c = 0; c < plan->nchunks; c++)
@@ -272,7 +277,11 @@ int sync_load_history(struct sync *sync, const float *history)
         size_t stride = chunk->elems;
 
         if (state->syncer && state->syncer->history && sync->worker) {
-            mine = state->syncer->history(sync, chunk->group) + (chunk->begin - group->begin);
+            if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was written */
+                whole = state->syncer->history(sync, chunk->group);
+            if (!whole)
+                status = -1;
+            mine = whole ? whole + (chunk->begin - group->begin) : NULL;
             stride = group->elems;
         }
         for (int b = 0; b < sync->update.nhistory && !status; b++) {
@@ -285,6 +294,9 @@ int sync_load_history(struct sync *sync, const float *history)
         }
     }
     free(piece);
+    for (int g = 0; g < plan->ngroups && !status && sync->worker; g++)
+        if (sync->groups[g].syncer && sync->groups[g].syncer->restore)
+            status = sync->groups[g].syncer->restore(sync, g);
     return error_agree(sync->control, status);
 }
 
@@ -294,227 +306,6 @@ int sync_start(struct sync *sync)
         return error_set("the progress thread cannot be started");
     sync->started = true;
     return 0;
-}
-
-/* ---- compute thread ---- */
-
-int ring_push(struct sync *sync, enum event_kind kind, int group)
-{
-    size_t tail = atomic_load_explicit(&sync->tail, memory_order_relaxed);
-
-    while (tail - atomic_load_explicit(&sync->head, memory_order_acquire) > sync->ring_mask)
-        sched_yield(); /* cannot happen: the ring holds every group twice */
-    sync->ring[tail & sync->ring_mask] = (struct event){.kind = kind, .group = group};
-    atomic_store(&sync->tail, tail + 1);
-    if (atomic_load(&sync->resting))
-        sem_post(&sync->bell);
-    return 0;
-}
-
-static int failed(struct sync *sync)
-{
-    if (!atomic_load(&sync->failed))
-        return 0;
-    return error_set("another rank failed"); /* its message is agreed at closing */
-}
-
-int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, int group)
-{
-    int64_t traced;
-    double start;
-
-    if (atomic_load_explicit(counter, memory_order_acquire) >= target)
-        return failed(sync);
-    traced = trace_begin(sync->options.trace);
-    start = clock_seconds();
-    while (atomic_load_explicit(counter, memory_order_acquire) < target &&
-           !atomic_load(&sync->failed)) {
-        atomic_store(&sync->sleeping, 1);
-        if (atomic_load(counter) >= target || atomic_load(&sync->failed)) {
-            if (!atomic_exchange(&sync->sleeping, 0))
-                sem_wait(&sync->wake); /* the other side has rung already */
-            break;
-        }
-        if (atomic_load(&sync->resting))
-            sem_post(&sync->bell);
-        while (sem_wait(&sync->wake))
-            ;
-    }
-    start = clock_seconds() - start;
-    sync->stats.stall_seconds += start;
-    if (group >= 0)
-        sync->group_stalls[group] += start;
-    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_WAIT,
-               group >= 0 ? sync->plan->groups[group].layer : -1, traced);
-    return failed(sync);
-}
-
-int sync_post(struct sync *sync, int group, bool last)
-{
-    struct group_state *state = &sync->groups[group];
-
-    if (!state->syncer)
-        return 0;
-    /* others may have the last iteration's norm already while it is still on its way to us */
-    if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, state->posted, group))
-        return -1;
-    if (state->syncer->stage) {
-        int64_t start = trace_begin(sync->options.trace);
-        if (state->syncer->stage(sync, group, state->micro))
-            return -1;
-        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer, start);
-    }
-    state->micro++;
-    if (!last)
-        return 0;
-    state->micro = 0;
-    state->posted++;
-    return sync->options.overlap ? ring_push(sync, EVENT_POST, group) : 0;
-}
-
-/* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since all
- * workers have the same. */
-static int give_norms(struct sync *sync)
-{
-    const struct plan *plan = sync->plan;
-
-    for (int g = plan->ngroups - 1; g >= 0; g--) {
-        struct group_state *state = &sync->groups[g];
-        if (!state->syncer || !state->syncer->rebuild)
-            continue;
-        if (compute_wait(sync, &state->done, state->posted, g) ||
-            state->syncer->rebuild(sync, g, state->posted - 1))
-            return -1;
-        for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
-            sync->clip.own[c] = clip_sumsq(sync->net->grads + plan->chunks[c].begin,
-                                           plan->chunks[c].elems, 1.0f / (float)plan->nworkers);
-    }
-    return ring_push(sync, EVENT_NORMS, -1);
-}
-
-int sync_flush(struct sync *sync)
-{
-    if (!sync->options.overlap)
-        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
-            if (sync->groups[g].posted > sync->groups[g].settled)
-                ring_push(sync, EVENT_POST, g);
-    if (sync->options.clip > 0 && give_norms(sync))
-        return -1;
-    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
-        if (sync_wait(sync, g))
-            return -1;
-    return failed(sync);
-}
-
-/* What is left to compute when a group's transfers are over. */
-static int settle(struct sync *sync, int group, int64_t iteration)
-{
-    const struct syncer_i *syncer = sync->groups[group].syncer;
-    int64_t start;
-
-    if (!syncer->settle)
-        return 0;
-    if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, iteration + 1, group))
-        return -1;
-    start = trace_begin(sync->options.trace);
-    if ((sync->options.clip <= 0 && syncer->rebuild && syncer->rebuild(sync, group, iteration)) ||
-        syncer->settle(sync, group, iteration))
-        return -1;
-    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->groups[group].layer, start);
-    return 0;
-}
-
-static int wait_for(struct sync *sync, int group)
-{
-    struct group_state *state = &sync->groups[group];
-
-    if (state->settled == state->posted)
-        return 0;
-    if (compute_wait(sync, &state->done, state->posted, group) || settle(sync, group, state->posted - 1))
-        return -1;
-    state->settled = state->posted;
-    net_touch(sync->net, group);
-    return 0;
-}
-
-int sync_wait(struct sync *sync, int group)
-{
-    if (!sync->options.forward_waits_all)
-        return wait_for(sync, group);
-    for (int g = 0; g < sync->plan->ngroups; g++)
-        if (wait_for(sync, g))
-            return -1;
-    return 0;
-}
-
-int sync_wait_all(struct sync *sync, int64_t iteration)
-{
-    if (!sync->worker) {
-        if (sync->options.clip > 0) {
-            ring_push(sync, EVENT_NORMS, -1);
-            if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
-                return -1;
-        }
-        return sync->clip.own_chunks > 0 ? compute_wait(sync, &sync->served, iteration + 1, -1)
-                                         : failed(sync);
-    }
-    for (int g = 0; g < sync->plan->ngroups; g++)
-        if (sync_wait(sync, g))
-            return -1;
-    return failed(sync);
-}
-
-/* Hands a call to the progress thread and sleeps until it says it is over. */
-static int call_progress(struct sync *sync, enum event_kind kind)
-{
-    atomic_store(&sync->call_done, 0);
-    ring_push(sync, kind, -1);
-    return compute_wait(sync, &sync->call_done, 1, -1);
-}
-
-/* Both places of a sum hold `count` values. */
-static int grow_sum(struct sync *sync, int count)
-{
-    if (count <= sync->sum_capacity)
-        return 0;
-    free(sync->sum_values);
-    free(sync->sum_result);
-    sync->sum_values = malloc((size_t)count * sizeof *sync->sum_values);
-    sync->sum_result = malloc((size_t)count * sizeof *sync->sum_result);
-    sync->sum_capacity = sync->sum_values && sync->sum_result ? count : 0;
-    return sync->sum_capacity ? 0 : error_memory((size_t)count * sizeof(double), "a sum over the workers");
-}
-
-int sync_sum(struct sync *sync, double *values, int count)
-{
-    if (grow_sum(sync, count))
-        return -1;
-    memcpy(sync->sum_values, values, (size_t)count * sizeof *values);
-    sync->sum_count = count;
-    if (call_progress(sync, EVENT_SUM))
-        return -1;
-    memcpy(values, sync->sum_result, (size_t)count * sizeof *values);
-    return 0;
-}
-
-int sync_gather_history(struct sync *sync, float *history)
-{
-    const struct plan *plan = sync->plan;
-
-    sync->gather_history = history;
-    for (int g = 0; sync->rank == 0 && g < plan->ngroups; g++) {
-        const struct group_state *state = &sync->groups[g];
-        const struct param_group *group = &plan->groups[g];
-        for (int b = 0; b < sync->update.nhistory; b++) {
-            float *to = history + (size_t)b * sync->net->elems + group->begin;
-            if (state->syncer && state->syncer->history)
-                memcpy(to, state->syncer->history(sync, g) + (size_t)b * group->elems,
-                       group->elems * sizeof *to);
-            else if (!state->syncer)
-                memset(to, 0, group->elems * sizeof *to);
-        }
-    }
-    return call_progress(sync, EVENT_GATHER);
 }
 
 int sync_close(struct sync *sync, int status)
@@ -543,19 +334,6 @@ int sync_close(struct sync *sync, int status)
     return error_spread(sync->closing, lowest);
 }
 
-int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale)
-{
-    *norm = 0;
-    *scale = 1;
-    if (sync->options.clip <= 0)
-        return 0;
-    if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
-        return -1;
-    *norm = sync->clip.norm;
-    *scale = (double)sync->clip.scale;
-    return 0;
-}
-
 const struct sync_stats *sync_stats(struct sync *sync)
 {
     clockid_t clock;
@@ -580,6 +358,7 @@ void sync_destroy(struct sync *sync)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
+    remote_close(sync);
     for (int i = 0; i < 4; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);

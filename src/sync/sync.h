@@ -31,11 +31,16 @@ struct sync_update {
      * history: nhistory blocks, `stride` elements apart. */
     void (*apply)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
                   float *value, const float *grad, float *history, size_t stride, size_t n);
+    /* The same on memory of an engine that has its own (engine_remote_i), in turn with what is run there;
+     * compute thread. NULL: no such engine is used. */
+    int (*apply_remote)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                        float *value, const float *grad, float *history, size_t stride, size_t n);
 };
 
 struct sync_options {
     bool overlap;          /* false: traffic starts when backward is over, forward waits for all of it */
     bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
+    int staleness;         /* S > 0: PS groups may lag S iterations behind (stale.h); not with clip */
     bool fifo;             /* sends go in the order of posting, not of urgency */
     size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */

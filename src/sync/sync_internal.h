@@ -58,11 +58,16 @@ struct group_state {
     const struct syncer_i *syncer; /* NULL: nothing to synchronise */
     void *own;                     /* the syncer's */
     int64_t posted;                /* iterations posted (compute) */
+    int64_t told;                  /* of which the progress thread was told (compute) */
     int64_t settled;               /* iterations whose values are in place (compute) */
+    int lag;                       /* how many iterations `settled` may stay behind `posted` */
     int micro;                     /* micro-batches staged in this iteration (compute) */
     int64_t running;               /* iterations posted as the progress thread knows */
     int pending;                   /* its transfers in flight (progress thread) */
     _Atomic int64_t done;          /* iterations whose transfers are all complete */
+    /* Where the engine has memory of its own: gradients or factors on their way to the host, and
+     * parameters or factors on their way back. */
+    struct engine_ticket *down, *up;
     double stall_seconds;
 };
 
@@ -109,6 +114,7 @@ struct sync {
     MPI_Comm control;           /* clipping, history, alarms */
     MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period;         /* iterations told apart by a tag */
+    const struct engine_remote_i *remote; /* of the net's engine; NULL: its memory is the host's */
     float *values;              /* = net->values, or own on a dedicated server */
     bool owns_values;
     float scale;                /* 1 / (workers * iter_size) */
@@ -146,6 +152,8 @@ struct sync {
     MPI_Status *statuses;
     int nrequests, capacity;
     struct send_queue sendq;
+    int *waiting;               /* groups whose gradients are on their way to the host, in order */
+    int nwaiting;
     int idle_receives;          /* active ones that nobody waits for yet: next gradients, the alarm */
     int sums_pending, gather_pending;
     bool close_asked, close_posted;
@@ -186,7 +194,7 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
 int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer);
 
 /* One of the group's transfers of the running iteration is over; the last one makes it done. */
-void progress_finish_one(struct sync *sync, int group);
+int progress_finish_one(struct sync *sync, int group);
 
 /* Wakes the compute thread if it sleeps. */
 void progress_wake(struct sync *sync);
@@ -221,8 +229,38 @@ int ps_summed(struct sync *sync, int chunk);
 int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration);
 int ps_complete(struct sync *sync, const struct transfer *transfer);
 
-/* Applies the solver to elements [begin, begin+n) of the arenas. */
+/* Applies the solver to elements [begin, begin+n) of the arenas; values, grad and history point to the
+ * first of them. */
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
-                  const float *grad, float *history, size_t stride);
+                  float *values, const float *grad, float *history, size_t stride);
+
+/* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
+int remote_open(struct sync *sync);
+void remote_close(struct sync *sync);
+/* Compute thread: the group's gradient starts on its way to the host, unless its factors did. */
+int remote_fetch_gradient(struct sync *sync, int group);
+/* Progress thread: whether what was fetched for the group is there; -1 with a message. */
+int remote_fetched(struct sync *sync, int group);
+/* Whichever thread changed them: the group's new parameters start on their way to the engine, once its
+ * transfers are over (`settled` false) or once settle has run. */
+int remote_store_values(struct sync *sync, int group, bool settled);
+/* Compute thread: what is run from now on finds what was last stored for the group. */
+int remote_order(struct sync *sync, int group);
+/* Compute thread: what is run from now on begins after what was last fetched for the group. */
+int remote_order_staged(struct sync *sync, int group);
+/* The solver's rule on the whole group, in the engine's memory. history: blocks of the group's elems. */
+int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history);
+/* A group's history in the engine's memory, with a copy on the host for snapshots. */
+struct remote_history {
+    float *memory; /* nhistory blocks of the group's elems */
+    float *host;   /* NULL until asked for */
+    size_t elems;
+};
+int remote_history_open(struct sync *sync, int group, struct remote_history *out);
+void remote_history_close(struct sync *sync, struct remote_history *history);
+/* Fetches it; NULL with a message. */
+float *remote_history_read(struct sync *sync, struct remote_history *history);
+/* What was written to the copy holds from now on. */
+int remote_history_restore(struct sync *sync, struct remote_history *history);
 
 #endif

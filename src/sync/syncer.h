@@ -28,12 +28,17 @@ struct syncer_i {
      * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */
     int (*rebuild)(struct sync *sync, int group, int64_t iteration);
     int (*settle)(struct sync *sync, int group, int64_t iteration);
-    /* History kept on this rank for the whole group (elems floats per block), NULL where it is sharded
-     * over servers or not here. */
+    /* History kept on this rank for the whole group (elems floats per block), as the host can read and
+     * write it. NULL where it is sharded over servers or not here; returns NULL with a message where it
+     * could not be fetched. */
     float *(*history)(struct sync *sync, int group);
+    /* What was written there since is to hold. NULL: it does so by itself. */
+    int (*restore)(struct sync *sync, int group);
+    bool factors; /* sends factors: the gradient itself need not reach the host */
+    bool local;   /* nothing travels and nobody waits: what is posted is done */
 };
 
 extern const struct syncer_i syncer_ps, syncer_sfb, syncer_allreduce, syncer_adam, syncer_onebit,
-    syncer_local;
+    syncer_local, syncer_resident;
 
 #endif

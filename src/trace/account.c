@@ -12,7 +12,6 @@
 #include "util/error.h"
 
 enum { ROUNDS = 3 }; /* the quickest counts: the first one warms up */
-enum { STALL_WARNING_SECONDS = 60 };
 
 /* One row: these, then three per group. */
 enum { COMPUTE, STALL, OTHER_STALL, INPUT, PROGRESS, SINGLES };
@@ -165,13 +164,18 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
 }
 
 /* alone: per group, 0 where nothing is moved. Collective. */
-static int time_groups(MPI_Comm world, const struct plan *plan, struct net *net, double *alone)
+static int time_groups(MPI_Comm world, const struct plan *plan, struct net *net,
+                       const struct sync_options *like, double *alone)
 {
     struct sync_update nothing = {.apply = apply_nothing};
-    struct sync_options options = {.overlap = true, .stall_seconds = STALL_WARNING_SECONDS};
+    struct sync_options options = *like;
     struct sync *sync;
     int rank, status;
 
+    options.overlap = true;
+    options.clip = 0;
+    options.iteration = 0;
+    options.trace = NULL;
     MPI_Comm_rank(world, &rank);
     if (sync_create(world, plan, net, &nothing, &options, &sync))
         return -1;
@@ -188,13 +192,14 @@ fail:
     return -1;
 }
 
-int account_alone(MPI_Comm world, const struct plan *plan, struct net *net, struct report *report)
+int account_alone(MPI_Comm world, const struct plan *plan, struct net *net,
+                  const struct sync_options *like, struct report *report)
 {
     double *alone = calloc((size_t)plan->ngroups + 1, sizeof *alone);
     int status;
 
     status = alone ? 0 : error_memory((size_t)plan->ngroups * sizeof *alone, "the report");
-    status = error_agree(world, status) || time_groups(world, plan, net, alone) ? -1 : 0;
+    status = error_agree(world, status) || time_groups(world, plan, net, like, alone) ? -1 : 0;
     for (int i = 0; i < report->nlayers && !status; i++)
         report->layers[i].alone_seconds = alone[report->layers[i].group];
     free(alone);

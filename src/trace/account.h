@@ -22,10 +22,11 @@ struct account {
 /* Fills *out on rank 0, but for alone_seconds; elsewhere it stays empty. Collective. */
 int account_collect(MPI_Comm world, const struct account *account, struct report *out);
 
-/* Moves every group by itself once more, as training did but with nothing else going on: seconds until its
+/* Moves every group by itself once more, as training did (`like`: its options) but with nothing else going on: seconds until its
  * transfers are over, on the slowest worker; rank 0 puts them into the report. Nothing is changed by it: the
  * rule applied is none; but the net's gradients are overwritten. Training's own sync must be closed, and
  * better be destroyed, which makes room. Collective. */
-int account_alone(MPI_Comm world, const struct plan *plan, struct net *net, struct report *report);
+int account_alone(MPI_Comm world, const struct plan *plan, struct net *net,
+                  const struct sync_options *like, struct report *report);
 
 #endif

@@ -51,7 +51,8 @@ static int copy_events(const struct trace *trace, const struct trace_about *abou
             *event = trace->buffer[i].events[e];
             event->start = clock_align(&about->before, &about->after, event->start);
             event->end = clock_align(&about->before, &about->after, event->end);
-            event->posted = event->start;
+            event->posted = event->posted == 0 ? event->start
+                                               : clock_align(&about->before, &about->after, event->posted);
         }
     return 0;
 }

@@ -33,8 +33,8 @@ enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_THREADS };
 
 struct trace_event {
     int64_t start, end; /* ns of the rank's clock */
-    int64_t posted;     /* receives, once paired with their sends: when they were posted; start is then
-                           the moment their data began to travel */
+    int64_t posted;     /* sends: when they were queued, start is when they left; 0: at once. Receives,
+                           once paired: when they were posted, start is when their data began to travel */
     uint64_t bytes;     /* transfers: in one direction */
     int32_t iteration;
     int32_t layer;      /* index in the net; -1: none */
@@ -58,6 +58,7 @@ struct trace_options {
 };
 
 enum { TRACE_DEFAULT_CAPACITY = 1 << 17 };
+enum { TRACE_MARGIN = 2 }; /* iterations recorded around those to keep */
 
 struct trace {
     struct trace_options options;
@@ -90,15 +91,17 @@ static inline int64_t trace_begin(const struct trace *trace)
     return trace ? trace_clock(trace) : 0;
 }
 
-/* An iteration begins. What belongs to an iteration's transfers ends in the one after it, so recording
- * goes on for one more; what is outside of first to last is left out when the trace is written. */
+/* An iteration begins on this rank. Others may be ahead or behind, and an iteration's transfers end in
+ * the next one, so recording begins before `first` and ends after `last`; what is outside is left out
+ * when the trace is written. Before traffic starts it is called for the first iteration to come. */
 static inline void trace_iteration(struct trace *trace, int64_t iteration)
 {
     if (!trace)
         return;
     atomic_store_explicit(&trace->iteration, (int32_t)iteration, memory_order_relaxed);
     atomic_store_explicit(&trace->on,
-                          iteration >= trace->options.first && iteration - 1 <= trace->options.last,
+                          iteration + TRACE_MARGIN >= trace->options.first &&
+                              iteration - TRACE_MARGIN <= trace->options.last,
                           memory_order_relaxed);
 }
 

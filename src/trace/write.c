@@ -152,6 +152,8 @@ static void put_event(struct writer *w, int pid, const struct trace_event *event
     if (kind >= TRACE_SEND)
         fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
                 event->peer, scheme_name((enum scheme)event->scheme));
+    if (kind == TRACE_SEND)
+        put_time(w, "queued_us", event->start - event->posted);
     if (kind == TRACE_RECEIVE)
         put_time(w, "posted_earlier_us", event->start - event->posted);
     fputs("}}", w->to);

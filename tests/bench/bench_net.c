@@ -1,12 +1,14 @@
 /* bench_net --model=FILE [--threads=N] [--passes=N] [--layers]
  *
  * Forward and backward of a net in the TRAIN phase on random input, with weights that change from
- * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds of
- * each pass. --passes=0 reads a line from standard input before each pass instead, and ends with it: a
- * script can then take turns with another program. --layers: a table of mean times at the end. */
+ * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
+ * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
+ * it: a script can then take turns with another program. --layers: a table of mean times at the
+ * end. */
+#include "bench_clock.h"
+
 #include "net/net.h"
 #include "spec/read.h"
-#include "util/clock.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -57,8 +59,7 @@ static int open_net(struct bench *b)
     }
     status = net_def_create(b->doc, (Caffe__NetParameter *)text_root(b->doc), &state, &b->def);
     net_state_free(&state);
-    if (status || net_create(b->def, true, &env, NULL, &b->net) ||
-        net_build(b->net, &b->engine, 1))
+    if (status || net_create(b->def, true, &env, NULL, &b->net) || net_build(b->net, &b->engine, 1))
         return -1;
     b->forward = calloc((size_t)b->net->nlayers, sizeof *b->forward);
     b->backward = calloc((size_t)b->net->nlayers, sizeof *b->backward);
@@ -95,16 +96,16 @@ static int one_pass(struct bench *b, const struct run *run)
     for (int g = 0; g < net->ngroups; g++)
         net_touch(net, g);
     for (int l = 0; l < net->nlayers; l++) {
-        double start = clock_seconds();
+        double start = bench_seconds(b->threads);
         if (net_layer_forward(net, l, run))
             return -1;
-        b->forward[l] += clock_seconds() - start;
+        b->forward[l] += bench_seconds(b->threads) - start;
     }
     for (int l = net->nlayers - 1; l >= 0; l--) {
-        double start = clock_seconds();
+        double start = bench_seconds(b->threads);
         if (net_layer_backward(net, l, run))
             return -1;
-        b->backward[l] += clock_seconds() - start;
+        b->backward[l] += bench_seconds(b->threads) - start;
     }
     return 0;
 }
@@ -123,10 +124,10 @@ static int measure(struct bench *b, int *passes)
     for (*passes = 0; b->passes == 0 || *passes < b->passes; ++*passes) {
         if (b->passes == 0 && !fgets(line, sizeof line, stdin))
             return 0;
-        double start = clock_seconds();
+        double start = bench_seconds(b->threads);
         if (one_pass(b, &run))
             return -1;
-        printf("%.4f\n", (clock_seconds() - start) * 1e3);
+        printf("%.4f\n", (bench_seconds(b->threads) - start) * 1e3);
         fflush(stdout);
     }
     return 0;
@@ -147,7 +148,8 @@ static void print_layers(const struct bench *b, int passes)
         double times = layer->nparams && layer->propagate[0] ? 2 : 1;
         printf("%-28.28s %-16.16s %9.3f %9.3f %5.1f%% %9.1f %9.1f\n", layer->def->name,
                layer->i->type, f * 1e3, back * 1e3, 100 * (f + back) * passes / all,
-               layer->flops / f * 1e-9, layer->needs_backward ? times * layer->flops / back * 1e-9 : 0);
+               layer->flops / f * 1e-9,
+               layer->needs_backward ? times * layer->flops / back * 1e-9 : 0);
     }
     printf("%-28s %-16s %9.3f\n", "all", "", all / passes * 1e3);
 }
@@ -157,8 +159,8 @@ int main(int argc, char **argv)
     struct bench b;
     int status, passes = 0;
 
-    status = read_options(&b, argc, argv) || open_net(&b) || fill_inputs(&b) ||
-             measure(&b, &passes);
+    status =
+        read_options(&b, argc, argv) || open_net(&b) || fill_inputs(&b) || measure(&b, &passes);
     if (status)
         fprintf(stderr, "bench_net: %s\n", error_text());
     else if (b.by_layer && passes > 0)

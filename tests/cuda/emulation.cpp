@@ -2,6 +2,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@ struct CUevent_st {
     unsigned long wanted, reached;
 };
 
+#include "../../cuda/channel.cu"
+#undef STRIPES
 #include "../../cuda/direct.cu"
 #include "../../cuda/layout.cu"
 #define place lrn_place
@@ -24,6 +27,7 @@ struct CUevent_st {
 #include "../../cuda/neuron.cu"
 #include "../../cuda/pool.cu"
 #include "../../cuda/softmax.cu"
+#include "../../cuda/unary.cu"
 #include "../../cuda/update.cu"
 
 extern "C" {
@@ -127,20 +131,25 @@ const char *cudaGetErrorName(cudaError_t error)
     return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorUnknown";
 }
 
+static size_t allocated;
+
 /* Fresh memory holds what nobody would take for a result. */
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    if (bytes > (size_t)1 << 30)
+    const char *limit = getenv("POSEIDON_EMULATED_BYTES");
+
+    if (allocated + bytes > (limit ? strtoull(limit, NULL, 10) : (size_t)1 << 30))
         return cudaErrorMemoryAllocation;
-    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    if (!*out)
+    if (posix_memalign(out, 256, bytes)) /* not rounded up: a sanitizer sees every byte beyond */
         return cudaErrorMemoryAllocation;
     memset(*out, 0xFF, bytes);
+    allocated += malloc_usable_size(*out);
     return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *memory)
 {
+    allocated -= malloc_usable_size(memory);
     free(memory);
     return cudaSuccess;
 }

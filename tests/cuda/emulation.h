@@ -50,20 +50,23 @@ template <typename F> static void emulated_later(cudaStream_t stream, F f)
     emulated_push(stream, &closure->work);
 }
 
-template <typename F> static void emulated_launch(unsigned blocks, F f)
+/* Arguments are taken when the kernel is launched, as on a GPU, not when it runs. */
+template <typename... P, typename... A>
+static void emulated_launch(cudaStream_t stream, unsigned blocks, void (*kernel)(P...), A... arguments)
 {
-    gridDim.x = blocks;
-    blockDim.x = 1;
-    threadIdx.x = 0;
-    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-        f();
+    emulated_later(stream, [=]() {
+        gridDim.x = blocks;
+        blockDim.x = 1;
+        threadIdx.x = 0;
+        for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+            kernel(arguments...);
+    });
 }
 
 #define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
     do {                                                                                           \
-        unsigned blocks_ = (unsigned)(blocks);                                                     \
         (void)(threads);                                                                           \
-        emulated_later((stream), [=]() { emulated_launch(blocks_, [=]() { kernel(__VA_ARGS__); }); }); \
+        emulated_launch((stream), (unsigned)(blocks), (kernel), __VA_ARGS__);                      \
     } while (0)
 
 #endif

@@ -42,6 +42,8 @@ def check_form(trace):
             fail("a span on a thread without a name:", event)
         if event["cat"] in TRANSFERS and not {"bytes", "peer", "scheme", "layer"} <= event["args"].keys():
             fail("a transfer without bytes, peer, scheme or layer:", event)
+        if event["args"].get("queued_us", 0) < 0 or event["args"].get("posted_earlier_us", 0) < 0:
+            fail("a transfer began before it was posted:", event)
         spans.append(event)
     return spans
 

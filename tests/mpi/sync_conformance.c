@@ -4,9 +4,11 @@
  * current values) runs some iterations through sync; each rank also computes serially what all
  * workers together must arrive at. MPI's profiling interface counts what was really put on the wire.
  * Collective; run under mpirun:
- *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS]]]]
+ *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS [STALENESS]]]]]
  * With SEEDS the whole is repeated that often, and the profiling interface delays sends and lets
- * completions be seen late and in random order, another one every time. */
+ * completions be seen late and in random order, another one every time. With STALENESS the gradients do not
+ * depend on the values, so that the serial run is still the end; on the way each group must hold the
+ * parameters of one of the last S + 1 iterations. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -133,6 +135,14 @@ void net_touch(struct net *net, int group)
     net->params[net->groups[group].first].version++;
 }
 
+/* The values are where the host finds them. */
+int net_push_values(struct net *net, int group)
+{
+    (void)net;
+    (void)group;
+    return 0;
+}
+
 static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
                       const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                       int64_t ldc)
@@ -191,6 +201,9 @@ static float draw(int worker, int iteration, int micro, int group, size_t i)
     return rng_uniform(&rng, i) - 0.5f;
 }
 
+static float feedback = 0.1f; /* how gradients depend on values; 0 with staleness */
+static float *versions;       /* the serial values after 0, 1, ... iterations; with staleness alone */
+
 /* What a worker's backward leaves behind: factors, or a gradient that depends on the values. */
 static void make_factors(const struct param_group *g, int group, int worker, int iteration, int micro,
                          const float *values, float *bottom, float *top)
@@ -205,7 +218,7 @@ static void make_gradient(const struct param_group *g, int group, int worker, in
                           const float *values, float *gradient, bool add)
 {
     for (size_t i = 0; i < g->elems; i++) {
-        float x = draw(worker, iteration, micro, group, i) + 0.1f * values[g->begin + i];
+        float x = draw(worker, iteration, micro, group, i) + feedback * values[g->begin + i];
         gradient[i] = add ? gradient[i] + x : x;
     }
 }
@@ -350,14 +363,26 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
         }                                                                                          \
     } while (0)
 
+static bool is_recent(const struct net *net, const struct param_group *g, int iteration, int staleness)
+{
+    for (int v = iteration; v >= 0 && v >= iteration - staleness; v--)
+        if (!memcmp(net->values + g->begin, versions + (size_t)v * net->elems + g->begin,
+                    g->elems * sizeof(float)))
+            return true;
+    return false;
+}
+
 static int worker_iteration(struct sync *sync, const struct plan *plan, struct net *net, int rank,
-                            int iteration)
+                            int iteration, int staleness)
 {
     float bottom[ROWS * 100], top[ROWS * 100];
 
     for (int g = 0; g < GROUPS; g++)
         if (sync_wait(sync, g))
             return -1;
+    for (int g = 0; versions && g < GROUPS; g++)
+        REQUIRE(is_recent(net, &plan->groups[g], iteration, staleness),
+                "iteration %d: group %d is older than %d iterations, or torn", iteration, g, staleness);
     for (int micro = 0; micro < plan->options.iter_size; micro++)
         for (int g = GROUPS - 1; g >= 0; g--) {
             const struct param_group *group = &plan->groups[g];
@@ -418,16 +443,25 @@ static void run(const struct plan_options *options, const struct sync_options *s
         memcpy(net.values, serial.values, net.elems * sizeof(float));
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
+    feedback = sync_options->staleness > 0 ? 0 : 0.1f;
+    versions = sync_options->staleness > 0
+                   ? malloc((ITERATIONS + 1) * net.elems * sizeof *versions) : NULL;
+    for (int t = 0; versions && t <= ITERATIONS; t++) {
+        memcpy(versions + (size_t)t * net.elems, serial.values, net.elems * sizeof(float));
+        if (t < ITERATIONS)
+            serial_iteration(&serial, plan, &net, 0, t, rank);
+    }
     memset(&counted, 0, sizeof counted);
     nreceives = 0;
     counted_plan = plan;
     REQUIRE(!sync_start(sync), "%s", error_text());
     for (int t = 0; t < ITERATIONS; t++) {
         if (plan_is_worker(plan, rank))
-            REQUIRE(!worker_iteration(sync, plan, &net, rank, t), "%s", error_text());
+            REQUIRE(!worker_iteration(sync, plan, &net, rank, t, sync_options->staleness), "%s", error_text());
         else
             REQUIRE(!sync_wait_all(sync, t), "%s", error_text());
-        serial_iteration(&serial, plan, &net, sync_options->clip, t, rank);
+        if (!versions)
+            serial_iteration(&serial, plan, &net, sync_options->clip, t, rank);
     }
     REQUIRE(!sync_wait_all(sync, ITERATIONS - 1) || !plan_is_worker(plan, rank), "%s", error_text());
     if (plan_is_worker(plan, rank)) {
@@ -448,6 +482,7 @@ static void run(const struct plan_options *options, const struct sync_options *s
     plan_destroy(plan);
     for (int i = 0; i < 5; i++)
         free(*arrays[i]);
+    free(versions);
     free(serial.rows);
     free(serial.lost);
     free(history);
@@ -465,7 +500,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
     REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
-                       "[ORDER [SEEDS]]]]]");
+                       "[ORDER [SEEDS [STALENESS]]]]]]");
     REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
     options.servers = atoi(argv[2]);
     options.chunk_bytes = (size_t)atol(argv[3]);
@@ -475,6 +510,7 @@ int main(int argc, char **argv)
     REQUIRE(argc <= 7 || !wire_parse(argv[7], &options.wire), "%s", error_text());
     sync_options.window = argc > 8 ? (size_t)atol(argv[8]) : 0;
     sync_options.fifo = argc > 9 && !strcmp(argv[9], "fifo");
+    sync_options.staleness = argc > 11 ? atoi(argv[11]) : 0;
     if (seeds == 0)
         run(&options, &sync_options, rank);
     for (int seed = 1; seed <= seeds; seed++) {

@@ -79,8 +79,16 @@ refused 'more servers than ranks' '--servers=5 leaves no worker: 4 ranks' --solv
 refused 'as many servers as ranks' '--servers=4 leaves no worker' --solver=solver.prototxt --servers=4
 refused 'uneven global batch' '--global-batch=50 cannot be shared' --solver=solver.prototxt --global-batch=50
 refused 'both batches' '--batch.*--global-batch' --solver=solver.prototxt --global-batch=64 --batch=16
-refused 'unknown scheme' '--comm=pss.*paper' --solver=solver.prototxt --comm=pss
+refused 'unknown scheme' '--comm=pss is not known.*allreduce' --solver=solver.prototxt --comm=pss
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
+
+refused 'staleness without ps' '--staleness=2 needs --comm=ps' --solver=solver.prototxt --staleness=2 --comm=sfb
+refused 'staleness in bf16' 'cannot be combined' --solver=solver.prototxt --staleness=2 --wire=bf16
+refused 'too stale' '--staleness=99 is out of range' --solver=solver.prototxt --staleness=99
+make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
+refused 'staleness and clipping' 'clip_gradients.*--staleness=1' --solver=clipping.prototxt --staleness=1
+refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
+refused 'unknown order' '--order=random.*fifo' --solver=solver.prototxt --order=random
 
 # snapshots
 make_solver saver.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/good\""

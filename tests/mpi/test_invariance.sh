@@ -22,7 +22,7 @@ losses() {
 run() {
     name=$1 ranks=$2
     shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=96 --summary="$name.json" "$@" || {
+    train "$ranks" "$name.log" --solver=solver.prototxt --global-batch=$batch --summary="$name.json" "$@" || {
         fail "$name did not train:"
         tail -n 20 "$name.log"
         return
@@ -40,7 +40,7 @@ run() {
         }' || fail "$name: losses differ from those of one rank by more than 1e-4"
 }
 
-many=100
+many=100 batch=96
 run one 1
 for comm in ps sfb paper; do
     for overlap in wfbp none; do
@@ -50,6 +50,17 @@ for comm in ps sfb paper; do
         run "$comm-$overlap-4-of-which-2-servers" 4 --comm=$comm --overlap=$overlap --servers=2
     done
 done
+
+# Other schemes, and numbers of ranks that are no powers of two.
+batch=84
+run one 1
+run ps-7-shared 7 --comm=ps
+run allreduce-3 3 --comm=allreduce
+run allreduce-7 7 --comm=allreduce --chunk=40k
+run adam-3 3 --comm=adam
+run adam-7-of-which-1-server 7 --comm=adam --servers=1 --overlap=backward
+run auto-4 4 --comm=auto
+batch=96
 
 make_net net.prototxt
 many=10

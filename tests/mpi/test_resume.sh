@@ -35,7 +35,18 @@ went_on clipped 2 --comm=paper
 sed -i 's/^momentum: .*/type: "Adam"/; /^momentum/d' whole.prototxt
 went_on adam 2 --comm=paper
 
+# BatchNorm's running sums are every worker's own between snapshots, and averaged in them.
+at=$(($(grep -n '"conv2"' net.prototxt | head -n 1 | cut -d: -f1) - 2))
+{
+    head -n $at net.prototxt
+    echo 'layer { name: "bn1" type: "BatchNorm" bottom: "pool1" top: "pool1" }'
+    tail -n +$((at + 1)) net.prototxt
+} >normed && mv normed net.prototxt
+went_on batch-norm 3 --comm=paper
+make_net net.prototxt
+
 # The state says where the data stood, whatever the number of ranks.
+train 2 again.log --solver=whole.prototxt --batch=32 || fail 'the run to be resumed'
 train 4 more.log --solver=whole.prototxt --batch=16 --summary=more.json \
     --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "another number of ranks"; tail more.log; }
 

@@ -4,7 +4,7 @@
 set -u
 program=$abs_top_builddir/tests/mpi/sync_conformance
 failures=0
-# ranks comm servers chunk overlap clip iter_size wire window order
+# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness
 while read -r ranks arguments; do
     # shellcheck disable=SC2086
     if POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments; then
@@ -44,5 +44,11 @@ done <<LIST
 4 ps        0 1024 1 0   1 bf16
 3 none      0 1024 1 0   2
 4 paper     0 1024 2 0   1 fp32 1 fifo
+3 ps        0 400  1 0   1 fp32 1000 urgency 0 1
+4 ps        1 400  1 0   2 fp32 0 urgency 0 3
+2 ps        0 2097152 0 0 1 fp32 0 fifo 0 2
+7 paper     2 700  1 0.2 1 fp32 2000
+7 allreduce 0 300  1 0   1 bf16 1000
+7 sfb       0 1024 2 0   1
 LIST
 exit $((failures > 0))

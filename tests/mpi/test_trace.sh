@@ -51,6 +51,13 @@ order='wfbp conv1 ip2'
 traced wfbp 2 --solver=solver.prototxt --comm=ps $replay
 # shellcheck disable=SC2086
 traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --dilate=20 --max-iter=4
+order=
+for comm in allreduce adam onebit none auto; do
+    # shellcheck disable=SC2086
+    traced "$comm" 3 --solver=solver.prototxt --comm=$comm $replay --max-iter=2
+done
+# shellcheck disable=SC2086
+traced bf16 2 --solver=solver.prototxt --comm=sfb --wire=bf16 $replay --max-iter=2
 order='none conv1 ip2'
 # shellcheck disable=SC2086
 traced none 2 --solver=solver.prototxt --comm=ps $replay --overlap=none
@@ -69,7 +76,7 @@ END
 
 # Traced or not, the parameters are the same to the last bit, also after transfers were timed alone.
 make_solver same.prototxt 'max_iter: 8'
-for comm in ps sfb; do
+for comm in ps sfb onebit; do
     train 2 a.log --solver=same.prototxt --batch=8 --comm=$comm --summary=a.json &&
         train 2 b.log --solver=same.prototxt --batch=8 --comm=$comm --summary=b.json --trace=b-trace.json ||
         fail "same, $comm"

@@ -1,8 +1,8 @@
 /* Batch normalisation, with the affine map of a Scale layer behind it if there is one.
  *
- * Forward reads x twice and writes y; backward reads x and dy twice and writes dx over dy's memory. Per
- * channel everything comes down to y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is the mean
- * rounded to float, and b and d make up for the rounding. */
+ * Forward reads x twice and writes y; backward reads x and dy twice and writes dx over dy's memory.
+ * Per channel everything comes down to y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is
+ * the mean rounded to float, and b and d make up for the rounding. */
 #include "engine/cpu/channel.h"
 
 #include "util/error.h"
@@ -16,8 +16,8 @@ enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 struct batch_norm {
     struct cpu_op op;
     struct cpu_channels view;
-    double *sums;   /* 4 per slot: mean and variance of the last forward; two sums of backward */
-    float *slots;   /* 5 per slot, see below; one piece of memory with what follows */
+    double *sums; /* 4 per slot: mean and variance of the last forward; two sums of backward */
+    float *slots; /* 5 per slot, see below; one piece of memory with what follows */
     float *mean, *inverse; /* of the last forward */
     float *a, *b, *d;
 };
@@ -100,8 +100,7 @@ static void statistics_update(struct batch_norm *bn)
         int64_t c = channel_of(bn, s);
         if (c < 0)
             continue;
-        params[MEAN]->value[c] =
-            (float)((double)params[MEAN]->value[c] * args->fraction + mean[s]);
+        params[MEAN]->value[c] = (float)((double)params[MEAN]->value[c] * args->fraction + mean[s]);
         params[VARIANCE]->value[c] =
             (float)((double)params[VARIANCE]->value[c] * args->fraction + correction * variance[s]);
     }

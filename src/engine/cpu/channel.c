@@ -1,14 +1,14 @@
 /* Loops over channels. Each kernel takes one chunk: `n` pixels of `block` lanes.
  *
- * A chunk is summed in float - it is short - and chunks are added in double in a fixed order, so that
- * results have the same bits at any number of threads. */
+ * A chunk is summed in float - it is short - and chunks are added in double in a fixed order, so
+ * that results have the same bits at any number of threads. */
 #include "engine/cpu/channel.h"
 
 #include <string.h>
 
-#define CHUNK 16384 /* floats, where a plane has that many */
-#define PARTIALS 3 /* results of one chunk, at most */
-#define INLINE static inline __attribute__((always_inline))
+#define CHUNK    4096 /* floats, where a plane has that many; read twice, so they should stay near */
+#define PARTIALS 3    /* results of one chunk, at most */
+#define INLINE   static inline __attribute__((always_inline))
 
 static void view_set(struct cpu_channels *c, int64_t samples, int64_t groups, int64_t pixels,
                      int64_t block, int64_t row)
@@ -108,7 +108,8 @@ static struct piece piece_of(const struct cpu_channels *c, int64_t task)
                           .n = left < c->chunk ? left : c->chunk};
 }
 
-/* Rough means, and the sums of what is left and of its square: rounding of the means is made good. */
+/* Rough means, and the sums of what is left and of its square: rounding of the means is made good.
+ */
 INLINE void lanes_moments(const float *x, int64_t n, int64_t block, float *mean, float *rest,
                           float *square)
 {
@@ -306,8 +307,7 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, 
     for (int64_t t = 0; t < tasks_of(c); t++) {
         struct piece p = piece_of(c, t);
         float *partial = partial_of(engine, c, t);
-        chunk_sums(x + p.at, dy + p.at, shift + p.slot, p.n, c->block, partial,
-                   partial + c->block);
+        chunk_sums(x + p.at, dy + p.at, shift + p.slot, p.n, c->block, partial, partial + c->block);
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++) {

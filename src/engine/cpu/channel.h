@@ -1,8 +1,8 @@
-/* Sums and affine maps per channel, over a tensor in any format: the core of batch normalisation, Scale
- * and PReLU.
+/* Sums and affine maps per channel, over a tensor in any format: the core of batch normalisation,
+ * Scale and PReLU.
  *
- * A tensor is seen as samples x groups planes of pixels x block floats; the coefficient of an element is
- * the one in slot group * block + lane. Slots of the padding carry none. */
+ * A tensor is seen as samples x groups planes of pixels x block floats; the coefficient of an
+ * element is the one in slot group * block + lane. Slots of the padding carry none. */
 #ifndef POSEIDON_ENGINE_CPU_CHANNEL_H
 #define POSEIDON_ENGINE_CPU_CHANNEL_H
 

@@ -1,13 +1,15 @@
-/* Convolution by oneDNN, in the formats it likes best.
+/* Convolution by oneDNN, in the formats it likes best; channels last where those would pad much.
  *
- * Weights travel plain. The op keeps a copy in the layout of the forward primitive, and a second one
- * if backward wants another, and renews them when the parameter's version says so. The weight
- * gradient is made in oneDNN's layout in memory that all ops share, and laid out plainly from there. */
+ * Weights travel plain. The op keeps a copy in the layout of the forward primitive, and a second
+ * one if backward wants another, and renews them when the parameter's version says so. The weight
+ * gradient is made in oneDNN's layout in memory that all ops share, and laid out plainly from
+ * there. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* The weights as one primitive wants them. */
 struct weights {
@@ -24,20 +26,30 @@ struct conv {
     struct cpu_input diff_dst_data, diff_dst_weights;
     struct cpu_output diff_src;
     struct weights weights, weights_back;
-    bool shares_weights;                 /* backward reads the forward copy */
-    struct cpu_primitive diff_weights;   /* reorder to plain; empty where it is */
+    bool shares_weights;               /* backward reads the forward copy */
+    struct cpu_primitive diff_weights; /* reorder to plain; empty where it is */
     size_t weight_elems, bias_elems;
 };
 
-/* Memory descriptors that the three primitives are asked for. */
+/* What the three primitives are asked for, and what oneDNN makes of it. */
 struct conv_descs {
-    md_t src, weights, bias, dst; /* src, weights, dst: any, or plain where any gave a stranger */
+    md_t src, weights, bias, dst; /* src, dst: of one tag; weights: any */
     md_t plain_weights;
     struct compat_window window;
+    dnnl_primitive_desc_t forward, backward_data, backward_weights; /* NULL where not needed */
+    /* formats that they chose */
+    const struct cpu_format *src_format, *dst_format;           /* forward */
+    const struct cpu_format *data_src_format, *data_dst_format; /* backward, data */
+    const struct cpu_format *weights_src_format, *weights_dst_format;
 };
 
 static void descs_destroy(struct conv_descs *d)
 {
+    const dnnl_primitive_desc_t descs[] = {d->forward, d->backward_data, d->backward_weights};
+
+    for (int i = 0; i < 3; i++)
+        if (descs[i])
+            dnnl_primitive_desc_destroy(descs[i]);
     md_destroy(d->src);
     md_destroy(d->weights);
     md_destroy(d->bias);
@@ -98,16 +110,22 @@ static int weight_dims(const struct cpu_op *op, dnnl_dims_t dims)
     return n;
 }
 
-static int descs_create(const struct cpu_op *op, bool plain, struct conv_descs *d)
+static bool conv_learns(const struct cpu_op *op)
+{
+    for (int i = 0; i < op->args.nparams; i++)
+        if (op->args.params[i]->wants_grad)
+            return op->args.train;
+    return false;
+}
+
+static int mds_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
 {
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     const struct shape *top = &op->args.tops[0]->value.shape;
-    dnnl_format_tag_t tag = plain ? dnnl_abcd : dnnl_format_tag_any;
     dnnl_dims_t dims = {0}, outputs = {top->dim[1]};
     int naxes = weight_dims(op, dims);
 
-    *d = (struct conv_descs){0};
     for (int i = 0; i < 2; i++) {
         d->window.strides[i] = a->stride[i];
         d->window.dilates[i] = a->dilation[i] - 1;
@@ -116,10 +134,114 @@ static int descs_create(const struct cpu_op *op, bool plain, struct conv_descs *
     if (cpu_check(md_create_tag(&d->src, 4, bottom->dim, tag)) ||
         cpu_check(md_create_tag(&d->dst, 4, top->dim, tag)) ||
         cpu_check(md_create_tag(&d->weights, naxes, dims, dnnl_format_tag_any)) ||
-        cpu_check(md_create_tag(&d->plain_weights, naxes, dims,
-                                naxes == 5 ? dnnl_abcde : dnnl_abcd)))
+        cpu_check(
+            md_create_tag(&d->plain_weights, naxes, dims, naxes == 5 ? dnnl_abcde : dnnl_abcd)))
         return -1;
     return a->bias ? cpu_check(md_create_tag(&d->bias, 1, outputs, dnnl_a)) : 0;
+}
+
+static const_md_t desc_md(const_dnnl_primitive_desc_t desc, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(desc, what, 0);
+}
+
+/* Finds the formats of both sides; false where one is none of ours. */
+static bool formats_find(const struct cpu_op *op, const_dnnl_primitive_desc_t desc,
+                         dnnl_query_t src, dnnl_query_t dst, const struct cpu_format **src_format,
+                         const struct cpu_format **dst_format)
+{
+    return !desc ||
+           (cpu_format_find(desc_md(desc, src), &op->args.bottoms[0]->value.shape, src_format) &&
+            cpu_format_find(desc_md(desc, dst), &op->args.tops[0]->value.shape, dst_format));
+}
+
+/* Asks for activations of that tag. Fails where oneDNN has no such convolution or an unknown format
+ * comes out. d must be destroyed in any case. */
+static int descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
+{
+    dnnl_engine_t engine = op->engine->engine;
+    dnnl_primitive_attr_t attr = op->engine->attr;
+    dnnl_prop_kind_t kind = op->args.train ? dnnl_forward_training : dnnl_forward_inference;
+
+    *d = (struct conv_descs){0};
+    if (mds_create(op, tag, d) ||
+        cpu_check(compat_conv_forward(&d->forward, engine, kind, d->src, d->weights, d->bias,
+                                      d->dst, &d->window, attr)))
+        return -1;
+    if (cpu_op_propagates(op, 0) &&
+        cpu_check(compat_conv_backward_data(&d->backward_data, engine, d->src, d->weights, d->dst,
+                                            &d->window, d->forward, attr)))
+        return -1;
+    if (conv_learns(op) &&
+        cpu_check(compat_conv_backward_weights(&d->backward_weights, engine, d->src, d->weights,
+                                               d->bias, d->dst, &d->window, d->forward, attr)))
+        return -1;
+    if (!formats_find(op, d->forward, dnnl_query_src_md, dnnl_query_dst_md, &d->src_format,
+                      &d->dst_format) ||
+        !formats_find(op, d->backward_data, dnnl_query_diff_src_md, dnnl_query_diff_dst_md,
+                      &d->data_src_format, &d->data_dst_format) ||
+        !formats_find(op, d->backward_weights, dnnl_query_src_md, dnnl_query_diff_dst_md,
+                      &d->weights_src_format, &d->weights_dst_format))
+        return error_set("oneDNN's convolution chose a format that is not known here");
+    return 0;
+}
+
+/* Whether all primitives are oneDNN's generated code rather than its general fall-backs. */
+static bool descs_quick(const struct conv_descs *d)
+{
+    const dnnl_primitive_desc_t descs[] = {d->forward, d->backward_data, d->backward_weights};
+
+    for (int i = 0; i < 3; i++) {
+        const char *name = "jit";
+        if (descs[i] &&
+            dnnl_primitive_desc_query(descs[i], dnnl_query_impl_info_str, 0, &name) != dnnl_success)
+            return false;
+        if (strncmp(name, "jit", 3) != 0 && strncmp(name, "brg", 3) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the formats store channels that are not there: 20 channels in blocks of 8 cost as many
+ * operations as 24. oneDNN's code for channels last does not pad. */
+static bool descs_pad(const struct cpu_op *op, const struct conv_descs *d)
+{
+    const struct cpu_format *formats[] = {d->src_format, d->data_src_format, d->weights_src_format,
+                                          d->dst_format, d->data_dst_format, d->weights_dst_format};
+    int64_t channels[] = {op->args.bottoms[0]->value.shape.dim[1],
+                          op->args.tops[0]->value.shape.dim[1]};
+
+    for (int i = 0; i < 6; i++)
+        if (formats[i] && formats[i]->block && channels[i / 3] % formats[i]->block)
+            return true;
+    return false;
+}
+
+/* oneDNN 2.6's backward pass of weights has a race there, between threads that gather the pixels
+ * that a stride leaves: seen as wrong values, once in a hundred runs, with channels last only. */
+static bool strided_1x1(const struct conv_args *a)
+{
+    return a->kernel[0] * a->kernel[1] == 1 && (a->stride[0] > 1 || a->stride[1] > 1);
+}
+
+/* The best of what oneDNN offers. */
+static int descs_choose(const struct cpu_op *op, struct conv_descs *d)
+{
+    struct conv_descs last = {0};
+
+    if (descs_create(op, dnnl_format_tag_any, d)) {
+        descs_destroy(d);
+        return descs_create(op, dnnl_abcd, d);
+    }
+    if (!descs_pad(op, d) || strided_1x1(&op->args.u.conv))
+        return 0;
+    if (descs_create(op, dnnl_acdb, &last) == 0 && descs_quick(&last)) {
+        struct conv_descs padded = *d;
+        *d = last;
+        last = padded;
+    }
+    descs_destroy(&last);
+    return 0;
 }
 
 static int weights_create(struct conv *conv, const struct conv_descs *d, const_md_t wanted,
@@ -155,74 +277,53 @@ static void weights_destroy(struct weights *w)
     cpu_free(w->copy);
 }
 
-static const_md_t desc_md(const_dnnl_primitive_desc_t desc, dnnl_query_t what)
-{
-    return dnnl_primitive_desc_query_md(desc, what, 0);
-}
-
-static int forward_create(struct conv *conv, const struct conv_descs *d,
-                          dnnl_primitive_desc_t desc, const struct cpu_format *src_format,
-                          const struct cpu_format *dst_format)
+static int forward_create(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
-    const_md_t src = desc_md(desc, dnnl_query_src_md);
-    const_md_t weights = desc_md(desc, dnnl_query_weights_md);
-    const_md_t dst = desc_md(desc, dnnl_query_dst_md);
+    const_md_t weights = desc_md(d->forward, dnnl_query_weights_md);
 
-    cpu_top_set(top, dst_format);
-    if (cpu_input_create(engine, &bottom->value, src_format, WORK_OWN, &conv->src) ||
+    cpu_top_set(top, d->dst_format);
+    if (cpu_input_create(engine, &bottom->value, d->src_format, WORK_OWN, &conv->src) ||
         weights_create(conv, d, weights, &conv->weights) ||
-        cpu_primitive_create(engine, desc, &conv->forward) ||
-        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_SRC, src) ||
+        cpu_primitive_create(engine, d->forward, &conv->forward) ||
+        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_SRC,
+                          desc_md(d->forward, dnnl_query_src_md)) ||
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_WEIGHTS, weights) ||
-        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_DST, dst))
+        cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_DST,
+                          desc_md(d->forward, dnnl_query_dst_md)))
         return -1;
     return d->bias ? cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_BIAS, d->bias) : 0;
 }
 
-static int backward_data_create(struct conv *conv, const struct conv_descs *d,
-                                const_dnnl_primitive_desc_t forward)
+static int backward_data_create(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
-    const struct cpu_format *src_format, *dst_format;
-    dnnl_primitive_desc_t desc = NULL;
-    const_md_t src, weights, dst;
-    int status = -1;
+    struct cpu_primitive *primitive = &conv->backward_data;
+    const_md_t weights = desc_md(d->backward_data, dnnl_query_weights_md);
 
-    if (cpu_check(compat_conv_backward_data(&desc, engine->engine, d->src, d->weights, d->dst,
-                                            &d->window, forward, engine->attr)))
-        return -1;
-    src = desc_md(desc, dnnl_query_diff_src_md);
-    weights = desc_md(desc, dnnl_query_weights_md);
-    dst = desc_md(desc, dnnl_query_diff_dst_md);
-    if (!cpu_format_find(src, &bottom->value.shape, &src_format) ||
-        !cpu_format_find(dst, &top->value.shape, &dst_format)) {
-        error_set("oneDNN's backward convolution chose a format that is not known here");
-        goto done;
-    }
     conv->shares_weights =
-        dnnl_memory_desc_equal(weights, desc_md(forward, dnnl_query_weights_md));
+        dnnl_memory_desc_equal(weights, desc_md(d->forward, dnnl_query_weights_md));
     if (!conv->shares_weights && weights_create(conv, d, weights, &conv->weights_back))
-        goto done;
-    if (cpu_input_create(engine, &top->grad, dst_format, WORK_TOP_GRAD, &conv->diff_dst_data) ||
-        cpu_output_create(engine, &bottom->grad, src_format, WORK_BOTTOM_GRAD, &conv->diff_src) ||
-        cpu_primitive_create(engine, desc, &conv->backward_data) ||
-        cpu_primitive_arg(engine, &conv->backward_data, DNNL_ARG_DIFF_DST, dst) ||
-        cpu_primitive_arg(engine, &conv->backward_data, DNNL_ARG_WEIGHTS, weights) ||
-        cpu_primitive_arg(engine, &conv->backward_data, DNNL_ARG_DIFF_SRC, src))
-        goto done;
-    status = 0;
-done:
-    dnnl_primitive_desc_destroy(desc);
-    return status;
+        return -1;
+    if (cpu_input_create(engine, &top->grad, d->data_dst_format, WORK_TOP_GRAD,
+                         &conv->diff_dst_data) ||
+        cpu_output_create(engine, &bottom->grad, d->data_src_format, WORK_BOTTOM_GRAD,
+                          &conv->diff_src) ||
+        cpu_primitive_create(engine, d->backward_data, primitive) ||
+        cpu_primitive_arg(engine, primitive, DNNL_ARG_DIFF_DST,
+                          desc_md(d->backward_data, dnnl_query_diff_dst_md)) ||
+        cpu_primitive_arg(engine, primitive, DNNL_ARG_WEIGHTS, weights))
+        return -1;
+    return cpu_primitive_arg(engine, primitive, DNNL_ARG_DIFF_SRC,
+                             desc_md(d->backward_data, dnnl_query_diff_src_md));
 }
 
-static int backward_weights_args(struct conv *conv, const struct conv_descs *d,
-                                 dnnl_primitive_desc_t desc)
+static int backward_weights_args(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
+    const_dnnl_primitive_desc_t desc = d->backward_weights;
     const_md_t weights = desc_md(desc, dnnl_query_diff_weights_md);
     size_t bytes = dnnl_memory_desc_get_size(weights);
     size_t plain = (conv->weight_elems + conv->bias_elems) * sizeof(float);
@@ -244,89 +345,39 @@ static int backward_weights_args(struct conv *conv, const struct conv_descs *d,
                    : 0;
 }
 
-static int backward_weights_create(struct conv *conv, const struct conv_descs *d,
-                                   const_dnnl_primitive_desc_t forward,
-                                   const struct cpu_format *forward_src)
+static int backward_weights_create(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
-    const struct cpu_format *src_format, *dst_format;
-    dnnl_primitive_desc_t desc = NULL;
-    int status = -1;
 
-    if (cpu_check(compat_conv_backward_weights(&desc, engine->engine, d->src, d->weights, d->bias,
-                                               d->dst, &d->window, forward, engine->attr)))
+    if (d->weights_src_format != d->src_format &&
+        cpu_input_create(engine, &bottom->value, d->weights_src_format, WORK_BOTTOM_GRAD,
+                         &conv->src_again))
         return -1;
-    if (!cpu_format_find(desc_md(desc, dnnl_query_src_md), &bottom->value.shape, &src_format) ||
-        !cpu_format_find(desc_md(desc, dnnl_query_diff_dst_md), &top->value.shape, &dst_format)) {
-        error_set("oneDNN's backward convolution chose a format that is not known here");
-        goto done;
-    }
-    if (src_format != forward_src &&
-        cpu_input_create(engine, &bottom->value, src_format, WORK_BOTTOM_GRAD, &conv->src_again))
-        goto done;
-    if (cpu_input_create(engine, &top->grad, dst_format, WORK_TOP_GRAD, &conv->diff_dst_weights))
-        goto done;
-    status = backward_weights_args(conv, d, desc);
-done:
-    dnnl_primitive_desc_destroy(desc);
-    return status;
-}
-
-static bool conv_learns(const struct cpu_op *op)
-{
-    for (int i = 0; i < op->args.nparams; i++)
-        if (op->args.params[i]->wants_grad)
-            return op->args.train;
-    return false;
-}
-
-static int conv_build(struct conv *conv, bool plain, bool *stranger)
-{
-    struct cpu_op *op = &conv->op;
-    struct conv_descs d = {0};
-    dnnl_primitive_desc_t forward = NULL;
-    const struct cpu_format *src, *dst;
-    int status = -1;
-
-    if (descs_create(op, plain, &d) ||
-        cpu_check(compat_conv_forward(
-            &forward, op->engine->engine,
-            op->args.train ? dnnl_forward_training : dnnl_forward_inference, d.src, d.weights,
-            d.bias, d.dst, &d.window, op->engine->attr)))
-        goto done;
-    if (!cpu_format_find(desc_md(forward, dnnl_query_src_md), &op->args.bottoms[0]->value.shape,
-                         &src) ||
-        !cpu_format_find(desc_md(forward, dnnl_query_dst_md), &op->args.tops[0]->value.shape,
-                         &dst)) {
-        *stranger = true;
-        error_set("oneDNN's convolution chose a format that is not known here");
-        goto done;
-    }
-    if (forward_create(conv, &d, forward, src, dst) ||
-        (cpu_op_propagates(op, 0) && backward_data_create(conv, &d, forward)) ||
-        (conv_learns(op) && backward_weights_create(conv, &d, forward, src)))
-        goto done;
-    status = 0;
-done:
-    if (forward)
-        dnnl_primitive_desc_destroy(forward);
-    descs_destroy(&d);
-    return status;
+    if (cpu_input_create(engine, &top->grad, d->weights_dst_format, WORK_TOP_GRAD,
+                         &conv->diff_dst_weights))
+        return -1;
+    return backward_weights_args(conv, d);
 }
 
 static int conv_create(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
-    bool stranger = false;
+    struct conv_descs d = {0};
+    int status = -1;
 
     if (conv_check(op))
         return -1;
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
-    if (conv_build(conv, false, &stranger) == 0)
-        return 0;
-    return stranger ? conv_build(conv, true, &stranger) : -1;
+    if (descs_choose(op, &d) || forward_create(conv, &d) ||
+        (d.backward_data && backward_data_create(conv, &d)) ||
+        (d.backward_weights && backward_weights_create(conv, &d)))
+        goto done;
+    status = 0;
+done:
+    descs_destroy(&d);
+    return status;
 }
 
 static int conv_forward(struct cpu_op *op, const struct run *run)
@@ -389,8 +440,7 @@ static int data_backward(struct conv *conv)
         weights_get(conv, conv->shares_weights ? &conv->weights : &conv->weights_back, &weights) ||
         cpu_primitive_run(engine, &conv->backward_data,
                           (const void *const[]){cpu_input_data(engine, &conv->diff_dst_data),
-                                                weights,
-                                                cpu_output_data(engine, &conv->diff_src)}))
+                                                weights, cpu_output_data(engine, &conv->diff_src)}))
         return -1;
     return cpu_output_store(engine, &conv->diff_src);
 }

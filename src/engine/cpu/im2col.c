@@ -1,7 +1,7 @@
 /* Windows as columns, and deconvolution by them.
  *
- * A deconvolution is a matrix product followed by adding columns into an image; its backward takes the
- * top gradient's columns. All in plain memory, sample by sample. */
+ * A deconvolution is a matrix product followed by adding columns into an image; its backward takes
+ * the top gradient's columns. All in plain memory, sample by sample. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
@@ -155,8 +155,9 @@ const struct cpu_kind cpu_im2col = {
 struct deconv {
     struct cpu_op op;
     struct cpu_plain plain;
-    struct window window;                /* over the top */
-    int64_t pixels, inputs, rows, group; /* of the bottom's plane; per group: channels, column rows */
+    struct window window; /* over the top */
+    int64_t pixels, inputs, rows,
+        group; /* of the bottom's plane; per group: channels, column rows */
     float *columns;
 };
 

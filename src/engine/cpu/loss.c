@@ -12,12 +12,12 @@
 /* What all of them have. */
 struct loss {
     struct cpu_op op;
-    struct cpu_plain x[2];          /* the first two bottoms */
-    int64_t rows, length, inner;    /* of bottom 0: N x D, or outer x classes x inner */
-    double divisor;                 /* of the last forward */
-    float *own;                     /* Infogain: probabilities if there is no second top; else NULL */
-    float *matrix, *row_sums;       /* Infogain: H if it was given, and its rows' sums */
-    struct cpu_input given;         /* Infogain: H if it is a bottom */
+    struct cpu_plain x[2];       /* the first two bottoms */
+    int64_t rows, length, inner; /* of bottom 0: N x D, or outer x classes x inner */
+    double divisor;              /* of the last forward */
+    float *own;                  /* Infogain: probabilities if there is no second top; else NULL */
+    float *matrix, *row_sums;    /* Infogain: H if it was given, and its rows' sums */
+    struct cpu_input given;      /* Infogain: H if it is a bottom */
 };
 
 static int loss_create(struct cpu_op *op)
@@ -122,15 +122,15 @@ static double normalizer(enum loss_normalization normalization, int64_t places, 
 
 static int sigmoid_loss_create(struct cpu_op *op)
 {
-    if (same_size_check(op) || labels_check(op, (int64_t)shape_elems(
-                                                    &op->args.bottoms[0]->value.shape)))
+    if (same_size_check(op) ||
+        labels_check(op, (int64_t)shape_elems(&op->args.bottoms[0]->value.shape)))
         return -1;
     return loss_create(op);
 }
 
 static bool sigmoid_ignored(const struct sigmoid_loss_args *a, float target)
 {
-    return a->has_ignore_label && (int)target == a->ignore_label;
+    return a->has_ignore_label && truncf(target) == (float)a->ignore_label;
 }
 
 static int sigmoid_loss_forward(struct cpu_op *op, const struct run *run)
@@ -173,7 +173,7 @@ static int sigmoid_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-#define LOSS_KIND(variable, most_bottoms, most_tops, create_function, prefix)                     \
+#define LOSS_KIND(variable, most_bottoms, most_tops, create_function, prefix)                      \
     const struct cpu_kind variable = {                                                             \
         .size = sizeof(struct loss),                                                               \
         .min_bottoms = 2,                                                                          \
@@ -351,6 +351,12 @@ static int contrastive_loss_create(struct cpu_op *op)
     return loss_create(op);
 }
 
+/* Cut to an integer, not 0. */
+static bool is_similar(float similar)
+{
+    return fabsf(similar) >= 1;
+}
+
 static double distance2(const struct loss *loss, const float *a, const float *b)
 {
     double sum = 0;
@@ -374,7 +380,7 @@ static int contrastive_loss_forward(struct cpu_op *op, const struct run *run)
         double d2 = distance2(loss, x[0] + n * loss->length, x[1] + n * loss->length);
         double away = (double)args->margin - (args->legacy ? d2 : sqrt(d2));
         away = away < 0 ? 0 : away;
-        sum += (int)similar[n] ? d2 : args->legacy ? away : away * away;
+        sum += is_similar(similar[n]) ? d2 : args->legacy ? away : away * away;
     }
     loss->divisor = 2 * (double)loss->rows;
     loss_set(loss, sum);
@@ -388,7 +394,7 @@ static double contrastive_factor(const struct loss *loss, const float *a, const 
     const struct contrastive_loss_args *args = &loss->op.args.u.contrastive_loss;
     double d2 = distance2(loss, a, b), d = sqrt(d2);
 
-    if ((int)similar)
+    if (is_similar(similar))
         return 1;
     if (args->legacy)
         return (double)args->margin > d2 ? -1 : 0;
@@ -532,8 +538,7 @@ static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
         valid += label >= 0;
         for (int64_t c = 0; label >= 0 && c < loss->length; c++) {
             double q = p[at + c * loss->inner];
-            sum -= h[label * loss->length + c] *
-                   log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
+            sum -= h[label * loss->length + c] * log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
         }
     }
     loss->divisor = normalizer(op->args.u.infogain_loss.normalization, places, valid, loss->rows);
@@ -558,9 +563,9 @@ static int infogain_loss_backward(struct cpu_op *op, const struct run *run)
             return -1;
         for (int64_t c = 0; c < loss->length; c++) {
             int64_t at = first + c * loss->inner;
-            dx[at] = label < 0 ? 0
-                               : scale * (p[at] * loss->row_sums[label] -
-                                          h[label * loss->length + c]);
+            dx[at] = label < 0
+                         ? 0
+                         : scale * (p[at] * loss->row_sums[label] - h[label * loss->length + c]);
         }
     }
     return cpu_output_store(op->engine, &loss->x[0].out);

@@ -205,16 +205,33 @@ struct pieces {
     int64_t runs, length, stride;
 };
 
-static void gather(float *to, const float *from, struct pieces p)
+/* Lengths that occur often are told to the compiler: calls would cost more than the copies. */
+INLINE void copy_runs(float *to, int64_t to_stride, const float *from, int64_t from_stride,
+                      int64_t runs, int64_t length)
 {
-    for (int64_t r = 0; r < p.runs; r++)
-        memcpy(to + r * p.length, from + r * p.stride, (size_t)p.length * sizeof *to);
+    for (int64_t r = 0; r < runs; r++)
+        memcpy(to + r * to_stride, from + r * from_stride, (size_t)length * sizeof *to);
 }
 
-static void scatter(float *to, const float *from, struct pieces p)
+static void copy_pieces(float *to, int64_t to_stride, const float *from, int64_t from_stride,
+                        const struct pieces *p)
 {
-    for (int64_t r = 0; r < p.runs; r++)
-        memcpy(to + r * p.stride, from + r * p.length, (size_t)p.length * sizeof *to);
+    if (p->length == 8)
+        copy_runs(to, to_stride, from, from_stride, p->runs, 8);
+    else if (p->length == 16)
+        copy_runs(to, to_stride, from, from_stride, p->runs, 16);
+    else
+        copy_runs(to, to_stride, from, from_stride, p->runs, p->length);
+}
+
+static void gather(float *to, const float *from, const struct pieces *p)
+{
+    copy_pieces(to, p->length, from, p->stride, p);
+}
+
+static void scatter(float *to, const float *from, const struct pieces *p)
+{
+    copy_pieces(to, p->stride, from, p->length, p);
 }
 
 /* dy NULL: forward, to = y; else backward, to = dx */
@@ -233,14 +250,14 @@ static void across_run(const struct lrn *lrn, const float *x, const float *dy, f
         int64_t at = i / strips * sample + first * p->block;
         struct pieces pieces = {p->groups, p->block == 1 ? width : p->block, pixels * p->block};
         int64_t n = pieces.runs * pieces.length;
-        gather(tile.x, x + at, pieces);
+        gather(tile.x, x + at, &pieces);
         if (dy) {
-            gather(tile.dy, dy + at, pieces);
+            gather(tile.dy, dy + at, &pieces);
             across_backward(lrn, &tile, p->block == 1 ? width : 1, n);
         } else {
             across_forward(lrn, &tile, p->block == 1 ? width : 1, n);
         }
-        scatter(to + at, tile.t, pieces);
+        scatter(to + at, tile.t, &pieces);
     }
 }
 

@@ -69,8 +69,7 @@ static int slice_create(struct cpu_op *op)
         slice->outer *= bottom->value.shape.dim[2] * bottom->value.shape.dim[3];
     for (int i = 0; i < op->args.ntops; i++) {
         cpu_top_set(op->args.tops[i], format);
-        slice->length[i] =
-            (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
+        slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
         slice->total += slice->length[i];
     }
     if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &slice->in))
@@ -374,8 +373,8 @@ static int reindex_backward(struct cpu_op *op, const struct run *run)
     for (int64_t i = 0; i < rows; i++) {
         if (index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
             return -1;
-        cpu_axpby(to + (size_t)row * length, 1,
-                  op->args.tops[0]->grad.data + (size_t)i * length, 1, length);
+        cpu_axpby(to + (size_t)row * length, 1, op->args.tops[0]->grad.data + (size_t)i * length, 1,
+                  length);
     }
     return cpu_output_store(op->engine, &reindex->plain.out);
 }
@@ -412,8 +411,7 @@ static int embed_create(struct cpu_op *op)
     embed->outputs = op->args.params[0]->shape.dim[1];
     if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)(embed->count * embed->outputs))
         return error_set("embed's top has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape), embed->count,
-                         embed->outputs);
+                         shape_elems(&op->args.tops[0]->value.shape), embed->count, embed->outputs);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_input_create(op->engine, &op->args.bottoms[0]->value, NULL, WORK_OWN, &embed->in);
 }

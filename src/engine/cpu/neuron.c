@@ -100,7 +100,8 @@ const struct cpu_kind cpu_relu = {
 };
 
 /* Dropout keeps element e of a sample iff draw e of the sample's own sequence is >= ratio; e counts
- * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit each. */
+ * in plain row-major order, so that the mask does not depend on format, rank or batch. One bit
+ * each. */
 struct dropout {
     struct cpu_op op;
     const struct cpu_format *format;
@@ -171,8 +172,10 @@ static void mask_draw(const struct dropout *drop, const struct run *run)
 CPU_KERNEL static void mask_apply(uint32_t bits, float scale, const float *x, float *y, int64_t n)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (bits >> i) & 1 ? scale * x[i] : 0;
+    for (int64_t i = 0; i < n; i++) {
+        float factor = (bits >> i) & 1 ? scale : 0;
+        y[i] = factor * x[i];
+    }
 }
 
 static void apply_plain(const struct dropout *drop, float scale, const float *x, float *y)
@@ -187,6 +190,16 @@ static void apply_plain(const struct dropout *drop, float scale, const float *x,
     }
 }
 
+/* One channel of a plane; its first element is bit e of the mask. */
+static void apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64_t block,
+                          float scale, const float *x, float *y)
+{
+    const float factors[] = {0, scale};
+
+    for (int64_t i = 0; i < pixels; i++, e++)
+        y[i * block] = factors[mask[e / 32] >> (e % 32) & 1] * x[i * block];
+}
+
 static void apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
 {
     const struct cpu_planes *p = &drop->planes;
@@ -195,12 +208,14 @@ static void apply_planes(const struct dropout *drop, float scale, const float *x
 #pragma omp parallel for
     for (int64_t plane = 0; plane < p->planes; plane++) {
         const uint32_t *mask = drop->mask + plane / p->groups * drop->words;
-        int64_t first = plane % p->groups * p->block;
-        for (int64_t i = 0; i < pixels * p->block; i++) {
-            int64_t channel = first + i % p->block, at = plane * pixels * p->block + i;
-            int64_t e = channel * pixels + i / p->block;
-            bool keep = channel < drop->channels && (mask[e / 32] >> (e % 32) & 1);
-            y[at] = keep ? scale * x[at] : 0;
+        int64_t first = plane % p->groups * p->block, at = plane * pixels * p->block;
+        for (int64_t b = 0; b < p->block; b++) {
+            if (first + b < drop->channels)
+                apply_channel(mask, (first + b) * pixels, pixels, p->block, scale, x + at + b,
+                              y + at + b);
+            else
+                for (int64_t i = 0; i < pixels; i++)
+                    y[at + b + i * p->block] = 0;
         }
     }
 }

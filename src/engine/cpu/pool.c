@@ -1,7 +1,8 @@
 /* Pooling in any format, a plane of H x W x block floats at a time.
  *
- * Ours rather than oneDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is clipped
- * there, and its second top wants the maximum's place. Being bound by memory, it loses nothing. */
+ * Ours rather than oneDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is
+ * clipped there, and its second top wants the maximum's place. Being bound by memory, it loses
+ * nothing. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
@@ -115,23 +116,23 @@ INLINE void sum_one(const float *x, int64_t width, int64_t block, const struct w
     *y = sum * (win->divisor > 0 ? 1 / win->divisor : 0);
 }
 
-/* All channels of one window, STRIP at a time. */
+/* All channels of one window, STRIP at a time; the last strip overlaps where they do not divide. */
 INLINE void forward_window(enum pool_method method, const struct cpu_planes *bottom,
                            const struct window *win, const float *x, float *y, int32_t *where)
 {
-    int64_t block = bottom->block, b = 0;
+    int64_t block = bottom->block, step = block < STRIP ? 1 : STRIP;
 
-    for (; b + STRIP <= block; b += STRIP) {
-        if (method == POOL_MAX)
-            max_strip(x + b, bottom->width, block, win, y + b, where ? where + b : NULL);
+    for (int64_t i = 0; i < block; i += step) {
+        int64_t b = i + step <= block ? i : block - step;
+        int32_t *at = where ? where + b : NULL;
+        if (step == 1 && method == POOL_MAX)
+            max_one(x + b, bottom->width, block, win, y + b, at);
+        else if (step == 1)
+            sum_one(x + b, bottom->width, block, win, y + b);
+        else if (method == POOL_MAX)
+            max_strip(x + b, bottom->width, block, win, y + b, at);
         else
             sum_strip(x + b, bottom->width, block, win, y + b);
-    }
-    for (; b < block; b++) {
-        if (method == POOL_MAX)
-            max_one(x + b, bottom->width, block, win, y + b, where ? where + b : NULL);
-        else
-            sum_one(x + b, bottom->width, block, win, y + b);
     }
 }
 

@@ -143,8 +143,7 @@ static int argmax_create(struct cpu_op *op)
     argmax->inner = (int64_t)shape_elems(x) / (argmax->outer * argmax->length);
     if (a->top_k < 1 || a->top_k > argmax->length)
         return error_set("top_k %d is not in 1..%" PRId64, a->top_k, argmax->length);
-    expected = argmax->outer * argmax->inner * a->top_k *
-               (!a->has_axis && a->out_max_val ? 2 : 1);
+    expected = argmax->outer * argmax->inner * a->top_k * (!a->has_axis && a->out_max_val ? 2 : 1);
     if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)expected)
         return error_set("argmax's top has %zu elements, not %" PRId64,
                          shape_elems(&op->args.tops[0]->value.shape), expected);
@@ -300,8 +299,8 @@ static void mvn_row_backward(const struct mvn *mvn, const float *x, const float 
     sum /= (double)mvn->length;
     product = mvn->op.args.u.mvn.variance ? product / (double)mvn->length : 0;
     for (int64_t i = 0; i < mvn->length; i++)
-        dx[i] = (float)((dy[i] - sum - (double)((x[i] - mean) * inverse) * product) *
-                        (double)inverse);
+        dx[i] =
+            (float)((dy[i] - sum - (double)((x[i] - mean) * inverse) * product) * (double)inverse);
 }
 
 static int mvn_backward(struct cpu_op *op, const struct run *run)

@@ -77,8 +77,8 @@ static void interp_pixel(const struct interp *interp, float *x, float *y, int64_
     y += (h * interp->to.width + w) * block;
     for (int64_t l = 0; l < block; l++) {
         if (!back)
-            y[l] = weight[0] * corner[0][l] + weight[1] * corner[1][l] +
-                   weight[2] * corner[2][l] + weight[3] * corner[3][l];
+            y[l] = weight[0] * corner[0][l] + weight[1] * corner[1][l] + weight[2] * corner[2][l] +
+                   weight[3] * corner[3][l];
         for (int i = 0; back && i < 4; i++)
             corner[i][l] += weight[i] * y[l];
     }
@@ -149,8 +149,7 @@ static int shuffle_create(struct cpu_op *op)
         return error_set("shuffle needs a bottom of at least 2 axes and a top of its shape");
     shuffle->channels = x->shape.dim[1];
     if (group < 1 || shuffle->channels % group)
-        return error_set("%d groups do not divide %" PRId64 " channels", group,
-                         shuffle->channels);
+        return error_set("%d groups do not divide %" PRId64 " channels", group, shuffle->channels);
     shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
     shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
     shuffle->planes.width = 1;
@@ -201,8 +200,7 @@ static int shuffle_backward(struct cpu_op *op, const struct run *run)
     (void)run;
     if (!cpu_op_propagates(op, 0))
         return 0;
-    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data,
-                grad->data);
+    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data, grad->data);
     cpu_clear_padding(grad->data, &grad->shape, cpu_tensor_format(grad));
     return 0;
 }

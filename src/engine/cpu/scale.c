@@ -1,6 +1,7 @@
 /* Products and sums with factors that are the same along some axes (Scale, Bias), and PReLU.
  *
- * Channel factors, and factors per sample and channel, work in every format; others in plain memory. */
+ * Channel factors, and factors per sample and channel, work in every format; others in plain
+ * memory. */
 #include "engine/cpu/channel.h"
 
 #include "util/error.h"
@@ -42,8 +43,8 @@ static int factor_create(struct cpu_op *op, struct factor *f, int param, int64_t
         shape = &blob->value.shape;
         if (cpu_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
             return -1;
-        if (cpu_op_propagates(op, 1) && cpu_output_create(op->engine, &blob->grad, NULL,
-                                                          WORK_BOTTOM_GRAD, &f->bottom_grad))
+        if (cpu_op_propagates(op, 1) &&
+            cpu_output_create(op->engine, &blob->grad, NULL, WORK_BOTTOM_GRAD, &f->bottom_grad))
             return -1;
     }
     if (shape_elems(shape) != (size_t)expected)
@@ -62,8 +63,8 @@ static int factors_create(struct scale *scale)
     if ((op->args.nbottoms == 2) != a->from_bottom)
         return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms,
                          a->from_bottom);
-    if (a->scale && factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++,
-                                  scale->view.coefficients))
+    if (a->scale &&
+        factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++, scale->view.coefficients))
         return -1;
     if (a->bias && factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++,
                                  scale->view.coefficients))
@@ -129,9 +130,9 @@ static int factor_load(struct scale *scale, struct factor *f, float *slots)
         return 0;
     if (!f->param && cpu_input_load(scale->op.engine, &f->bottom))
         return -1;
-    cpu_channels_spread(
-        &scale->view, f->param ? f->param->value : cpu_input_data(scale->op.engine, &f->bottom),
-        slots);
+    cpu_channels_spread(&scale->view,
+                        f->param ? f->param->value : cpu_input_data(scale->op.engine, &f->bottom),
+                        slots);
     return 0;
 }
 
@@ -187,8 +188,7 @@ static int scale_backward(struct cpu_op *op, const struct run *run)
 
     (void)run;
     if (factor_learns(scale, &scale->gamma) || factor_learns(scale, &scale->beta)) {
-        cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, scale->sum,
-                          scale->product);
+        cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, scale->sum, scale->product);
         if (factor_backward(scale, &scale->gamma, scale->product) ||
             factor_backward(scale, &scale->beta, scale->sum))
             return -1;

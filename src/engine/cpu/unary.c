@@ -1,5 +1,5 @@
-/* One function of each element. The exponential is our own, so that the compiler can vectorise what is
- * made of it; it is exact to about two units in the last place. */
+/* One function of each element. The exponential is our own, so that the compiler can vectorise what
+ * is made of it; it is exact to about two units in the last place. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
@@ -8,10 +8,11 @@
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-math-errno") /* lets sqrtf be one instruction */
+/* lets sqrtf be one instruction, and both sides of a choice be computed side by side */
+#pragma GCC optimize("no-math-errno", "no-trapping-math")
 #endif
 
-#define PIECE 4096
+#define PIECE  4096
 #define INLINE static inline __attribute__((always_inline))
 
 struct unary {
@@ -119,12 +120,14 @@ INLINE float bnll_of(float x)
 
 INLINE float power_of(float base, float power)
 {
-    return power == 1 ? base : power == 2 ? base * base : power == 0.5f ? sqrtf(base)
-           : power == 0 ? 1
-                        : powf(base, power);
+    return power == 1      ? base
+           : power == 2    ? base * base
+           : power == 0.5f ? sqrtf(base)
+           : power == 0    ? 1
+                           : powf(base, power);
 }
 
-#define MAP(expression)                                                                           \
+#define MAP(expression)                                                                            \
     _Pragma("omp simd") for (size_t i = 0; i < n; i++)                                             \
     {                                                                                              \
         float v = x[i];                                                                            \
@@ -171,7 +174,7 @@ CPU_KERNEL static void forward_piece(const struct unary_args *args, const float 
 
 /* The same with dx for y, and dy: `v` is x, or y where from_top. */
 #undef MAP
-#define MAP(expression)                                                                           \
+#define MAP(expression)                                                                            \
     _Pragma("omp simd") for (size_t i = 0; i < n; i++)                                             \
     {                                                                                              \
         float v = x[i];                                                                            \
@@ -292,7 +295,7 @@ static int unary_backward(struct cpu_op *op, const struct run *run)
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
         (cpu_op_in_place(op) ? backward_top_piece : backward_piece)(args, x + i, dy + i, dx + i,
-                                                                   piece(n, i));
+                                                                    piece(n, i));
     cpu_clear_padding(dx, &bottom->shape, cpu_tensor_format(bottom));
     return 0;
 }

@@ -1,0 +1,312 @@
+/* Operators with one coefficient per channel, or per place along some axes: Scale, Bias, PReLU; and the
+ * gradients of biases. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+
+bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out)
+{
+    const struct cuda_format *format = cuda_tensor_format(x);
+    const struct shape *shape = &x->shape;
+
+    if (format && format->nhwc && axis == 1 && naxes == 1) {
+        out->channels = (int)shape->dim[1];
+        out->outer = (int)shape_elems(shape) / out->channels;
+        out->inner = 1;
+        return true;
+    }
+    out->outer = (int)shape_count(shape, 0, axis);
+    out->channels = (int)shape_count(shape, axis, axis + naxes);
+    out->inner = (int)shape_count(shape, axis + naxes, SHAPE_MAX_AXES);
+    return !format || !format->nhwc;
+}
+
+int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns)
+{
+    struct kernel_channels view = {rows, columns, 1};
+
+    return cuda_work_reserve(engine, WORK_SCRATCH, kernel_sums_scratch(&view) * sizeof(double));
+}
+
+int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
+                       int columns, struct param *bias)
+{
+    struct kernel_channels view = {rows, columns, 1};
+    double *sums = engine->work[WORK_SCRATCH].data;
+
+    if (cuda_check(kernel_sums(engine->stream, type, SUMS_X, &view, dy, NULL, NULL, NULL, sums)))
+        return -1;
+    return cuda_check(kernel_sums_store(engine->stream, sums, columns, bias->grad, bias->accumulate));
+}
+
+/* A vector of coefficients: a parameter, or a bottom. */
+struct factor {
+    bool there;
+    struct param *param;
+    struct cuda_input bottom;       /* plain floats, if param is NULL */
+    struct cuda_output bottom_grad; /* ditto, where it propagates */
+};
+
+struct scale {
+    struct cuda_op op;
+    struct kernel_channels view;
+    enum cuda_type type;
+    struct cuda_input in;   /* x in the view's format */
+    struct cuda_input dy;
+    struct cuda_output top; /* y, which has another format only in place */
+    struct cuda_output out; /* dx */
+    struct factor gain, bias;
+};
+
+static int factor_create(struct cuda_op *op, struct factor *f, int param, int expected)
+{
+    struct blob *blob = param < 0 ? op->args.bottoms[1] : NULL;
+    const struct shape *shape;
+
+    if (param >= op->args.nparams)
+        return error_set("scale needs %d parameters, not %d", param + 1, op->args.nparams);
+    f->there = true;
+    f->param = param < 0 ? NULL : op->args.params[param];
+    shape = blob ? &blob->value.shape : &f->param->shape;
+    if (shape_elems(shape) != (size_t)expected)
+        return error_set("a factor has %zu elements, not %d", shape_elems(shape), expected);
+    if (!blob)
+        return 0;
+    if (cuda_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
+        return -1;
+    return cuda_op_propagates(op, 1)
+               ? cuda_output_create(op->engine, &blob->grad, NULL, WORK_WEIGHT_GRAD, &f->bottom_grad)
+               : 0;
+}
+
+static int factors_create(struct scale *scale)
+{
+    struct cuda_op *op = &scale->op;
+    const struct scale_args *a = &op->args.u.scale;
+    int next = 0;
+
+    if (!a->scale && !a->bias)
+        return error_set("scale has neither scale nor bias");
+    if ((op->args.nbottoms == 2) != a->from_bottom)
+        return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms, a->from_bottom);
+    if (a->scale &&
+        factor_create(op, &scale->gain, a->from_bottom ? -1 : next++, scale->view.channels))
+        return -1;
+    if (a->bias && factor_create(op, &scale->bias, a->from_bottom && !a->scale ? -1 : next++,
+                                 scale->view.channels))
+        return -1;
+    return 0;
+}
+
+static int scale_create(struct cuda_op *op)
+{
+    struct scale *scale = (struct scale *)op;
+    struct cuda_engine *engine = op->engine;
+    const struct scale_args *a = &op->args.u.scale;
+    struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
+    const struct cuda_format *format = cuda_tensor_format(&x->value);
+
+    if (!shape_equal(&x->value.shape, &y->value.shape))
+        return error_set("scale's top must have its first bottom's shape");
+    if (cuda_op_in_place(op) && op->args.train)
+        return error_set("a scale cannot be trained in place");
+    if (a->axis < 0 || a->naxes < 0 || a->axis + a->naxes > x->value.shape.naxes)
+        return error_set("a factor of axes %d to %d does not fit a bottom of %d", a->axis,
+                         a->axis + a->naxes, x->value.shape.naxes);
+    if (!cuda_channels_view(&x->value, a->axis, a->naxes, &scale->view))
+        format = cuda_plain(engine);
+    scale->type = cuda_format_type(format);
+    if (!cuda_op_in_place(op))
+        cuda_top_set(y, format);
+    if (factors_create(scale) ||
+        cuda_input_create(engine, &x->value, format, WORK_OWN, &scale->in) ||
+        cuda_input_create(engine, &y->grad, format, WORK_TOP_GRAD, &scale->dy) ||
+        cuda_output_create(engine, &y->value, format, WORK_TOP_GRAD, &scale->top) ||
+        cuda_work_reserve(engine, WORK_SCRATCH, kernel_sums_scratch(&scale->view) * sizeof(double)))
+        return -1;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    return cuda_output_create(engine, &x->grad, format, WORK_BOTTOM_GRAD, &scale->out);
+}
+
+static const float *factor_data(const struct cuda_engine *engine, const struct factor *f)
+{
+    if (!f->there)
+        return NULL;
+    return f->param ? f->param->value : cuda_input_data(engine, &f->bottom);
+}
+
+static int factor_load(struct cuda_engine *engine, struct factor *f)
+{
+    return f->there && !f->param ? cuda_input_load(engine, &f->bottom) : 0;
+}
+
+static int scale_forward(struct cuda_op *op, const struct run *run)
+{
+    struct scale *scale = (struct scale *)op;
+    struct cuda_engine *engine = op->engine;
+
+    (void)run;
+    if (cuda_input_load(engine, &scale->in) || factor_load(engine, &scale->gain) ||
+        factor_load(engine, &scale->bias) ||
+        cuda_check(kernel_scale(engine->stream, scale->type, &scale->view,
+                                cuda_input_data(engine, &scale->in), factor_data(engine, &scale->gain),
+                                factor_data(engine, &scale->bias),
+                                cuda_output_data(engine, &scale->top))))
+        return -1;
+    return cuda_output_store(engine, &scale->top);
+}
+
+static bool factor_wants(const struct cuda_op *op, const struct factor *f)
+{
+    return f->there && (f->param ? f->param->wants_grad : cuda_op_propagates(op, 1));
+}
+
+static int factor_store(struct cuda_op *op, struct factor *f, const double *sums, int n)
+{
+    struct cuda_engine *engine = op->engine;
+
+    if (!factor_wants(op, f))
+        return 0;
+    if (f->param)
+        return cuda_check(kernel_sums_store(engine->stream, sums, n, f->param->grad,
+                                            f->param->accumulate));
+    if (cuda_check(kernel_sums_store(engine->stream, sums, n, cuda_output_data(engine, &f->bottom_grad),
+                                     false)))
+        return -1;
+    return cuda_output_store(engine, &f->bottom_grad);
+}
+
+static int scale_backward(struct cuda_op *op, const struct run *run)
+{
+    struct scale *scale = (struct scale *)op;
+    struct cuda_engine *engine = op->engine;
+    double *sums = engine->work[WORK_SCRATCH].data;
+    int n = scale->view.channels;
+
+    (void)run;
+    if (cuda_input_load(engine, &scale->dy))
+        return -1;
+    if ((factor_wants(op, &scale->gain) || factor_wants(op, &scale->bias)) &&
+        cuda_check(kernel_sums(engine->stream, scale->type, SUMS_SCALE, &scale->view,
+                               cuda_input_data(engine, &scale->in),
+                               cuda_input_data(engine, &scale->dy), NULL, NULL, sums)))
+        return -1;
+    if (factor_store(op, &scale->gain, sums, n) || factor_store(op, &scale->bias, sums + n, n))
+        return -1;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    if (cuda_check(kernel_scale(engine->stream, scale->type, &scale->view,
+                                cuda_input_data(engine, &scale->dy), factor_data(engine, &scale->gain),
+                                NULL, cuda_output_data(engine, &scale->out))))
+        return -1;
+    return cuda_output_store(engine, &scale->out);
+}
+
+static void scale_destroy(struct cuda_op *op)
+{
+    struct scale *scale = (struct scale *)op;
+
+    cuda_input_destroy(&scale->in);
+    cuda_input_destroy(&scale->gain.bottom);
+    cuda_input_destroy(&scale->bias.bottom);
+}
+
+const struct cuda_kind cuda_scale = {
+    .size = sizeof(struct scale),
+    .min_bottoms = 1,
+    .max_bottoms = 2,
+    .min_tops = 1,
+    .max_tops = 1,
+    .params = 2,
+    .in_place = true,
+    .create = scale_create,
+    .forward = scale_forward,
+    .backward = scale_backward,
+    .destroy = scale_destroy,
+};
+
+struct prelu {
+    struct cuda_op op;
+    struct kernel_channels view; /* of the slopes' sums */
+    struct kernel_channels all;  /* of the values */
+    enum cuda_type type;
+};
+
+static int prelu_create(struct cuda_op *op)
+{
+    struct prelu *prelu = (struct prelu *)op;
+    const struct tensor *x = &op->args.bottoms[0]->value;
+    bool shared = op->args.u.prelu.shared;
+    int expected;
+
+    if (op->args.nparams != 1)
+        return error_set("PReLU needs 1 parameter, not %d", op->args.nparams);
+    if (x->shape.naxes < 2)
+        return error_set("PReLU needs a blob of 2 axes or more");
+    if (!shape_equal(&x->shape, &op->args.tops[0]->value.shape))
+        return error_set("PReLU's top must have its bottom's shape");
+    if (cuda_op_in_place(op) && op->args.train)
+        return error_set("PReLU cannot be trained in place");
+    cuda_channels_view(x, 1, 1, &prelu->all);
+    prelu->view = prelu->all;
+    if (shared)
+        prelu->view = (struct kernel_channels){1, 1, (int)shape_elems(&x->shape)};
+    expected = shared ? 1 : prelu->all.channels;
+    if (shape_elems(&op->args.params[0]->shape) != (size_t)expected)
+        return error_set("PReLU's slope has %zu elements, not %d",
+                         shape_elems(&op->args.params[0]->shape), expected);
+    prelu->type = cuda_format_type(cuda_tensor_format(x));
+    if (!cuda_op_in_place(op))
+        cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
+    return cuda_work_reserve(op->engine, WORK_SCRATCH,
+                             kernel_sums_scratch(&prelu->view) * sizeof(double));
+}
+
+static int prelu_run(struct prelu *prelu, const void *dy, void *to)
+{
+    struct cuda_op *op = &prelu->op;
+
+    return cuda_check(kernel_prelu(op->engine->stream, prelu->type, &prelu->all,
+                                   op->args.bottoms[0]->value.data, dy, op->args.params[0]->value,
+                                   op->args.u.prelu.shared, to));
+}
+
+static int prelu_forward(struct cuda_op *op, const struct run *run)
+{
+    (void)run;
+    return prelu_run((struct prelu *)op, NULL, op->args.tops[0]->value.data);
+}
+
+static int prelu_backward(struct cuda_op *op, const struct run *run)
+{
+    struct prelu *prelu = (struct prelu *)op;
+    struct cuda_engine *engine = op->engine;
+    struct param *slope = op->args.params[0];
+    double *sums = engine->work[WORK_SCRATCH].data;
+    const void *dy = op->args.tops[0]->grad.data;
+
+    (void)run;
+    if (slope->wants_grad &&
+        (cuda_check(kernel_sums(engine->stream, prelu->type, SUMS_PRELU, &prelu->view,
+                                op->args.bottoms[0]->value.data, dy, NULL, NULL, sums)) ||
+         cuda_check(kernel_sums_store(engine->stream, sums, prelu->view.channels, slope->grad,
+                                      slope->accumulate))))
+        return -1;
+    return cuda_op_propagates(op, 0) ? prelu_run(prelu, dy, op->args.bottoms[0]->grad.data) : 0;
+}
+
+const struct cuda_kind cuda_prelu = {
+    .size = sizeof(struct prelu),
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .params = 1,
+    .in_place = true,
+    .create = prelu_create,
+    .forward = prelu_forward,
+    .backward = prelu_backward,
+};

@@ -1,0 +1,341 @@
+/* One number per channel: sums over everything else, and what is done with them.
+ *
+ * Sums go in two steps: every stripe of positions gives one partial sum per channel, then the stripes are
+ * added in order. Within a block, threads next to each other take channels next to each other where these
+ * lie so (inner = 1), and positions otherwise. Floats are added in short runs, the runs in double. */
+#include "kernel.cuh"
+
+#define STRIPES 512
+#define RUN     32
+
+static int positions_of(const struct kernel_channels *v)
+{
+    return v->outer * v->inner;
+}
+
+/* Channels that a block takes side by side; the rest of its threads share their positions. */
+static int wide_of(const struct kernel_channels *v)
+{
+    int wide = 1;
+
+    while (v->inner == 1 && wide < THREADS && wide < v->channels)
+        wide *= 2;
+    return wide;
+}
+
+static int stripes_of(const struct kernel_channels *v)
+{
+    int wide = wide_of(v), groups = (v->channels + wide - 1) / wide;
+    int most = (positions_of(v) + THREADS / wide - 1) / (THREADS / wide);
+    int stripes = (STRIPES + groups - 1) / groups;
+
+    return stripes < 1 ? 1 : stripes > most ? most : stripes;
+}
+
+size_t kernel_sums_scratch(const struct kernel_channels *v)
+{
+    return (size_t)(stripes_of(v) + 1) * 2 * (size_t)v->channels;
+}
+
+struct pair {
+    double first, second;
+};
+
+template <int WHAT, typename T>
+static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x, const T *dy, float mean,
+                                     float inverse, int c, int begin, int end, int step)
+{
+    struct pair sum = {0, 0};
+
+    for (int from = begin; from < end; from += RUN * step) {
+        float first = 0, second = 0;
+        int until = from + RUN * step < end ? from + RUN * step : end;
+        for (int p = from; p < until; p += step) {
+            int at = v->inner == 1 ? p * v->channels + c
+                                   : (p / v->inner * v->channels + c) * v->inner + p % v->inner;
+            float a = element(x[at]), d = WHAT >= SUMS_BATCH_NORM ? element(dy[at]) : 0;
+            if (WHAT == SUMS_X)
+                first += a;
+            if (WHAT == SUMS_VARIANCE)
+                first += (a - mean) * (a - mean);
+            if (WHAT == SUMS_BATCH_NORM) {
+                first += d;
+                second += d * ((a - mean) * inverse);
+            }
+            if (WHAT == SUMS_SCALE) {
+                first += d * a;
+                second += d;
+            }
+            if (WHAT == SUMS_PRELU)
+                first += a > 0 ? 0 : d * a;
+        }
+        sum.first += (double)first;
+        sum.second += (double)second;
+    }
+    return sum;
+}
+
+/* Adds what the lanes of each channel have; lane 0's threads know the result. */
+static DEVICE struct pair lanes_sum(struct pair sum, int wide)
+{
+#ifdef __CUDACC__
+    __shared__ double first[THREADS], second[THREADS];
+
+    first[threadIdx.x] = sum.first;
+    second[threadIdx.x] = sum.second;
+    __syncthreads();
+    for (unsigned t = threadIdx.x + (unsigned)wide; threadIdx.x < (unsigned)wide && t < blockDim.x;
+         t += (unsigned)wide) {
+        sum.first += first[t];
+        sum.second += second[t];
+    }
+    __syncthreads();
+#endif
+    (void)wide;
+    return sum;
+}
+
+template <int WHAT, typename T>
+KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, const float *mean,
+                         const float *inverse, int most, int stripes, double *partial)
+{
+    int wide = most < (int)blockDim.x ? most : (int)blockDim.x, lanes = (int)blockDim.x / wide;
+    int groups = (v.channels + wide - 1) / wide, positions = v.outer * v.inner;
+    int lane = (int)threadIdx.x / wide;
+
+    for (int job = (int)blockIdx.x; job < stripes * groups; job += (int)gridDim.x) {
+        int stripe = job / groups, c = job % groups * wide + (int)threadIdx.x % wide;
+        int begin = (int)((int64_t)stripe * positions / stripes);
+        int end = (int)((int64_t)(stripe + 1) * positions / stripes);
+        struct pair sum = {0, 0};
+        if (c < v.channels)
+            sum = stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0, c,
+                                      begin + lane, end, lanes);
+        sum = lanes_sum(sum, wide);
+        if (lane > 0 || c >= v.channels)
+            continue;
+        partial[(stripe * 2 + 0) * v.channels + c] = sum.first;
+        partial[(stripe * 2 + 1) * v.channels + c] = sum.second;
+    }
+}
+
+KERNEL void sums_finish(const double *partial, int channels, int stripes, double *sums)
+{
+    FOR_EACH(i, 2 * channels)
+    {
+        double sum = 0;
+        for (int s = 0; s < stripes; s++)
+            sum += partial[s * 2 * channels + (int)i];
+        sums[i] = sum;
+    }
+}
+
+template <int WHAT, typename T>
+static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, const void *x,
+                        const void *dy, const float *mean, const float *inverse, double *scratch)
+{
+    int stripes = stripes_of(v), wide = wide_of(v), groups = (v->channels + wide - 1) / wide;
+    double *partial = scratch + 2 * v->channels;
+
+#ifndef __CUDACC__
+    groups = v->channels; /* one thread per block: one channel each */
+#endif
+    LAUNCH((sums_partial<WHAT, T>), grid_rows(stripes * groups), THREADS, stream, *v, (const T *)x,
+           (const T *)dy, mean, inverse, wide, stripes, partial);
+    LAUNCH(sums_finish, grid_for((size_t)v->channels * 2), THREADS, stream, (const double *)partial,
+           v->channels, stripes, scratch);
+}
+
+cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_sums what,
+                        const struct kernel_channels *v, const void *x, const void *dy,
+                        const float *mean, const float *inverse, double *scratch)
+{
+    switch (what) {
+    case SUMS_X:
+        WITH_TYPE(type, (sums_launch<SUMS_X, T>(stream, v, x, dy, mean, inverse, scratch)));
+        break;
+    case SUMS_VARIANCE:
+        WITH_TYPE(type, (sums_launch<SUMS_VARIANCE, T>(stream, v, x, dy, mean, inverse, scratch)));
+        break;
+    case SUMS_BATCH_NORM:
+        WITH_TYPE(type, (sums_launch<SUMS_BATCH_NORM, T>(stream, v, x, dy, mean, inverse, scratch)));
+        break;
+    case SUMS_SCALE:
+        WITH_TYPE(type, (sums_launch<SUMS_SCALE, T>(stream, v, x, dy, mean, inverse, scratch)));
+        break;
+    case SUMS_PRELU:
+        WITH_TYPE(type, (sums_launch<SUMS_PRELU, T>(stream, v, x, dy, mean, inverse, scratch)));
+        break;
+    }
+    return cudaGetLastError();
+}
+
+KERNEL void sums_store(const double *sums, int channels, float *out, bool add)
+{
+    FOR_EACH(c, channels)
+    out[c] = (float)(add ? out[c] + sums[c] : sums[c]);
+}
+
+cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out, bool add)
+{
+    LAUNCH(sums_store, grid_for((size_t)channels), THREADS, stream, sums, channels, out, add);
+    return cudaGetLastError();
+}
+
+KERNEL void batch_mean(double elems, const double *sums, int channels, float *mean)
+{
+    FOR_EACH(c, channels)
+    mean[c] = (float)(sums[c] / elems);
+}
+
+cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b, const double *sums,
+                              int channels, float *mean)
+{
+    LAUNCH(batch_mean, grid_for((size_t)channels), THREADS, stream, b->elems, sums, channels, mean);
+    return cudaGetLastError();
+}
+
+KERNEL void batch_variance(struct kernel_batch_norm b, const double *sums, int channels,
+                           const float *mean, float *inverse, float *mean_sum, float *variance_sum,
+                           float *weight)
+{
+    double unbias = b.elems > 1 ? b.elems / (b.elems - 1) : 1;
+
+    FOR_EACH(c, channels)
+    {
+        double variance = sums[c] / b.elems;
+        inverse[c] = (float)(1 / sqrt(variance + (double)b.eps));
+        mean_sum[c] = b.fraction * mean_sum[c] + mean[c];
+        variance_sum[c] = b.fraction * variance_sum[c] + (float)(variance * unbias);
+        if (c == 0)
+            *weight = b.fraction * *weight + 1;
+    }
+}
+
+cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
+                                  const double *sums, int channels, const float *mean, float *inverse,
+                                  float *mean_sum, float *variance_sum, float *weight)
+{
+    LAUNCH(batch_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels, mean, inverse,
+           mean_sum, variance_sum, weight);
+    return cudaGetLastError();
+}
+
+KERNEL void batch_global(float eps, int channels, const float *mean_sum, const float *variance_sum,
+                         const float *weight, float *mean, float *inverse)
+{
+    double scale = *weight == 0 ? 0 : 1 / (double)*weight;
+
+    FOR_EACH(c, channels)
+    {
+        mean[c] = (float)(mean_sum[c] * scale);
+        inverse[c] = (float)(1 / sqrt(variance_sum[c] * scale + (double)eps));
+    }
+}
+
+cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b, int channels,
+                                const float *mean_sum, const float *variance_sum, const float *weight,
+                                float *mean, float *inverse)
+{
+    LAUNCH(batch_global, grid_for((size_t)channels), THREADS, stream, b->eps, channels, mean_sum,
+           variance_sum, weight, mean, inverse);
+    return cudaGetLastError();
+}
+
+static size_t elems_of(const struct kernel_channels *v)
+{
+    return (size_t)v->outer * (size_t)(v->channels * v->inner);
+}
+
+template <typename T>
+KERNEL void batch_apply(struct kernel_channels v, const T *x, const float *mean, const float *inverse,
+                        const float *gamma, const float *beta, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int c = (int)(i / v.inner % v.channels);
+        float value = (element(x[i]) - mean[c]) * inverse[c];
+        element_set(&y[i], (gamma ? gamma[c] * value : value) + (beta ? beta[c] : 0));
+    }
+}
+
+cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                               const void *x, const float *mean, const float *inverse,
+                               const float *gamma, const float *beta, void *y)
+{
+    size_t n = elems_of(v);
+
+    WITH_TYPE(type, LAUNCH(batch_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x, mean, inverse,
+                           gamma, beta, (T *)y, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void batch_back(struct kernel_channels v, float share, const T *x, const T *dy, const float *mean,
+                       const float *inverse, const float *gamma, const double *sums, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int c = (int)(i / v.inner % v.channels);
+        float d = element(dy[i]), r = inverse[c];
+        if (sums)
+            d -= ((float)sums[c] + (element(x[i]) - mean[c]) * r * (float)sums[v.channels + c]) * share;
+        element_set(&dx[i], (gamma ? gamma[c] * r : r) * d);
+    }
+}
+
+cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                              const struct kernel_batch_norm *b, const void *x, const void *dy,
+                              const float *mean, const float *inverse, const float *gamma,
+                              const double *sums, void *dx)
+{
+    size_t n = elems_of(v);
+
+    WITH_TYPE(type, LAUNCH(batch_back<T>, grid_for(n), THREADS, stream, *v, (float)(1 / b->elems),
+                           (const T *)x, (const T *)dy, mean, inverse, gamma, sums, (T *)dx, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void scale(struct kernel_channels v, const T *x, const float *gain, const float *bias, T *y,
+                  size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int c = (int)(i / v.inner % v.channels);
+        float value = element(x[i]);
+        element_set(&y[i], (gain ? value * gain[c] : value) + (bias ? bias[c] : 0));
+    }
+}
+
+cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                         const void *x, const float *gain, const float *bias, void *y)
+{
+    size_t n = elems_of(v);
+
+    WITH_TYPE(type, LAUNCH(scale<T>, grid_for(n), THREADS, stream, *v, (const T *)x, gain, bias, (T *)y,
+                           n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void prelu(struct kernel_channels v, const T *x, const T *dy, const float *slope, bool shared, T *y,
+                  size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float a = element(x[i]), value = dy ? element(dy[i]) : a;
+        float s = slope[shared ? 0 : i / v.inner % v.channels];
+        element_set(&y[i], a > 0 ? value : s * value);
+    }
+}
+
+cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                         const void *x, const void *dy, const float *slope, bool shared, void *y)
+{
+    size_t n = elems_of(v);
+
+    WITH_TYPE(type, LAUNCH(prelu<T>, grid_for(n), THREADS, stream, *v, (const T *)x, (const T *)dy, slope,
+                           shared, (T *)y, n));
+    return cudaGetLastError();
+}

@@ -1,0 +1,132 @@
+/* One function of each element, and its derivative: the table of engine/ops.h. */
+#include "kernel.cuh"
+
+#include "engine/ops.h"
+
+static DEVICE float logistic(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+/* 1 where c is 0, whatever the base. */
+static DEVICE float power_of(float base, float c)
+{
+    if (c == 1)
+        return base;
+    if (c == 2)
+        return base * base;
+    return c == 0 ? 1 : powf(base, c);
+}
+
+static DEVICE float value_of(const struct kernel_unary *u, float x)
+{
+    switch (u->function) {
+    case UNARY_ABS:
+        return fabsf(x);
+    case UNARY_BNLL:
+        return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
+    case UNARY_CLIP:
+        return x < u->a ? u->a : x > u->b ? u->b : x;
+    case UNARY_ELU:
+        return x > 0 ? x : u->a * expm1f(x);
+    case UNARY_EXP:
+        return expf(u->a * x + u->b);
+    case UNARY_LOG:
+        return u->c * logf(u->a * x + u->b);
+    case UNARY_POWER:
+        return power_of(u->a * x + u->b, u->c);
+    case UNARY_RELU6:
+        return x < 0 ? 0 : x > 6 ? 6 : x;
+    case UNARY_SIGMOID:
+        return logistic(x);
+    case UNARY_SWISH:
+        return x * logistic(u->a * x);
+    case UNARY_TANH:
+        return tanhf(x);
+    case UNARY_THRESHOLD:
+        return x > u->a ? 1 : x != x ? x : 0;
+    default:
+        return x;
+    }
+}
+
+/* v: y for the functions whose derivative it tells, else x. */
+static DEVICE float slope_of(const struct kernel_unary *u, float v)
+{
+    float e, s;
+
+    switch (u->function) {
+    case UNARY_ABS:
+        return (float)((v > 0) - (v < 0));
+    case UNARY_BNLL:
+        e = expf(v < 50 ? v : 50);
+        return e / (1 + e);
+    case UNARY_CLIP:
+        return v >= u->a && v <= u->b ? 1 : 0;
+    case UNARY_ELU:
+        return v > 0 ? 1 : v + u->a;
+    case UNARY_EXP:
+        return u->a * v;
+    case UNARY_LOG:
+        return u->c * u->a / (u->a * v + u->b);
+    case UNARY_POWER:
+        if (u->c == 1 || u->c == 0 || u->a == 0)
+            return u->c == 1 ? u->a : 0;
+        return u->c * u->a * power_of(u->a * v + u->b, u->c - 1);
+    case UNARY_RELU6:
+        return v > 0 && v < 6 ? 1 : 0;
+    case UNARY_SIGMOID:
+        return v * (1 - v);
+    case UNARY_SWISH:
+        s = logistic(u->a * v);
+        return u->a * v * s + s * (1 - u->a * v * s);
+    case UNARY_TANH:
+        return 1 - v * v;
+    default:
+        return 0;
+    }
+}
+
+bool kernel_unary_from_top(const struct kernel_unary *u)
+{
+    switch (u->function) {
+    case UNARY_ELU:
+    case UNARY_EXP:
+    case UNARY_RELU6:
+    case UNARY_SIGMOID:
+    case UNARY_TANH:
+        return true;
+    case UNARY_POWER:
+        return u->c == 1;
+    default:
+        return false;
+    }
+}
+
+template <typename T> KERNEL void unary(struct kernel_unary u, const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&y[i], value_of(&u, element(x[i])));
+}
+
+cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
+                         const void *x, void *y, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(unary<T>, grid_for(n), THREADS, stream, *u, (const T *)x, (T *)y, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void unary_back(struct kernel_unary u, const T *at, const T *dy, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&dx[i], element(dy[i]) * slope_of(&u, element(at[i])));
+}
+
+cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
+                              const void *at, const void *dy, void *dx, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, (const T *)at, (const T *)dy,
+                           (T *)dx, n));
+    return cudaGetLastError();
+}

@@ -1,0 +1,266 @@
+/* poseidon extract: what named blobs hold, batch after batch, as HDF5. */
+#include "commands/commands.h"
+#include "commands/model.h"
+#include "commands/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "solver/checkpoint.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/h5.h"
+#include "util/json.h"
+
+#define MAX_BLOBS 64
+
+/* One blob, and the data set it goes to: batches * N rows. A scalar gives one row a batch. */
+struct feature {
+    const struct blob *blob;
+    float *values; /* of one batch */
+    size_t rows;   /* a batch */
+    int naxes;
+    hsize_t dim[SHAPE_MAX_AXES + 1];
+    hid_t dataset;
+};
+
+struct extraction {
+    struct model_options options;
+    const char *weights, *blobs, *engine, *out;
+    int iterations, threads;
+    bool json;
+    struct model model;
+    int nfeatures;
+    struct feature features[MAX_BLOBS];
+    hid_t file;
+    char *temp;
+};
+
+static int h5_failed(const char *path, const char *action, const char *name)
+{
+    char reason[512];
+
+    return error_set("%s: cannot %s '%s' (%s)", path, action, name,
+                     h5_reason(reason, sizeof reason));
+}
+
+static int add_feature(struct extraction *x, const char *name)
+{
+    struct feature *f = &x->features[x->nfeatures];
+    const struct shape *shape;
+
+    if (x->nfeatures == MAX_BLOBS)
+        return error_set("--blobs names more than %d blobs", MAX_BLOBS);
+    *f = (struct feature){.blob = net_find_blob(x->model.net, name), .dataset = -1};
+    if (!f->blob)
+        return error_set(
+            "--blobs: the net's TEST phase has no blob '%s' (poseidon summary --phase=TEST "
+            "lists them)",
+            name);
+    shape = &f->blob->value.shape;
+    f->naxes = shape->naxes > 0 ? shape->naxes : 1;
+    f->rows = shape->naxes > 0 ? (size_t)shape->dim[0] : 1;
+    for (int i = 0; i < shape->naxes; i++)
+        f->dim[i] = (hsize_t)shape->dim[i];
+    f->dim[0] = (hsize_t)f->rows * (hsize_t)x->iterations;
+    f->values = malloc((shape_elems(shape) + 1) * sizeof *f->values);
+    if (!f->values)
+        return error_memory(shape_elems(shape) * sizeof *f->values, name);
+    x->nfeatures++;
+    return 0;
+}
+
+static int find_features(struct extraction *x)
+{
+    char *copy = strdup(x->blobs), *rest = copy, *name;
+    int status = copy ? 0 : error_memory(strlen(x->blobs), "the list of blobs");
+
+    while (!status && (name = strsep(&rest, ",")) != NULL)
+        if (*name)
+            status = add_feature(x, name);
+    free(copy);
+    if (!status && x->nfeatures == 0)
+        status = error_set("--blobs names no blob");
+    return status;
+}
+
+/* A slash in a blob's name makes a group. */
+static int create_dataset(struct extraction *x, struct feature *f)
+{
+    hid_t space = H5Screate_simple(f->naxes, f->dim, NULL), links = H5Pcreate(H5P_LINK_CREATE);
+
+    H5Pset_create_intermediate_group(links, 1);
+    f->dataset =
+        H5Dcreate2(x->file, f->blob->name, H5T_IEEE_F32LE, space, links, H5P_DEFAULT, H5P_DEFAULT);
+    H5Pclose(links);
+    H5Sclose(space);
+    return f->dataset < 0 ? h5_failed(x->out, "make data set", f->blob->name) : 0;
+}
+
+static int create_file(struct extraction *x)
+{
+    int status = 0;
+
+    x->temp = file_temp_name(x->out);
+    if (!x->temp)
+        return -1;
+    h5_lock();
+    x->file = H5Fcreate(x->temp, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    if (x->file < 0)
+        status = h5_failed(x->out, "write", x->temp);
+    for (int i = 0; i < x->nfeatures && !status; i++)
+        status = create_dataset(x, &x->features[i]);
+    h5_unlock();
+    return status;
+}
+
+static int write_rows(struct extraction *x, const struct feature *f, int batch)
+{
+    hsize_t begin[SHAPE_MAX_AXES + 1] = {(hsize_t)batch * f->rows}, count[SHAPE_MAX_AXES + 1];
+    hid_t space, memory;
+    int status = 0;
+
+    memcpy(count, f->dim, sizeof count);
+    count[0] = f->rows;
+    h5_lock();
+    space = H5Dget_space(f->dataset);
+    memory = H5Screate_simple(f->naxes, count, NULL);
+    if (H5Sselect_hyperslab(space, H5S_SELECT_SET, begin, NULL, count, NULL) < 0 ||
+        H5Dwrite(f->dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, f->values) < 0)
+        status = h5_failed(x->out, "write data set", f->blob->name);
+    H5Sclose(memory);
+    H5Sclose(space);
+    h5_unlock();
+    return status;
+}
+
+static int run_batches(struct extraction *x)
+{
+    struct run run = {.seed = 1};
+
+    for (int b = 0; b < x->iterations; b++) {
+        if (net_forward(x->model.net, &run, NULL, NULL))
+            return error_context("batch %d", b);
+        for (int i = 0; i < x->nfeatures; i++)
+            if (net_read_blob(x->model.net, x->features[i].blob, x->features[i].values) ||
+                write_rows(x, &x->features[i], b))
+                return -1;
+    }
+    return 0;
+}
+
+/* Closes the file; puts it in its place when all went well. */
+static int finish(struct extraction *x, int status)
+{
+    h5_lock();
+    for (int i = 0; i < x->nfeatures; i++)
+        if (x->features[i].dataset >= 0)
+            H5Dclose(x->features[i].dataset);
+    if (x->file >= 0 && H5Fclose(x->file) < 0 && !status)
+        status = h5_failed(x->out, "close", x->temp);
+    h5_unlock();
+    if (x->file >= 0 && status)
+        unlink(x->temp);
+    else if (x->file >= 0)
+        status = file_commit(x->temp, x->out);
+    for (int i = 0; i < x->nfeatures; i++)
+        free(x->features[i].values);
+    free(x->temp);
+    return status;
+}
+
+static int print_report(const struct extraction *x)
+{
+    struct json json = {.depth = 0};
+    int status;
+
+    json_object_begin(&json);
+    json_key(&json, "file");
+    json_string(&json, x->out);
+    json_key(&json, "blobs");
+    json_object_begin(&json);
+    for (int i = 0; i < x->nfeatures; i++) {
+        json_key(&json, x->features[i].blob->name);
+        json_array_begin(&json);
+        for (int a = 0; a < x->features[i].naxes; a++)
+            json_uint(&json, x->features[i].dim[a]);
+        json_array_end(&json);
+    }
+    json_object_end(&json);
+    json_object_end(&json);
+    status = json_print(&json, stdout);
+    json_free(&json);
+    return status;
+}
+
+static int extract(struct extraction *x, struct log *log)
+{
+    int status;
+
+    if (model_open(&x->options, &x->model))
+        return -1;
+    if (x->model.notices)
+        fputs(x->model.notices, stderr);
+    status = model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
+    if (!status)
+        status = checkpoint_load_weights(x->weights, x->model.net, log);
+    for (int g = 0; g < x->model.net->ngroups && !status; g++)
+        net_touch(x->model.net, g);
+    if (!status)
+        status = find_features(x) || create_file(x) || run_batches(x) ? -1 : 0;
+    status = finish(x, status);
+    if (!status && x->json)
+        status = print_report(x);
+    for (int i = 0; i < x->nfeatures && !status && !x->json; i++)
+        printf("%s: %s, %llu rows\n", x->out, x->features[i].blob->name,
+               (unsigned long long)x->features[i].dim[0]);
+    model_close(&x->model);
+    return status;
+}
+
+int command_extract(int argc, char **argv)
+{
+    struct extraction x = {
+        .options = {.phase = "TEST"}, .engine = "cpu", .iterations = 1, .file = -1};
+    int nwords, status;
+    struct log log;
+    const struct option options[] = {
+        {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required"},
+        {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required"},
+        {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
+        {"stage", OPTION_TEXT, &x.options.stages, "LIST", "stages of the net's state"},
+        {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
+        {"engine", OPTION_TEXT, &x.engine, "NAME", "who computes: cpu (default)"},
+        {"threads", OPTION_COUNT, &x.threads, "N", "compute threads"},
+        {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
+    };
+    const struct command_line line = {
+        .command = "extract",
+        .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .max_words = 1,
+        .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
+                 "hold: one\n"
+                 "float data set per blob, named after it, the batches' rows one behind another. A "
+                 "slash\n"
+                 "in a blob's name makes a group of the file.",
+    };
+
+    status = options_parse(&line, argc, argv, &nwords);
+    if (status)
+        return status > 0 ? 0 : command_fail("extract");
+    if (!x.options.model || !x.weights || !x.blobs || nwords != 1) {
+        error_set("%s", !x.options.model ? "Need a model definition: --model=FILE"
+                        : !x.weights     ? "Need model weights: --weights=FILE"
+                        : !x.blobs       ? "Need the names of blobs: --blobs=LIST"
+                                         : "expected one file to write, OUT.h5");
+        return command_fail("extract");
+    }
+    x.out = argv[1];
+    log_init(&log, true, stderr, NULL);
+    return extract(&x, &log) ? command_fail("extract") : 0;
+}

@@ -1,0 +1,86 @@
+/* poseidon upgrade */
+#include "commands/commands.h"
+#include "commands/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spec/print.h"
+#include "spec/proto.h"
+#include "spec/read.h"
+#include "spec/upgrade.h"
+#include "util/error.h"
+#include "util/file.h"
+
+/* A solver's snapshot_prefix stays as it is: it is completed from the path the file is used under.
+ */
+static int read_solver(const char *path, struct text_doc **out)
+{
+    if (text_read_file(path, &caffe__solver_parameter__descriptor, out))
+        return -1;
+    if (upgrade_solver(spec_solver(*out), *out)) {
+        text_free(*out);
+        return -1;
+    }
+    return 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static int upgrade(const char *in, const char *out)
+{
+    struct strbuf text = {0};
+    struct text_doc *doc;
+    bool solver = false;
+    int status;
+
+    if (ends_with(out, ".caffemodel") || ends_with(out, ".h5"))
+        return error_set(
+            "%s: the new form is written as text, without weights; expected a name such "
+            "as net.prototxt",
+            out);
+    if (!proto_is_binary(in) && spec_is_solver(in, &solver))
+        return -1;
+    if (solver ? read_solver(in, &doc) : spec_read_net(in, &doc))
+        return -1;
+    fputs(text_notices(doc), stderr);
+    print_message(&text, text_root(doc));
+    status = strbuf_status(&text);
+    if (status == 0)
+        status = file_write(out, strbuf_text(&text), text.length);
+    if (status == 0)
+        fprintf(stderr, "%s: written as a %s in today's form\n", out, solver ? "solver" : "net");
+    strbuf_free(&text);
+    text_free(doc);
+    return status;
+}
+
+int command_upgrade(int argc, char **argv)
+{
+    int nwords, status;
+    const struct command_line line = {
+        .command = "upgrade",
+        .synopsis = "IN OUT",
+        .max_words = 2,
+        .about =
+            "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old\n"
+            "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level\n"
+            "input fields, solver_type), or a binary model (.caffemodel), of which the net is\n"
+            "written and not the weights. What was old is said line by line. Comments get lost.",
+    };
+
+    status = options_parse(&line, argc, argv, &nwords);
+    if (status)
+        return status > 0 ? 0 : command_fail("upgrade");
+    if (nwords != 2) {
+        error_set("expected two files, IN and OUT, found %d", nwords);
+        return command_fail("upgrade");
+    }
+    return upgrade(argv[1], argv[2]) ? command_fail("upgrade") : 0;
+}

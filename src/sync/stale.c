@@ -1,0 +1,100 @@
+/* Slots of gradients and parameters. */
+#include "sync/stale.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t slot_of(const struct stale *stale, int64_t iteration)
+{
+    return (size_t)(iteration % stale->depth);
+}
+
+int stale_open(struct sync *sync, int group)
+{
+    int depth = sync->options.staleness + 1;
+    size_t elems = sync->plan->groups[group].elems, bytes = (size_t)depth * elems * sizeof(float);
+    struct stale *stale;
+
+    if (!sync->worker || depth == 1)
+        return 0;
+    stale = calloc(1, sizeof *stale);
+    sync->groups[group].own = stale;
+    if (!stale)
+        return error_memory(sizeof *stale, "staleness");
+    stale->depth = depth;
+    stale->elems = elems;
+    stale->complete = sync->options.iteration;
+    stale->gradients = malloc(bytes);
+    stale->values = malloc(bytes);
+    stale->pending = calloc((size_t)depth, sizeof *stale->pending);
+    if (!stale->gradients || !stale->values || !stale->pending)
+        return error_memory(2 * bytes, "the copies that --staleness needs");
+    return 0;
+}
+
+void stale_close(struct sync *sync, int group)
+{
+    struct stale *stale = sync->groups[group].own;
+
+    if (!stale)
+        return;
+    free(stale->gradients);
+    free(stale->values);
+    free(stale->pending);
+    free(stale);
+    sync->groups[group].own = NULL;
+}
+
+int stale_stage(struct sync *sync, int group, int micro)
+{
+    struct group_state *state = &sync->groups[group];
+    const struct param_group *g = &sync->plan->groups[group];
+
+    if (state->own && micro == sync->plan->options.iter_size - 1)
+        memcpy(stale_gradient(sync, group, state->posted, g->begin), sync->net->grads + g->begin,
+               g->elems * sizeof(float));
+    return 0;
+}
+
+float *stale_gradient(struct sync *sync, int group, int64_t iteration, size_t begin)
+{
+    struct stale *stale = sync->groups[group].own;
+
+    return stale->gradients + slot_of(stale, iteration) * stale->elems +
+           (begin - sync->plan->groups[group].begin);
+}
+
+float *stale_values(struct sync *sync, int group, int64_t iteration, size_t begin)
+{
+    struct stale *stale = sync->groups[group].own;
+
+    return stale->values + slot_of(stale, iteration) * stale->elems +
+           (begin - sync->plan->groups[group].begin);
+}
+
+void stale_finish_one(struct sync *sync, int group, int64_t iteration)
+{
+    struct group_state *state = &sync->groups[group];
+    struct stale *stale = state->own;
+
+    if (--stale->pending[slot_of(stale, iteration)] > 0)
+        return;
+    while (stale->complete < state->running && stale->pending[slot_of(stale, stale->complete)] == 0)
+        stale->complete++;
+    atomic_store_explicit(&state->done, stale->complete, memory_order_release);
+    progress_wake(sync);
+}
+
+int64_t stale_take(struct sync *sync, int group)
+{
+    struct group_state *state = &sync->groups[group];
+    const struct param_group *g = &sync->plan->groups[group];
+    int64_t newest = atomic_load_explicit(&state->done, memory_order_acquire);
+
+    if (newest > state->settled)
+        memcpy(sync->values + g->begin, stale_values(sync, group, newest - 1, g->begin),
+               g->elems * sizeof(float));
+    return newest;
+}

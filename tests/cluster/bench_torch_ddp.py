@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""One rank of PyTorch DistributedDataParallel over gloo, for bench_ddp.py; started by mpirun.
+
+    mpirun -np N bench_torch_ddp.py NET BATCH ITERATIONS ADDRESS INTERFACE
+
+Trains the net (bench_ddp.NETS) on random images, BATCH a rank, SGD with momentum, one thread, in
+channels_last, which is the faster format here. Rank 0 prints images/s of all ranks: the mean over
+ITERATIONS after two that do not count. ADDRESS:29500 is where rank 0 is met, INTERFACE what gloo uses.
+"""
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from bench_ddp import NETS  # noqa: E402
+
+WARM_UP = 2
+
+
+class Model(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net, self.parts = net, net.modules
+
+    def forward(self, x):
+        return self.net.forward(x).flatten(1)
+
+
+def main():
+    name, batch, iterations = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    os.environ["GLOO_SOCKET_IFNAME"] = sys.argv[5]
+    rank, size = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="tcp://%s:29500" % sys.argv[4], rank=rank, world_size=size)
+    torch.manual_seed(1)
+    net = NETS[name]()
+    model = nn.parallel.DistributedDataParallel(Model(net).to(memory_format=torch.channels_last))
+    rule = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
+    images = torch.rand(batch, *net.shape).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(net.classes, (batch,))
+    for i in range(WARM_UP + iterations):
+        if i == WARM_UP:
+            dist.barrier()
+            start = time.perf_counter()
+        rule.zero_grad(set_to_none=True)
+        F.cross_entropy(model(images), labels).backward()
+        rule.step()
+    dist.barrier()
+    seconds = time.perf_counter() - start
+    if rank == 0:
+        print("images/s %.6g" % (size * batch * iterations / seconds), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+#!/bin/sh
+# A cluster in a box: hosts as network namespaces on one machine, joined by links of a chosen rate.
+#
+#     box.sh [--hosts=4] [--slots=1] [--rate=1gbit] [--delay=50us] [--] COMMAND...
+#     box.sh --check
+#
+# COMMAND runs outside the hosts with everything set for mpirun to start ranks on them, SLOTS on each:
+#
+#     tests/cluster/box.sh --hosts=4 --rate=1gbit -- mpirun -np 4 build/poseidon train --solver=...
+#
+# Its exit status is COMMAND's. It finds BOX_HOSTS (names), BOX_NET (10.77.x.0/24), BOX_RATE, BOX_DELAY
+# and BOX_AGENT: "$BOX_AGENT n2 PROGRAM" runs a program on host n2. Rates and delays are tc's (man tc-tbf,
+# tc-netem) and hold in each direction of each host; without --rate links are as fast as the machine.
+#
+# Needs root, iproute2 with tc, util-linux, and a kernel with network namespaces, bridges, veth, tbf and,
+# for --delay, netem; --check says what is missing and exits 77. Nothing outside is changed: names are resolved by a
+# bind mount that only COMMAND sees, and namespaces and links carry this process's number and go with it.
+set -u
+
+hosts=4 slots=1 rate='' delay='' check=false
+
+usage() {
+    sed -n '2,/^set -u/{/^#/!d;s/^# \{0,1\}//;p;}' "$0"
+}
+
+die() {
+    echo "box.sh: $1" >&2
+    exit "${2:-2}"
+}
+
+number() { # NAME VALUE MOST
+    case $2 in
+    '' | *[!0-9]* | 0*) die "--$1 wants a number from 1 to $3, found '$2'" ;;
+    esac
+    [ "$2" -le "$3" ] || die "--$1 wants a number from 1 to $3, found '$2'"
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --hosts=*) hosts=${1#*=} ;;
+    --slots=*) slots=${1#*=} ;;
+    --rate=*) rate=${1#*=} ;;
+    --delay=*) delay=${1#*=} ;;
+    --check) check=true ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
+    --)
+        shift
+        break
+        ;;
+    -*) die "unknown option $1 (box.sh --help)" ;;
+    *) break ;;
+    esac
+    shift
+done
+number hosts "$hosts" 64
+number slots "$slots" 256
+$check || [ $# -gt 0 ] || die 'no command to run (box.sh --help)'
+
+missing() { # exit 77: automake's "skipped"
+    die "cannot build a cluster here: $1" 77
+}
+
+[ "$(uname -s)" = Linux ] || missing 'this is not Linux'
+[ "$(id -u)" -eq 0 ] || missing 'only root can make network namespaces'
+for tool in ip tc unshare nsenter mount; do
+    command -v "$tool" >/dev/null || missing "$tool is not installed (Debian: iproute2, util-linux)"
+done
+
+name=pbox$$ # short: interface names have 15 characters
+folder=$(mktemp -d /tmp/poseidon-box.XXXXXX) || missing 'no folder in /tmp'
+command_pid=
+
+# shellcheck disable=SC2317 # called by the trap
+# Ends what runs in this box's hosts, then takes them down. Links go with their namespaces.
+clean() {
+    trap '' INT TERM HUP
+    [ -z "$command_pid" ] || kill "$command_pid" 2>/dev/null
+    for i in $(seq "$hosts"); do
+        # shellcheck disable=SC2046
+        kill $(ip netns pids "$name-$i" 2>/dev/null) 2>/dev/null
+    done
+    for i in $(seq "$hosts"); do
+        # shellcheck disable=SC2046
+        [ -z "$(ip netns pids "$name-$i" 2>/dev/null)" ] || { sleep 1; kill -9 $(ip netns pids "$name-$i") 2>/dev/null; }
+        ip link del "$name-$i" 2>/dev/null # its namespace would take it along, but later
+        ip netns del "$name-$i" 2>/dev/null
+    done
+    ip link del "$name" 2>/dev/null
+    rm -rf "$folder"
+}
+trap clean EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+must() { # what it is for, then the command
+    what=$1
+    shift
+    "$@" >"$folder/said" 2>&1 || missing "$what: $(head -n 1 "$folder/said") ($*)"
+}
+
+# Packets wait for their turn in tbf; a delay comes before it. $1...: what to put before "tc qdisc add".
+shape() {
+    device=$1
+    shift
+    parent=root
+    if [ -n "$delay" ]; then
+        must 'delaying a link' "$@" tc qdisc add dev "$device" root handle 1: netem delay "$delay" limit 100000
+        parent='parent 1:1'
+    fi
+    if [ -n "$rate" ]; then
+        # shellcheck disable=SC2086
+        must 'limiting a link' "$@" tc qdisc add dev "$device" $parent handle 2: tbf rate "$rate" burst 256k latency 50ms
+    fi
+}
+
+free_net() {
+    for candidate in $(seq $(($$ % 200 + 1)) 254) $(seq 1 200); do
+        ip -o addr | grep -q "inet 10\.77\.$candidate\." || {
+            echo "10.77.$candidate"
+            return
+        }
+    done
+}
+
+add_host() { # NUMBER
+    must 'a network namespace' ip netns add "$name-$1"
+    must 'a pair of veth interfaces' ip link add "$name-$1" type veth peer name e0 netns "$name-$1"
+    must 'joining the bridge' ip link set "$name-$1" master "$name" up
+    must 'an address' ip -n "$name-$1" addr add "$net.$1/24" dev e0
+    must 'an interface' ip -n "$name-$1" link set e0 up
+    must 'loopback' ip -n "$name-$1" link set lo up
+    # the bridge's end is outside, the host's end inside
+    shape "$name-$1"
+    shape e0 ip netns exec "$name-$1"
+    echo "$net.$1 n$1" >>"$folder/hosts"
+    echo "n$1 slots=$slots" >>"$folder/hostfile"
+}
+
+if $check; then
+    hosts=1
+    rate=${rate:-1gbit}
+fi
+net=$(free_net)
+[ -n "$net" ] || missing 'all networks 10.77.x.0/24 are taken'
+{ grep -v '[[:space:]]n[0-9][0-9]*$' /etc/hosts; echo "$net.254 $(uname -n)"; } >"$folder/hosts"
+must 'a bridge' ip link add "$name" type bridge
+must 'an address' ip addr add "$net.254/24" dev "$name"
+must 'the bridge' ip link set "$name" up
+for i in $(seq "$hosts"); do
+    add_host "$i"
+done
+
+# Stands in for ssh: host, then the words of a command. A hostname of its own keeps Open MPI from taking
+# all hosts for one.
+cat >"$folder/agent" <<END
+#!/bin/sh
+host=\$1
+shift
+case \$host in
+n[0-9]*) ;;
+*) echo "there is no host '\$host' in this box" >&2; exit 1 ;;
+esac
+exec nsenter --net="/run/netns/$name-\${host#n}" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$host" "\$@"
+END
+chmod +x "$folder/agent"
+must 'names of their own for hosts' "$folder/agent" n1 true
+must 'a file system view of its own' unshare --mount mount --bind "$folder/hosts" /etc/hosts
+if $check; then
+    echo 'box.sh: a cluster can be built here'
+    exit 0
+fi
+
+BOX_HOSTS=$(seq -f 'n%.0f' -s ' ' "$hosts")
+BOX_NET=$net.0/24 BOX_RATE=$rate BOX_DELAY=$delay BOX_AGENT=$folder/agent
+export BOX_HOSTS BOX_NET BOX_RATE BOX_DELAY BOX_AGENT
+# Open MPI: start through the agent, talk over the box's links alone (within a host through memory), and
+# bind nothing, since every host would bind to the same first core.
+btl=tcp,self
+[ "$slots" -eq 1 ] || btl=tcp,vader,self
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="$folder/agent" OMPI_MCA_orte_default_hostfile="$folder/hostfile"
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=$btl OMPI_MCA_btl_tcp_if_include="$BOX_NET"
+export OMPI_MCA_oob_tcp_if_include="$BOX_NET" OMPI_MCA_hwloc_base_binding_policy=none
+: "${OMPI_MCA_mpi_yield_when_idle=1}" "${HWLOC_HIDE_ERRORS=2}"
+export OMPI_MCA_mpi_yield_when_idle HWLOC_HIDE_ERRORS
+
+# In the background, so that a signal to this shell is heard at once.
+# shellcheck disable=SC2016
+unshare --mount sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$folder/hosts" "$@" &
+command_pid=$!
+wait "$command_pid"
+status=$?
+command_pid=
+exit "$status"

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Training on the emulated GPU against the CPU engine: one net, every way of synchronising, clipping, several
+# micro-batches, resuming, precisions. Streams of the emulated GPU are worked off as late as can be, so a copy
+# that somebody forgot to wait for shows as a wrong loss.
+set -u
+here=${abs_top_srcdir:?}
+emulated=${abs_top_builddir:?}/tests/cuda/poseidon
+real=$abs_top_builddir/poseidon
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 99
+ln -s "$here/data" data
+cp "$here/tests/cuda/mixed.prototxt" net.prototxt
+POSEIDON_CACHE=$folder/cache
+export POSEIDON_CACHE
+
+solver() { # FILE, lines on standard input
+    { printf 'net: "net.prototxt"\nbase_lr: 0.05\nmomentum: 0.9\nweight_decay: 0.0005\n'
+      printf 'lr_policy: "fixed"\nmax_iter: 8\nsnapshot: 4\nsnapshot_prefix: "snap"\n'
+      printf 'snapshot_format: HDF5\n'; cat; } >"$1"
+}
+solver plain.prototxt </dev/null
+printf 'clip_gradients: 0.5\niter_size: 2\n' | solver clipped.prototxt
+printf 'type: "Adam"\nmomentum2: 0.999\nbase_lr: 0.001\n' | grep -v base_lr | solver adam.prototxt
+
+# The final loss of a run: RANKS PROGRAM ARGUMENTS...
+loss() {
+    ranks=$1; shift
+    timeout 100 "$here/tests/mpirun.sh" "$ranks" "$@" --threads=1 --seed=3 --summary=out.json \
+        >log 2>&1 || { cat log >&2; return 1; }
+    sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' out.json
+}
+
+failures=0
+same() { # WHAT EXPECTED FOUND TOLERANCE
+    if awk -v a="$2" -v b="$3" -v t="$4" 'BEGIN { d = a - b; if (d < 0) d = -d;
+            exit !(a + 0 > 0 && b + 0 > 0 && d <= t * a) }'; then
+        echo "ok: $1: $2 and $3"
+    else
+        echo "FAIL: $1: $2 on the CPU, $3 on the emulated GPU"
+        failures=$((failures + 1))
+    fi
+}
+
+for file in plain clipped adam; do
+    for ranks in 1 2; do
+        for comm in ps sfb allreduce onebit; do
+            case $file$ranks$comm in
+            *1allreduce | *1onebit | adam?allreduce | adam?onebit) continue ;;
+            esac
+            expected=$(loss $ranks "$real" train --solver=$file.prototxt --comm=$comm) || exit 1
+            found=$(loss $ranks "$emulated" train --solver=$file.prototxt --comm=$comm --engine=cuda \
+                --share-gpu) || exit 1
+            same "$file, $ranks ranks, $comm" "$expected" "$found" 1e-4
+        done
+    done
+done
+expected=$(loss 3 "$real" train --solver=plain.prototxt --servers=1) || exit 1
+found=$(loss 3 "$emulated" train --solver=plain.prototxt --servers=1 --engine=cuda --share-gpu) || exit 1
+same 'a dedicated server' "$expected" "$found" 1e-4
+expected=$(loss 2 "$real" train --solver=plain.prototxt --comm=none) || exit 1
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --comm=none --engine=cuda --share-gpu) || exit 1
+same 'no synchronisation' "$expected" "$found" 1e-4
+expected=$(loss 2 "$emulated" train --solver=plain.prototxt --overlap=none --engine=cuda --share-gpu) ||
+    exit 1
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --share-gpu) || exit 1
+same 'with and without overlap' "$expected" "$found" 0
+for ranks in 1 2; do
+    expected=$(loss $ranks "$emulated" train --solver=plain.prototxt --comm=sfb --engine=cuda --share-gpu) ||
+        exit 1
+    found=$(loss $ranks "$emulated" train --solver=plain.prototxt --comm=sfb --engine=cuda --share-gpu \
+        --snapshot=snap_iter_4.solverstate.h5) || exit 1
+    same "resumed, $ranks ranks" "$expected" "$found" 0
+done
+expected=$(loss 1 "$real" train --solver=plain.prototxt) || exit 1
+found=$(loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda --math=bf16) || exit 1
+same 'bfloat16' "$expected" "$found" 0.02
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --math=bf16 --comm=sfb --share-gpu) ||
+    exit 1
+expected=$(loss 2 "$real" train --solver=plain.prototxt) || exit 1
+same 'bfloat16, factors' "$expected" "$found" 0.02
+
+# what must be refused, and in which words
+refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
+    pattern=$1; ranks=$2; shift 2
+    if timeout 60 "$here/tests/mpirun.sh" "$ranks" "$@" >log 2>&1 || ! grep -q "$pattern" log; then
+        cat log
+        echo "FAIL: expected a refusal with '$pattern' of: $*"
+        failures=$((failures + 1))
+    fi
+}
+refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
+refused 'which --engine=cuda does not do' 2 "$emulated" train --solver=plain.prototxt --comm=adam \
+    --engine=cuda --share-gpu
+refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
+sed 's/num_output: 10/num_output: 5/' "$here/tests/cuda/mixed.prototxt" >net.prototxt
+refused "layer 'loss': label .* is outside 0..4" 1 "$emulated" train --solver=plain.prototxt --engine=cuda
+POSEIDON_EMULATED_BYTES=3000000
+export POSEIDON_EMULATED_BYTES
+refused 'MiB of them fitted: about batch [0-9]* would fit' 1 "$emulated" train --solver=plain.prototxt \
+    --engine=cuda --batch=40
+POSEIDON_EMULATED_GPUS=0
+export POSEIDON_EMULATED_GPUS
+refused 'shows no GPU' 1 "$emulated" train --solver=plain.prototxt --engine=cuda
+[ "$failures" -eq 0 ]
