@@ -14,7 +14,7 @@ cd "$folder"
 # Both names are asked for: Open MPI's wrapper and MPICH's.
 OMPI_CC=clang MPICH_CC=clang
 export OMPI_CC MPICH_CC
-[ -f Makefile ] || "$top/configure" -q \
+[ -f Makefile ] || "$top/configure" -q --without-cuda \
     CFLAGS="-O1 -g -fsanitize=fuzzer-no-link $sanitize" LDFLAGS="$sanitize"
 make -s -j2 libposeidon.a
 # The flags to link with are the Makefile's.
