@@ -2,6 +2,7 @@
  * statistics, one that applies them; backward is one pass for the sums and one for dx. */
 #include "cuda_internal.h"
 
+#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -15,29 +16,6 @@ struct batch_norm {
     float *mean, *inverse; /* of the last forward; one piece of memory */
 };
 
-static int batch_norm_check(const struct cuda_op *op)
-{
-    const struct batch_norm_args *a = &op->args.u.batch_norm;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int wanted = 3 + a->scale + a->bias;
-
-    if (op->args.nparams != wanted)
-        return error_set("batch normalization needs %d parameters, not %d", wanted, op->args.nparams);
-    if (a->bias && !a->scale)
-        return error_set("batch normalization has a bias only with a scale");
-    if (!shape_equal(x, &op->args.tops[0]->value.shape))
-        return error_set("batch normalization's top must have its bottom's shape");
-    if (cuda_op_in_place(op) && op->args.train)
-        return error_set("batch normalization cannot be trained in place");
-    for (int i = 0; i < wanted; i++) {
-        int64_t expected = i == WEIGHT ? 1 : x->naxes > 1 ? x->dim[1] : 1;
-        if (shape_elems(&op->args.params[i]->shape) != (size_t)expected)
-            return error_set("parameter %d of batch normalization has %zu elements, not %" PRId64, i,
-                             shape_elems(&op->args.params[i]->shape), expected);
-    }
-    return 0;
-}
-
 static int batch_norm_create(struct cuda_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
@@ -46,7 +24,7 @@ static int batch_norm_create(struct cuda_op *op)
     size_t channels;
     void *memory = NULL;
 
-    if (batch_norm_check(op))
+    if (op_check_batch_norm(&op->args))
         return -1;
     cuda_channels_view(x, x->shape.naxes > 1 ? 1 : 0, x->shape.naxes > 1 ? 1 : 0, &bn->view);
     channels = (size_t)bn->view.channels;

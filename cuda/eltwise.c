@@ -1,6 +1,7 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "cuda_internal.h"
 
+#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -14,20 +15,6 @@ struct eltwise {
     struct cuda_output *out;
     void *winner; /* MAX in TRAIN: which bottom */
 };
-
-static int eltwise_check(const struct cuda_op *op)
-{
-    enum eltwise_operation operation = op->args.u.eltwise.operation;
-
-    for (int i = 0; i < op->args.nbottoms; i++)
-        if (!shape_equal(&op->args.bottoms[i]->value.shape, &op->args.tops[0]->value.shape))
-            return error_set("eltwise: bottom %d and the top differ in shape", i);
-    if (cuda_op_in_place(op) && operation != ELTWISE_SUM)
-        return error_set("eltwise: only SUM can work in place");
-    if (op->args.u.eltwise.coeff && operation != ELTWISE_SUM)
-        return error_set("eltwise: only SUM takes coefficients");
-    return 0;
-}
 
 static const struct cuda_format *eltwise_format(const struct cuda_op *op)
 {
@@ -62,7 +49,7 @@ static int eltwise_create(struct cuda_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
 
-    if (eltwise_check(op))
+    if (op_check_eltwise(&op->args))
         return -1;
     elt->format = eltwise_format(op);
     elt->n = shape_elems(&op->args.tops[0]->value.shape);

@@ -4,6 +4,7 @@
 #include "cuda_internal.h"
 
 #include "engine/engine_internal.h"
+#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -206,7 +207,7 @@ bool cuda_op_propagates(const struct cuda_op *op, int i)
 
 bool cuda_op_in_place(const struct cuda_op *op)
 {
-    return op->args.ntops > 0 && op->args.nbottoms > 0 && op->args.tops[0] == op->args.bottoms[0];
+    return op_args_in_place(&op->args);
 }
 
 static struct cuda_op *cuda_op_of(struct op *op)
@@ -242,53 +243,21 @@ static void cuda_op_destroy(struct op *base)
 static const struct op_i train_table = {cuda_op_forward, cuda_op_backward, cuda_op_destroy};
 static const struct op_i test_table = {cuda_op_forward, NULL, cuda_op_destroy};
 
-static int count_check(const char *what, int found, int min, int max)
-{
-    if (found < min || (max && found > max))
-        return error_set("takes %d to %d %ss, not %d", min, max, what, found);
-    return 0;
-}
-
-static int empty_check(const char *what, struct blob **blobs, int n)
-{
-    char text[128];
-
-    for (int i = 0; i < n; i++)
-        if (shape_elems(&blobs[i]->value.shape) == 0)
-            return error_set("%s '%s' has no elements: its shape is %s", what,
-                             blobs[i]->name ? blobs[i]->name : "?",
-                             shape_text(&blobs[i]->value.shape, text, sizeof text));
-    return 0;
-}
-
-static int args_check(const struct cuda_kind *kind, const struct op_args *args)
-{
-    if (count_check("bottom", args->nbottoms, kind->min_bottoms, kind->max_bottoms) ||
-        count_check("top", args->ntops, kind->min_tops, kind->max_tops) ||
-        count_check("parameter", args->nparams, 0, kind->params ? kind->params : INT32_MAX))
-        return -1;
-    if (empty_check("bottom", args->bottoms, args->nbottoms) ||
-        empty_check("top", args->tops, args->ntops))
-        return -1;
-    for (int t = 0; t < args->ntops; t++)
-        for (int b = 0; b < args->nbottoms; b++)
-            if (args->tops[t] == args->bottoms[b] && !(kind->in_place && t == 0 && b == 0))
-                return error_set("cannot work in place: top %d is bottom %d", t, b);
-    return 0;
-}
-
 static int cuda_op_create(void *context, const struct op_args *args, struct op **out)
 {
     const struct cuda_kind *kind;
     struct cuda_engine *engine = context;
     struct cuda_op *op;
+    struct op_limits limits;
 
     *out = NULL;
     if (!cuda_supports(context, args->kind))
         return error_set("layer '%s': the CUDA engine has no %s yet; --engine=cpu has", args->layer,
                          op_kind_name(args->kind));
     kind = kinds[args->kind];
-    if (args_check(kind, args))
+    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops, kind->max_tops,
+                                kind->params, kind->in_place};
+    if (op_check_blobs(args, &limits))
         return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;

@@ -1,6 +1,7 @@
 /* Pooling in NHWC; see pool.cu for why it is ours. */
 #include "cuda_internal.h"
 
+#include "engine/op_check.h"
 #include "util/error.h"
 
 struct pool {
@@ -10,31 +11,6 @@ struct pool {
     struct cuda_output bottom_grad;
     int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
 };
-
-static int pool_check(const struct cuda_op *op)
-{
-    const struct pool_args *a = &op->args.u.pool;
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    char text[128];
-
-    if (bottom->naxes != 4 || top->naxes != 4)
-        return error_set("pooling needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(bottom, text, sizeof text));
-    if (top->dim[0] != bottom->dim[0] || top->dim[1] != bottom->dim[1])
-        return error_set("pooling keeps samples and channels; the top's shape is %s",
-                         shape_text(top, text, sizeof text));
-    for (int i = 0; i < 2; i++)
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
-            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
-                             a->stride[i], a->pad[i]);
-    if (op->args.ntops == 2 && a->method != POOL_MAX)
-        return error_set("only MAX pooling has a second top");
-    if (op->args.ntops == 2 && !shape_equal(top, &op->args.tops[1]->value.shape))
-        return error_set("the mask's shape is %s, not the first top's",
-                         shape_text(&op->args.tops[1]->value.shape, text, sizeof text));
-    return 0;
-}
 
 static void shape_fill(struct pool *pool)
 {
@@ -62,7 +38,7 @@ static int pool_create(struct cuda_op *op)
     struct blob *bottom = op->args.bottoms[0];
     void *where = NULL;
 
-    if (pool_check(op))
+    if (op_check_pool(&op->args))
         return -1;
     shape_fill(pool);
     cuda_top_set(op->args.tops[0], format);

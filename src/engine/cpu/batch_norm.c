@@ -5,6 +5,7 @@
  * the mean rounded to float, and b and d make up for the rounding. */
 #include "engine/cpu/channel.h"
 
+#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -22,30 +23,6 @@ struct batch_norm {
     float *a, *b, *d;
 };
 
-static int batch_norm_check(const struct cpu_op *op)
-{
-    const struct batch_norm_args *a = &op->args.u.batch_norm;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int wanted = 3 + a->scale + a->bias;
-
-    if (op->args.nparams != wanted)
-        return error_set("batch normalization needs %d parameters, not %d", wanted,
-                         op->args.nparams);
-    if (a->bias && !a->scale)
-        return error_set("batch normalization has a bias only with a scale");
-    if (!shape_equal(x, &op->args.tops[0]->value.shape))
-        return error_set("batch normalization's top must have its bottom's shape");
-    if (cpu_op_in_place(op) && op->args.train)
-        return error_set("batch normalization cannot be trained in place");
-    for (int i = 0; i < wanted; i++) {
-        int64_t expected = i == WEIGHT ? 1 : x->naxes > 1 ? x->dim[1] : 1;
-        if (shape_elems(&op->args.params[i]->shape) != (size_t)expected)
-            return error_set("parameter %d of batch normalization has %zu elements, not %" PRId64,
-                             i, shape_elems(&op->args.params[i]->shape), expected);
-    }
-    return 0;
-}
-
 static int batch_norm_create(struct cpu_op *op)
 {
     struct batch_norm *bn = (struct batch_norm *)op;
@@ -54,7 +31,7 @@ static int batch_norm_create(struct cpu_op *op)
     bool one_axis = x->shape.naxes < 2;
     void *memory = NULL;
 
-    if (batch_norm_check(op))
+    if (op_check_batch_norm(&op->args))
         return -1;
     cpu_channels_view(&x->shape, format, one_axis ? 0 : 1, one_axis ? 0 : 1, &bn->view);
     if (cpu_channels_reserve(op->engine, &bn->view))

@@ -5,6 +5,7 @@
  * nothing. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <float.h>
@@ -183,38 +184,13 @@ CPU_KERNEL static void ave_backward_plane(const struct pool_args *a,
     }
 }
 
-static int pool_check(const struct cpu_op *op)
-{
-    const struct pool_args *a = &op->args.u.pool;
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    char text[128];
-
-    if (bottom->naxes != 4 || top->naxes != 4)
-        return error_set("pooling needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(bottom, text, sizeof text));
-    if (top->dim[0] != bottom->dim[0] || top->dim[1] != bottom->dim[1])
-        return error_set("pooling keeps samples and channels; the top's shape is %s",
-                         shape_text(top, text, sizeof text));
-    for (int i = 0; i < 2; i++)
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
-            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
-                             a->stride[i], a->pad[i]);
-    if (op->args.ntops == 2 && a->method != POOL_MAX)
-        return error_set("only MAX pooling has a second top");
-    if (op->args.ntops == 2 && !shape_equal(top, &op->args.tops[1]->value.shape))
-        return error_set("the mask's shape is %s, not the first top's",
-                         shape_text(&op->args.tops[1]->value.shape, text, sizeof text));
-    return 0;
-}
-
 static int pool_create(struct cpu_op *op)
 {
     struct pool *pool = (struct pool *)op;
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
     void *where = NULL;
 
-    if (pool_check(op))
+    if (op_check_pool(&op->args))
         return -1;
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], format);
