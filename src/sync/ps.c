@@ -44,7 +44,7 @@ static bool by_server(const struct sync *sync, int chunk)
 static int open_served(struct sync *sync, struct served *served, int chunk)
 {
     size_t elems = sync->plan->chunks[chunk].elems;
-    size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t blocks = sync_history_blocks(sync);
     bool receives = sync->plan->scheme[sync->plan->chunks[chunk].group] == SCHEME_PS;
 
     served->cleared = sync->options.clip <= 0;

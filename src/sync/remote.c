@@ -111,7 +111,7 @@ int remote_history_open(struct sync *sync, int group, struct remote_history *out
 {
     const struct engine *engine = sync->net->engine;
     const struct param_group *g = &sync->plan->groups[group];
-    size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t blocks = sync_history_blocks(sync);
     void *memory = NULL;
 
     out->elems = blocks * g->elems;

@@ -21,7 +21,7 @@ struct sfb {
 
 static int sfb_open(struct sync *sync, int group)
 {
-    size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t blocks = sync_history_blocks(sync);
     size_t elems = sync->plan->groups[group].elems * blocks;
     struct sfb *sfb;
 

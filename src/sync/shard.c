@@ -53,7 +53,7 @@ static int open_part(struct sync *sync, int chunk, struct part *part)
 static int shard_open(struct sync *sync, int group)
 {
     const struct plan *plan = sync->plan;
-    size_t blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t blocks = sync_history_blocks(sync);
     size_t elems = plan->groups[group].elems;
     struct shard *shard;
 

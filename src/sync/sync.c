@@ -121,7 +121,7 @@ static int open_clip(struct sync *sync)
 static int open_queues(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
-    size_t ring = 64, blocks = sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+    size_t ring = 64, blocks = sync_history_blocks(sync);
     size_t served = 0, capacity;
 
     while (ring < (size_t)plan->ngroups * (size_t)(2 + sync->options.staleness) + 16)

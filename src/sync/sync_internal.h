@@ -170,6 +170,12 @@ struct sync {
     uint64_t *group_sent, *group_received; /* written by the progress thread */
 };
 
+/* Floats of history per parameter, for allocation: a solver without any still has a place. */
+static inline size_t sync_history_blocks(const struct sync *sync)
+{
+    return sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+}
+
 /* ---- services of the progress thread; called on it alone ---- */
 
 /* Posts a nonblocking transfer of `elems` floats and registers it; counts bytes. Training data goes
