@@ -35,8 +35,21 @@ static int find_batch(const struct net *net, int *out)
     return error_set("%s: the net has no data layer, so its batch is not known", net->def->file);
 }
 
-static int set_up(const struct forecast_options *options, int nodes, struct cost_setup *out)
+static struct cost_sizes sizes_of(const struct forecast *f)
 {
+    struct cost_sizes sizes = cost_sizes_for(&f->cluster);
+
+    if (f->options->chunk_bytes != COST_SIZE_CHOSEN)
+        sizes.chunk = f->options->chunk_bytes;
+    if (f->options->merge_bytes != COST_SIZE_CHOSEN)
+        sizes.merge = f->options->merge_bytes;
+    return sizes;
+}
+
+static int set_up(const struct forecast *f, int nodes, struct cost_setup *out)
+{
+    const struct forecast_options *options = f->options;
+    struct cost_sizes sizes = sizes_of(f);
     int ranks = nodes * options->ranks_per_node;
 
     if (options->servers >= ranks)
@@ -48,7 +61,8 @@ static int set_up(const struct forecast_options *options, int nodes, struct cost
         .dedicated = options->servers > 0,
         .ranks_per_node = options->ranks_per_node,
         .iter_size = options->iter_size,
-        .chunk_bytes = options->chunk_bytes,
+        .chunk_bytes = sizes.chunk,
+        .merge_bytes = sizes.merge,
         .wire = options->wire,
     };
     out->nservers = out->dedicated ? options->servers : out->nworkers;
@@ -141,7 +155,7 @@ static int find_alone(struct forecast *f)
                                    .nservers = 1,
                                    .ranks_per_node = 1,
                                    .iter_size = f->options->iter_size,
-                                   .chunk_bytes = f->options->chunk_bytes};
+                                   .chunk_bytes = sizes_of(f).chunk};
     size_t groups = (size_t)f->work.ngroups + 1;
     struct cost *costs = calloc(groups, sizeof *costs);
     struct cost_iteration iteration = {.seconds = 0};
@@ -167,7 +181,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
         goto fail;
     for (int i = 0; i < options->npoints; i++) {
         out->points[i].nodes = options->nodes[i];
-        if (set_up(options, options->nodes[i], &out->points[i].setup) ||
+        if (set_up(out, options->nodes[i], &out->points[i].setup) ||
             run_point(out, &out->points[i]))
             goto fail;
     }

@@ -108,7 +108,8 @@ static int predict(struct trainer *t, double **out)
     const struct plan *plan = t->plan;
     struct cost_setup setup = {.nworkers = plan->nworkers, .nservers = plan->nservers,
                                .dedicated = plan->dedicated, .iter_size = t->iter_size,
-                               .chunk_bytes = plan->options.chunk_bytes};
+                               .chunk_bytes = plan->options.chunk_bytes,
+                               .merge_bytes = plan->options.merge_bytes};
     double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
 
     *out = seconds;
@@ -117,7 +118,7 @@ static int predict(struct trainer *t, double **out)
         return -1;
     setup.ranks_per_node = t->probe.ranks_per_node;
     for (int g = 0; g < plan->ngroups; g++) {
-        struct cost cost = cost_of(&t->probe.cluster, &setup, &t->net->groups[g], plan->scheme[g]);
+        struct cost cost = cost_of(&t->probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
         seconds[g] = cost.seconds - cost.compute_seconds;
     }
     return 0;

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, with and without
-# overlap: parameters and history equal the serial run bit for bit, bytes on the wire the prediction.
+# Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with
+# and without overlap: parameters and history equal the serial run bit for bit, bytes on the wire the prediction.
 set -u
 program=$abs_top_builddir/tests/mpi/sync_conformance
 failures=0
-# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness
+# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness merge
 while read -r ranks arguments; do
     # shellcheck disable=SC2086
     if POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments; then
@@ -50,5 +50,12 @@ done <<LIST
 7 paper     2 700  1 0.2 1 fp32 2000
 7 allreduce 0 300  1 0   1 bf16 1000
 7 sfb       0 1024 2 0   1
+2 ps        0 1024 1 0   1 fp32 0 urgency 0 0 1048576
+3 ps        1 400  1 0.2 2 bf16 1000 urgency 0 0 1048576
+4 allreduce 0 300  0 0.3 2 fp32 0 fifo 0 0 1048576
+7 allreduce 1 2097152 2 0 1 bf16 0 urgency 0 0 1048576
+3 sfb       0 700  1 0.1 1 fp32 500 urgency 0 0 2000
+4 ps        1 400  1 0   2 fp32 0 urgency 0 3 1048576
+3 paper     0 512  1 0.1 2 fp32 0 urgency 0 0 5000
 LIST
 exit $((failures > 0))
