@@ -176,10 +176,10 @@ static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int
 static const struct engine_i plain_engine_i = {.name = "plain", .gemm = plain_gemm};
 static struct engine plain_engine = {.i = &plain_engine_i};
 
-/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. */
-static void make_net(struct net *net)
+/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. first: of group 0. */
+static void make_net(struct net *net, int64_t first_elems)
 {
-    static const int64_t sizes[GROUPS][3] = {{300, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
+    const int64_t sizes[GROUPS][3] = {{first_elems, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
     static struct param params[GROUPS * 2];
     static struct param_group groups[GROUPS];
 
@@ -265,6 +265,7 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
 struct serial {
     float *values, *history, *sum, *one, *rows;
     float *node;      /* the sum of a node's workers */
+    size_t elems;     /* of the net */
     float *lost;      /* per speaker: what its codecs rounded away */
     float *lost_home; /* and the homes' */
 };
@@ -338,7 +339,7 @@ static void serial_group_sum(struct serial *s, const struct plan *plan, int grou
         }
         for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
             through_codec(plan, c, s->node + (plan->chunks[c].begin - g->begin),
-                          s->lost + (size_t)speaker * 4096 + plan->chunks[c].begin);
+                          s->lost + (size_t)speaker * s->elems + plan->chunks[c].begin);
         for (size_t i = 0; i < g->elems; i++)
             sum[i] = speaker == 0 ? s->node[i] : sum[i] + s->node[i];
     }
@@ -461,7 +462,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     struct plan *plan;
     struct sync *sync;
 
-    make_net(&net);
+    make_net(&net, each > 0 ? 20000 : 300); /* worth adding up in slices */
     if (each > 0) {
         REQUIRE(!node_map_create(MPI_COMM_WORLD, options->nranks - options->servers, each, &map) &&
                     !node_create(MPI_COMM_WORLD, &map, net.elems, &node),
@@ -477,7 +478,8 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     for (int i = 0; i < 6; i++)
         *arrays[i] = calloc(net.elems, sizeof(float));
     serial.rows = calloc((size_t)(plan->ncomputing * ROWS * options->iter_size) * 200, sizeof(float));
-    serial.lost = calloc((size_t)plan->nworkers * 4096, sizeof(float));
+    serial.lost = calloc((size_t)plan->nworkers * net.elems, sizeof(float));
+    serial.elems = net.elems;
     for (size_t i = 0; i < net.elems; i++)
         serial.values[i] = draw(99, 0, 0, 0, i);
     if (rank == 0)
