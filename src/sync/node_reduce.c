@@ -140,7 +140,7 @@ static void add_slice(struct sync *sync, int group, int slices)
         for (int r = 1; r < node->nranks; r++)
             add(node_grads(node, 0) + g->begin + at, node_grads(node, r) + g->begin + at,
                 to - at < PIECE ? to - at : PIECE);
-    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_COPY, g->layer, start);
+    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_SUM, g->layer, start);
 }
 
 /* All posted: adds what is this rank's to add. */

@@ -7,6 +7,10 @@ export POSEIDON_MPI_TIMEOUT
 make_solver solver.prototxt 'max_iter: 12' 'display: 4' 'snapshot_after_train: false' 'test_iter: 3' 'test_interval: 6' \
     'test_initialization: false'
 
+for ranks in 2 5; do
+    "$POSEIDON_MPIRUN" $ranks "$abs_top_builddir/tests/mpi/node_ranks" || fail "nodes of $ranks ranks"
+done
+
 # trained NAME RANKS OPTION...
 trained() {
     name=$1 ranks=$2
