@@ -335,7 +335,7 @@ START_TEST(layer_smaller_than_its_servers_burdens_some_links)
     c = cost_of(&only_link, &setup, &conv, SCHEME_ALLREDUCE); /* a piece of 4096 at least */
     ck_assert_double_gt(c.skew_seconds, 0);
     conv.elems = 5 * 4096;
-    ck_assert_double_gt(cost_of(&only_link, &setup, &conv, SCHEME_PS).skew_seconds, 0);
+    ck_assert_double_lt(cost_of(&only_link, &setup, &conv, SCHEME_PS).skew_seconds, 1e-12);
     ck_assert_double_lt(cost_of(&only_link, &setup, &conv, SCHEME_ALLREDUCE).skew_seconds, 1e-12);
 }
 END_TEST
@@ -783,6 +783,39 @@ START_TEST(quantities_print_short_and_with_their_unit)
 }
 END_TEST
 
+START_TEST(sizes_grow_with_what_a_trip_costs)
+{
+    struct cost_cluster cluster = usual; /* 33 us at 1.25 GB/s: 41250 bytes a trip */
+    struct cost_sizes sizes = cost_sizes_for(&cluster);
+
+    ck_assert_uint_eq(sizes.chunk, 41250 * 20 / 4096 * 4096);
+    ck_assert_uint_eq(sizes.merge, 41250 * 4 / 4096 * 4096);
+    ck_assert_uint_eq(sizes.window, 4 * sizes.chunk);
+    cluster.link_Bps = 1e3;
+    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 256 << 10);
+    ck_assert_uint_eq(cost_sizes_for(&cluster).merge, 32 << 10);
+    cluster.link_Bps = 1e30;
+    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 4 << 20);
+    ck_assert_uint_eq(cost_sizes_for(&cluster).merge, 256 << 10);
+}
+END_TEST
+
+START_TEST(merged_layers_share_the_overhead_of_messages)
+{
+    struct cost_setup setup = shared(4);
+    struct param_group group = plain(1000);
+    double alone = cost_of(&usual, &setup, &group, SCHEME_PS).messages;
+
+    setup.merge_bytes = 40000;
+    ck_assert_double_eq_tol(cost_of(&usual, &setup, &group, SCHEME_PS).messages, alone / 10, 1e-12);
+    group = plain(20000); /* travels alone */
+    setup.merge_bytes = 0;
+    alone = cost_of(&usual, &setup, &group, SCHEME_ALLREDUCE).messages;
+    setup.merge_bytes = 40000;
+    ck_assert_double_eq_tol(cost_of(&usual, &setup, &group, SCHEME_ALLREDUCE).messages, alone, 1e-12);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cost");
@@ -809,6 +842,8 @@ int main(void)
     tcase_add_test(tcase, few_dedicated_servers_lose_to_allreduce);
     tcase_add_test(tcase, equal_seconds_go_to_fewer_bytes_then_to_the_earlier_scheme);
     tcase_add_test(tcase, vgg19_22k_scales_as_the_paper_reports);
+    tcase_add_test(tcase, sizes_grow_with_what_a_trip_costs);
+    tcase_add_test(tcase, merged_layers_share_the_overhead_of_messages);
     tcase_add_test(tcase, reasons_are_in_words);
     tcase_add_test(tcase, quantities_print_short_and_with_their_unit);
     suite_add_tcase(suite, tcase);

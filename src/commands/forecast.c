@@ -48,8 +48,21 @@ static void add_up_first(const struct forecast_options *options, int workers, st
     out->ranks_per_node = 1;
 }
 
-static int set_up(const struct forecast_options *options, int nodes, struct forecast_point *point)
+static struct cost_sizes sizes_of(const struct forecast *f)
 {
+    struct cost_sizes sizes = cost_sizes_for(&f->cluster);
+
+    if (f->options->chunk_bytes != COST_SIZE_CHOSEN)
+        sizes.chunk = f->options->chunk_bytes;
+    if (f->options->merge_bytes != COST_SIZE_CHOSEN)
+        sizes.merge = f->options->merge_bytes;
+    return sizes;
+}
+
+static int set_up(const struct forecast *f, int nodes, struct forecast_point *point)
+{
+    const struct forecast_options *options = f->options;
+    struct cost_sizes sizes = sizes_of(f);
     struct cost_setup *out = &point->setup;
     int ranks = nodes * options->ranks_per_node;
 
@@ -64,7 +77,8 @@ static int set_up(const struct forecast_options *options, int nodes, struct fore
         .dedicated = options->servers > 0,
         .ranks_per_node = options->ranks_per_node,
         .iter_size = options->iter_size,
-        .chunk_bytes = options->chunk_bytes,
+        .chunk_bytes = sizes.chunk,
+        .merge_bytes = sizes.merge,
         .wire = options->wire,
     };
     add_up_first(options, point->workers, out);
@@ -158,7 +172,7 @@ static int find_alone(struct forecast *f)
                                    .nservers = 1,
                                    .ranks_per_node = 1,
                                    .iter_size = f->options->iter_size,
-                                   .chunk_bytes = f->options->chunk_bytes};
+                                   .chunk_bytes = sizes_of(f).chunk};
     size_t groups = (size_t)f->work.ngroups + 1;
     struct cost *costs = calloc(groups, sizeof *costs);
     struct cost_iteration iteration = {.seconds = 0};
@@ -183,7 +197,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     if (model_open(&options->model, &out->model) || find_work(out) || find_alone(out))
         goto fail;
     for (int i = 0; i < options->npoints; i++) {
-        if (set_up(options, options->nodes[i], &out->points[i]) ||
+        if (set_up(out, options->nodes[i], &out->points[i]) ||
             run_point(out, &out->points[i]))
             goto fail;
     }

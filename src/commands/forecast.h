@@ -32,7 +32,7 @@ struct forecast_options {
     int ranks_per_node;
     bool flat;   /* every worker speaks for itself; else the workers of a node add up first (sync/node.h) */
     int servers; /* dedicated ones, in all; 0: every worker serves */
-    size_t chunk_bytes;
+    size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
     int iter_size;
     const char *profile; /* measured times of the layers, or NULL */
     enum wire wire;

@@ -61,12 +61,14 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
         {"order", OPTION_TEXT, &order, "ORDER", "what is sent first: urgency (default: what forward needs first), fifo"},
-        {"window", OPTION_BYTES, &o->window, "SIZE", "bytes on their way at a time; the rest waits by urgency (default 4m)"},
+        {"window", OPTION_BYTES, &o->window, "SIZE", "bytes on their way at a time; the rest waits by urgency; 0: no limit (default: ditto, 4m)"},
         {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X", "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
          "ranks of a node add up in shared memory and one speaks: auto (default), off, N ranks a node"},
-        {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
+        {"chunk", OPTION_BYTES, &o->chunk, "SIZE", "parameters per key-value chunk (default: by the measured network, else 2m)"},
+        {"merge", OPTION_BYTES, &o->merge, "SIZE",
+         "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto, 64k)"},
         {"batch", OPTION_COUNT, &o->batch, "N", "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N", "training samples per iteration over all ranks"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
@@ -128,8 +130,8 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
 
 int command_train(int argc, char **argv)
 {
-    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .window = 4 << 20,
-                                      .seed = -1, .trace_last = INT32_MAX};
+    struct trainer_options options = {.engine = "cpu", .chunk = COST_SIZE_CHOSEN, .merge = COST_SIZE_CHOSEN,
+                                      .window = COST_SIZE_CHOSEN, .seed = -1, .trace_last = INT32_MAX};
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;

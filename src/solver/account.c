@@ -115,7 +115,7 @@ static int predict(struct trainer *t, double **out)
         return -1;
     trainer_set_up_cost(t, &setup);
     for (int g = 0; g < plan->ngroups; g++) {
-        struct cost cost = cost_of(&t->probe.cluster, &setup, &t->net->groups[g], plan->scheme[g]);
+        struct cost cost = cost_of(&t->probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
         seconds[g] = cost.seconds - cost.compute_seconds;
     }
     return 0;

@@ -69,6 +69,7 @@ void trainer_set_up_cost(const struct trainer *t, struct cost_setup *out)
                                .dedicated = t->options->servers > 0,
                                .ranks_per_node = nodes ? t->nodes.speakers_per_host : t->probe.ranks_per_node,
                                .iter_size = t->iter_size,
-                               .chunk_bytes = t->options->chunk_bytes,
+                               .chunk_bytes = t->sizes.chunk,
+                               .merge_bytes = t->sizes.merge,
                                .wire = t->options->wire};
 }

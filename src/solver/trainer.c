@@ -286,7 +286,8 @@ static int start_sync(struct trainer *t, const float *history)
         return -1;
     t->sync_options = (struct sync_options){
         .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
-        .staleness = t->options->staleness, .fifo = t->options->fifo, .window = t->options->window,
+        .staleness = t->options->staleness, .fifo = t->options->fifo,
+        .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
         .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .engine = &t->engine,
         .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
         .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
@@ -303,10 +304,12 @@ static int start_sync(struct trainer *t, const float *history)
 static const char *scheme_of_group(void *context, int group)
 {
     const struct trainer *t = context;
+    enum scheme scheme = t->plan->scheme[t->plan->bucket[group]];
 
-    if (t->net->groups[group].trains && ((t->plan->nworkers == 1 && !t->plan->dedicated) || t->plan->scheme[group] == SCHEME_NONE))
+    if (t->net->groups[group].trains &&
+        ((t->plan->nworkers == 1 && !t->plan->dedicated) || scheme == SCHEME_NONE))
         return "local";
-    return scheme_name(t->plan->scheme[group]);
+    return scheme_name(scheme);
 }
 
 static void introduce(struct trainer *t)

@@ -33,12 +33,12 @@ struct trainer_options {
     bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
     int staleness;           /* iterations that a worker may be ahead of the slowest */
     bool fifo;               /* sends in the order of posting */
-    size_t window;           /* bytes in MPI's hands; 0: no limit */
+    size_t chunk, merge, window; /* as in cost_sizes; COST_SIZE_CHOSEN: by the measured network. Window 0: no
+                                    limit */
     double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
     const char *cluster_file; /* auto: figures of the cluster are kept there; or NULL */
     int hierarchy;           /* > 0: so many workers add up before one of them speaks; or see above */
     int servers;
-    size_t chunk_bytes;
     int batch;               /* > 0: per rank, replaces the training data's */
     int global_batch;        /* > 0: over all workers; exclusive with batch */
     int max_iter;            /* > 0: replaces the solver's */
@@ -89,6 +89,7 @@ struct trainer {
     struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
                                 dilated */
     bool probed;             /* they are there */
+    struct cost_sizes sizes; /* of messages; set by trainer_plan */
     struct sync *sync;
     struct sync_options sync_options; /* what it was made with */
     struct trace *trace;     /* NULL: nothing is recorded */

@@ -65,11 +65,22 @@ static int tell(struct sync *sync, int group)
     return ring_push(sync, EVENT_POST, group);
 }
 
-int sync_post(struct sync *sync, int group, bool last)
+/* Another member has its gradient: whether it was the last one of the bucket in this pass. */
+static bool completes(struct sync *sync, int bucket)
 {
+    struct group_state *state = &sync->groups[bucket];
+    int members = sync->plan->first_member[bucket + 1] - sync->plan->first_member[bucket];
+
+    state->joined = (state->joined + 1) % members;
+    return state->joined == 0;
+}
+
+int sync_post(struct sync *sync, int member, bool last)
+{
+    int group = sync->plan->bucket[member];
     struct group_state *state = &sync->groups[group];
 
-    if (!state->syncer)
+    if (!state->syncer || !completes(sync, group))
         return 0;
     /* others may have the last iteration's norm already while it is still on its way to us */
     if (sync->options.clip > 0 && sync->speaks &&
@@ -130,20 +141,6 @@ static int give_norms(struct sync *sync)
     return ring_push(sync, EVENT_NORMS, -1);
 }
 
-int sync_flush(struct sync *sync)
-{
-    if (!sync->options.overlap)
-        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
-            if (sync->groups[g].posted > sync->groups[g].told)
-                tell(sync, g);
-    if (sync->options.clip > 0 && sync->speaks && give_norms(sync))
-        return -1;
-    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
-        if (sync_wait(sync, g))
-            return -1;
-    return failed(sync);
-}
-
 /* What is left to compute when a group's transfers are over. */
 static int settle(struct sync *sync, int group, int64_t iteration)
 {
@@ -182,12 +179,29 @@ static int wait_for(struct sync *sync, int group, int lag)
     state->settled = newest;
     if (sync->speaks && sync_settles(sync, group))
         node_publish(sync, group);
-    net_touch(sync->net, group);
+    for (int m = sync->plan->first_member[group]; m < sync->plan->first_member[group + 1]; m++)
+        net_touch(sync->net, m);
     return 0;
 }
 
-int sync_wait(struct sync *sync, int group)
+int sync_flush(struct sync *sync)
 {
+    if (!sync->options.overlap)
+        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
+            if (sync->groups[g].posted > sync->groups[g].told)
+                tell(sync, g);
+    if (sync->options.clip > 0 && sync->speaks && give_norms(sync))
+        return -1;
+    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
+        if (wait_for(sync, g, sync->groups[g].lag))
+            return -1;
+    return failed(sync);
+}
+
+int sync_wait(struct sync *sync, int member)
+{
+    int group = sync->plan->bucket[member];
+
     if (!sync->options.forward_waits_all)
         return wait_for(sync, group, sync->groups[group].lag);
     for (int g = 0; g < sync->plan->ngroups; g++)

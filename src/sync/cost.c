@@ -86,6 +86,30 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, doub
                     trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
 }
 
+static size_t bounded(double bytes, size_t least, size_t most)
+{
+    size_t whole = bytes > (double)most ? most : (size_t)bytes;
+
+    return (whole > least ? whole : least) & ~(size_t)4095;
+}
+
+struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
+{
+    double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
+    size_t chunk = bounded(20 * trip, 256 << 10, 4 << 20);
+
+    return (struct cost_sizes){.chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10),
+                               .window = 4 * chunk};
+}
+
+/* A layer that others join carries its part of their messages' overhead. */
+static double own_messages(const struct cost_setup *setup, const struct param_group *group, double messages)
+{
+    double bytes = (double)group->elems * sizeof(float);
+
+    return bytes < (double)setup->merge_bytes ? messages * bytes / (double)setup->merge_bytes : messages;
+}
+
 /* How a group is cut, as plan_create does: pieces of `size` elements dealt evenly to `homes`. */
 struct cut {
     double bytes;       /* of all, as gradients travel */
@@ -102,17 +126,14 @@ static uint64_t gradient_bytes(const struct cost_setup *setup, uint64_t elems)
 }
 
 static struct cut cut_group(const struct cost_setup *setup, const struct param_group *group,
-                            int homes, bool spread)
+                            int homes)
 {
-    enum { LEAST_SPREAD = 4096 }; /* elements; plan.c's */
     uint64_t size = setup->chunk_bytes / sizeof(float), elems = group->elems;
+    uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
     struct cut cut;
 
-    if (spread) {
-        uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
-        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
-        size = part < size ? part : size;
-    }
+    part = part < PLAN_LEAST_PART ? PLAN_LEAST_PART : part;
+    size = part < size ? part : size;
     cut.exact = plus(times(elems / size, gradient_bytes(setup, size)),
                      elems % size ? gradient_bytes(setup, elems % size) : 0);
     cut.bytes = (double)gradient_bytes(setup, elems);
@@ -136,7 +157,7 @@ static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *clus
         times((uint64_t)setup->nworkers, plus(cut->exact, times(group->elems, sizeof(float))));
     cost->worker = (struct cost_side){cut->bytes, b};
     cost->server = (struct cost_side){b * share, cut->bytes * share};
-    cost->messages = larger(cut->pieces, cut->own * p1);
+    cost->messages = own_messages(setup, group, larger(cut->pieces, cut->own * p1));
     cost->wire_seconds =
         larger(on_wire(cluster, b, remote, workers), on_wire(cluster, b * share, remote, servers));
     cost->skew_seconds = larger(0, on_wire(cluster, p1 * cut->most * b / cut->bytes, remote, 1) -
@@ -146,7 +167,8 @@ static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *clus
 /* Every worker is a home of its part: `back` bytes return for the gradient bytes of `cut`. The home
  * of most sends and receives more than the others. */
 static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
-                        const struct cost_setup *setup, const struct cut *cut, double back)
+                        const struct cost_setup *setup, const struct param_group *group,
+                        const struct cut *cut, double back)
 {
     double p1 = setup->nworkers, each = (cut->bytes + back) * (p1 - 1) / p1;
     double grows = back / cut->bytes, most_back = cut->most * grows;
@@ -154,7 +176,8 @@ static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
     double received = (p1 - 1) * cut->most + back - most_back;
 
     cost->worker = (struct cost_side){each, each};
-    cost->messages = setup->nworkers == 1 ? 0 : cut->pieces - cut->own + cut->own * (p1 - 1);
+    if (setup->nworkers > 1)
+        cost->messages = own_messages(setup, group, cut->pieces - cut->own + cut->own * (p1 - 1));
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
     cost->skew_seconds = larger(
         0, on_wire(cluster, larger(sent, received), remote_share(setup, setup->nworkers), 1) -
@@ -164,13 +187,13 @@ static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
 static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
                     const struct cost_setup *setup, const struct param_group *group)
 {
-    struct cut cut = cut_group(setup, group, setup->nservers, false);
+    struct cut cut = cut_group(setup, group, setup->nservers);
     double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
 
     if (setup->dedicated) {
         cost_dedicated_ps(cost, cluster, setup, group, &cut);
     } else {
-        cost_shared(cost, cluster, setup, &cut, b);
+        cost_shared(cost, cluster, setup, group, &cut, b);
         cost->bytes = times((uint64_t)setup->nworkers - 1,
                             plus(cut.exact, times(group->elems, sizeof(float))));
     }
@@ -222,10 +245,10 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
 static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
                            const struct cost_setup *setup, const struct param_group *group)
 {
-    struct cut cut = cut_group(setup, group, setup->nworkers, true);
+    struct cut cut = cut_group(setup, group, setup->nworkers);
     double b = (double)group->elems * sizeof(float);
 
-    cost_shared(cost, cluster, setup, &cut, cut.bytes);
+    cost_shared(cost, cluster, setup, group, &cut, cut.bytes);
     cost->bytes = times((uint64_t)setup->nworkers - 1, times(2, cut.exact));
     cost->sum_seconds = cost->messages > 0 ? b / cluster->sum_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);

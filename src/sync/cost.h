@@ -61,7 +61,7 @@ struct cost_setup {
     bool dedicated;     /* servers are ranks of their own */
     int ranks_per_node; /* they share a link; 1: one rank, one link */
     int iter_size;      /* micro-batches per iteration */
-    size_t chunk_bytes; /* as in plan_options */
+    size_t chunk_bytes, merge_bytes; /* as in plan_options */
     enum wire wire;     /* ditto */
 };
 
@@ -122,6 +122,21 @@ typedef unsigned cost_schemes_t;
 /* What --comm=auto chooses from: those that change no result. Adam's way is one of them too, but
  * never beats PS and SFB both for more than two workers: its owner sends all that PS spreads. */
 #define COST_AUTO_SCHEMES (1u << SCHEME_PS | 1u << SCHEME_SFB | 1u << SCHEME_ALLREDUCE)
+
+/* Sizes of what is sent, in bytes. */
+struct cost_sizes {
+    size_t chunk;  /* a KV chunk, what something urgent may have to wait for */
+    size_t merge;  /* neighbours travel together until they hold it */
+    size_t window; /* in MPI's hands at a time */
+};
+
+/* Where nothing is known of the network. */
+#define COST_USUAL_SIZES ((struct cost_sizes){.chunk = 2 << 20, .merge = 64 << 10, .window = 4 << 20})
+#define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
+
+/* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5 %), a
+ * bucket's 4 times, and the window holds four chunks; within bounds that overheads and memory set. */
+struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* One layer by one scheme. SCHEME_NONE: no traffic, every rank updates alone. */
 struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,

@@ -130,7 +130,7 @@ int factors_stage(struct sync *sync, int group, int micro, float *rows)
     float *row = rows + (size_t)(micro * g->k) * width;
     const float *bottom, *top_grad;
 
-    net_factors(sync->net, group, &bottom, &top_grad);
+    net_factors(sync->net, sync->plan->first_member[group], &bottom, &top_grad);
     if (sync->remote)
         return stage_remote(sync, group, row, bottom, top_grad);
     for (int64_t i = 0; i < g->k; i++, row += width, bottom += n, top_grad += m) {

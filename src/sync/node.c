@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 enum { LINE = 64 }; /* bytes of a cache line */
@@ -175,6 +176,10 @@ int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct
     if (node->nranks > 1) {
         node->values = node->arenas.memory;
         node->grads = node->values + elems;
+        /* each its own, so that it lies in memory near its cores; padding stays zero */
+        memset(node_grads(node, node->rank), 0, elems * sizeof(float));
+        if (node->rank == 0)
+            memset(node->values, 0, elems * sizeof(float));
     }
     *out = node;
     return 0;

@@ -19,9 +19,8 @@ bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t
     return sfb * (uint64_t)nservers <= ps;
 }
 
-static enum scheme choose(const struct plan *plan, int group)
+static enum scheme choose(const struct plan *plan, int group, const struct param_group *g)
 {
-    const struct param_group *g = &plan->groups[group];
     const struct plan_options *o = &plan->options;
     int64_t rows = g->k * o->iter_size * plan->most_locals;
 
@@ -50,50 +49,135 @@ static enum scheme choose(const struct plan *plan, int group)
     }
 }
 
+/* ---- buckets ---- */
+
+/* Whether group g - 1 travels with g and those behind it, `bytes` of which are together: they wait for it, so
+ * they must be few, whatever its own size. */
+static bool joins(const struct plan *plan, const struct param_group *groups, int g, size_t bytes)
+{
+    enum { PADDING = 16 }; /* at most, between neighbours in the arenas */
+    const struct param_group *before = &groups[g - 1];
+    bool mergeable = plan->scheme[g] == SCHEME_PS || plan->scheme[g] == SCHEME_ALLREDUCE;
+
+    return mergeable && plan->options.nranks > 1 && plan->scheme[g - 1] == plan->scheme[g] &&
+           bytes < plan->options.merge_bytes &&
+           before->first + before->nparams == groups[g].first &&
+           groups[g].begin - (before->begin + before->elems) < PADDING;
+}
+
+/* From the last group to the first, as backward makes them; plan->bucket[g] becomes 1 where one begins. */
+static void find_buckets(struct plan *plan, int ngroups, const struct param_group *groups)
+{
+    size_t bytes = 0;
+
+    for (int g = ngroups - 1; g >= 0; g--) {
+        bytes += groups[g].elems * sizeof(float);
+        plan->bucket[g] = g == 0 || !joins(plan, groups, g, bytes);
+        if (plan->bucket[g])
+            bytes = 0;
+    }
+}
+
+static int name_bucket(struct plan *plan, int bucket, const struct param_group *groups, int last)
+{
+    int first = plan->first_member[bucket], bytes = 0;
+    char *name = NULL;
+
+    bytes = snprintf(NULL, 0, "%s .. %s", groups[first].name, groups[last].name) + 1;
+    name = malloc((size_t)bytes);
+    if (!name)
+        return error_memory((uint64_t)bytes, "a bucket's name");
+    snprintf(name, (size_t)bytes, "%s .. %s", groups[first].name, groups[last].name);
+    plan->groups[bucket].name = plan->names[bucket] = name;
+    return 0;
+}
+
+static int allocate_buckets(struct plan *plan, int ngroups)
+{
+    size_t n = (size_t)ngroups + 1;
+
+    plan->scheme = calloc(n, sizeof *plan->scheme);
+    plan->groups = calloc(n, sizeof *plan->groups);
+    plan->first_member = calloc(n, sizeof *plan->first_member);
+    plan->bucket = calloc(n, sizeof *plan->bucket);
+    plan->names = calloc(n, sizeof *plan->names);
+    if (!plan->scheme || !plan->groups || !plan->first_member || !plan->bucket || !plan->names)
+        return error_memory(n * sizeof *plan->groups, "the communication plan");
+    return 0;
+}
+
+/* Schemes, one per group of the net, move up to their buckets. */
+static int merge(struct plan *plan, int ngroups, const struct param_group *groups)
+{
+    find_buckets(plan, ngroups, groups);
+    for (int g = 0; g < ngroups; g++) {
+        struct param_group *into;
+        if (plan->bucket[g]) {
+            plan->scheme[plan->ngroups] = plan->scheme[g];
+            plan->first_member[plan->ngroups] = g;
+            plan->groups[plan->ngroups++] = groups[g];
+        } else {
+            into = &plan->groups[plan->ngroups - 1];
+            into->elems = groups[g].begin + groups[g].elems - into->begin;
+            into->nparams += groups[g].nparams;
+            into->factorable = false;
+        }
+        plan->bucket[g] = plan->ngroups - 1;
+    }
+    plan->first_member[plan->ngroups] = ngroups;
+    for (int b = 0; b < plan->ngroups; b++)
+        if (plan->first_member[b + 1] - plan->first_member[b] > 1 &&
+            name_bucket(plan, b, groups, plan->first_member[b + 1] - 1))
+            return -1;
+    return 0;
+}
+
 static int64_t shrink(int64_t size, int by)
 {
     return (size + by - 1) / by;
 }
 
-/* Groups of 1/dilate of the size where the real ones begin; schemes stay what full size chose. */
-static int dilate(struct plan *plan)
+/* Buckets of 1/dilate of the size where the real ones begin; schemes stay what full size chose. */
+static void dilate(struct plan *plan)
 {
     int by = plan->options.dilate;
-    size_t bytes = ((size_t)plan->ngroups + 1) * sizeof *plan->dilated;
 
-    if (by <= 1)
-        return 0;
-    plan->dilated = malloc(bytes);
-    if (!plan->dilated)
-        return error_memory(bytes, "the dilated plan");
-    for (int g = 0; g < plan->ngroups; g++) {
-        struct param_group *group = &plan->dilated[g];
-        *group = plan->groups[g];
+    for (int g = 0; g < plan->ngroups && by > 1; g++) {
+        struct param_group *group = &plan->groups[g];
         group->elems = (size_t)shrink((int64_t)group->elems, by);
         if (group->factorable) {
             group->m = shrink(group->m, by);
             group->n = shrink(group->n, by);
         }
     }
-    plan->groups = plan->dilated;
-    return 0;
 }
 
 /* ---- chunks ---- */
 
-/* Most elements of a chunk of `elems` in steps of `unit`: at most --chunk, and, where every worker is a
- * home, so few that all get a part, unless parts would be too small to be worth a message. */
-static size_t piece_of(const struct plan *plan, size_t elems, size_t unit, bool spread)
+/* How many ranks a group's chunks are dealt to; 1: nobody adds them up, or one owner. */
+static int homes_of(const struct plan *plan, int group)
 {
-    enum { LEAST_SPREAD = 4096 };
-    size_t most = plan->options.chunk_bytes / sizeof(float);
-
-    if (spread) {
-        size_t part = (elems + (size_t)plan->nworkers - 1) / (size_t)plan->nworkers;
-        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
-        most = part < most ? part : most;
+    switch (plan->scheme[group]) {
+    case SCHEME_PS:
+        return plan->nservers;
+    case SCHEME_ALLREDUCE:
+    case SCHEME_ONEBIT:
+        return plan->nworkers;
+    default:
+        return 1;
     }
-    most = most / unit * unit;
+}
+
+/* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all homes get a
+ * part, unless parts would be too small to be worth a message. */
+static size_t piece_of(const struct plan *plan, int group, size_t elems, size_t unit)
+{
+    size_t homes = (size_t)homes_of(plan, group), part = (elems + homes - 1) / homes;
+    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
+    size_t most = plan->options.chunk_bytes / sizeof(float) / by, least = PLAN_LEAST_PART / by;
+
+    part = part < least ? least : part;
+    most = (part < most ? part : most) / unit * unit;
     return most ? most : unit;
 }
 
@@ -101,9 +185,10 @@ static size_t piece_of(const struct plan *plan, size_t elems, size_t unit, bool 
 static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems, size_t unit, bool fill)
 {
     bool codec_rows = unit > 0;
-    enum scheme scheme = plan->scheme[group];
+    size_t piece;
+
     unit = unit ? unit : 1;
-    size_t piece = piece_of(plan, elems, unit, scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT);
+    piece = piece_of(plan, group, elems, unit);
 
     for (size_t at = 0; at < elems; at += piece) {
         size_t size = elems - at < piece ? elems - at : piece;
@@ -267,8 +352,6 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
     if (!plan)
         return error_memory(sizeof *plan, "the communication plan");
     plan->options = *options;
-    plan->ngroups = ngroups;
-    plan->groups = groups;
     if (options->servers < 0 || options->servers >= options->nranks) {
         error_set("--servers=%d leaves no worker: %d rank%s in all, and at least one must compute",
                   options->servers, options->nranks, options->nranks == 1 ? " is there" : "s are there");
@@ -279,16 +362,14 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
                   options->chunk_bytes, sizeof(float));
         goto fail;
     }
-    if (find_speakers(plan))
+    if (find_speakers(plan) || allocate_buckets(plan, ngroups))
         goto fail;
-    plan->scheme = calloc(ngroups ? (size_t)ngroups : 1, sizeof *plan->scheme);
-    if (!plan->scheme) {
-        error_memory((size_t)ngroups * sizeof *plan->scheme, "the communication plan");
-        goto fail;
-    }
     for (int g = 0; g < ngroups; g++)
-        plan->scheme[g] = choose(plan, g);
-    if (dilate(plan) || cut(plan) || deal(plan))
+        plan->scheme[g] = choose(plan, g, &groups[g]);
+    if (merge(plan, ngroups, groups))
+        goto fail;
+    dilate(plan);
+    if (cut(plan) || deal(plan))
         goto fail;
     *out = plan;
     return 0;
@@ -304,8 +385,13 @@ void plan_destroy(struct plan *plan)
     free(plan->speaker);
     free(plan->world_rank);
     free(plan->locals);
+    for (int b = 0; plan->names && b < plan->ngroups; b++)
+        free(plan->names[b]);
+    free(plan->names);
     free(plan->scheme);
-    free(plan->dilated);
+    free(plan->groups);
+    free(plan->first_member);
+    free(plan->bucket);
     free(plan->chunks);
     free(plan->first_chunk);
     free(plan);

@@ -41,18 +41,22 @@ fail:
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
                   float *values, const float *grad, float *history, size_t stride)
 {
-    const struct param_group *g = &sync->plan->groups[group];
-    size_t end = begin + n, at = g->begin;
+    const struct plan *plan = sync->plan;
+    size_t end = begin + n;
 
-    for (int p = 0; p < g->nparams; p++) {
-        const struct param *param = &sync->net->params[g->first + p];
-        size_t next = at + shape_elems(&param->shape);
-        size_t from = at > begin ? at : begin, to = next < end ? next : end;
-        if (from < to)
-            sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
-                               param->decay_mult, values + (from - begin), grad + (from - begin),
-                               history + (from - begin), stride, to - from);
-        at = next;
+    for (int m = plan->first_member[group]; m < plan->first_member[group + 1]; m++) {
+        const struct param_group *g = &sync->net->groups[m];
+        size_t at = g->begin;
+        for (int p = 0; p < g->nparams; p++) {
+            const struct param *param = &sync->net->params[g->first + p];
+            size_t next = at + shape_elems(&param->shape);
+            size_t from = at > begin ? at : begin, to = next < end ? next : end;
+            if (from < to)
+                sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
+                                   param->decay_mult, values + (from - begin), grad + (from - begin),
+                                   history + (from - begin), stride, to - from);
+            at = next;
+        }
     }
 }
 
@@ -288,7 +292,7 @@ int sync_share_values(struct sync *sync)
 {
     if (share_arenas(sync) || share_statistics(sync))
         return -1;
-    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++) {
+    for (int g = 0; g < sync->net->ngroups && sync->worker; g++) {
         if (net_push_values(sync->net, g))
             return -1;
         net_touch(sync->net, g);

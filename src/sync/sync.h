@@ -63,8 +63,8 @@ struct sync_stats {
     uint64_t sent, received;                 /* gradient, parameter and factor bytes */
     uint64_t control_sent;                   /* losses, clipping norms, snapshots' history */
     double stall_seconds;                    /* compute thread waiting in sync calls */
-    double *group_stall_seconds;             /* per group; borrowed */
-    /* Of sent and received, per group; borrowed. Complete after sync_close. */
+    double *group_stall_seconds;             /* per bucket of the plan; borrowed */
+    /* Of sent and received, per bucket; borrowed. Complete after sync_close. */
     const uint64_t *group_sent, *group_received;
     double progress_cpu_seconds;             /* processor time of the progress thread */
 };
@@ -90,16 +90,18 @@ int sync_start(struct sync *sync);
 
 /* ---- workers ---- */
 
-/* The gradient of one micro-batch of `group` is complete. On the last micro-batch (`last`) the group's
- * traffic starts (or is kept for sync_flush without overlap). Compute thread. */
-int sync_post(struct sync *sync, int group, bool last);
+/* The gradient of one micro-batch of the net's group `member` is complete. On the last micro-batch (`last`)
+ * the traffic of its bucket starts when all members have come so far (or is kept for sync_flush without
+ * overlap). Compute thread. */
+int sync_post(struct sync *sync, int member, bool last);
 
 /* Backward is over: posts what waits without overlap; rebuilds SFB gradients where clipping needs
  * their norm. Compute thread. */
 int sync_flush(struct sync *sync);
 
-/* Until the group's parameters of the iteration last posted are in place. Compute thread. */
-int sync_wait(struct sync *sync, int group);
+/* Until the parameters of the net's group `member`, of the iteration last posted, are in place. Compute
+ * thread. */
+int sync_wait(struct sync *sync, int member);
 
 /* ---- workers and servers ---- */
 

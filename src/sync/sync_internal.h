@@ -54,7 +54,7 @@ struct transfer {
     struct trace_event event; /* what is recorded and counted of it: progress_describe */
 };
 
-/* One group, as its worker sees it. */
+/* One group, a bucket of the plan, as its worker sees it. */
 struct group_state {
     const struct syncer_i *syncer; /* NULL: nothing to synchronise */
     void *own;                     /* the syncer's */
@@ -62,6 +62,7 @@ struct group_state {
     int64_t told;                  /* of which the progress thread was told (compute) */
     int64_t settled;               /* iterations whose values are in place (compute) */
     int lag;                       /* how many iterations `settled` may stay behind `posted` */
+    int joined;                    /* members whose gradient of this micro-batch is there (compute) */
     int micro;                     /* micro-batches staged in this iteration (compute) */
     int64_t running;               /* iterations posted as the progress thread knows */
     int pending;                   /* its transfers in flight (progress thread) */

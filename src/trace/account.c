@@ -136,14 +136,18 @@ static void apply_nothing(void *context, int64_t iteration, float scale, float l
 }
 
 /* The wait follows the post at once, so what it lasts is the transfer. */
-static int time_group(struct sync *sync, int group, double *seconds)
+static int time_group(struct sync *sync, const struct plan *plan, int group, double *seconds)
 {
+    int first = plan->first_member[group], end = plan->first_member[group + 1];
     double start, nothing = 0;
 
     if (sync_sum(sync, &nothing, 1)) /* all start together */
         return -1;
     start = sync_stats(sync)->group_stall_seconds[group];
-    if (sync_post(sync, group, true) || sync_wait(sync, group))
+    for (int m = end - 1; m >= first; m--)
+        if (sync_post(sync, m, true))
+            return -1;
+    if (sync_wait(sync, first))
         return -1;
     *seconds = sync_stats(sync)->group_stall_seconds[group] - start;
     return 0;
@@ -155,7 +159,7 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
         double seconds;
         if (plan->scheme[g] == SCHEME_NONE)
             continue;
-        if (time_group(sync, g, &seconds))
+        if (time_group(sync, plan, g, &seconds))
             return -1;
         if (round == 0 || seconds < alone[g])
             alone[g] = seconds;

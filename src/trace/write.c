@@ -20,6 +20,7 @@ struct writer {
     FILE *to;
     const struct trace_about *about;
     char **name;   /* per layer, escaped, without quotes; owned */
+    char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more members */
     int64_t base;  /* time 0 */
     bool comma;
     uint64_t events;
@@ -61,15 +62,31 @@ static int escape_names(struct writer *w)
 {
     const struct net *net = w->about->net;
 
+    const struct plan *plan = w->about->plan;
+
     w->name = calloc((size_t)net->nlayers + 1, sizeof *w->name);
-    if (!w->name)
+    w->bucket = calloc((size_t)net->nlayers + 1, sizeof *w->bucket);
+    if (!w->name || !w->bucket)
         return error_memory((size_t)net->nlayers * sizeof *w->name, "layer names");
     for (int l = 0; l < net->nlayers; l++) {
         w->name[l] = escape(net->layers[l].def->name);
         if (!w->name[l])
             return -1;
     }
+    for (int b = 0; b < plan->ngroups; b++)
+        if (plan->names[b] && !(w->bucket[plan->groups[b].layer] = escape(plan->names[b])))
+            return -1;
     return 0;
+}
+
+/* What the passes do belongs to a layer, what synchronisation does to a bucket of layers. */
+static const char *name_of(const struct writer *w, const struct trace_event *event)
+{
+    bool pass = event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
+
+    if (event->layer < 0 || event->layer >= w->about->net->nlayers)
+        return NULL;
+    return !pass && w->bucket[event->layer] ? w->bucket[event->layer] : w->name[event->layer];
 }
 
 static int tid_of(const struct trace_event *event, int lane)
@@ -135,21 +152,21 @@ static void put_event(struct writer *w, int pid, const struct trace_event *event
 {
     enum trace_kind kind = (enum trace_kind)event->kind;
     const char *what = trace_kind_name(kind);
-    bool layer = event->layer >= 0 && event->layer < w->about->net->nlayers;
+    const char *layer = name_of(w, event);
 
     next(w);
     if (kind == TRACE_ITERATION)
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
     else
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s\"", what, layer ? " " : "",
-                layer ? w->name[event->layer] : "");
+                layer ? layer : "");
     fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what, color(kind), pid,
             tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
     put_time(w, "dur", event->end - event->start);
     fprintf(w->to, ",\"args\":{\"iteration\":%d", event->iteration);
     if (layer)
-        fprintf(w->to, ",\"layer\":\"%s\"", w->name[event->layer]);
+        fprintf(w->to, ",\"layer\":\"%s\"", layer);
     if (kind >= TRACE_SEND)
         fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
                 event->peer, scheme_name((enum scheme)event->scheme));
@@ -234,9 +251,12 @@ static int write_ranks(const struct trace *trace, const struct trace_about *abou
     if (!status)
         status = put_file(&w, ranks, nranks, path);
     out->events = w.events;
-    for (int l = 0; w.name && l < about->net->nlayers; l++)
+    for (int l = 0; w.name && w.bucket && l < about->net->nlayers; l++) {
         free(w.name[l]);
+        free(w.bucket[l]);
+    }
     free(w.name);
+    free(w.bucket);
     return status;
 }
 

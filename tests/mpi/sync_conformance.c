@@ -5,7 +5,7 @@
  * workers together must arrive at. MPI's profiling interface counts what was really put on the wire.
  * Collective; run under mpirun:
  *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS [STALENESS
- *         [NODE]]]]]]
+ *         [MERGE [NODE]]]]]]]
  * With SEEDS the whole is repeated that often, and the profiling interface delays sends and lets
  * completions be seen late and in random order, another one every time. With STALENESS the gradients do not
  * depend on the values, so that the serial run is still the end; on the way each group must hold the
@@ -228,7 +228,8 @@ static float draw(int worker, int iteration, int micro, int group, size_t i)
 static float feedback = 0.1f; /* how gradients depend on values; 0 with staleness */
 static float *versions;       /* the serial values after 0, 1, ... iterations; with staleness alone */
 
-/* What a worker's backward leaves behind: factors, or a gradient that depends on the values. */
+/* What a worker's backward leaves behind: factors, or a gradient that depends on the values. `group`: the
+ * net's. */
 static void make_factors(const struct param_group *g, int group, int worker, int iteration, int micro,
                          const float *values, float *bottom, float *top)
 {
@@ -272,14 +273,15 @@ struct serial {
     float *lost_home; /* and the homes' */
 };
 
-static bool by_factors(const struct plan *plan, int group)
+/* These two and what follows: `bucket` is one of the plan's. */
+static bool by_factors(const struct plan *plan, int bucket)
 {
-    return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM;
+    return plan->scheme[bucket] == SCHEME_SFB || plan->scheme[bucket] == SCHEME_ADAM;
 }
 
-static bool trains(const struct plan *plan, int group)
+static bool trains(const struct plan *plan, int bucket)
 {
-    return plan->groups[group].trains;
+    return plan->groups[bucket].trains;
 }
 
 /* x (a chunk of one worker's gradient, or of the sum) as it comes out of the codec. */
@@ -298,18 +300,20 @@ static void through_codec(const struct plan *plan, int chunk, float *x, float *l
     free(encoded);
 }
 
-static void serial_group_sum(struct serial *s, const struct plan *plan, int group, int iteration, int rank)
+static void serial_bucket_sum(struct serial *s, const struct plan *plan, const struct net *net, int bucket,
+                              int iteration, int rank)
 {
-    const struct param_group *g = &plan->groups[group];
+    const struct param_group *g = &plan->groups[bucket];
+    int first = plan->first_member[bucket], end = plan->first_member[bucket + 1];
     int64_t width = g->m + g->n, rows = plan->ncomputing * g->k * plan->options.iter_size;
     float *sum = s->sum + g->begin;
 
-    if (by_factors(plan, group)) {
+    if (by_factors(plan, bucket)) {
         float bottom[ROWS * 100], top[ROWS * 100];
         float *row = s->rows;
         for (int w = 0; w < plan->ncomputing; w++)
             for (int micro = 0; micro < plan->options.iter_size; micro++) {
-                make_factors(g, group, w, iteration, micro, s->values, bottom, top);
+                make_factors(g, first, w, iteration, micro, s->values, bottom, top);
                 for (int64_t k = 0; k < g->k; k++, row += width) {
                     memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                     memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
@@ -328,25 +332,27 @@ static void serial_group_sum(struct serial *s, const struct plan *plan, int grou
     for (int w = 0; w < plan->ncomputing; w++) {
         int speaker = plan->speaker[w];
         bool last = w + 1 == plan->ncomputing || plan->speaker[w + 1] != speaker;
-        for (int micro = 0; micro < plan->options.iter_size; micro++)
-            make_gradient(g, group, w, iteration, micro, s->values, s->one, micro > 0);
+        for (int m = first; m < end; m++)
+            for (int micro = 0; micro < plan->options.iter_size; micro++)
+                make_gradient(&net->groups[m], m, w, iteration, micro, s->values,
+                              s->one + (net->groups[m].begin - g->begin), micro > 0);
         for (size_t i = 0; i < g->elems; i++)
             s->node[i] = plan->world_rank[speaker] == w ? s->one[i] : s->node[i] + s->one[i];
         if (!last)
             continue;
-        if (plan->scheme[group] == SCHEME_NONE) { /* alone */
+        if (plan->scheme[bucket] == SCHEME_NONE) { /* alone */
             if (w == rank)
                 memcpy(sum, s->node, g->elems * sizeof *sum);
             continue;
         }
-        for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+        for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
             through_codec(plan, c, s->node + (plan->chunks[c].begin - g->begin),
                           s->lost + (size_t)speaker * s->elems + plan->chunks[c].begin);
         for (size_t i = 0; i < g->elems; i++)
             sum[i] = speaker == 0 ? s->node[i] : sum[i] + s->node[i];
     }
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
-        if (plan->scheme[group] != SCHEME_PS)
+    for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
+        if (plan->scheme[bucket] != SCHEME_PS)
             through_codec(plan, c, s->sum + plan->chunks[c].begin, s->lost_home + plan->chunks[c].begin);
 }
 
@@ -357,9 +363,11 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
     float scale = 1.0f / (adding * (float)plan->options.iter_size);
     double total = 0;
 
-    for (int g = 0; g < GROUPS; g++)
-        if (trains(plan, g))
-            serial_group_sum(s, plan, g, iteration, rank);
+    for (int b = 0; b < plan->ngroups; b++) {
+        memset(s->one, 0, net->elems * sizeof *s->one); /* the padding between members */
+        if (trains(plan, b))
+            serial_bucket_sum(s, plan, net, b, iteration, rank);
+    }
     for (int c = 0; c < plan->nchunks; c++) {
         double part = 0;
         for (size_t i = 0; i < plan->chunks[c].elems; i++) {
@@ -372,9 +380,9 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
     if (clip > 0 && sqrt(total) > (double)clip)
         scale *= (float)((double)clip / sqrt(total));
     for (int g = 0; g < GROUPS; g++) {
-        size_t at = plan->groups[g].begin;
-        for (int p = 0; trains(plan, g) && p < plan->groups[g].nparams; p++) {
-            const struct param *param = &net->params[plan->groups[g].first + p];
+        size_t at = net->groups[g].begin;
+        for (int p = 0; net->groups[g].trains && p < net->groups[g].nparams; p++) {
+            const struct param *param = &net->params[net->groups[g].first + p];
             size_t n = (size_t)param->shape.dim[0];
             apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at, s->sum + at,
                   s->history + at, 0, n);
@@ -413,18 +421,18 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
         if (sync_wait(sync, g))
             return -1;
     for (int g = 0; versions && g < GROUPS; g++)
-        REQUIRE(is_recent(net, &plan->groups[g], iteration, staleness),
+        REQUIRE(is_recent(net, &net->groups[g], iteration, staleness),
                 "iteration %d: group %d is older than %d iterations, or torn", iteration, g, staleness);
     for (int micro = 0; micro < plan->options.iter_size; micro++)
         for (int g = GROUPS - 1; g >= 0; g--) {
-            const struct param_group *group = &plan->groups[g];
+            const struct param_group *group = &net->groups[g];
             if ((iteration * 7 + rank * 3 + g) % 5 == 0)
                 usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
-            if (by_factors(plan, g)) {
+            if (by_factors(plan, plan->bucket[g])) {
                 make_factors(group, g, rank, iteration, micro, net->values, bottom, top);
                 factor_bottom = bottom;
                 factor_top = top;
-            } else if (trains(plan, g)) {
+            } else if (group->trains) {
                 make_gradient(group, g, rank, iteration, micro, net->values,
                               net->grads + group->begin, micro > 0);
             }
@@ -439,7 +447,7 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
 {
     uint64_t sent = 0;
 
-    for (int g = 0; g < GROUPS; g++) {
+    for (int g = 0; g < plan->ngroups; g++) {
         struct traffic t = plan_traffic(plan, g, rank);
         REQUIRE(measured->sent[g] == t.sent * ITERATIONS && measured->received[g] == t.received * ITERATIONS,
                 "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
@@ -486,6 +494,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
         serial.values[i] = draw(99, 0, 0, 0, i);
     if (rank == 0)
         memcpy(net.values, serial.values, net.elems * sizeof(float));
+    REQUIRE(options->merge_bytes < 1 << 20 || plan->ngroups <= 4, "nothing was merged");
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
     feedback = sync_options->staleness > 0 ? 0 : 0.1f;
@@ -543,13 +552,13 @@ int main(int argc, char **argv)
 {
     struct plan_options options = {.iter_size = argc > 6 ? atoi(argv[6]) : 1};
     struct sync_options sync_options = {.stall_seconds = 20, .engine = &plain_engine};
-    int rank, level, seeds = argc > 10 ? atoi(argv[10]) : 0, node = argc > 12 ? atoi(argv[12]) : 0;
+    int rank, level, seeds = argc > 10 ? atoi(argv[10]) : 0, node = argc > 13 ? atoi(argv[13]) : 0;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
     REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
-                       "[ORDER [SEEDS [STALENESS [NODE]]]]]]]");
+                       "[ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]]]");
     REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
     options.servers = atoi(argv[2]);
     options.chunk_bytes = (size_t)atol(argv[3]);
@@ -560,6 +569,7 @@ int main(int argc, char **argv)
     sync_options.window = argc > 8 ? (size_t)atol(argv[8]) : 0;
     sync_options.fifo = argc > 9 && !strcmp(argv[9], "fifo");
     sync_options.staleness = argc > 11 ? atoi(argv[11]) : 0;
+    options.merge_bytes = argc > 12 ? (size_t)atol(argv[12]) : 0;
     if (seeds == 0)
         run(&options, &sync_options, node, rank);
     for (int seed = 1; seed <= seeds; seed++) {

@@ -6,7 +6,7 @@ seeds=${POSEIDON_SEEDS:-200}
 failures=0
 while read -r ranks staleness node arguments; do
     # shellcheck disable=SC2086
-    if POSEIDON_MPI_TIMEOUT=240 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments "$seeds" "$staleness" "$node"; then
+    if POSEIDON_MPI_TIMEOUT=240 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments "$seeds" "$staleness" 0 "$node"; then
         echo "ok: $seeds seeds, $ranks ranks, $arguments, nodes of $node"
     else
         echo "FAILED: $ranks ranks, $arguments, nodes of $node"

@@ -50,7 +50,7 @@ grep -q 'rank 2 (server,' servers.json || fail "a dedicated server is not named 
 rm -f -- *_iter_*
 order='wfbp conv1 ip2'
 # shellcheck disable=SC2086
-traced wfbp 2 --solver=solver.prototxt --comm=ps $replay
+traced wfbp 2 --solver=solver.prototxt --comm=ps --merge=0 $replay
 # shellcheck disable=SC2086
 traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --dilate=20 --max-iter=4
 order=
@@ -62,7 +62,7 @@ done
 traced bf16 2 --solver=solver.prototxt --comm=sfb --wire=bf16 $replay --max-iter=2
 order='none conv1 ip2'
 # shellcheck disable=SC2086
-traced none 2 --solver=solver.prototxt --comm=ps $replay --overlap=none
+traced none 2 --solver=solver.prototxt --comm=ps --merge=0 $replay --overlap=none
 grep -q 'What would help most' wfbp.log || fail "no advice"
 grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
 ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
