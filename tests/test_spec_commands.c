@@ -153,6 +153,19 @@ START_TEST(summary_says_what_is_wrong_and_prints_nothing)
 }
 END_TEST
 
+START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
+{
+    write_file("net.prototxt",
+               "layer { name: 'd' type: 'Data' top: 'pair' data_param { source: 'x' batch_size: 1 } }\n"
+               "layer { name: 's' type: 'Slice' bottom: 'pair' top: 'a' top: 'b' }\n");
+    assert_ran(run("summary --model=net.prototxt"), 1, "",
+               "poseidon summary: net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size "
+               "3 evenly; slice_point would say where to cut (assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
+               "says otherwise)\n");
+    ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);
+}
+END_TEST
+
 START_TEST(stages_of_the_file_itself_count)
 {
     write_file("net.prototxt",
@@ -776,6 +789,7 @@ int main(void)
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
     tcase_add_test(tcase, stages_of_the_file_itself_count);
+    tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, net_inside_a_model_is_shown);
     tcase_add_test(tcase, model_without_a_complete_net_asks_for_the_prototxt);
     tcase_add_loop_test(tcase, upgrade_writes_todays_form, 0,

@@ -33,16 +33,19 @@ static int define(const struct model_options *o, struct model *model)
     return status;
 }
 
-/* Some weight files name their layers and leave out what makes them a net. */
-static int explain(const char *path)
+/* Some weight files name their layers and leave out what makes them a net; and an input that was assumed
+ * may be what does not fit. */
+static int explain(const char *path, const char *notices)
 {
-    char text[2048];
+    const char *at = notices ? strstr(notices, "assuming images") : NULL;
+    char text[4096];
 
     snprintf(text, sizeof text, "%s", error_text());
-    return error_set("%s%s", text,
-                     proto_is_binary(path)
-                         ? " (this weight file carries no complete net: give its prototxt)"
-                         : "");
+    if (proto_is_binary(path))
+        return error_set("%s (this weight file carries no complete net: give its prototxt)", text);
+    if (at)
+        return error_set("%s (%.*s)", text, (int)strcspn(at, "\n"), at);
+    return error_set("%s", text);
 }
 
 int model_open(const struct model_options *o, struct model *model)
@@ -68,8 +71,9 @@ int model_open(const struct model_options *o, struct model *model)
     model->notices = strdup(text_notices(model->doc)); /* the layers add theirs */
     if (!model->notices || define(o, model) ||
         net_create(model->def, !strcasecmp(o->phase, "TRAIN"), &env, NULL, &model->net)) {
+        explain(o->model, model->notices);
         model_close(model);
-        return explain(o->model);
+        return -1;
     }
     return 0;
 }

@@ -88,6 +88,7 @@ static const struct {
     {"LSTMUnit", "recurrent layers are outside what this program trains"},
     {"RNN", "recurrent layers are outside what this program trains"},
     {"Recurrent", "recurrent layers are outside what this program trains"},
+    {"WindowData", "it reads the window lists of R-CNN, which this program does not"},
     {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
     {"AnnotatedData", FORK "object detection (SSD)"},
     {"DetectionEvaluate", FORK "object detection (SSD)"},

@@ -1,6 +1,7 @@
 /* Reads protobuf's text format: a recursive descent over scan.h's tokens, led by descriptors. */
 #include "spec/text.h"
 
+#include "spec/caffe.pb-c.h"
 #include "spec/field.h"
 #include "spec/scan.h"
 #include "spec/suggest.h"
@@ -24,6 +25,7 @@ struct reader {
     struct text_doc *doc;
     int depth;
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
+    const ProtobufCMessage *layer; /* the last one opened below the root */
     int line_of[DEPTH_MOST + 1];                             /* where they were opened */
     int field_line; /* of the name of the field being read */
     int nunknown;
@@ -302,6 +304,8 @@ static int read_message(struct reader *r, ProtobufCMessage *parent,
     r->depth++;
     r->stack[r->depth] = field->descriptor;
     r->line_of[r->depth] = r->scan.token.line;
+    if (r->depth == 1)
+        r->layer = value.message;
     if (scan_next(&r->scan) || read_fields(r, value.message, close))
         return -1;
     r->depth--;
@@ -399,19 +403,32 @@ static int skip_value(struct reader *r)
     return scan_next(&r->scan);
 }
 
+/* Name and type of today's kind of layer that is being read, as far as they have been read: fields
+ * that only a fork has mostly belong to layers that only a fork has. */
+static void describe_layer(const struct reader *r, char *out, size_t bytes)
+{
+    const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
+
+    out[0] = '\0';
+    if (r->depth > 0 && r->stack[1] == &caffe__layer_parameter__descriptor && layer->type != NULL)
+        snprintf(out, bytes, " (layer '%.64s' of type %.64s)", layer->name ? layer->name : "",
+                 layer->type);
+}
+
 /* Notes an unknown field. Those beyond the first UNKNOWN_MOST are only counted. */
 static void note_unknown(struct reader *r, const struct scan_token *token, const char *name)
 {
     size_t used = strlen(r->unknown);
-    char remark[384];
+    char remark[384], layer[192];
 
     if (r->nunknown++ >= UNKNOWN_MOST)
         return;
     suggest_field(r->stack[r->depth], r->depth > 0 ? r->stack[r->depth - 1] : NULL, name, remark,
                   sizeof remark);
+    describe_layer(r, layer, sizeof layer);
     snprintf(r->unknown + used, sizeof r->unknown - used,
-             "%s%s:%d:%d: message \"%s\" has no field \"%s\"%s", used > 0 ? "\n" : "", r->scan.name,
-             token->line, token->column, r->stack[r->depth]->name, name, remark);
+             "%s%s:%d:%d: message \"%s\"%s has no field \"%s\"%s", used > 0 ? "\n" : "",
+             r->scan.name, token->line, token->column, r->stack[r->depth]->name, layer, name, remark);
 }
 
 static int expected_name(struct reader *r)

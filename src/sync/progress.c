@@ -112,6 +112,13 @@ fail:
     return -1;
 }
 
+double progress_weight(const struct sync *sync, const float *change, const float *values, size_t elems)
+{
+    if (sync->options.staleness == 0 || sync->options.fifo || !values)
+        return 0;
+    return clip_sumsq(change, elems, 1) / (clip_sumsq(values, elems, 1) + 1e-30);
+}
+
 void progress_wake(struct sync *sync)
 {
     if (atomic_exchange(&sync->sleeping, 0))

@@ -74,6 +74,14 @@ float *stale_values(struct sync *sync, int group, int64_t iteration, size_t begi
            (begin - sync->plan->groups[group].begin);
 }
 
+const float *stale_newest(struct sync *sync, int group, size_t begin)
+{
+    const struct stale *stale = sync->groups[group].own;
+
+    return stale->complete > sync->options.iteration ? stale_values(sync, group, stale->complete - 1, begin)
+                                                     : NULL;
+}
+
 void stale_finish_one(struct sync *sync, int group, int64_t iteration)
 {
     struct group_state *state = &sync->groups[group];

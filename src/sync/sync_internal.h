@@ -49,6 +49,7 @@ struct transfer {
     int what;       /* the syncer's own */
     int slot;       /* ditto */
     size_t bytes;   /* what must arrive, checked; 0: not a receive */
+    double weight;  /* sends under staleness: how much the message changes, relatively; most goes first */
     size_t out;     /* what leaves the send queue's window when it is over; 0: not a send of data */
     bool idle;      /* may stay open at closing */
     struct trace_event event; /* what is recorded and counted of it: progress_describe */
@@ -211,6 +212,10 @@ int progress_post_group(struct sync *sync, int group);
 
 /* One of the group's transfers of the running iteration is over; the last one makes it done. */
 int progress_finish_one(struct sync *sync, int group);
+
+/* How much `change` changes values of that many elements, for the order of sends: the ratio of their squared
+ * lengths; 0 where the order does not ask for it, or values are not known (NULL). */
+double progress_weight(const struct sync *sync, const float *change, const float *values, size_t elems);
 
 /* Wakes the compute thread if it sleeps. */
 void progress_wake(struct sync *sync);

@@ -29,7 +29,7 @@ traced() {
     name=$1 ranks=$2
     shift 2
     train "$ranks" "$name.log" --trace="$name.json" --log="$name.jsonl" --summary="$name-summary.json" "$@" ||
-        { fail "$name"; tail "$name.log"; return; }
+        { fail "$name"; grep -m 3 "poseidon:" "$name.log" || tail "$name.log"; return; }
     # shellcheck disable=SC2086
     "$python" "$abs_top_srcdir/tests/mpi/check_trace.py" "$name.json" "$name-summary.json" "$name.jsonl" \
         $order || fail "$name: $*"
