@@ -205,17 +205,22 @@ static const struct {
 static void compare_with_plan(const struct cost_setup *setup, const struct param_group *group,
                               size_t which)
 {
+    int locals = setup->locals > 1 ? setup->locals : 1, nodes[64 * 3];
     struct plan_options options = {.comm = schemes[which].comm,
                                    .wire = setup->wire,
                                    .servers = setup->dedicated ? setup->nservers : 0,
-                                   .nranks =
-                                       setup->nworkers + (setup->dedicated ? setup->nservers : 0),
+                                   .nranks = setup->nworkers * locals +
+                                             (setup->dedicated ? setup->nservers : 0),
+                                   .nodes = nodes,
                                    .chunk_bytes = setup->chunk_bytes,
                                    .iter_size = setup->iter_size};
     struct cost c = cost_of(&usual, setup, group, schemes[which].scheme);
     double sent = 0, most = 0;
     struct plan *plan;
 
+    ck_assert_int_le(setup->nworkers, 64);
+    for (int w = 0; w < setup->nworkers * locals; w++)
+        nodes[w] = w / locals;
     ck_assert_msg(plan_create(&options, 1, group, &plan) == 0, "%s", error_text());
     ck_assert_int_eq(plan->scheme[0], schemes[which].scheme);
     for (int r = 0; r < options.nranks; r++) {
@@ -224,7 +229,7 @@ static void compare_with_plan(const struct cost_setup *setup, const struct param
         most = (double)(t.sent > t.received ? t.sent : t.received) > most
                    ? (double)(t.sent > t.received ? t.sent : t.received)
                    : most;
-        if (which == 1 && r < setup->nworkers) {
+        if (which == 1 && plan_is_worker(plan, r) && plan_speaks(plan, r)) {
             ck_assert(c.worker.sent == (double)t.sent);
             ck_assert(c.worker.received == (double)t.received);
         }
@@ -262,6 +267,7 @@ START_TEST(bytes_equal_the_plans_count_for_any_shape)
         fc.elems += pick(4, draw, 2) ? (size_t)fc.m : 0;
         setup.chunk_bytes = 4 + pick(5, draw, 100000);
         setup.iter_size = 1 + (int)pick(6, draw, 3);
+        setup.locals = (int)pick(10, draw, 4);
         setup.dedicated = pick(7, draw, 2);
         setup.wire = pick(9, draw, 3) ? WIRE_FP32 : WIRE_BF16;
         if (setup.dedicated)

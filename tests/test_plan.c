@@ -164,6 +164,61 @@ START_TEST(digest_tells_plans_apart)
 }
 END_TEST
 
+START_TEST(one_worker_of_a_node_sends_for_all)
+{
+    static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
+    static const int locals[3] = {3, 3, 1}, leader[3] = {0, 3, 6};
+    struct plan_options options = {.comm = COMM_SFB, .nranks = 8, .servers = 1, .nodes = nodes,
+                                   .chunk_bytes = 4096, .iter_size = 2};
+    const uint64_t row = (50 + 4099) * sizeof(float), conv = 1000 * sizeof(float);
+    struct plan *plan, *other;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->ncomputing, 7);
+    ck_assert_int_eq(plan->nworkers, 3);
+    ck_assert_int_eq(plan->most_locals, 3);
+    ck_assert_int_eq(plan->world_rank[3], 7); /* the server */
+    for (int r = 0; r < 7; r++) {
+        bool speaks = r == leader[nodes[r]];
+        uint64_t rows = 4 * 2 * (uint64_t)locals[nodes[r]]; /* batch 4, iter_size 2 */
+        struct traffic fc = plan_traffic(plan, 1, r), ps = plan_traffic(plan, 0, r);
+        ck_assert_int_eq(plan->speaker[r], nodes[r]);
+        ck_assert_int_eq(plan_speaks(plan, r), speaks);
+        ck_assert(plan_is_worker(plan, r));
+        ck_assert_uint_eq(fc.sent, speaks ? 2 * rows * row : 0);
+        ck_assert_uint_eq(fc.received, speaks ? (4 * 2 * 7 - rows) * row : 0);
+        ck_assert_uint_eq(ps.sent, speaks ? conv : 0);
+        ck_assert_uint_eq(ps.received, speaks ? conv : 0);
+    }
+    ck_assert(!plan_is_worker(plan, 7));
+    ck_assert_uint_eq(plan_traffic(plan, 0, 7).sent, 3 * conv);
+    options.nodes = NULL;
+    ck_assert_msg(plan_create(&options, 3, groups, &other) == 0, "%s", error_text());
+    ck_assert_uint_ne(plan_digest(plan, 1), plan_digest(other, 1));
+    plan_destroy(plan);
+    plan_destroy(other);
+}
+END_TEST
+
+/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch 4 and
+ * iter_size 4 are 64 rows. */
+START_TEST(the_papers_rule_counts_the_rows_of_a_node)
+{
+    static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+    struct plan_options options = {.comm = COMM_PAPER, .nranks = 8, .nodes = nodes, .chunk_bytes = 4096,
+                                   .iter_size = 3};
+    struct plan *plan;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    plan_destroy(plan);
+    options.iter_size = 4;
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+}
+END_TEST
+
 /* Six neighbours; the fourth is fully connected and the fifth does not train. */
 static const struct param_group row[] = {
     {.name = "a", .begin = 0, .elems = 100, .first = 0, .nparams = 2, .trains = true},
@@ -295,6 +350,8 @@ int main(void)
     tcase_add_test(tcase, bytes_follow_the_published_formulas);
     tcase_add_test(tcase, schemes_follow_the_mode);
     tcase_add_test(tcase, digest_tells_plans_apart);
+    tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
+    tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
     tcase_add_test(tcase, neighbours_of_one_scheme_travel_together_until_they_hold_enough);
     tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);
     tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);

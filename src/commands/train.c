@@ -39,7 +39,7 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL;
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto";
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
@@ -64,6 +64,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"window", OPTION_BYTES, &o->window, "SIZE", "bytes on their way at a time; the rest waits by urgency; 0: no limit (default: ditto, 4m)"},
         {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X", "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
+        {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
+         "ranks of a node add up in shared memory and one speaks: auto (default), off, N ranks a node"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE", "parameters per key-value chunk (default: by the measured network, else 2m)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto, 64k)"},
@@ -107,7 +109,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
     if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
-        wire_parse(wire, &o->wire))
+        wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy))
         return -1;
     return check_staleness(o);
 }

@@ -106,17 +106,14 @@ static int publish(struct trainer *t, const struct report *report)
 static int predict(struct trainer *t, double **out)
 {
     const struct plan *plan = t->plan;
-    struct cost_setup setup = {.nworkers = plan->nworkers, .nservers = plan->nservers,
-                               .dedicated = plan->dedicated, .iter_size = t->iter_size,
-                               .chunk_bytes = plan->options.chunk_bytes,
-                               .merge_bytes = plan->options.merge_bytes};
+    struct cost_setup setup;
     double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
 
     *out = seconds;
     if (error_agree(t->world, seconds ? 0 : error_memory(sizeof *seconds, "the report")) ||
         trainer_probe(t))
         return -1;
-    setup.ranks_per_node = t->probe.ranks_per_node;
+    trainer_set_up_cost(t, &setup);
     for (int g = 0; g < plan->ngroups; g++) {
         struct cost cost = cost_of(&t->probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
         seconds[g] = cost.seconds - cost.compute_seconds;

@@ -50,7 +50,7 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
             blobs[k] = (struct snapshot_blob){
                 .shape = &net->params[p].shape,
                 .data = history + (size_t)b * net->elems +
-                        (net_host_value(net, &net->params[p]) - net->values)};
+                        net_param_begin(net, p)};
     if (!blobs)
         error_memory(count * sizeof *blobs, "a snapshot");
     return blobs;

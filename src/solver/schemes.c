@@ -14,14 +14,7 @@
 
 static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
 {
-    struct cost_setup setup = {.nworkers = t->nworkers,
-                               .nservers = t->options->servers ? t->options->servers : t->nworkers,
-                               .dedicated = t->options->servers > 0,
-                               .ranks_per_node = probe->ranks_per_node,
-                               .iter_size = t->iter_size,
-                               .chunk_bytes = t->sizes.chunk,
-                               .merge_bytes = t->sizes.merge,
-                               .wire = t->options->wire};
+    struct cost_setup setup;
     enum cost_overlap overlap = !t->options->overlap              ? COST_OVERLAP_NONE
                                 : t->options->forward_waits_all ? COST_OVERLAP_WFBP
                                                                   : COST_OVERLAP_FULL;
@@ -31,6 +24,7 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
     struct cost_work work = {0};
     struct cost_iteration base, least;
 
+    trainer_set_up_cost(t, &setup);
     if (!paper || !best) {
         error_memory((size_t)n * sizeof *paper, "the choice of schemes");
         goto done;
@@ -140,6 +134,7 @@ int trainer_plan(struct trainer *t)
                                    .scheme = scheme,
                                    .nranks = t->nranks,
                                    .servers = t->options->servers,
+                                   .nodes = t->nodes.node,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};
     bool alone = false;

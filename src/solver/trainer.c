@@ -288,7 +288,7 @@ static int start_sync(struct trainer *t, const float *history)
         .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness, .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
-        .bytes_per_second = t->options->mbps * 1e6 / 8, .engine = &t->engine,
+        .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .engine = &t->engine,
         .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
         .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
     if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
@@ -306,7 +306,8 @@ static const char *scheme_of_group(void *context, int group)
     const struct trainer *t = context;
     enum scheme scheme = t->plan->scheme[t->plan->bucket[group]];
 
-    if (t->net->groups[group].trains && (t->nranks == 1 || scheme == SCHEME_NONE))
+    if (t->net->groups[group].trains &&
+        ((t->plan->nworkers == 1 && !t->plan->dedicated) || scheme == SCHEME_NONE))
         return "local";
     return scheme_name(scheme);
 }
@@ -345,6 +346,10 @@ static void introduce(struct trainer *t)
     if (t->options->servers > 0)
         LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
                  t->options->servers == 1 ? "" : "s");
+    if (t->node)
+        LOG_INFO(t->log, "%d workers on %d node%s add up their gradients in shared memory; one of each speaks "
+                         "for it",
+                 t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s");
     LOG_INFO(t->log, "Solver scaffolding done.");
 }
 
@@ -367,7 +372,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
         goto fail;
     threads = default_threads(t); /* collective */
-    if (error_agree(world, create_nets(t)) || open_engine(t, threads) ||
+    if (error_agree(world, create_nets(t)) || open_engine(t, threads) || trainer_find_nodes(t) ||
         error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
@@ -395,6 +400,8 @@ void trainer_destroy(struct trainer *t)
         net_destroy(t->tests[i]);
     free(t->tests);
     net_destroy(t->net);
+    node_destroy(t->node);
+    node_map_free(&t->nodes);
     trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);

@@ -10,10 +10,14 @@
 #include "solver/policy.h"
 #include "solver/rule.h"
 #include "sync/cost.h"
+#include "sync/node.h"
 #include "sync/probe.h"
 #include "sync/sync.h"
 #include "trace/align.h"
 #include "util/log.h"
+
+/* trainer_options.hierarchy, where it is not the ranks of a node. */
+enum { HIERARCHY_AUTO = -1, HIERARCHY_OFF = 0 };
 
 struct trainer_options {
     const char *solver;      /* path of the solver file */
@@ -33,6 +37,7 @@ struct trainer_options {
                                     limit */
     double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
     const char *cluster_file; /* auto: figures of the cluster are kept there; or NULL */
+    int hierarchy;           /* > 0: so many workers add up before one of them speaks; or see above */
     int servers;
     int batch;               /* > 0: per rank, replaces the training data's */
     int global_batch;        /* > 0: over all workers; exclusive with batch */
@@ -77,6 +82,8 @@ struct trainer {
     struct net *net;         /* to train */
     struct net **tests;      /* defs.ntests of them; NULL on dedicated servers */
     struct engine engine;    /* .i NULL: not open */
+    struct node_map nodes;   /* who adds up together; .node NULL: every worker speaks for itself */
+    struct node *node;       /* this rank's; NULL: ditto */
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
@@ -113,6 +120,15 @@ struct trainer {
 
 /* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
 int trainer_probe(struct trainer *trainer);
+
+/* "auto", "off" or a number. */
+int hierarchy_parse(const char *text, int *out);
+
+/* Between net_create and net_build: forms the nodes that options->hierarchy asks for, if any. Collective. */
+int trainer_find_nodes(struct trainer *trainer);
+
+/* The training as the cost model sees it; after trainer_probe. */
+void trainer_set_up_cost(const struct trainer *trainer, struct cost_setup *out);
 
 /* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
 int trainer_plan(struct trainer *trainer);

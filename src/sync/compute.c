@@ -83,7 +83,8 @@ int sync_post(struct sync *sync, int member, bool last)
     if (!state->syncer || !completes(sync, group))
         return 0;
     /* others may have the last iteration's norm already while it is still on its way to us */
-    if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, state->posted, group))
+    if (sync->options.clip > 0 && sync->speaks &&
+        compute_wait(sync, &sync->clip.done, state->posted, group))
         return -1;
     if (state->syncer->stage) {
         int64_t start = trace_begin(sync->options.trace);
@@ -111,7 +112,7 @@ static int chunk_norm(struct sync *sync, int chunk, double *out)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     const struct net *net = sync->net;
-    float scale = 1.0f / (float)sync->plan->nworkers;
+    float scale = sync_mean(sync);
 
     if (sync->remote)
         return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale, c->elems,
@@ -176,6 +177,8 @@ static int wait_for(struct sync *sync, int group, int lag)
     if (newest == state->settled)
         return 0;
     state->settled = newest;
+    if (sync->speaks && sync_settles(sync, group))
+        node_publish(sync, group);
     for (int m = sync->plan->first_member[group]; m < sync->plan->first_member[group + 1]; m++)
         net_touch(sync->net, m);
     return 0;
@@ -187,7 +190,7 @@ int sync_flush(struct sync *sync)
         for (int g = sync->plan->ngroups - 1; g >= 0; g--)
             if (sync->groups[g].posted > sync->groups[g].told)
                 tell(sync, g);
-    if (sync->options.clip > 0 && give_norms(sync))
+    if (sync->options.clip > 0 && sync->speaks && give_norms(sync))
         return -1;
     for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
         if (wait_for(sync, g, sync->groups[g].lag))

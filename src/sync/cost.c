@@ -36,6 +36,11 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
+static int locals_of(const struct cost_setup *setup)
+{
+    return setup->locals > 1 ? setup->locals : 1;
+}
+
 /* Of what a rank exchanges evenly with the other ranks of `all`, the share that leaves its node. */
 static double remote_share(const struct cost_setup *setup, int all)
 {
@@ -197,17 +202,20 @@ static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
     total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
 }
 
+/* Rows of factors that one speaker sends. */
+static uint64_t rows_of(const struct cost_setup *setup, const struct param_group *group)
+{
+    return times(times((uint64_t)group->k, (uint64_t)setup->iter_size), (uint64_t)locals_of(setup));
+}
+
 static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
 {
-    return (double)sizeof(float) * (double)group->k * setup->iter_size *
-           ((double)group->m + (double)group->n);
+    return (double)sizeof(float) * (double)rows_of(setup, group) * ((double)group->m + (double)group->n);
 }
 
 static uint64_t whole_factor_bytes(const struct cost_setup *setup, const struct param_group *group)
 {
-    uint64_t rows = times((uint64_t)group->k, (uint64_t)setup->iter_size);
-
-    return times(times(rows, (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
+    return times(times(rows_of(setup, group), (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
 }
 
 /* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra.
@@ -216,7 +224,7 @@ static double rebuild_seconds(const struct cost_cluster *cluster, const struct c
                               const struct param_group *group)
 {
     return 2.0 * (double)group->m * (double)group->n * (double)group->k * setup->iter_size *
-           (setup->nworkers - 1) / cluster->gemm_flops;
+           (setup->nworkers * locals_of(setup) - 1) / cluster->gemm_flops;
 }
 
 static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
@@ -229,7 +237,7 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
     cost->worker = (struct cost_side){f * peers, f * peers};
     cost->messages = peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
-    cost->compute_seconds = f / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
+    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
                             update_seconds(cluster, (double)group->elems * sizeof(float));
     total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
 }
@@ -267,7 +275,7 @@ static void cost_adam(struct cost *cost, const struct cost_cluster *cluster,
     cost->wire_seconds = larger(in, out);
     cost->skew_seconds = smaller(in, out);
     cost->sum_seconds = rebuild_seconds(cluster, setup, group) + update_seconds(cluster, b);
-    cost->compute_seconds = f / cluster->copy_Bps;
+    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps;
     total_up(cost, cluster, peers > 0 ? 2 : 0, 1);
 }
 
@@ -313,6 +321,19 @@ static bool can_travel(const struct param_group *group, enum scheme scheme)
     return false;
 }
 
+/* The ranks of a node add up before anything travels, a slice each. */
+static void add_up_first(struct cost *cost, const struct cost_cluster *cluster,
+                         const struct cost_setup *setup, const struct param_group *group)
+{
+    double share = (double)(locals_of(setup) - 1) / locals_of(setup);
+    double seconds = share * (double)group->elems * sizeof(float) / cluster->sum_Bps;
+
+    cost->sum_seconds += seconds;
+    cost->stolen_seconds += cluster->core_share * seconds;
+    cost->busy_seconds = larger(cost->busy_seconds, cost->sum_seconds);
+    cost->seconds += seconds;
+}
+
 struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,
                     const struct param_group *group, enum scheme scheme)
 {
@@ -342,6 +363,8 @@ struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup 
         total_up(&cost, cluster, 0, 1);
         break;
     }
+    if (scheme == SCHEME_PS || scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT)
+        add_up_first(&cost, cluster, setup, group);
     return cost;
 }
 
@@ -352,7 +375,7 @@ enum scheme cost_single(const struct cost_setup *setup, const struct param_group
         return SCHEME_NONE;
     if (paper)
         return group->factorable && setup->nworkers > 1 &&
-                       plan_prefers_sfb(group->m, group->n, group->k * setup->iter_size,
+                       plan_prefers_sfb(group->m, group->n, (int64_t)rows_of(setup, group),
                                         setup->nworkers, setup->nservers)
                    ? SCHEME_SFB
                    : SCHEME_PS;

@@ -22,6 +22,8 @@
  *   1-bit: 2q (P-1)/P, q = m (4 ceil(n/32) + 8) + 4 (elems - m n): a bit per weight and two
  *   values per output, for the gradients and for their sum (Seide et al. 2014)
  *
+ * Where nodes add up first, P counts nodes and r is that of all workers of one.
+ *
  * With --wire=bf16 b halves where gradients travel (PS one way, allreduce both).
  *
  * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that
@@ -53,6 +55,8 @@ struct cost_cluster {
 
 struct cost_setup {
     int nworkers;
+    int locals;         /* where workers of a node add up before one speaks (node.h): the workers of a node,
+                           and nworkers counts nodes; 0 or 1: every worker speaks for itself */
     int nservers;       /* = nworkers where every worker serves */
     bool dedicated;     /* servers are ranks of their own */
     int ranks_per_node; /* they share a link; 1: one rank, one link */

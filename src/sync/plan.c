@@ -22,7 +22,7 @@ bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t
 static enum scheme choose(const struct plan *plan, int group, const struct param_group *g)
 {
     const struct plan_options *o = &plan->options;
-    int64_t rows = g->k * o->iter_size;
+    int64_t rows = g->k * o->iter_size * plan->most_locals;
 
     if (!g->trains || o->comm == COMM_NONE)
         return SCHEME_NONE;
@@ -315,6 +315,34 @@ size_t plan_gradient_bytes(const struct plan *plan, int chunk)
     return codec ? codec->bytes(c->rows, c->elems / c->rows) : c->elems * sizeof(float);
 }
 
+/* Speakers and whom they speak for. */
+static int find_speakers(struct plan *plan)
+{
+    const struct plan_options *o = &plan->options;
+    size_t nranks = (size_t)o->nranks;
+
+    plan->ncomputing = o->nranks - o->servers;
+    plan->speaker = calloc(nranks, sizeof *plan->speaker);
+    plan->world_rank = calloc(nranks, sizeof *plan->world_rank);
+    plan->locals = calloc(nranks, sizeof *plan->locals);
+    if (!plan->speaker || !plan->world_rank || !plan->locals)
+        return error_memory(nranks * sizeof *plan->speaker, "the communication plan");
+    for (int r = 0; r < plan->ncomputing; r++) {
+        int speaker = plan->speaker[r] = o->nodes ? o->nodes[r] : r;
+        if (plan->locals[speaker]++ == 0)
+            plan->world_rank[plan->nworkers++] = r;
+        if (plan->locals[speaker] > plan->most_locals)
+            plan->most_locals = plan->locals[speaker];
+    }
+    for (int s = 0; s < o->servers; s++) {
+        plan->speaker[plan->ncomputing + s] = plan->nworkers + s;
+        plan->world_rank[plan->nworkers + s] = plan->ncomputing + s;
+    }
+    plan->dedicated = o->servers > 0;
+    plan->nservers = plan->dedicated ? o->servers : plan->nworkers;
+    return 0;
+}
+
 int plan_create(const struct plan_options *options, int ngroups, const struct param_group *groups,
                 struct plan **out)
 {
@@ -334,10 +362,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
                   options->chunk_bytes, sizeof(float));
         goto fail;
     }
-    plan->dedicated = options->servers > 0;
-    plan->nworkers = options->nranks - options->servers;
-    plan->nservers = plan->dedicated ? options->servers : plan->nworkers;
-    if (allocate_buckets(plan, ngroups))
+    if (find_speakers(plan) || allocate_buckets(plan, ngroups))
         goto fail;
     for (int g = 0; g < ngroups; g++)
         plan->scheme[g] = choose(plan, g, &groups[g]);
@@ -357,6 +382,9 @@ void plan_destroy(struct plan *plan)
 {
     if (!plan)
         return;
+    free(plan->speaker);
+    free(plan->world_rank);
+    free(plan->locals);
     for (int b = 0; plan->names && b < plan->ngroups; b++)
         free(plan->names[b]);
     free(plan->names);
@@ -369,16 +397,16 @@ void plan_destroy(struct plan *plan)
     free(plan);
 }
 
-bool plan_is_worker(const struct plan *plan, int rank)
+bool plan_is_worker(const struct plan *plan, int world_rank)
 {
-    return rank < plan->nworkers;
+    return world_rank < plan->ncomputing;
 }
 
 /* Gradients go to the home, `back` bytes come from it. */
 static void add_chunk_traffic(const struct plan *plan, int chunk, int rank, uint64_t back,
                               struct traffic *traffic)
 {
-    bool worker = plan_is_worker(plan, rank);
+    bool worker = rank < plan->nworkers;
     uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
     uint64_t gradient = plan_gradient_bytes(plan, chunk);
 
@@ -391,25 +419,39 @@ static void add_chunk_traffic(const struct plan *plan, int chunk, int rank, uint
     }
 }
 
-struct traffic plan_traffic(const struct plan *plan, int group, int rank)
+/* Of factors, from that speaker; -1: from all that are workers. */
+static uint64_t factor_bytes(const struct plan *plan, int group, int speaker)
+{
+    const struct param_group *g = &plan->groups[group];
+    uint64_t row = (uint64_t)(g->m + g->n) * (uint64_t)sizeof(float), rows = 0;
+
+    for (int s = 0; s < plan->nworkers; s++)
+        rows += speaker < 0 || s == speaker ? (uint64_t)plan_rows(plan, group, s) : 0;
+    return rows * row;
+}
+
+struct traffic plan_traffic(const struct plan *plan, int group, int world_rank)
 {
     struct traffic traffic = {0, 0};
     const struct param_group *g = &plan->groups[group];
-    bool worker = plan_is_worker(plan, rank);
+    int rank = plan->speaker[world_rank];
+    bool worker = rank < plan->nworkers;
     uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
-    uint64_t factors = (uint64_t)g->k * (uint64_t)plan->options.iter_size * (uint64_t)(g->m + g->n) *
-                       (uint64_t)sizeof(float);
+    uint64_t mine, all;
 
+    if (!plan_speaks(plan, world_rank))
+        return traffic;
     switch (plan->scheme[group]) {
     case SCHEME_SFB:
-        if (worker)
-            traffic.sent = traffic.received = others * factors;
-        break;
     case SCHEME_ADAM:
-        if (plan_home(plan, plan->first_chunk[group]) == rank)
-            traffic = (struct traffic){others * g->elems * sizeof(float), others * factors};
+        mine = worker ? factor_bytes(plan, group, rank) : 0;
+        all = factor_bytes(plan, group, -1);
+        if (plan->scheme[group] == SCHEME_SFB && worker)
+            traffic = (struct traffic){others * mine, all - mine};
+        else if (plan_home(plan, plan->first_chunk[group]) == rank && plan->scheme[group] == SCHEME_ADAM)
+            traffic = (struct traffic){others * g->elems * sizeof(float), all - mine};
         else if (worker)
-            traffic = (struct traffic){factors, g->elems * sizeof(float)};
+            traffic = (struct traffic){mine, g->elems * sizeof(float)};
         break;
     case SCHEME_PS:
         for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
@@ -492,6 +534,8 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), seed);
 
     hash = mix(hash, (uint64_t)plan->nworkers << 32 | (uint32_t)plan->nservers);
+    for (int r = 0; r < plan->ncomputing; r++)
+        hash = mix(hash, (uint64_t)plan->speaker[r]);
     hash = mix(hash, (uint64_t)plan->options.iter_size << 8 | (uint64_t)plan->options.wire);
     for (int g = 0; g < plan->ngroups; g++) {
         hash = mix(hash, plan->groups[g].begin);

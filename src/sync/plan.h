@@ -44,6 +44,9 @@ struct plan_options {
     int nranks;         /* all of them */
     int servers;        /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also
                            a server */
+    const int *nodes;   /* per worker: its node, numbered as they first come; a node's workers add up among
+                           themselves and the first of them speaks for all (node.h). NULL: every worker
+                           speaks for itself. Borrowed for plan_create */
     size_t chunk_bytes; /* most a KV chunk holds; at least 4 */
     size_t merge_bytes; /* neighbouring groups of one scheme travel together until they hold that much; 0:
                            each alone */
@@ -63,13 +66,20 @@ struct chunk {
     size_t begin; /* element offset in the arenas */
     size_t elems;
     size_t rows;  /* the codec's rows; 1 where it has none */
-    int home;     /* world rank where gradients are added: a server, with allreduce and 1-bit a worker */
+    int home;     /* the speaker where gradients are added: a server, with allreduce and 1-bit a worker */
 };
 
+/* Who exchanges messages are the *speakers*: one worker per node, or all where there are no nodes, then the
+ * dedicated servers. They are numbered from 0 in the order of their world ranks. */
 struct plan {
     struct plan_options options;
-    int nworkers, nservers;
+    int nworkers, nservers; /* among the speakers */
     bool dedicated;      /* servers are ranks of their own */
+    int ncomputing;      /* workers in all, whose gradients the mean is of */
+    int *speaker;        /* per world rank: who speaks for it */
+    int *world_rank;     /* per speaker */
+    int *locals;         /* per speaker that is a worker: the workers it speaks for, itself included */
+    int most_locals;     /* the largest of them */
     int ngroups;                /* buckets */
     struct param_group *groups; /* what each one moves; `elems` counts the padding between members */
     int *first_member;          /* ngroups + 1: bucket g is groups [first_member[g], first_member[g+1]) of
@@ -113,10 +123,21 @@ static inline bool plan_travels(const struct plan *plan, int group)
     return plan->scheme[group] != SCHEME_NONE;
 }
 
-bool plan_is_worker(const struct plan *plan, int rank);
+/* Whether that world rank computes; and whether it takes part in the traffic. */
+bool plan_is_worker(const struct plan *plan, int world_rank);
+static inline bool plan_speaks(const struct plan *plan, int world_rank)
+{
+    return plan->world_rank[plan->speaker[world_rank]] == world_rank;
+}
 
-/* Bytes of group g in one iteration at that rank. */
-struct traffic plan_traffic(const struct plan *plan, int group, int rank);
+/* Rows of factors that a speaker sends of a factorable group. */
+static inline int64_t plan_rows(const struct plan *plan, int group, int speaker)
+{
+    return plan->groups[group].k * plan->options.iter_size * plan->locals[speaker];
+}
+
+/* Bytes of group g in one iteration at that world rank. */
+struct traffic plan_traffic(const struct plan *plan, int group, int world_rank);
 
 /* "PS", "SFB", "allreduce", "Adam", "1-bit", "-". */
 const char *scheme_name(enum scheme scheme);

@@ -226,7 +226,7 @@ static int chunk_summed(struct sync *sync, struct served *served)
     if (sync->options.clip > 0)
         return clip_chunk_ready(sync, served->collect.chunk,
                                 clip_sumsq(collect_sum(sync, &served->collect), chunk->elems,
-                                           1.0f / (float)sync->plan->nworkers));
+                                           sync_mean(sync)));
     return try_update(sync, served);
 }
 

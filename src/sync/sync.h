@@ -20,6 +20,7 @@
 
 #include <mpi.h>
 
+#include "sync/node.h"
 #include "sync/plan.h"
 
 /* How the solver changes parameters: called by the progress thread (PS) and by the compute thread
@@ -44,6 +45,9 @@ struct sync_options {
     bool fifo;             /* sends go in the order of posting, not of urgency */
     size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */
+    const struct node *node; /* the ranks that add up together, as the plan has it, and the arenas of net;
+                                borrowed; NULL: every worker speaks for itself. Not with staleness, COMM_NONE
+                                or engines with memory of their own */
     const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int64_t iteration;     /* the first one to come */
@@ -117,7 +121,8 @@ int sync_gather_history(struct sync *sync, float *history);
  * the lowest failing rank's message set on all ranks. Collective. */
 int sync_close(struct sync *sync, int status);
 
-/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. */
+/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. Not for workers
+ * that another one speaks for: they are not told. */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
 const struct sync_stats *sync_stats(struct sync *sync);

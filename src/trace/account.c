@@ -78,7 +78,7 @@ static int fill_report(const struct account *a, int nranks, const double *rows, 
 {
     *out = (struct report){.net = a->net->def->name, .iterations = a->iterations, .overlap = a->overlap,
                            .seconds = a->train_seconds / (double)a->iterations, .batch = a->batch,
-                           .nranks = nranks, .nworkers = a->plan->nworkers};
+                           .nranks = nranks, .nworkers = a->plan->ncomputing};
     out->ranks = calloc((size_t)nranks, sizeof *out->ranks);
     out->layers = calloc((size_t)a->plan->ngroups + 1, sizeof *out->layers);
     if (!out->ranks || !out->layers) {

@@ -27,7 +27,8 @@ static void describe(const struct trace *trace, const struct trace_about *about,
 
     MPI_Comm_rank(comm, &rank);
     *out = (struct trace_rank){.worker = plan_is_worker(about->plan, rank),
-                               .server = !about->plan->dedicated || !plan_is_worker(about->plan, rank)};
+                               .server = plan_speaks(about->plan, rank) &&
+                                         (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
     if (gethostname(out->host, sizeof out->host - 1))
         strcpy(out->host, "?");
     out->error = about->before.error > about->after.error ? about->before.error : about->after.error;

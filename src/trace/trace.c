@@ -74,6 +74,7 @@ const char *trace_kind_name(enum trace_kind kind)
     static const char *const names[TRACE_KINDS] = {
         [TRACE_ITERATION] = "iteration", [TRACE_FORWARD] = "forward", [TRACE_BACKWARD] = "backward",
         [TRACE_UPDATE] = "update",       [TRACE_WAIT] = "wait",       [TRACE_COPY] = "copy",
+        [TRACE_SUM] = "sum",
         [TRACE_PAUSE] = "pause",         [TRACE_INPUT] = "input",
         [TRACE_SEND] = "send",           [TRACE_RECEIVE] = "receive", [TRACE_EXCHANGE] = "exchange"};
 

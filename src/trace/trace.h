@@ -20,6 +20,7 @@ enum trace_kind {
     TRACE_UPDATE,    /* the solver's rule, with the rebuilding of a gradient from factors */
     TRACE_WAIT,      /* the compute thread waits for the network */
     TRACE_COPY,      /* what must outlive the pass is copied out: sufficient factors */
+    TRACE_SUM,       /* the gradients of a node's ranks are added up */
     TRACE_PAUSE,     /* tests and snapshots */
     TRACE_INPUT,     /* a data layer's forward: waits for the batch and takes it over */
     TRACE_SEND,      /* from here on: transfers, from the posting to the completion of the request */

@@ -33,6 +33,7 @@ static const char *color(enum trace_kind kind)
         [TRACE_ITERATION] = "grey",          [TRACE_FORWARD] = "thread_state_running",
         [TRACE_BACKWARD] = "rail_animation", [TRACE_UPDATE] = "thread_state_iowait",
         [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
+        [TRACE_SUM] = "thread_state_runnable",
         [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
         [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
         [TRACE_EXCHANGE] = "rail_idle"};

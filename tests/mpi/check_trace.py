@@ -10,7 +10,7 @@ from collections import defaultdict
 from decimal import Decimal
 
 TRANSFERS = {"send", "receive", "exchange"}
-CATEGORIES = TRANSFERS | {"iteration", "forward", "backward", "update", "wait", "input", "copy", "pause"}
+CATEGORIES = TRANSFERS | {"iteration", "forward", "backward", "update", "wait", "input", "copy", "sum", "pause"}
 
 
 def fail(text, *about):

@@ -41,6 +41,8 @@ POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" 4 "$abs_top_builddir/tests/mpi/test_t
 traced ps 2 --solver=solver.prototxt --batch=8 --comm=ps --chunk=100k
 traced clip 2 --solver=stepped.prototxt --batch=4
 traced servers 3 --solver=solver.prototxt --batch=8 --servers=1 --comm=sfb
+traced nodes 3 --solver=stepped.prototxt --batch=4 --hierarchy=2
+grep -q '"sum' nodes.json || fail "the adding up of a node is not in the trace"
 grep -q 'rank 2 (server,' servers.json || fail "a dedicated server is not named as one"
 
 # Replayed: wait-free backprop begins with the last layer while the first one is still at work, and
