@@ -126,7 +126,7 @@ static int predict(struct trainer *t, double **out)
 static int collect(struct trainer *t, const double *predicted, struct report *out)
 {
     struct account account = {.net = t->net, .plan = t->plan, .stats = sync_stats(t->sync),
-                              .iterations = t->max_iter - t->at.iteration,
+                              .iterations = t->end - t->at.iteration,
                               .train_seconds = t->train_seconds, .train_stall = t->train_stall,
                               .overlap = t->options->overlap, .batch = t->batch * t->iter_size,
                               .predicted = predicted};
@@ -146,7 +146,7 @@ int trainer_account(struct trainer *t)
 
     if (t->trace && write_trace(t))
         return -1;
-    if (t->max_iter <= t->at.iteration)
+    if (t->end <= t->at.iteration)
         return 0;
     if ((asked && predict(t, &predicted)) || collect(t, predicted, &report))
         status = -1;

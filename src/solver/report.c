@@ -88,7 +88,7 @@ static void test_scores(struct trainer *t, struct json *json)
 
 void trainer_summary(struct trainer *t, struct json *json)
 {
-    double iterations = (double)(t->max_iter - t->at.iteration);
+    double iterations = (double)(t->end - t->at.iteration);
     double per = iterations > 0 ? iterations : 1;
     int global = t->nworkers * t->batch * t->iter_size;
     char hash[65];
@@ -103,7 +103,9 @@ void trainer_summary(struct trainer *t, struct json *json)
     json_key(json, "dedicated_servers");
     json_int(json, t->options->servers);
     json_key(json, "iterations");
-    json_int(json, t->max_iter);
+    json_int(json, t->end);
+    json_key(json, "stopped_early");
+    json_bool(json, t->stopped);
     json_key(json, "first_iteration");
     json_int(json, t->at.iteration);
     json_key(json, "global_batch");

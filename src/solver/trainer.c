@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOURCE_OF_DIGEST_WORDS = 8 };
+enum { SOURCE_OF_DIGEST_WORDS = 9 };
 
 static int check_ranks(struct trainer *t)
 {
@@ -184,23 +184,37 @@ static int build_nets(struct trainer *t)
 static int load_files(struct trainer *t, float **history)
 {
     const struct trainer_options *o = t->options;
-    const char *weights = o->weights;
+    const char *weights = o->weights, *from = o->snapshot;
     size_t blocks = (size_t)t->rule.nhistory;
+    char *newest = NULL;
+    int status;
 
     *history = NULL;
     if (t->rank != 0 || t->blank)
         return 0;
-    if (o->snapshot && o->weights)
-        return error_set("Give a snapshot to resume training or weights to finetune but not both.");
+    if (o->snapshot && (o->weights || o->resume))
+        return error_set(o->resume ? "--snapshot names the snapshot to go on from and --resume looks for the "
+                                     "newest: give one of them"
+                                   : "Give a snapshot to resume training or weights to finetune but not both.");
     if (t->solver->snapshot > 0 || t->solver->snapshot_after_train) {
         if (t->solver->snapshot_prefix && snapshot_probe(t->solver->snapshot_prefix))
             return -1;
     }
-    if (o->snapshot) {
+    if (o->resume) {
+        if (checkpoint_newest(t->solver->snapshot_prefix, &newest))
+            return -1;
+        from = newest;
+        if (!from)
+            LOG_INFO(t->log, "No snapshot %s_iter_* yet: starting from the beginning",
+                     t->solver->snapshot_prefix);
+    }
+    if (from) {
+        t->resumed = true;
         *history = calloc(blocks * t->net->elems + 1, sizeof **history);
-        if (!*history)
-            return error_memory(blocks * t->net->elems * sizeof **history, "history");
-        return checkpoint_resume(o->snapshot, t->net, t->rule.nhistory, *history, &t->at, t->log);
+        status = *history ? checkpoint_resume(from, t->net, t->rule.nhistory, *history, &t->at, t->log)
+                          : error_memory(blocks * t->net->elems * sizeof **history, "history");
+        free(newest);
+        return status;
     }
     for (size_t i = 0; !weights && i < t->solver->n_weights; i++)
         if (checkpoint_load_weights(t->solver->weights[i], t->net, t->log))
@@ -263,10 +277,13 @@ static void warn(void *context, const char *text)
 /* All that ranks could have been given differently and that would make them disagree in silence. */
 static uint64_t digest(const struct trainer *t)
 {
+    const struct trainer_options *o = t->options;
     const uint64_t words[SOURCE_OF_DIGEST_WORDS] = {
         t->seed, (uint64_t)t->max_iter, (uint64_t)t->iter_size, (uint64_t)t->batch,
         (uint64_t)t->rule.type, (uint64_t)t->solver->test_interval, (uint64_t)t->solver->snapshot,
-        (uint64_t)t->solver->display};
+        (uint64_t)t->solver->display,
+        (uint64_t)(o->signals[SIGNAL_INT] | o->signals[SIGNAL_HUP] << 2 | o->signals[SIGNAL_TERM] << 4 |
+                   o->signals[SIGNAL_USR1] << 6)};
     uint64_t hash = 0;
 
     for (int i = 0; i < SOURCE_OF_DIGEST_WORDS; i++)
@@ -293,7 +310,7 @@ static int start_sync(struct trainer *t, const float *history)
     if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
-    if (t->options->snapshot && sync_load_history(t->sync, history))
+    if (t->resumed && sync_load_history(t->sync, history))
         return -1;
     if (error_agree(t->world, trainer_start_clock(t)))
         return -1;
@@ -369,6 +386,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
+    MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
     if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
         goto fail;

@@ -9,6 +9,7 @@
 #include "solver/nets.h"
 #include "solver/policy.h"
 #include "solver/rule.h"
+#include "solver/signals.h"
 #include "sync/probe.h"
 #include "sync/sync.h"
 #include "trace/align.h"
@@ -18,6 +19,8 @@ struct trainer_options {
     const char *solver;      /* path of the solver file */
     const char *weights;     /* comma list of weight files, or NULL */
     const char *snapshot;    /* solver state to resume from, or NULL */
+    bool resume;             /* from the newest one under the solver's snapshot_prefix, if there is one */
+    enum signal_effect signals[SIGNALS]; /* what each does */
     const char *engine;
     const char *profile;     /* replay: the file of times */
     int dilate;              /* replay: > 1 divides all traffic */
@@ -91,7 +94,17 @@ struct trainer {
                                 need one before its compute thread gets there */
     int32_t *steps;          /* the policy's current_step after each of them, for snapshots */
     struct train_state at;   /* where training starts */
+    bool resumed;            /* from a snapshot: there is a history */
     int max_iter, iter_size;
+    int64_t end;             /* iterations done when training was over: max_iter, or less if stopped */
+    bool stopped;            /* by a signal */
+    struct {
+        int64_t asked, next; /* before which iteration; -1: no question is open */
+        int64_t iteration;   /* rank 0: when it asked last, and the clock then */
+        double seconds;
+        enum signal_effect effect; /* asked for and not done yet */
+        bool keep;           /* the stop wants a snapshot whatever the solver says */
+    } listen;
     int batch;               /* samples of one pass on one rank */
     uint64_t seed;
     char *notices;           /* from files and nets, said once the log is up */
@@ -119,12 +132,18 @@ int trainer_plan(struct trainer *trainer);
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
                    struct trainer **out);
 
-/* Trains to max_iter. Collective; after a failure on any rank returns that rank's failure on all. */
+/* Trains to max_iter, or until a signal stops it, which is no failure. Collective; after a failure on any rank returns that rank's failure on all. */
 int trainer_run(struct trainer *trainer);
 
 /* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
- * lines on rank 0, keeps the scores. Collective over the workers. */
-int trainer_test(struct trainer *trainer, int i, int64_t iteration);
+ * lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to stop, and there are no
+ * scores. Collective over the workers. */
+int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool *interrupted);
+
+/* Between two iterations, `iteration` to come: puts into trainer->listen.effect what signals to any rank ask
+ * for, the same on all ranks. now: of all that have come so far, which waits for all ranks; else of those
+ * that came a while ago, and nobody waits. Collective, servers included. */
+int trainer_listen(struct trainer *trainer, int64_t iteration, bool now);
 
 /* Averages BatchNorm's running sums over the workers; nothing on dedicated servers. Every worker calls it. */
 int trainer_share_statistics(struct trainer *trainer);

@@ -163,10 +163,10 @@ fail:
 
 static int split_communicators(struct sync *sync, MPI_Comm world)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing};
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->asking, &sync->closing};
     int color = sync->worker ? 0 : MPI_UNDEFINED;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         MPI_TRY(MPI_Comm_dup(world, all[i]));
         MPI_TRY(MPI_Comm_set_errhandler(*all[i], MPI_ERRORS_RETURN));
     }
@@ -212,7 +212,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     }
     MPI_Comm_rank(world, &sync->rank);
     MPI_Comm_size(world, &sync->nranks);
-    sync->data = sync->control = sync->closing = sync->sums = MPI_COMM_NULL;
+    sync->data = sync->control = sync->asking = sync->closing = sync->sums = MPI_COMM_NULL;
     sync->plan = plan;
     sync->net = net;
     sync->update = *update;
@@ -352,14 +352,14 @@ const struct sync_stats *sync_stats(struct sync *sync)
 
 void sync_destroy(struct sync *sync)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing, &sync->sums};
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->asking, &sync->closing, &sync->sums};
 
     for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
     remote_close(sync);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);
     sem_destroy(&sync->bell);

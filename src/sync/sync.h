@@ -107,6 +107,14 @@ int sync_wait_all(struct sync *sync, int64_t iteration);
  * sync_sum calls; not for dedicated servers. */
 int sync_sum(struct sync *sync, double *values, int count);
 
+/* A question that nobody waits for: starts to sum SYNC_ASK_VALUES values over all ranks, workers and
+ * servers, while training goes on; sync_answer waits for the sums. One question at a time. Every rank asks
+ * and reads between the same iterations; read `staleness` + 1 iterations later, the answer costs no wait
+ * that the parameters do not cost anyway. */
+enum { SYNC_ASK_VALUES = 9 };
+int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
+int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
+
 /* Collects the history on rank 0 (nhistory blocks of net->elems floats; NULL elsewhere), after
  * sync_wait_all of the same iteration everywhere. Collective. */
 int sync_gather_history(struct sync *sync, float *history);
