@@ -83,6 +83,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"trace", OPTION_TEXT, &o->trace, "FILE", "write when what happened on all ranks, for ui.perfetto.dev"},
         {"trace-iterations", OPTION_TEXT, &iterations, "A-B", "keep these in the trace (default: from 0 on)"},
         {"log", OPTION_TEXT, &o->log, "FILE", "write where the time went, by rank and layer, as JSON lines"},
+        {"account", OPTION_FLAG, &o->account, NULL, "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"json", OPTION_FLAG, &o->json, NULL, "print the same JSON, and nothing else, on standard output"},
     };

@@ -108,7 +108,7 @@ static int predict(struct trainer *t, double **out)
     const struct plan *plan = t->plan;
     struct cost_setup setup = {.nworkers = plan->nworkers, .nservers = plan->nservers,
                                .dedicated = plan->dedicated, .iter_size = t->iter_size,
-                               .chunk_bytes = plan->options.chunk_bytes};
+                               .chunk_bytes = plan->options.chunk_bytes, .wire = plan->options.wire};
     double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
 
     *out = seconds;
@@ -139,7 +139,9 @@ static int collect(struct trainer *t, const double *predicted, struct report *ou
 
 int trainer_account(struct trainer *t)
 {
-    bool asked = (t->options->trace || t->options->log) && t->nworkers > 1;
+    /* whoever stopped it waits for the end */
+    bool asked = (t->options->trace || t->options->log || t->options->account) && t->nworkers > 1 &&
+                 !t->stopped;
     struct report report = {.nranks = 0};
     double *predicted = NULL;
     int status = 0;

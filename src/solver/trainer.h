@@ -48,6 +48,7 @@ struct trainer_options {
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
     const char *log;         /* the report as JSON lines, or NULL */
+    bool account;            /* each layer's transfer is timed alone also without trace and log */
     const char *summary;     /* JSON file at the end, or NULL */
     bool json;               /* that JSON on standard output too, and nothing else there */
 };
@@ -59,6 +60,7 @@ enum trainer_figure {
     FIGURE_PREDICTED,     /* sent bytes of one iteration by the plan */
     FIGURE_CONTROL,
     FIGURE_STALL,         /* seconds the compute thread waited for the network */
+    FIGURE_PROGRESS,      /* share of a core that the progress thread took */
     FIGURE_INPUT_WAITS,   /* times */
     FIGURE_INPUT_SECONDS,
     FIGURES

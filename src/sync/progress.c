@@ -512,6 +512,7 @@ fail:
 void *progress_main(void *argument)
 {
     struct sync *sync = argument;
+    double start = clock_seconds();
     struct timespec used;
     int idle_polls = 0;
 
@@ -538,6 +539,7 @@ void *progress_main(void *argument)
             watch_stall(sync);
     }
     drop_requests(sync);
+    sync->stats.progress_seconds = clock_seconds() - start;
     if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
         sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     return NULL;

@@ -63,6 +63,7 @@ struct sync_stats {
     /* Of sent and received, per group; borrowed. Complete after sync_close. */
     const uint64_t *group_sent, *group_received;
     double progress_cpu_seconds;             /* processor time of the progress thread */
+    double progress_seconds;                 /* how long it ran; after sync_close */
 };
 
 struct sync;
