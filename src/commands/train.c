@@ -151,12 +151,12 @@ int command_train(int argc, char **argv)
     status = parse(argc, argv, &options);
     if (status > 0)
         return 0;
+    if (!status)
+        status = signals_catch(options.signals);
     if (command_start_mpi(&argc, &argv))
         return command_fail("train");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
-    if (!status)
-        status = signals_install(options.signals);
     if (!status && rank == 0 && options.summary)
         status = file_probe(options.summary);
     status = error_agree(MPI_COMM_WORLD, status);

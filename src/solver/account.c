@@ -43,15 +43,11 @@ int trainer_open_trace(struct trainer *t)
         return -1;
     if (!o->trace)
         return 0;
-    if (trace_create(&options, &t->trace))
-        return -1;
-    t->net->trace = t->trace;
-    return 0;
+    return trace_create(&options, &t->trace);
 }
 
 int trainer_start_clock(struct trainer *t)
 {
-    trace_iteration(t->trace, t->at.iteration); /* a quick rank's data may come before our loop begins */
     return t->trace ? clock_compare(t->world, t->trace, CLOCK_ROUNDS, &t->clock_before) : 0;
 }
 
@@ -60,6 +56,7 @@ static int write_trace(struct trainer *t)
     struct trace_about about = {.net = t->net, .plan = t->plan, .before = t->clock_before};
     struct trace_written written;
 
+    trace_stop(t->trace); /* feeders read on */
     if (error_agree(t->world, clock_compare(t->world, t->trace, CLOCK_ROUNDS, &about.after)) ||
         trace_write(t->world, t->trace, &about, t->options->trace, &written))
         return -1;

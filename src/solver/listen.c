@@ -39,7 +39,7 @@ static int ask(struct trainer *t, int64_t iteration)
     unsigned bits = signals_take();
 
     for (int k = 0; k < SIGNALS; k++)
-        if (bits >> k & 1) {
+        if ((bits >> k & 1) && t->options->signals[k] != SIGNAL_NOTHING) {
             values[RANKS + k] = 1;
             values[NUMBERS + k] = t->rank;
         }

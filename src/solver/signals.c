@@ -1,4 +1,5 @@
-/* Noting signals: one bit each, set by the handler in whichever thread it interrupts. */
+/* Signals that wait until they are asked for. No handler: none of the libraries' calls of the system is ever
+ * interrupted, in whatever thread. */
 #define _GNU_SOURCE
 #include "solver/signals.h"
 
@@ -6,10 +7,8 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
-
-static _Atomic unsigned noted;
+#include <time.h>
 
 static const struct {
     int number;
@@ -37,36 +36,52 @@ int signal_effect_parse(const char *option, const char *text, enum signal_effect
     return error_set("Invalid signal effect \"%s\" was specified: %s wants none, snapshot or stop", text, option);
 }
 
-static void note(int number)
+static void all_kinds(sigset_t *set)
 {
+    sigemptyset(set);
     for (int k = 0; k < SIGNALS; k++)
-        if (kinds[k].number == number)
-            atomic_fetch_or_explicit(&noted, 1u << k, memory_order_relaxed);
+        sigaddset(set, kinds[k].number);
 }
 
-int signals_install(const enum signal_effect effects[SIGNALS])
+int signals_catch(const enum signal_effect effects[SIGNALS])
 {
+    sigset_t set;
+
     for (int k = 0; k < SIGNALS; k++) {
-        struct sigaction action = {.sa_handler = effects[k] == SIGNAL_NOTHING ? SIG_IGN : note,
-                                   .sa_flags = SA_RESTART};
+        struct sigaction action = {.sa_handler = effects[k] == SIGNAL_NOTHING ? SIG_IGN : SIG_DFL};
         sigemptyset(&action.sa_mask);
         if (sigaction(kinds[k].number, &action, NULL))
             return error_set("%s cannot be caught: %s", kinds[k].name, strerror(errno));
     }
+    all_kinds(&set);
+    if (sigprocmask(SIG_BLOCK, &set, NULL))
+        return error_set("signals cannot be held back: %s", strerror(errno));
     return 0;
 }
 
 unsigned signals_take(void)
 {
-    return atomic_exchange_explicit(&noted, 0, memory_order_relaxed);
+    const struct timespec at_once = {0};
+    unsigned bits = 0;
+    sigset_t set;
+    int number;
+
+    all_kinds(&set);
+    while ((number = sigtimedwait(&set, NULL, &at_once)) > 0)
+        for (int k = 0; k < SIGNALS; k++)
+            if (kinds[k].number == number)
+                bits |= 1u << k;
+    return bits;
 }
 
 bool signals_stop_pending(const enum signal_effect effects[SIGNALS])
 {
-    unsigned bits = atomic_load_explicit(&noted, memory_order_relaxed);
+    sigset_t pending;
 
+    if (sigpending(&pending))
+        return false;
     for (int k = 0; k < SIGNALS; k++)
-        if ((bits >> k & 1) && effects[k] == SIGNAL_STOP)
+        if (effects[k] == SIGNAL_STOP && sigismember(&pending, kinds[k].number) == 1)
             return true;
     return false;
 }

@@ -1,8 +1,7 @@
 /* Signals to a run that may take days: what each does (Caffe's --sigint_effect and --sighup_effect, and the
  * same for the two that schedulers send), and which have come.
  *
- * A handler can only write to what is there before it, so what has come is this module's one variable of
- * the process. Not collective. */
+ * They are held back, in all threads, and looked for between iterations. Not collective. */
 #ifndef POSEIDON_SOLVER_SIGNALS_H
 #define POSEIDON_SOLVER_SIGNALS_H
 
@@ -23,10 +22,11 @@ const char *signal_kind_name(enum signal_kind kind);
 /* Fails with Caffe's sentence, Invalid signal effect "x" was specified, and what would be right. */
 int signal_effect_parse(const char *option, const char *text, enum signal_effect *out);
 
-/* From now on signals are noted, and calls of the system that they interrupt go on. */
-int signals_install(const enum signal_effect effects[SIGNALS]);
+/* From now on signals wait to be taken, to the end of the process; those without effect are ignored. Before
+ * any other thread is started, MPI's included. */
+int signals_catch(const enum signal_effect effects[SIGNALS]);
 
-/* Which have come since they were taken last: bit 1 << kind, ignored ones left out. */
+/* Which have come since they were taken last: bit 1 << kind. */
 unsigned signals_take(void);
 
 /* One whose effect is to stop has come and was not taken yet. */

@@ -116,16 +116,20 @@ static int create_nets(struct trainer *t)
 
     if (chw[0] > 0)
         env.input_chw = chw;
-
+    if (trainer_open_trace(t))
+        return -1;
+    env.trace = t->trace;
     if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
         batch_of(t->net, &t->batch))
         return -1;
+    t->net->trace = t->trace;
     if (!t->worker)
         return 0;
     t->tests = calloc((size_t)t->defs.ntests + 1, sizeof(struct net *));
     if (!t->tests)
         return error_memory(sizeof(struct net *), "test nets");
     env.batch = 0;
+    env.trace = NULL;
     for (int i = 0; i < t->defs.ntests && !t->blank; i++)
         if (net_create(t->defs.tests[i], false, &env, t->net, &t->tests[i]))
             return -1;
@@ -387,7 +391,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
     MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
-    if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||
+    trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
+    if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
         goto fail;
     free(history);

@@ -161,7 +161,7 @@ int trainer_read_outputs(const struct net *net, double *values);
 /* After a successful run: gathers every rank's figures on rank 0. Collective; trainer_run's last step. */
 int trainer_collect(struct trainer *trainer);
 
-/* Before sync_create: makes the recorder where one is asked for. Not collective. */
+/* Before the nets are made: makes the recorder where one is asked for. Not collective. */
 int trainer_open_trace(struct trainer *trainer);
 /* Before sync_start: compares clocks. Collective. */
 int trainer_start_clock(struct trainer *trainer);

@@ -13,7 +13,7 @@
 #include "util/file.h"
 #include "util/json.h"
 
-/* Threads of the file; lanes of transfers of kind k begin at LANES * (k + 1). */
+/* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
 enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
 
 struct writer {
@@ -33,6 +33,7 @@ static const char *color(enum trace_kind kind)
         [TRACE_BACKWARD] = "rail_animation", [TRACE_UPDATE] = "thread_state_iowait",
         [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
         [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
+        [TRACE_READ] = "good",
         [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
         [TRACE_EXCHANGE] = "rail_idle"};
 
@@ -73,7 +74,7 @@ static int escape_names(struct writer *w)
 
 static int tid_of(const struct trace_event *event, int lane)
 {
-    if (event->kind >= TRACE_SEND)
+    if (event->kind >= TRACE_READ)
         return LANES * (event->kind + 1) + lane;
     if (event->thread == TRACE_PROGRESS)
         return TID_PROGRESS;
@@ -117,9 +118,10 @@ static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
     put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
     put_meta(w, pid, TID_INPUT, "thread_name", "input");
     put_meta(w, pid, TID_PROGRESS, "thread_name", "progress thread");
-    for (int k = TRACE_SEND; k < TRACE_KINDS; k++)
+    for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
-            snprintf(text, sizeof text, "wire: %s %d", trace_kind_name((enum trace_kind)k), lane + 1);
+            snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
+                     trace_kind_name((enum trace_kind)k), lane + 1);
             put_meta(w, pid, LANES * (k + 1) + lane, "thread_name", text);
         }
     return 0;

@@ -10,7 +10,7 @@ from collections import defaultdict
 from decimal import Decimal
 
 TRANSFERS = {"send", "receive", "exchange"}
-CATEGORIES = TRANSFERS | {"iteration", "forward", "backward", "update", "wait", "input", "copy", "pause"}
+CATEGORIES = TRANSFERS | {"iteration", "forward", "backward", "update", "wait", "input", "copy", "pause", "read"}
 
 
 def fail(text, *about):
@@ -116,6 +116,21 @@ def check_every_layer(spans, layers):
             fail("layers missing", key, layers - found)
 
 
+def check_reads(spans, reads):
+    """Feeders' spans: on every worker in every iteration but the last, whose data was read ahead; in lanes."""
+    seen = defaultdict(list)
+    for event in spans:
+        if event["cat"] == "read":
+            seen[event["pid"]].append(event)
+    workers = {event["pid"] for event in spans if event["cat"] == "forward"}
+    if seen.keys() != (workers if reads else set()):
+        fail("ranks whose feeders read:", sorted(seen), "of", sorted(workers))
+    for pid, events in seen.items():
+        batches = sum(event["pid"] == pid and event["cat"] == "input" for event in spans)
+        if len(events) < batches or "layer" not in events[0]["args"]:
+            fail("rank %d: %d batches were taken, found reads:" % (pid, batches), len(events), events[0])
+
+
 def check_order(spans, overlap, first, last):
     begins, ends = {}, {}
     for event in spans:
@@ -151,6 +166,7 @@ def main():
     check_nesting(spans)
     check_pairs(spans)
     check_bytes(spans, summary, log)
+    check_reads(spans, "replay" not in summary["engine"])
     check_every_layer(spans, {line["layer"] for line in log if line["event"] == "layer"})
     if len(sys.argv) > 4:
         check_order(spans, *sys.argv[4:7])
