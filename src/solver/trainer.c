@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "solver/trainer.h"
 
+#include "engine/replay/profile.h"
 #include "net/summary.h"
 #include "solver/device.h"
 #include "solver/settings.h"
@@ -170,6 +171,25 @@ static int open_engine(struct trainer *t, int threads)
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
     return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu", &options,
                        o->share_gpu, &t->engine);
+}
+
+/* Times of another batch would be replayed without a word. */
+static int check_profile(const struct trainer *t)
+{
+    struct profile profile;
+    int batch;
+
+    if (!t->blank)
+        return 0;
+    if (profile_read(t->options->profile, &profile))
+        return -1;
+    batch = profile.batch;
+    profile_free(&profile);
+    if (batch > 0 && batch != t->batch)
+        return error_set("%s holds the times of a batch of %d samples a pass, and this run takes %d: give "
+                         "--batch=%d here, or --batch=%d to \"poseidon time --profile\"",
+                         t->options->profile, batch, t->batch, batch, t->batch);
+    return 0;
 }
 
 static int build_nets(struct trainer *t)
@@ -387,7 +407,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         goto fail;
     threads = default_threads(t); /* collective */
     if (error_agree(world, create_nets(t)) || open_engine(t, threads) ||
-        error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
+        error_agree(world, check_profile(t)) || error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
     MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);

@@ -131,6 +131,20 @@ def check_reads(spans, reads):
             fail("rank %d: %d batches were taken, found reads:" % (pid, batches), len(events), events[0])
 
 
+def check_account(summary, log):
+    """Asked for, nothing is left out: every layer's transfer was predicted and timed alone."""
+    for line in log:
+        if line["event"] == "layer":
+            for key in ("predicted_seconds", "alone_seconds", "exposed_seconds"):
+                if not isinstance(line[key], float | int) or line[key] < 0:
+                    fail("layer %s: %s is" % (line["layer"], key), line[key])
+    shares = [line["progress_core_share"] for line in log if line["event"] == "rank"]
+    if shares != summary["progress_core_share_by_rank"] or not all(0 < share < 1.2 for share in shares):
+        fail("the progress threads' shares of a core:", shares, summary["progress_core_share_by_rank"])
+    if abs(log[0]["progress_core_share"] - sum(shares) / len(shares)) > 1e-6:
+        fail("their mean:", log[0]["progress_core_share"], shares)
+
+
 def check_order(spans, overlap, first, last):
     begins, ends = {}, {}
     for event in spans:
@@ -166,6 +180,7 @@ def main():
     check_nesting(spans)
     check_pairs(spans)
     check_bytes(spans, summary, log)
+    check_account(summary, log)
     check_reads(spans, "replay" not in summary["engine"])
     check_every_layer(spans, {line["layer"] for line in log if line["event"] == "layer"})
     if len(sys.argv) > 4:

@@ -64,7 +64,8 @@ at=$(sed -n 's/.*stopping after \([0-9]*\) iterations.*/\1/p' all.log)
 [ "$(json_value all.json iterations)" = "$at" ] || fail "the summary's iterations are not the $at done"
 
 # The server alone, under bounded staleness.
-begin 3 server.log --solver=solver.prototxt --servers=1 --comm=ps --staleness=2
+make_solver slow.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"$work/run\"" 'base_lr: 0.0001'
+begin 3 server.log --solver=slow.prototxt --servers=1 --comm=ps --staleness=2
 await 'Iteration 20 ' && kill -TERM "$(cat pid.2)"
 stopped 'SIGTERM to a server' 1
 
