@@ -216,10 +216,8 @@ static int load_files(struct trainer *t, float **history)
     *history = NULL;
     if (t->rank != 0 || t->blank)
         return 0;
-    if (o->snapshot && (o->weights || o->resume))
-        return error_set(o->resume ? "--snapshot names the snapshot to go on from and --resume looks for the "
-                                     "newest: give one of them"
-                                   : "Give a snapshot to resume training or weights to finetune but not both.");
+    if (o->snapshot && o->weights)
+        return error_set("Give a snapshot to resume training or weights to finetune but not both.");
     if (t->solver->snapshot > 0 || t->solver->snapshot_after_train) {
         if (t->solver->snapshot_prefix && snapshot_probe(t->solver->snapshot_prefix))
             return -1;
@@ -227,9 +225,9 @@ static int load_files(struct trainer *t, float **history)
     if (o->resume) {
         if (checkpoint_newest(t->solver->snapshot_prefix, &newest))
             return -1;
-        from = newest;
-        if (!from)
-            LOG_INFO(t->log, "No snapshot %s_iter_* yet: starting from the beginning",
+        from = newest ? newest : o->snapshot;
+        if (!newest)
+            LOG_INFO(t->log, "No snapshot %s_iter_* yet: starting as without --resume",
                      t->solver->snapshot_prefix);
     }
     if (from) {

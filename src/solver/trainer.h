@@ -19,7 +19,8 @@ struct trainer_options {
     const char *solver;      /* path of the solver file */
     const char *weights;     /* comma list of weight files, or NULL */
     const char *snapshot;    /* solver state to resume from, or NULL */
-    bool resume;             /* from the newest one under the solver's snapshot_prefix, if there is one */
+    bool resume;             /* from the newest one under the solver's snapshot_prefix instead, if there is one,
+                                and without `weights` */
     enum signal_effect signals[SIGNALS]; /* what each does */
     const char *engine;
     const char *profile;     /* replay: the file of times */

@@ -144,8 +144,14 @@ whole() {
 }
 whole ps 2 --comm=ps
 whole servers 4 --comm=paper --servers=1
-grep -q 'No snapshot .*ps_iter_\* yet: starting from the beginning' ps-1.log || fail '--resume does not say that there is nothing'
+grep -q 'No snapshot .*ps_iter_\* yet: starting as without --resume' ps-1.log || fail '--resume does not say that there is nothing'
 grep -q 'Resuming from .*/ps_iter_' ps-2.log || fail '--resume does not say what from'
+
+# What --resume finds goes before what a first run is to start from; what is no state is no snapshot.
+touch ps_iter_999.solverstate.h5.tmp ps_iter_x.solverstate.h5 ps_iter_998.caffemodel.h5 psx_iter_999.solverstate.h5
+make_solver again.prototxt 'max_iter: 242' "snapshot_prefix: \"$work/ps\""
+train 2 resume.log --solver=again.prototxt --batch=8 --resume --weights=/nowhere || { fail '--resume with --weights'; tail -n 3 resume.log; }
+grep -q 'Resuming from .*/ps_iter_240.solverstate.h5' resume.log || fail 'the newest is not found by its number'
 
 # says TEXT OPTION...: refused before training, with that text.
 says() {
@@ -155,7 +161,6 @@ says() {
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
 }
 says 'Invalid signal effect "die" was specified: --sigint-effect wants none, snapshot or stop' --sigint_effect=die
-says '--snapshot names the snapshot to go on from and --resume looks for the newest' --resume --snapshot=x
 make_solver nowhere.prototxt 'max_iter: 10' 'snapshot_after_train: false' 'snapshot_prefix: "/nowhere/run"'
 says "cannot look for snapshots in '/nowhere/'" --solver=nowhere.prototxt --resume
 # shellcheck disable=SC2016
