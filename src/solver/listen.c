@@ -1,8 +1,9 @@
 /* What all ranks do about signals that only some of them have got.
  *
- * About twice a second the ranks sum up what has come, between two iterations that all of them know: rank
- * 0 says with each answer how many iterations later the next question stands. The answer is read so many
- * iterations after the question that every rank has passed it anyway, so nobody waits. */
+ * About twice a second the ranks sum up what has come, between two iterations that all of them
+ * know: rank 0 says with each answer how many iterations later the next question stands. The answer
+ * is read so many iterations after the question that every rank has passed it anyway, so nobody
+ * waits. */
 #include "solver/trainer.h"
 
 #include "util/clock.h"
@@ -14,8 +15,8 @@
 
 #define LISTEN_SECONDS 0.5 /* between two questions, about */
 
-/* The values of a question: per signal how many ranks have got it and the sum of their numbers, which
- * names a rank that is alone; then rank 0's iterations to the next question. */
+/* The values of a question: per signal how many ranks have got it and the sum of their numbers,
+ * which names a rank that is alone; then rank 0's iterations to the next question. */
 enum { RANKS = 0, NUMBERS = SIGNALS, NEXT = 2 * SIGNALS };
 _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 
@@ -26,8 +27,9 @@ static int64_t iterations_to_next(struct trainer *t, int64_t iteration)
 
     /* never more than twice as many as were timed: the first iterations are not like the rest */
     if (n > 0 && lapse > 0)
-        next = (double)n * LISTEN_SECONDS / lapse < 2.0 * (double)n ? (int64_t)((double)n * LISTEN_SECONDS / lapse)
-                                                                      : 2 * n;
+        next = (double)n * LISTEN_SECONDS / lapse < 2.0 * (double)n
+                   ? (int64_t)((double)n * LISTEN_SECONDS / lapse)
+                   : 2 * n;
     t->listen.seconds = now;
     t->listen.iteration = iteration;
     return next > 1 ? next : 1;
@@ -51,8 +53,8 @@ static int ask(struct trainer *t, int64_t iteration)
 
 static void tell(struct trainer *t, enum signal_kind kind, const double *values, int64_t iteration)
 {
-    static const char *const words[] = {[SIGNAL_NOTHING] = "ignored", [SIGNAL_SNAPSHOT] = "a snapshot",
-                                        [SIGNAL_STOP] = "stopping"};
+    static const char *const words[] = {
+        [SIGNAL_NOTHING] = "ignored", [SIGNAL_SNAPSHOT] = "a snapshot", [SIGNAL_STOP] = "stopping"};
     char where[64] = "";
 
     if (t->nranks > 1 && values[RANKS + kind] < 1.5)

@@ -1,5 +1,5 @@
-/* Signals that wait until they are asked for. No handler: none of the libraries' calls of the system is ever
- * interrupted, in whatever thread. */
+/* Signals that wait until they are asked for. No handler: none of the libraries' calls of the
+ * system is ever interrupted, in whatever thread. */
 #define _GNU_SOURCE
 #include "solver/signals.h"
 
@@ -33,7 +33,8 @@ int signal_effect_parse(const char *option, const char *text, enum signal_effect
             *out = (enum signal_effect)i;
             return 0;
         }
-    return error_set("Invalid signal effect \"%s\" was specified: %s wants none, snapshot or stop", text, option);
+    return error_set("Invalid signal effect \"%s\" was specified: %s wants none, snapshot or stop",
+                     text, option);
 }
 
 static void all_kinds(sigset_t *set)
