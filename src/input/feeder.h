@@ -11,6 +11,7 @@
 
 #include "input/source.h"
 #include "spec/caffe.pb-c.h"
+#include "trace/trace.h"
 
 /* Caffe's transform_param, resolved: y = (x - mean) * scale on a crop, maybe mirrored. */
 struct transform {
@@ -50,6 +51,8 @@ struct feeder_options {
     bool shuffle;    /* a new permutation of the records every epoch */
     int depth;       /* batches in the ring, the borrowed one included; >= 2 */
     int max_threads; /* for sources of single records; 0: the cores of this process, or 2 */
+    struct trace *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
+                            of layer layer_index; borrowed, outlives the feeder; NULL: none */
 };
 
 struct feeder;

@@ -9,6 +9,7 @@
 #include "solver/nets.h"
 #include "solver/policy.h"
 #include "solver/rule.h"
+#include "solver/signals.h"
 #include "sync/cost.h"
 #include "sync/node.h"
 #include "sync/probe.h"
@@ -23,6 +24,9 @@ struct trainer_options {
     const char *solver;      /* path of the solver file */
     const char *weights;     /* comma list of weight files, or NULL */
     const char *snapshot;    /* solver state to resume from, or NULL */
+    bool resume;             /* from the newest one under the solver's snapshot_prefix instead, if there is one,
+                                and without `weights` */
+    enum signal_effect signals[SIGNALS]; /* what each does */
     const char *engine;
     const char *profile;     /* replay: the file of times */
     int dilate;              /* replay: > 1 divides all traffic */
@@ -51,6 +55,7 @@ struct trainer_options {
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
     const char *log;         /* the report as JSON lines, or NULL */
+    bool account;            /* each layer's transfer is timed alone also without trace and log */
     const char *summary;     /* JSON file at the end, or NULL */
     bool json;               /* that JSON on standard output too, and nothing else there */
 };
@@ -62,6 +67,7 @@ enum trainer_figure {
     FIGURE_PREDICTED,     /* sent bytes of one iteration by the plan */
     FIGURE_CONTROL,
     FIGURE_STALL,         /* seconds the compute thread waited for the network */
+    FIGURE_PROGRESS,      /* share of a core that the progress thread took */
     FIGURE_INPUT_WAITS,   /* times */
     FIGURE_INPUT_SECONDS,
     FIGURES
@@ -100,7 +106,17 @@ struct trainer {
                                 need one before its compute thread gets there */
     int32_t *steps;          /* the policy's current_step after each of them, for snapshots */
     struct train_state at;   /* where training starts */
+    bool resumed;            /* from a snapshot: there is a history */
     int max_iter, iter_size;
+    int64_t end;             /* iterations done when training was over: max_iter, or less if stopped */
+    bool stopped;            /* by a signal */
+    struct {
+        int64_t asked, next; /* before which iteration; -1: no question is open */
+        int64_t iteration;   /* rank 0: when it asked last, and the clock then */
+        double seconds;
+        enum signal_effect effect; /* asked for and not done yet */
+        bool keep;           /* the stop wants a snapshot whatever the solver says */
+    } listen;
     int batch;               /* samples of one pass on one rank */
     uint64_t seed;
     char *notices;           /* from files and nets, said once the log is up */
@@ -137,12 +153,18 @@ int trainer_plan(struct trainer *trainer);
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
                    struct trainer **out);
 
-/* Trains to max_iter. Collective; after a failure on any rank returns that rank's failure on all. */
+/* Trains to max_iter, or until a signal stops it, which is no failure. Collective; after a failure on any rank returns that rank's failure on all. */
 int trainer_run(struct trainer *trainer);
 
 /* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
- * lines on rank 0, keeps the scores. Collective over the workers. */
-int trainer_test(struct trainer *trainer, int i, int64_t iteration);
+ * lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to stop, and there are no
+ * scores. Collective over the workers. */
+int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool *interrupted);
+
+/* Between two iterations, `iteration` to come: puts into trainer->listen.effect what signals to any rank ask
+ * for, the same on all ranks. now: of all that have come so far, which waits for all ranks; else of those
+ * that came a while ago, and nobody waits. Collective, servers included. */
+int trainer_listen(struct trainer *trainer, int64_t iteration, bool now);
 
 /* Averages BatchNorm's running sums over the workers; nothing on dedicated servers. Every worker calls it. */
 int trainer_share_statistics(struct trainer *trainer);
@@ -158,7 +180,7 @@ int trainer_read_outputs(const struct net *net, double *values);
 /* After a successful run: gathers every rank's figures on rank 0. Collective; trainer_run's last step. */
 int trainer_collect(struct trainer *trainer);
 
-/* Before sync_create: makes the recorder where one is asked for. Not collective. */
+/* Before the nets are made: makes the recorder where one is asked for. Not collective. */
 int trainer_open_trace(struct trainer *trainer);
 /* Before sync_start: compares clocks. Collective. */
 int trainer_start_clock(struct trainer *trainer);

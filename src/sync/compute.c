@@ -260,6 +260,21 @@ int sync_sum(struct sync *sync, double *values, int count)
     return 0;
 }
 
+int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
+{
+    memcpy(sync->ask_values, values, sizeof sync->ask_values);
+    atomic_store(&sync->ask_done, 0);
+    return ring_push(sync, EVENT_ASK, -1);
+}
+
+int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
+{
+    if (compute_wait(sync, &sync->ask_done, 1, -1))
+        return -1;
+    memcpy(values, sync->ask_result, sizeof sync->ask_result);
+    return 0;
+}
+
 int sync_gather_history(struct sync *sync, float *history)
 {
     const struct plan *plan = sync->plan;

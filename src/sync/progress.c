@@ -173,6 +173,18 @@ fail:
     return -1;
 }
 
+static int start_asking(struct sync *sync)
+{
+    MPI_Request request;
+
+    MPI_TRY(MPI_Iallreduce(sync->ask_values, sync->ask_result, SYNC_ASK_VALUES, MPI_DOUBLE, MPI_SUM,
+                           sync->asking, &request));
+    atomic_fetch_add(&sync->control_sent, sizeof sync->ask_values);
+    return progress_track(sync, request, (struct transfer){.kind = TRANSFER_ASK});
+fail:
+    return -1;
+}
+
 static void call_over(struct sync *sync)
 {
     atomic_store_explicit(&sync->call_done, 1, memory_order_release);
@@ -267,6 +279,8 @@ static int handle_event(struct sync *sync, const struct event *event)
         return start_sum(sync);
     case EVENT_GATHER:
         return start_gather(sync);
+    case EVENT_ASK:
+        return start_asking(sync);
     case EVENT_FAIL:
         raise_alarm(sync, false);
         return 0;
@@ -326,6 +340,10 @@ static int complete_transfer(struct sync *sync, const struct transfer *transfer)
     case TRANSFER_GATHER:
         if (--sync->gather_pending == 0)
             call_over(sync);
+        return 0;
+    case TRANSFER_ASK:
+        atomic_store_explicit(&sync->ask_done, 1, memory_order_release);
+        progress_wake(sync);
         return 0;
     case TRANSFER_ALARM:
         atomic_store(&sync->failed, 1);
@@ -512,6 +530,7 @@ fail:
 void *progress_main(void *argument)
 {
     struct sync *sync = argument;
+    double start = clock_seconds();
     struct timespec used;
     int idle_polls = 0;
 
@@ -544,6 +563,7 @@ void *progress_main(void *argument)
             watch_stall(sync);
     }
     drop_requests(sync);
+    sync->stats.progress_seconds = clock_seconds() - start;
     if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
         sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     return NULL;

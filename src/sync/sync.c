@@ -182,9 +182,9 @@ static int split_communicators(struct sync *sync, MPI_Comm world)
         MPI_Comm *comm;
         bool member;
     } all[] = {{&sync->data, sync->speaks}, {&sync->control, sync->speaks}, {&sync->sums, sync->worker},
-               {&sync->all, true}, {&sync->closing, true}};
+               {&sync->all, true}, {&sync->asking, true}, {&sync->closing, true}};
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         MPI_TRY(MPI_Comm_split(world, all[i].member ? 0 : MPI_UNDEFINED, sync->world_rank, all[i].comm));
         if (all[i].member)
             MPI_TRY(MPI_Comm_set_errhandler(*all[i].comm, MPI_ERRORS_RETURN));
@@ -228,7 +228,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     }
     MPI_Comm_rank(world, &sync->world_rank);
     MPI_Comm_size(world, &sync->nranks);
-    sync->data = sync->control = sync->closing = sync->sums = sync->all = MPI_COMM_NULL;
+    sync->data = sync->control = sync->closing = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
     sync->plan = plan;
     sync->speaker = plan->speaker[sync->world_rank];
     sync->speaks = plan_speaks(plan, sync->world_rank);
@@ -397,7 +397,7 @@ const struct sync_stats *sync_stats(struct sync *sync)
 
 void sync_destroy(struct sync *sync)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->sums, &sync->all, &sync->closing};
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->sums, &sync->all, &sync->asking, &sync->closing};
 
     for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
@@ -405,7 +405,7 @@ void sync_destroy(struct sync *sync)
     ps_close(sync);
     remote_close(sync);
     node_close(sync);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);
     sem_destroy(&sync->bell);

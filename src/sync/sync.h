@@ -67,6 +67,7 @@ struct sync_stats {
     /* Of sent and received, per bucket; borrowed. Complete after sync_close. */
     const uint64_t *group_sent, *group_received;
     double progress_cpu_seconds;             /* processor time of the progress thread */
+    double progress_seconds;                 /* how long it ran; after sync_close */
 };
 
 struct sync;
@@ -112,6 +113,14 @@ int sync_wait_all(struct sync *sync, int64_t iteration);
 /* Sums a small vector over the workers, in place. Every worker calls it, in the same order among its
  * sync_sum calls; not for dedicated servers. */
 int sync_sum(struct sync *sync, double *values, int count);
+
+/* A question that nobody waits for: starts to sum SYNC_ASK_VALUES values over all ranks, workers and
+ * servers, while training goes on; sync_answer waits for the sums. One question at a time. Every rank asks
+ * and reads between the same iterations; read `staleness` + 1 iterations later, the answer costs no wait
+ * that the parameters do not cost anyway. */
+enum { SYNC_ASK_VALUES = 9 };
+int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
+int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 
 /* Collects the history on rank 0 (nhistory blocks of net->elems floats; NULL elsewhere), after
  * sync_wait_all of the same iteration everywhere. Collective. */

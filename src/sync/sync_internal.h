@@ -20,6 +20,7 @@ enum event_kind {
     EVENT_NORMS,  /* the compute thread filled clip.own for the SFB groups */
     EVENT_SUM,
     EVENT_GATHER,
+    EVENT_ASK,
     EVENT_FAIL,   /* this rank failed: tell the others */
     EVENT_CLOSE,
 };
@@ -35,6 +36,7 @@ enum transfer_kind {
     TRANSFER_SUM,
     TRANSFER_CLIP,
     TRANSFER_GATHER,
+    TRANSFER_ASK,
     TRANSFER_ALARM,  /* another rank failed */
     TRANSFER_TELL,   /* our own alarm, sent */
     TRANSFER_CLOSE,
@@ -119,6 +121,7 @@ struct sync {
     MPI_Comm control;           /* of the speakers: clipping, history */
     MPI_Comm sums;              /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
     MPI_Comm all;               /* alarms; what is agreed before the start */
+    MPI_Comm asking;            /* sync_ask: a collective that overlaps all others */
     MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period;         /* iterations told apart by a tag */
     const struct engine_remote_i *remote; /* of the net's engine; NULL: its memory is the host's */
@@ -148,6 +151,8 @@ struct sync {
     int sum_count, sum_capacity;
     float *gather_history;      /* rank 0: where to */
     _Atomic int64_t call_done;      /* of EVENT_SUM, EVENT_GATHER, EVENT_CLOSE */
+    double ask_values[SYNC_ASK_VALUES], ask_result[SYNC_ASK_VALUES];
+    _Atomic int64_t ask_done;   /* 1: the answer to sync_ask is there */
 
     /* progress thread */
     pthread_t thread;

@@ -14,7 +14,7 @@
 enum { ROUNDS = 3 }; /* the quickest counts: the first one warms up */
 
 /* One row: these, then three per group. */
-enum { COMPUTE, STALL, OTHER_STALL, INPUT, PROGRESS, SINGLES };
+enum { COMPUTE, STALL, OTHER_STALL, INPUT, PROGRESS, PROGRESS_SHARE, SINGLES };
 enum { GROUP_STALL, GROUP_SENT, GROUP_RECEIVED, PER_GROUP };
 
 static void fill_row(const struct account *a, double *row)
@@ -33,6 +33,9 @@ static void fill_row(const struct account *a, double *row)
     row[INPUT] = a->input_seconds / n;
     row[COMPUTE] = a->train_seconds / n - row[STALL] - row[INPUT];
     row[PROGRESS] = a->stats->progress_cpu_seconds / n;
+    row[PROGRESS_SHARE] = a->stats->progress_seconds > 0
+                              ? a->stats->progress_cpu_seconds / a->stats->progress_seconds
+                              : 0;
 }
 
 static void fill_ranks(struct report *report, const struct plan *plan, const double *rows, size_t width,
@@ -43,7 +46,8 @@ static void fill_ranks(struct report *report, const struct plan *plan, const dou
         struct report_rank *rank = &report->ranks[r];
         *rank = (struct report_rank){.worker = plan_is_worker(plan, r), .compute_seconds = row[COMPUTE],
                                      .stall_seconds = row[STALL], .other_stall_seconds = row[OTHER_STALL],
-                                     .input_seconds = row[INPUT], .progress_seconds = row[PROGRESS]};
+                                     .input_seconds = row[INPUT], .progress_seconds = row[PROGRESS],
+                                     .progress_share = row[PROGRESS_SHARE]};
         memcpy(rank->host, hosts[r], sizeof rank->host);
         rank->host[sizeof rank->host - 1] = '\0';
     }

@@ -13,7 +13,7 @@
 #include "util/file.h"
 #include "util/json.h"
 
-/* Threads of the file; lanes of transfers of kind k begin at LANES * (k + 1). */
+/* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
 enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
 
 struct writer {
@@ -35,6 +35,7 @@ static const char *color(enum trace_kind kind)
         [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
         [TRACE_SUM] = "thread_state_runnable",
         [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
+        [TRACE_READ] = "good",
         [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
         [TRACE_EXCHANGE] = "rail_idle"};
 
@@ -91,7 +92,7 @@ static const char *name_of(const struct writer *w, const struct trace_event *eve
 
 static int tid_of(const struct trace_event *event, int lane)
 {
-    if (event->kind >= TRACE_SEND)
+    if (event->kind >= TRACE_READ)
         return LANES * (event->kind + 1) + lane;
     if (event->thread == TRACE_PROGRESS)
         return TID_PROGRESS;
@@ -135,9 +136,10 @@ static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
     put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
     put_meta(w, pid, TID_INPUT, "thread_name", "input");
     put_meta(w, pid, TID_PROGRESS, "thread_name", "progress thread");
-    for (int k = TRACE_SEND; k < TRACE_KINDS; k++)
+    for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
-            snprintf(text, sizeof text, "wire: %s %d", trace_kind_name((enum trace_kind)k), lane + 1);
+            snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
+                     trace_kind_name((enum trace_kind)k), lane + 1);
             put_meta(w, pid, LANES * (k + 1) + lane, "thread_name", text);
         }
     return 0;

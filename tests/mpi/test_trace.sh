@@ -67,6 +67,16 @@ grep -q 'What would help most' wfbp.log || fail "no advice"
 grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
 ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
 
+# The terminal's table: times are there where they were asked for, and no empty columns where not.
+train 2 account.log --solver=solver.prototxt --batch=8 --account || fail '--account'
+grep -q 'predicted time time alone time waited  exposed' account.log || fail '--account prints no times'
+grep -q 'conv2 .* %' account.log || fail '--account: how much of conv2 was exposed is not said'
+train 2 bare.log --solver=solver.prototxt --batch=8 || fail 'no account'
+grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
+grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
+grep -q 'The progress thread used [0-9.]* % of a core, mean of the ranks; most on rank [01] ' bare.log ||
+    fail 'the share of a core of the progress thread is not said'
+
 # A window holds its iterations and no others.
 train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json --trace-iterations=3-4 ||
     fail "--trace-iterations"
@@ -102,6 +112,12 @@ says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
 says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
 says '--dilate is for --engine=replay alone' --dilate=4
 says 'computes nothing and trains nothing: --weights has no meaning' --engine=replay --weights=x.h5
+# what "poseidon time" writes knows its batch
+"$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
+says 'batch4.csv holds the times of a batch of 4 samples a pass, and this run takes 8: give --batch=4 here' \
+    --engine=replay --profile=batch4.csv --input-shape=1,28,28 --batch=8
+train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --input-shape=1,28,28 --batch=4 \
+    --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
 sed /conv2/d profile.csv >short.csv
 says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
     --input-shape=1,28,28
