@@ -56,10 +56,14 @@ int node_open(struct sync *sync, MPI_Comm world)
     static const struct node alone = {.nranks = 1};
     const struct node *node = sync->options.node ? sync->options.node : &alone;
     size_t ngroups = (size_t)sync->plan->ngroups, bytes = line_up(ngroups * sizeof(struct cell));
-    struct node_state *state = calloc(1, sizeof *state);
+    struct node_state *state;
     int status = 0;
 
-    sync->node = state;
+    if (sync->plan->most_locals == 1)
+        return 0;
+    sync->node = state = calloc(1, sizeof *state);
+    if (state)
+        state->window.window = MPI_WIN_NULL;
     if (!state || !(state->rows = calloc(ngroups + 1, sizeof *state->rows)) ||
         !(state->posted = calloc(ngroups + 1, sizeof *state->posted)) ||
         !(state->added = calloc(ngroups + 1, sizeof *state->added)) ||
@@ -92,8 +96,7 @@ void node_close(struct sync *sync)
 
     if (!state)
         return;
-    if (state->cells || state->window.memory)
-        node_window_close(&state->window);
+    node_window_close(&state->window);
     free(state->rows);
     free(state->posted);
     free(state->added);
