@@ -36,7 +36,8 @@ struct machine {
     int speakers;
 };
 
-static void put_together(struct node_map *map, const int *host, int nranks, int each, struct machine *machines)
+static void put_together(struct node_map *map, const int *host, int nranks, int each,
+                         struct machine *machines)
 {
     for (int r = 0; r < nranks; r++)
         machines[r] = (struct machine){.last = -1};

@@ -27,7 +27,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters between processes must not
 struct node_state {
     struct node_window window;
     struct cell *cells;  /* in the window, per group */
-    size_t *rows;        /* per group: where its factors begin in the window, in bytes */
+    size_t *rows;        /* per group: where its factors begin in the window, in floats */
     int64_t *posted;     /* per group: iterations, by this rank */
     bool *added;         /* per group: this rank's part is done */
     int *open;           /* groups posted, and (leader) not travelling or (others) not done */
@@ -56,17 +56,21 @@ int node_open(struct sync *sync, MPI_Comm world)
     static const struct node alone = {.nranks = 1};
     const struct node *node = sync->options.node ? sync->options.node : &alone;
     size_t ngroups = (size_t)sync->plan->ngroups, bytes = line_up(ngroups * sizeof(struct cell));
-    struct node_state *state = calloc(1, sizeof *state);
+    struct node_state *state;
     int status = 0;
 
-    sync->node = state;
+    if (sync->plan->most_locals == 1)
+        return 0;
+    sync->node = state = calloc(1, sizeof *state);
+    if (state)
+        state->window.window = MPI_WIN_NULL;
     if (!state || !(state->rows = calloc(ngroups + 1, sizeof *state->rows)) ||
         !(state->posted = calloc(ngroups + 1, sizeof *state->posted)) ||
         !(state->added = calloc(ngroups + 1, sizeof *state->added)) ||
         !(state->open = calloc(ngroups + 1, sizeof *state->open)))
         status = error_memory(ngroups * sizeof *state->rows, "the node's groups");
     for (int g = 0; g < sync->plan->ngroups && !status; g++) {
-        state->rows[g] = bytes;
+        state->rows[g] = bytes / sizeof(float);
         if (sync->plan->scheme[g] == SCHEME_SFB || sync->plan->scheme[g] == SCHEME_ADAM)
             bytes += line_up(factors_elems(sync, g) * sizeof(float));
     }
@@ -92,8 +96,7 @@ void node_close(struct sync *sync)
 
     if (!state)
         return;
-    if (state->cells || state->window.memory)
-        node_window_close(&state->window);
+    node_window_close(&state->window);
     free(state->rows);
     free(state->posted);
     free(state->added);
@@ -104,7 +107,7 @@ void node_close(struct sync *sync)
 
 float *node_rows(const struct sync *sync, int group)
 {
-    return (float *)((char *)sync->node->window.memory + sync->node->rows[group]);
+    return (float *)sync->node->window.memory + sync->node->rows[group];
 }
 
 /* ---- progress thread ---- */

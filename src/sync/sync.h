@@ -6,6 +6,9 @@
  * moving. The next forward pass waits group by group (sync_wait), never for all: wait-free
  * backpropagation (Zhang et al., USENIX ATC'17, section 3).
  *
+ * Ranks of a node may add up their gradients in shared memory first (options.node): then one of them, who
+ * speaks for all, takes part in the traffic, and what it brings lands where all of them train from.
+ *
  * Life, every step collective over the world communicator:
  *     sync_create -> (sync_share_values, sync_load_history) -> sync_start
  *     -> per iteration: [worker: sync_post / sync_wait from the passes, sync_flush after backward]

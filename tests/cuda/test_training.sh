@@ -92,6 +92,8 @@ refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
 refused 'which --engine=cuda does not do' 2 "$emulated" train --solver=plain.prototxt --comm=adam \
     --engine=cuda --share-gpu
+refused '--hierarchy=2: .*the engine keeps parameters in memory of its own' 2 "$emulated" train \
+    --solver=plain.prototxt --engine=cuda --share-gpu --hierarchy=2
 refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 sed 's/num_output: 10/num_output: 5/' "$here/tests/cuda/mixed.prototxt" >net.prototxt
 refused "layer 'loss': label .* is outside 0..4" 1 "$emulated" train --solver=plain.prototxt --engine=cuda

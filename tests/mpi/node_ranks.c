@@ -1,4 +1,4 @@
-/* Who forms a node, and the memory of one, on ranks of one machine. Run under mpirun with at least two; run by
+/* Who forms a node, and the memory of one, on ranks of one machine. Run under mpirun with at least two, by
  * test_nodes.sh. Prints what is wrong and ends all ranks. */
 #include <mpi.h>
 #include <stdio.h>

@@ -53,6 +53,36 @@ for key in final_loss accuracy; do
         fail "$key: $(json_value flat.json $key) by ranks alone, $(json_value nodes.json $key) by nodes"
 done
 
+# several machines: auto adds up on each, and leaves a rank alone that is alone
+box=$abs_top_srcdir/tests/cluster/box.sh
+if "$box" --check >/dev/null 2>&1; then
+    # boxed NAME HOSTS SLOTS RANKS OPTION...
+    boxed() {
+        name=$1 hosts=$2 slots=$3 ranks=$4
+        shift 4
+        timeout 100 "$box" --hosts="$hosts" --slots="$slots" -- mpirun --bind-to none \
+            --mca mpi_yield_when_idle 1 -np "$ranks" "$POSEIDON" train --solver=solver.prototxt --batch=8 --summary="$name.json" "$@" >"$name.log" 2>&1 || {
+            fail "$name did not train:"
+            tail -n 20 "$name.log"
+        }
+    }
+    boxed two 2 2 4 --comm=ps
+    [ "$(json_value two.json parameters_sha256)" = "$(json_value nodes.json parameters_sha256)" ] ||
+        fail 'two machines: --hierarchy=auto is not what nodes of 2 are on one'
+    boxed uneven 3 2 5 --comm=sfb
+    grep -q '5 workers on 3 nodes' uneven.log || fail 'five ranks on three machines are not three nodes'
+    list uneven.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,0,[1-9][0-9.]*,0,[1-9][0-9.]*$' ||
+        fail "three machines: sent $(list uneven.json bytes_sent_per_iteration_by_rank)"
+    boxed apart 2 1 2 --comm=ps
+    grep -q 'add up' apart.log && fail 'one rank on each machine has nobody to add up with'
+    boxed chosen 2 2 4 --comm=auto --log=chosen.jsonl
+    grep -q '4 workers on 2 nodes' chosen.log || fail 'the cost model meets no nodes'
+    boxed stale-boxed 2 2 4 --comm=ps --staleness=1
+    grep -q 'add up' stale-boxed.log && fail '--staleness does not switch --hierarchy=auto off'
+else
+    echo 'skipped: several machines (tests/cluster/box.sh --check says why)'
+fi
+
 # the report, which replays every layer by itself, and the trace
 trained reported 3 --comm=paper --hierarchy=2 --servers=0 --log=nodes.jsonl --trace=nodes.trace
 grep -q '"layer"' nodes.jsonl || fail 'no report on layers'
