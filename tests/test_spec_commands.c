@@ -218,6 +218,44 @@ START_TEST(model_without_a_complete_net_asks_for_the_prototxt)
 }
 END_TEST
 
+static const char *of_source(const char *format)
+{
+    static char text[1024];
+    const char *top = getenv("abs_top_srcdir");
+
+    snprintf(text, sizeof text, format, top, top);
+    return text;
+}
+
+START_TEST(weights_tell_the_size_of_an_input_that_nothing_else_tells)
+{
+    const char *command = of_source("summary --model='%s/tests/data/spec/sized.caffemodel'");
+    const struct ran *ran = run(command);
+
+    ck_assert_str_eq(ran->err, "layer 'd': taking images of 3 channels, 28 x 28 pixels, which the weights "
+                               "fit; --input-shape=C,H,W says otherwise\n");
+    ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 3 x 28 x 28\n"));
+    ck_assert_ptr_nonnull(strstr(ran->out, "2352"));
+    ran = run(of_source("summary --model='%s/tests/data/spec/sized.caffemodel' --input-shape=1,8,8"));
+    ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 1 x 8 x 8\n"));
+    ck_assert_str_eq(ran->err, "");
+}
+END_TEST
+
+START_TEST(layers_without_settings_are_told_of)
+{
+    static const char told[] = "bare.caffemodel: its layers came without their settings: no complete net "
+                               "(layer 'conv' has no convolution_param)\n";
+
+    ck_assert_ptr_nonnull(
+        strstr(run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"))->err, told));
+    ck_assert_ptr_nonnull(
+        strstr(run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.svg"))->err,
+               "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
+               "complete net: give its prototxt)\n"));
+}
+END_TEST
+
 static const struct {
     const char *in, *out, *err;
 } upgrades[] = {
@@ -788,6 +826,8 @@ int main(void)
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
+    tcase_add_test(tcase, weights_tell_the_size_of_an_input_that_nothing_else_tells);
+    tcase_add_test(tcase, layers_without_settings_are_told_of);
     tcase_add_test(tcase, stages_of_the_file_itself_count);
     tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, net_inside_a_model_is_shown);
