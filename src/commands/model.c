@@ -129,7 +129,7 @@ int model_open(const struct model_options *o, struct model *model)
             sizes[i] = chw[i];
         env.input_chw = sizes;
     }
-    if (spec_read_net(o->model, &model->doc))
+    if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
     with_weights = proto_is_binary(o->model);
     status = define(o, model) || create(o, &env, model) ? -1 : 0;
@@ -145,7 +145,7 @@ int model_open(const struct model_options *o, struct model *model)
 int model_define(const struct model_options *o, struct model *model)
 {
     memset(model, 0, sizeof *model);
-    if (spec_read_net(o->model, &model->doc) == 0 && define(o, model) == 0)
+    if (spec_read_net_of(o->model, layer_check_type, &model->doc) == 0 && define(o, model) == 0)
         return 0;
     model_close(model);
     return -1;

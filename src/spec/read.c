@@ -70,7 +70,7 @@ static bool is_hdf5(const char *path)
     return is;
 }
 
-int spec_read_net(const char *path, struct text_doc **out)
+int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out)
 {
     struct text_doc *doc;
     bool binary;
@@ -81,7 +81,7 @@ int spec_read_net(const char *path, struct text_doc **out)
                          path);
     binary = proto_is_binary(path);
     if (binary ? read_binary_net(path, &doc)
-               : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
+               : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, &doc))
         return -1;
     if (upgrade_net(spec_net(doc), doc) || (binary && note_missing_settings(doc))) {
         text_free(doc);
@@ -89,6 +89,11 @@ int spec_read_net(const char *path, struct text_doc **out)
     }
     *out = doc;
     return 0;
+}
+
+int spec_read_net(const char *path, struct text_doc **out)
+{
+    return spec_read_net_of(path, NULL, out);
 }
 
 /* The part of a path behind its last slash. */
