@@ -94,6 +94,9 @@ struct layer {
 /* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (known types: ...)". */
 const struct layer_i *layer_find(const char *type);
 
+/* 0 if there are layers of that type; else -1 with layer_find's message. */
+int layer_check_type(const char *type);
+
 int layer_declare_param(struct layer *layer, const struct shape *shape,
                         const Caffe__FillerParameter *filler);
 

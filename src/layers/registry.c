@@ -133,6 +133,11 @@ const struct layer_i *layer_find(const char *type)
     return NULL;
 }
 
+int layer_check_type(const char *type)
+{
+    return layer_find(type) ? 0 : -1;
+}
+
 int layer_declare_param(struct layer *layer, const struct shape *shape,
                         const Caffe__FillerParameter *filler)
 {
