@@ -73,14 +73,10 @@ static bool batch_norm_wants_own_top(const struct layer *layer)
     return true;
 }
 
-static int batch_norm_build(struct layer *layer, struct engine *engine)
+static int batch_norm_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_BATCH_NORM);
-
-    if (layer->idle)
-        return 0;
-    args.u.batch_norm = layer_batch_norm_args(layer);
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.batch_norm = layer_batch_norm_args(layer);
+    return 0;
 }
 
 const struct layer_i layer_batch_norm = {
@@ -91,5 +87,6 @@ const struct layer_i layer_batch_norm = {
     .max_tops = 1,
     .wants_own_top = batch_norm_wants_own_top,
     .setup = batch_norm_setup,
-    .build = batch_norm_build,
+    .op = OP_BATCH_NORM,
+    .arguments = batch_norm_arguments,
 };

@@ -310,12 +310,10 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int im2col_build(struct layer *layer, struct engine *engine)
+static int im2col_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_IM2COL);
-
-    args.u.conv = ((const struct convolution *)layer->state)->args;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.conv = ((const struct convolution *)layer->state)->args;
+    return 0;
 }
 
 const struct layer_i layer_im2col = {
@@ -326,6 +324,7 @@ const struct layer_i layer_im2col = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = im2col_setup,
-    .build = im2col_build,
+    .op = OP_IM2COL,
+    .arguments = im2col_arguments,
     .destroy = convolution_destroy,
 };

@@ -49,16 +49,15 @@ static int inner_product_setup(struct layer *layer, const struct layer_env *env)
     return declare_params(layer, p, inputs);
 }
 
-static int inner_product_build(struct layer *layer, struct engine *engine)
+static int inner_product_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__InnerProductParameter *p = layer->param->inner_product_param;
-    struct op_args args = layer_op_args(layer, OP_INNER_PRODUCT);
     int axis;
 
     if (layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
-    args.u.inner_product = (struct inner_product_args){axis, p->bias_term, p->transpose};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.inner_product = (struct inner_product_args){axis, p->bias_term, p->transpose};
+    return 0;
 }
 
 const struct layer_i layer_inner_product = {
@@ -69,5 +68,6 @@ const struct layer_i layer_inner_product = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = inner_product_setup,
-    .build = inner_product_build,
+    .op = OP_INNER_PRODUCT,
+    .arguments = inner_product_arguments,
 };

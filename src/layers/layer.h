@@ -2,8 +2,8 @@
  *
  * A layer type is one table in one file, listed in layers/registry.c. Setting up has two steps:
  * `setup` works on shapes alone (that is all that `poseidon summary` needs: no engine, no data), and
- * `build` creates the ops. Most layers have neither forward nor backward of their own: the net then
- * runs the op. */
+ * building creates the ops. Most layers say what their op is and have neither forward nor backward of
+ * their own: the net then runs the op. */
 #ifndef POSEIDON_LAYERS_LAYER_H
 #define POSEIDON_LAYERS_LAYER_H
 
@@ -61,7 +61,11 @@ struct layer_i {
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
-    /* Creates layer->op (or what forward needs). */
+    /* What layer->op is, and what its kind's own arguments are (NULL: it has none); it may change others of
+     * layer_op_args too. */
+    enum op_kind op;
+    int (*arguments)(const struct layer *layer, struct op_args *args);
+    /* Instead of these two: creates layer->op, or what forward needs. */
     int (*build)(struct layer *layer, struct engine *engine);
     int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
@@ -108,6 +112,8 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
 struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
 
 /* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
+/* Creates the layer's op. */
+int layer_build(struct layer *layer, struct engine *engine);
 int layer_forward(struct layer *layer, const struct run *run);
 int layer_backward(struct layer *layer, const struct run *run);
 

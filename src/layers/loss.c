@@ -50,13 +50,6 @@ static int pair_setup(struct layer *layer, const struct layer_env *env)
     return expect_pair(layer) ? -1 : set_scalar(layer);
 }
 
-static int euclidean_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_EUCLIDEAN_LOSS);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
-
 const struct layer_i layer_euclidean_loss = {
     .type = "EuclideanLoss",
     .min_bottoms = 2,
@@ -66,7 +59,7 @@ const struct layer_i layer_euclidean_loss = {
     .no_in_place = true,
     .auto_tops = true,
     .setup = pair_setup,
-    .build = euclidean_build,
+    .op = OP_EUCLIDEAN_LOSS,
 };
 
 enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
@@ -88,17 +81,16 @@ enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
     }
 }
 
-static int sigmoid_build(struct layer *layer, struct engine *engine)
+static int sigmoid_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
-    struct op_args args = layer_op_args(layer, OP_SIGMOID_LOSS);
 
-    args.u.sigmoid_loss = (struct sigmoid_loss_args){
+    args->u.sigmoid_loss = (struct sigmoid_loss_args){
         .has_ignore_label = p && p->has_ignore_label,
         .ignore_label = p ? p->ignore_label : 0,
         .normalization = layer_loss_normalization(p, LOSS_BATCH_SIZE),
     };
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_sigmoid_loss = {
@@ -111,7 +103,8 @@ const struct layer_i layer_sigmoid_loss = {
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
     .setup = pair_setup,
-    .build = sigmoid_build,
+    .op = OP_SIGMOID_LOSS,
+    .arguments = sigmoid_arguments,
 };
 
 /* One label per sample. */
@@ -128,13 +121,12 @@ static int labels_setup(struct layer *layer, const struct layer_env *env)
     return set_scalar(layer);
 }
 
-static int hinge_build(struct layer *layer, struct engine *engine)
+static int hinge_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__HingeLossParameter *p = layer->param->hinge_loss_param;
-    struct op_args args = layer_op_args(layer, OP_HINGE_LOSS);
 
-    args.u.hinge_loss.l2 = p && p->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.hinge_loss.l2 = p && p->norm == CAFFE__HINGE_LOSS_PARAMETER__NORM__L2;
+    return 0;
 }
 
 const struct layer_i layer_hinge_loss = {
@@ -147,15 +139,9 @@ const struct layer_i layer_hinge_loss = {
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
     .setup = labels_setup,
-    .build = hinge_build,
+    .op = OP_HINGE_LOSS,
+    .arguments = hinge_arguments,
 };
-
-static int multinomial_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_MULTINOMIAL_LOSS);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
 
 const struct layer_i layer_multinomial_loss = {
     .type = "MultinomialLogisticLoss",
@@ -167,7 +153,7 @@ const struct layer_i layer_multinomial_loss = {
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
     .setup = labels_setup,
-    .build = multinomial_build,
+    .op = OP_MULTINOMIAL_LOSS,
 };
 
 static int contrastive_setup(struct layer *layer, const struct layer_env *env)
@@ -179,14 +165,13 @@ static int contrastive_setup(struct layer *layer, const struct layer_env *env)
     return set_scalar(layer);
 }
 
-static int contrastive_build(struct layer *layer, struct engine *engine)
+static int contrastive_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__ContrastiveLossParameter *p = layer->param->contrastive_loss_param;
-    struct op_args args = layer_op_args(layer, OP_CONTRASTIVE_LOSS);
 
-    args.u.contrastive_loss =
+    args->u.contrastive_loss =
         (struct contrastive_loss_args){p ? p->margin : 1, p && p->legacy_version};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_contrastive_loss = {
@@ -199,7 +184,8 @@ const struct layer_i layer_contrastive_loss = {
     .auto_tops = true,
     .no_gradient_to = 1u << 2,
     .setup = contrastive_setup,
-    .build = contrastive_build,
+    .op = OP_CONTRASTIVE_LOSS,
+    .arguments = contrastive_arguments,
 };
 
 /* The largest matrix file that is read: 16384 x 16384 floats. */

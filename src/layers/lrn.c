@@ -37,12 +37,10 @@ static int lrn_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int lrn_build(struct layer *layer, struct engine *engine)
+static int lrn_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_LRN);
-
-    args.u.lrn = lrn_args(layer);
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.lrn = lrn_args(layer);
+    return 0;
 }
 
 const struct layer_i layer_lrn = {
@@ -53,5 +51,6 @@ const struct layer_i layer_lrn = {
     .max_tops = 1,
     .own_top = true,
     .setup = lrn_setup,
-    .build = lrn_build,
+    .op = OP_LRN,
+    .arguments = lrn_arguments,
 };

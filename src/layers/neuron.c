@@ -24,12 +24,10 @@ static bool relu_wants_own_top(const struct layer *layer)
     return relu_slope(layer) < 0;
 }
 
-static int relu_build(struct layer *layer, struct engine *engine)
+static int relu_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_RELU);
-
-    args.u.relu.negative_slope = relu_slope(layer);
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.relu.negative_slope = relu_slope(layer);
+    return 0;
 }
 
 const struct layer_i layer_relu = {
@@ -42,7 +40,8 @@ const struct layer_i layer_relu = {
     .keeps_sign_only = true,
     .wants_own_top = relu_wants_own_top,
     .setup = relu_setup,
-    .build = relu_build,
+    .op = OP_RELU,
+    .arguments = relu_arguments,
 };
 
 static float dropout_ratio(const struct layer *layer)
@@ -64,12 +63,10 @@ static int dropout_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int dropout_build(struct layer *layer, struct engine *engine)
+static int dropout_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_DROPOUT);
-
-    args.u.dropout.ratio = dropout_ratio(layer);
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.dropout.ratio = dropout_ratio(layer);
+    return 0;
 }
 
 const struct layer_i layer_dropout = {
@@ -80,5 +77,6 @@ const struct layer_i layer_dropout = {
     .max_tops = 1,
     .passes_memory = true,
     .setup = dropout_setup,
-    .build = dropout_build,
+    .op = OP_DROPOUT,
+    .arguments = dropout_arguments,
 };

@@ -68,13 +68,11 @@ static int slice_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int slice_build(struct layer *layer, struct engine *engine)
+static int slice_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_SLICE);
-
-    if (slice_axis(layer, &args.u.slice.axis))
+    if (slice_axis(layer, &args->u.slice.axis))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_slice = {
@@ -85,7 +83,8 @@ const struct layer_i layer_slice = {
     .max_tops = -1,
     .no_in_place = true,
     .setup = slice_setup,
-    .build = slice_build,
+    .op = OP_SLICE,
+    .arguments = slice_arguments,
 };
 
 /* The window's place on every axis, and the top's shape. */
@@ -128,14 +127,13 @@ static int crop_setup(struct layer *layer, const struct layer_env *env)
     return crop_window(layer, &args, &layer->tops[0]->value.shape);
 }
 
-static int crop_build(struct layer *layer, struct engine *engine)
+static int crop_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_CROP);
     struct shape top;
 
-    if (crop_window(layer, &args.u.crop, &top))
+    if (crop_window(layer, &args->u.crop, &top))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_crop = {
@@ -147,7 +145,8 @@ const struct layer_i layer_crop = {
     .no_in_place = true,
     .no_gradient_to = 1u << 1,
     .setup = crop_setup,
-    .build = crop_build,
+    .op = OP_CROP,
+    .arguments = crop_arguments,
 };
 
 static int tile_setup(struct layer *layer, const struct layer_env *env)
@@ -166,13 +165,11 @@ static int tile_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int tile_build(struct layer *layer, struct engine *engine)
+static int tile_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_TILE);
-
-    args.u.tile =
+    args->u.tile =
         (struct tile_args){layer->param->tile_param->axis, layer->param->tile_param->tiles};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_tile = {
@@ -183,7 +180,8 @@ const struct layer_i layer_tile = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = tile_setup,
-    .build = tile_build,
+    .op = OP_TILE,
+    .arguments = tile_arguments,
 };
 
 /* Which axes of the bottom are replaced: [begin, end). */
@@ -266,13 +264,6 @@ static int reshape_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, naxes, dim, layer->tops[0]->name);
 }
 
-static int reshape_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_FLATTEN);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
-
 const struct layer_i layer_reshape = {
     .type = "Reshape",
     .min_bottoms = 1,
@@ -282,7 +273,7 @@ const struct layer_i layer_reshape = {
     .no_in_place = true,
     .passes_memory = true,
     .setup = reshape_setup,
-    .build = reshape_build,
+    .op = OP_FLATTEN,
 };
 
 static int batch_reindex_setup(struct layer *layer, const struct layer_env *env)
@@ -301,13 +292,6 @@ static int batch_reindex_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int batch_reindex_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_BATCH_REINDEX);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
-
 const struct layer_i layer_batch_reindex = {
     .type = "BatchReindex",
     .min_bottoms = 2,
@@ -317,7 +301,7 @@ const struct layer_i layer_batch_reindex = {
     .no_in_place = true,
     .no_gradient_to = 1u << 1,
     .setup = batch_reindex_setup,
-    .build = batch_reindex_build,
+    .op = OP_BATCH_REINDEX,
 };
 
 static uint32_t shuffle_group(const struct layer *layer)
@@ -345,12 +329,10 @@ static int shuffle_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int shuffle_build(struct layer *layer, struct engine *engine)
+static int shuffle_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_SHUFFLE);
-
-    args.u.shuffle.group = (int)shuffle_group(layer);
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.shuffle.group = (int)shuffle_group(layer);
+    return 0;
 }
 
 const struct layer_i layer_shuffle_channel = {
@@ -361,7 +343,8 @@ const struct layer_i layer_shuffle_channel = {
     .max_tops = 1,
     .own_top = true,
     .setup = shuffle_setup,
-    .build = shuffle_build,
+    .op = OP_SHUFFLE,
+    .arguments = shuffle_arguments,
 };
 
 static int embed_setup(struct layer *layer, const struct layer_env *env)
@@ -392,12 +375,10 @@ static int embed_setup(struct layer *layer, const struct layer_env *env)
     return layer_declare_param(layer, &shape, p->bias_filler);
 }
 
-static int embed_build(struct layer *layer, struct engine *engine)
+static int embed_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_EMBED);
-
-    args.u.embed.bias = layer->param->embed_param->bias_term;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.embed.bias = layer->param->embed_param->bias_term;
+    return 0;
 }
 
 const struct layer_i layer_embed = {
@@ -409,7 +390,8 @@ const struct layer_i layer_embed = {
     .no_in_place = true,
     .no_gradient_to = 1u,
     .setup = embed_setup,
-    .build = embed_build,
+    .op = OP_EMBED,
+    .arguments = embed_arguments,
 };
 
 static int parameter_setup(struct layer *layer, const struct layer_env *env)
@@ -428,13 +410,6 @@ static int parameter_setup(struct layer *layer, const struct layer_env *env)
     return layer_declare_param(layer, top, NULL);
 }
 
-static int parameter_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_PARAMETER);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
-
 const struct layer_i layer_parameter = {
     .type = "Parameter",
     .min_bottoms = 0,
@@ -442,7 +417,7 @@ const struct layer_i layer_parameter = {
     .min_tops = 1,
     .max_tops = 1,
     .setup = parameter_setup,
-    .build = parameter_build,
+    .op = OP_PARAMETER,
 };
 
 static int silence_setup(struct layer *layer, const struct layer_env *env)
@@ -452,13 +427,6 @@ static int silence_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int silence_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_SILENCE);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
-
 const struct layer_i layer_silence = {
     .type = "Silence",
     .min_bottoms = 1,
@@ -466,5 +434,5 @@ const struct layer_i layer_silence = {
     .min_tops = 0,
     .max_tops = 0,
     .setup = silence_setup,
-    .build = silence_build,
+    .op = OP_SILENCE,
 };

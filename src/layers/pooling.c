@@ -126,12 +126,10 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int pooling_build(struct layer *layer, struct engine *engine)
+static int pooling_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_POOL);
-
-    args.u.pool = *(const struct pool_args *)layer->state;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.pool = *(const struct pool_args *)layer->state;
+    return 0;
 }
 
 static void pooling_destroy(struct layer *layer)
@@ -148,6 +146,7 @@ const struct layer_i layer_pooling = {
     .no_in_place = true,
     .no_gradient_from = 1u << 1,
     .setup = pooling_setup,
-    .build = pooling_build,
+    .op = OP_POOL,
+    .arguments = pooling_arguments,
     .destroy = pooling_destroy,
 };

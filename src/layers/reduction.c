@@ -25,11 +25,10 @@ static int reduction_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, axis, bottom->dim, layer->tops[0]->name);
 }
 
-static int reduction_build(struct layer *layer, struct engine *engine)
+static int reduction_arguments(const struct layer *layer, struct op_args *args)
 {
     Caffe__ReductionParameter p = reduction_param(layer);
-    struct op_args args = layer_op_args(layer, OP_REDUCE);
-    struct reduce_args *reduce = &args.u.reduce;
+    struct reduce_args *reduce = &args->u.reduce;
 
     *reduce = (struct reduce_args){REDUCE_SUM, layer->tops[0]->value.shape.naxes, p.coeff};
     if (p.operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__ASUM)
@@ -38,7 +37,7 @@ static int reduction_build(struct layer *layer, struct engine *engine)
         reduce->operation = REDUCE_SUMSQ;
     if (p.operation == CAFFE__REDUCTION_PARAMETER__REDUCTION_OP__MEAN)
         reduce->operation = REDUCE_MEAN;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_reduction = {
@@ -49,7 +48,8 @@ const struct layer_i layer_reduction = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = reduction_setup,
-    .build = reduction_build,
+    .op = OP_REDUCE,
+    .arguments = reduction_arguments,
 };
 
 static Caffe__ArgMaxParameter argmax_param(const struct layer *layer)
@@ -89,13 +89,12 @@ static int argmax_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int argmax_build(struct layer *layer, struct engine *engine)
+static int argmax_arguments(const struct layer *layer, struct op_args *args)
 {
     Caffe__ArgMaxParameter p = argmax_param(layer);
-    struct op_args args = layer_op_args(layer, OP_ARGMAX);
 
-    args.u.argmax = (struct argmax_args){p.has_axis, p.axis, (int)p.top_k, p.out_max_val};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.argmax = (struct argmax_args){p.has_axis, p.axis, (int)p.top_k, p.out_max_val};
+    return 0;
 }
 
 const struct layer_i layer_argmax = {
@@ -109,7 +108,8 @@ const struct layer_i layer_argmax = {
     .no_gradient_to = 1u,
     .no_gradient_from = 1u,
     .setup = argmax_setup,
-    .build = argmax_build,
+    .op = OP_ARGMAX,
+    .arguments = argmax_arguments,
 };
 
 static Caffe__MVNParameter mvn_param(const struct layer *layer)
@@ -134,13 +134,12 @@ static int mvn_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int mvn_build(struct layer *layer, struct engine *engine)
+static int mvn_arguments(const struct layer *layer, struct op_args *args)
 {
     Caffe__MVNParameter p = mvn_param(layer);
-    struct op_args args = layer_op_args(layer, OP_MVN);
 
-    args.u.mvn = (struct mvn_args){p.normalize_variance, p.across_channels, p.eps};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.mvn = (struct mvn_args){p.normalize_variance, p.across_channels, p.eps};
+    return 0;
 }
 
 const struct layer_i layer_mvn = {
@@ -151,5 +150,6 @@ const struct layer_i layer_mvn = {
     .max_tops = 1,
     .own_top = true,
     .setup = mvn_setup,
-    .build = mvn_build,
+    .op = OP_MVN,
+    .arguments = mvn_arguments,
 };

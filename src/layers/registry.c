@@ -164,6 +164,20 @@ struct op_args layer_op_args(struct layer *layer, enum op_kind kind)
     };
 }
 
+int layer_build(struct layer *layer, struct engine *engine)
+{
+    struct op_args args;
+
+    if (layer->idle)
+        return 0;
+    if (layer->i->build)
+        return layer->i->build(layer, engine);
+    args = layer_op_args(layer, layer->i->op);
+    if (layer->i->arguments && layer->i->arguments(layer, &args))
+        return -1;
+    return engine->i->op_create(engine->context, &args, &layer->op);
+}
+
 int layer_forward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)

@@ -67,13 +67,11 @@ static int interp_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int interp_build(struct layer *layer, struct engine *engine)
+static int interp_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_INTERP);
-
-    args.u.interp = (struct interp_args){-layer->param->interp_param->pad_beg,
+    args->u.interp = (struct interp_args){-layer->param->interp_param->pad_beg,
                                          -layer->param->interp_param->pad_end};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_interp = {
@@ -84,7 +82,8 @@ const struct layer_i layer_interp = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = interp_setup,
-    .build = interp_build,
+    .op = OP_INTERP,
+    .arguments = interp_arguments,
 };
 
 /* A level has 2^l bins per axis; its windows must not lie in the padding alone. */
@@ -128,15 +127,14 @@ static int spp_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, 2, dim, layer->tops[0]->name);
 }
 
-static int spp_build(struct layer *layer, struct engine *engine)
+static int spp_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__SPPParameter *p = layer->param->spp_param;
-    struct op_args args = layer_op_args(layer, OP_SPP);
 
-    args.u.spp =
+    args->u.spp =
         (struct spp_args){p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE,
                           (int)p->pyramid_height};
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_spp = {
@@ -147,5 +145,6 @@ const struct layer_i layer_spp = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = spp_setup,
-    .build = spp_build,
+    .op = OP_SPP,
+    .arguments = spp_arguments,
 };

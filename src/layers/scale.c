@@ -144,33 +144,32 @@ static bool scale_merges(const struct layer *layer, const struct layer *before)
 }
 
 /* One op from the BatchNorm's bottom to this layer's top. */
-static int merged_build(struct layer *layer, struct engine *engine)
+static int merged_arguments(const struct layer *layer, struct op_args *args)
 {
     struct scale *state = layer->state;
     const struct layer *norm = layer->merged;
-    struct op_args args = layer_op_args(layer, OP_BATCH_NORM);
 
     memcpy(state->params, norm->params, 3 * sizeof(struct param *));
     memcpy(state->params + 3, layer->params, (size_t)layer->nparams * sizeof(struct param *));
-    args.bottoms = norm->bottoms;
-    args.propagate = norm->propagate;
-    args.params = state->params;
-    args.nparams = 3 + layer->nparams;
-    args.u.batch_norm = layer_batch_norm_args(norm);
-    args.u.batch_norm.scale = true;
-    args.u.batch_norm.bias = state->args.bias;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->kind = OP_BATCH_NORM;
+    args->bottoms = norm->bottoms;
+    args->propagate = norm->propagate;
+    args->params = state->params;
+    args->nparams = 3 + layer->nparams;
+    args->u.batch_norm = layer_batch_norm_args(norm);
+    args->u.batch_norm.scale = true;
+    args->u.batch_norm.bias = state->args.bias;
+    return 0;
 }
 
-static int scale_build(struct layer *layer, struct engine *engine)
+static int scale_arguments(const struct layer *layer, struct op_args *args)
 {
     const struct scale *state = layer->state;
-    struct op_args args = layer_op_args(layer, OP_SCALE);
 
     if (layer->merged)
-        return merged_build(layer, engine);
-    args.u.scale = state->args;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+        return merged_arguments(layer, args);
+    args->u.scale = state->args;
+    return 0;
 }
 
 static void scale_destroy(struct layer *layer)
@@ -187,7 +186,8 @@ const struct layer_i layer_scale = {
     .wants_own_top = scale_wants_own_top,
     .merges = scale_merges,
     .setup = scale_setup,
-    .build = scale_build,
+    .op = OP_SCALE,
+    .arguments = scale_arguments,
     .destroy = scale_destroy,
 };
 
@@ -199,6 +199,7 @@ const struct layer_i layer_bias = {
     .max_tops = 1,
     .wants_own_top = scale_wants_own_top,
     .setup = bias_setup,
-    .build = scale_build,
+    .op = OP_SCALE,
+    .arguments = scale_arguments,
     .destroy = scale_destroy,
 };

@@ -53,13 +53,11 @@ static int concat_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int concat_build(struct layer *layer, struct engine *engine)
+static int concat_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_CONCAT);
-
-    if (concat_axis(layer, &args.u.concat.axis))
+    if (concat_axis(layer, &args->u.concat.axis))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_concat = {
@@ -70,7 +68,8 @@ const struct layer_i layer_concat = {
     .max_tops = 1,
     .no_in_place = true,
     .setup = concat_setup,
-    .build = concat_build,
+    .op = OP_CONCAT,
+    .arguments = concat_arguments,
 };
 
 static int split_setup(struct layer *layer, const struct layer_env *env)
@@ -78,13 +77,6 @@ static int split_setup(struct layer *layer, const struct layer_env *env)
     (void)env;
     layer_tops_like_bottom(layer);
     return 0;
-}
-
-static int split_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_SPLIT);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
 }
 
 const struct layer_i layer_split = {
@@ -96,7 +88,7 @@ const struct layer_i layer_split = {
     .no_in_place = true,
     .passes_memory = true,
     .setup = split_setup,
-    .build = split_build,
+    .op = OP_SPLIT,
 };
 
 /* Axes axis..end_axis become one; where end_axis is just before axis, an axis of size 1 comes in.
@@ -124,13 +116,6 @@ static int flatten_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, naxes, dim, layer->tops[0]->name);
 }
 
-static int flatten_build(struct layer *layer, struct engine *engine)
-{
-    struct op_args args = layer_op_args(layer, OP_FLATTEN);
-
-    return engine->i->op_create(engine->context, &args, &layer->op);
-}
-
 const struct layer_i layer_flatten = {
     .type = "Flatten",
     .min_bottoms = 1,
@@ -140,7 +125,7 @@ const struct layer_i layer_flatten = {
     .no_in_place = true,
     .passes_memory = true,
     .setup = flatten_setup,
-    .build = flatten_build,
+    .op = OP_FLATTEN,
 };
 
 static int eltwise_setup(struct layer *layer, const struct layer_env *env)
@@ -167,18 +152,17 @@ static int eltwise_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int eltwise_build(struct layer *layer, struct engine *engine)
+static int eltwise_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__EltwiseParameter *p = layer->param->eltwise_param;
-    struct op_args args = layer_op_args(layer, OP_ELTWISE);
 
-    args.u.eltwise.operation = ELTWISE_SUM;
+    args->u.eltwise.operation = ELTWISE_SUM;
     if (p && p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__PROD)
-        args.u.eltwise.operation = ELTWISE_PROD;
+        args->u.eltwise.operation = ELTWISE_PROD;
     if (p && p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX)
-        args.u.eltwise.operation = ELTWISE_MAX;
-    args.u.eltwise.coeff = p && p->n_coeff > 0 ? p->coeff : NULL;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+        args->u.eltwise.operation = ELTWISE_MAX;
+    args->u.eltwise.coeff = p && p->n_coeff > 0 ? p->coeff : NULL;
+    return 0;
 }
 
 const struct layer_i layer_eltwise = {
@@ -189,5 +173,6 @@ const struct layer_i layer_eltwise = {
     .max_tops = 1,
     .own_top = true,
     .setup = eltwise_setup,
-    .build = eltwise_build,
+    .op = OP_ELTWISE,
+    .arguments = eltwise_arguments,
 };

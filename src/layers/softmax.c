@@ -28,13 +28,11 @@ static int softmax_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int softmax_build(struct layer *layer, struct engine *engine)
+static int softmax_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_SOFTMAX);
-
-    if (softmax_axis(layer, &args.u.softmax.axis))
+    if (softmax_axis(layer, &args->u.softmax.axis))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_softmax = {
@@ -46,7 +44,8 @@ const struct layer_i layer_softmax = {
     .own_top = true,
     .keeps_top = true,
     .setup = softmax_setup,
-    .build = softmax_build,
+    .op = OP_SOFTMAX,
+    .arguments = softmax_arguments,
 };
 
 /* There must be one label per place, however its axes are written: N, Nx1, Nx1xHxW, NxHxW. */
@@ -81,21 +80,20 @@ static int softmax_loss_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int softmax_loss_build(struct layer *layer, struct engine *engine)
+static int softmax_loss_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__LossParameter *p = layer->param->loss_param;
-    struct op_args args = layer_op_args(layer, OP_SOFTMAX_LOSS);
     int axis;
 
     if (softmax_axis(layer, &axis))
         return -1;
-    args.u.softmax_loss = (struct softmax_loss_args){
+    args->u.softmax_loss = (struct softmax_loss_args){
         .axis = axis,
         .has_ignore_label = p && p->has_ignore_label,
         .ignore_label = p ? p->ignore_label : 0,
         .normalization = layer_loss_normalization(p, LOSS_VALID),
     };
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_softmax_loss = {
@@ -110,7 +108,8 @@ const struct layer_i layer_softmax_loss = {
     .no_gradient_to = 1u << 1,
     .no_gradient_from = 1u << 1,
     .setup = softmax_loss_setup,
-    .build = softmax_loss_build,
+    .op = OP_SOFTMAX_LOSS,
+    .arguments = softmax_loss_arguments,
 };
 
 static Caffe__AccuracyParameter accuracy_param(const struct layer *layer)
@@ -142,21 +141,20 @@ static int accuracy_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int accuracy_build(struct layer *layer, struct engine *engine)
+static int accuracy_arguments(const struct layer *layer, struct op_args *args)
 {
     Caffe__AccuracyParameter p = accuracy_param(layer);
-    struct op_args args = layer_op_args(layer, OP_ACCURACY);
     int axis;
 
     if (layer_resolve_axis(layer, "accuracy_param axis", p.axis, &axis))
         return -1;
-    args.u.accuracy = (struct accuracy_args){
+    args->u.accuracy = (struct accuracy_args){
         .top_k = (int)p.top_k,
         .axis = axis,
         .has_ignore_label = p.has_ignore_label,
         .ignore_label = p.ignore_label,
     };
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 const struct layer_i layer_accuracy = {
@@ -170,5 +168,6 @@ const struct layer_i layer_accuracy = {
     .no_gradient_to = 3u,
     .no_gradient_from = 3u,
     .setup = accuracy_setup,
-    .build = accuracy_build,
+    .op = OP_ACCURACY,
+    .arguments = accuracy_arguments,
 };

@@ -116,13 +116,11 @@ static int unary_setup(struct layer *layer, const struct layer_env *env)
     return unary_args(layer, &args);
 }
 
-static int unary_build(struct layer *layer, struct engine *engine)
+static int unary_arguments(const struct layer *layer, struct op_args *args)
 {
-    struct op_args args = layer_op_args(layer, OP_UNARY);
-
-    if (unary_args(layer, &args.u.unary))
+    if (unary_args(layer, &args->u.unary))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return 0;
 }
 
 static bool always(const struct layer *layer)
@@ -153,7 +151,8 @@ static bool power_wants_own_top(const struct layer *layer)
         .min_tops = 1,                                                                             \
         .max_tops = 1,                                                                             \
         .setup = unary_setup,                                                                      \
-        .build = unary_build,                                                                      \
+        .op = OP_UNARY,                                                                            \
+        .arguments = unary_arguments,                                                              \
         __VA_ARGS__,                                                                               \
     }
 
@@ -196,13 +195,12 @@ static int prelu_setup(struct layer *layer, const struct layer_env *env)
     return layer_declare_param(layer, &shape, p && p->filler ? p->filler : quarter);
 }
 
-static int prelu_build(struct layer *layer, struct engine *engine)
+static int prelu_arguments(const struct layer *layer, struct op_args *args)
 {
     const Caffe__PReLUParameter *p = layer->param->prelu_param;
-    struct op_args args = layer_op_args(layer, OP_PRELU);
 
-    args.u.prelu.shared = p && p->channel_shared;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    args->u.prelu.shared = p && p->channel_shared;
+    return 0;
 }
 
 static void prelu_destroy(struct layer *layer)
@@ -218,6 +216,7 @@ const struct layer_i layer_prelu = {
     .max_tops = 1,
     .wants_own_top = always,
     .setup = prelu_setup,
-    .build = prelu_build,
+    .op = OP_PRELU,
+    .arguments = prelu_arguments,
     .destroy = prelu_destroy,
 };

@@ -158,7 +158,7 @@ static int create_ops(struct net *net)
         start_plain(&net->blobs[i]->grad);
     }
     for (int l = 0; l < net->nlayers; l++)
-        if (net->layers[l].i->build(&net->layers[l], net->engine))
+        if (layer_build(&net->layers[l], net->engine))
             return net_layer_error(net, l);
     return 0;
 }
