@@ -168,6 +168,16 @@ static void cuda_engine_free(void *context, void *memory)
     cuda_free(memory);
 }
 
+static size_t cuda_room(void *context)
+{
+    const struct cuda_engine *engine = context;
+    size_t free_bytes = 0, total = 0;
+
+    if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaMemGetInfo(&free_bytes, &total)))
+        return 0;
+    return free_bytes;
+}
+
 static void cuda_release(void *context, struct tensor *tensor)
 {
     (void)context;
@@ -283,6 +293,7 @@ const struct engine_i engine_cuda = {
     .close = cuda_close,
     .alloc = cuda_engine_alloc,
     .free = cuda_engine_free,
+    .room = cuda_room,
     .write = cuda_write,
     .read = cuda_read,
     .release = cuda_release,

@@ -67,10 +67,13 @@ struct run {
 struct op;
 
 struct op_i {
+    /* Reads bottoms' values, writes all of tops' values, and touches no gradient of a blob: blobs that do not
+     * live at the same time lie in the same memory, which forward finds in any state. */
     int (*forward)(struct op *op, const struct run *run);
     /* Reads tops[]->grad (and may overwrite it: nobody reads it afterwards, except an inner product's,
-     * which stays intact until its factors were sent), writes bottoms[i]->grad where propagate[i] and
-     * params' grad where wanted. NULL: the op has no backward. */
+     * which stays intact until its factors were sent), writes all of bottoms[i]->grad where propagate[i] and
+     * params' grad where wanted. Changes no values; tops' only where the layer says that it keeps them does
+     * it read. NULL: the op has no backward. */
     int (*backward)(struct op *op, const struct run *run);
     void (*destroy)(struct op *op);
 };
@@ -163,6 +166,8 @@ struct engine_i {
     /* Device memory, zeroed, aligned for the library; free(NULL) is fine. */
     int (*alloc)(void *context, size_t bytes, const char *what, void **out);
     void (*free)(void *context, void *memory);
+    /* Bytes that alloc could still give; for messages. NULL: not known. */
+    size_t (*room)(void *context);
     /* Host, plain row-major, in the tensor's shape <-> the tensor in its layout. */
     int (*write)(void *context, struct tensor *to, const float *from);
     int (*read)(void *context, const struct tensor *from, float *to);

@@ -36,6 +36,24 @@ struct net_output {
     float loss_weight; /* 0: not part of the loss */
 };
 
+/* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its backward step
+ * 2 nlayers - 1 - l; a test net has forward's steps alone. */
+struct net_piece {
+    const struct blob *blob; /* whose it is; those that are based on its tensor use it too. Borrowed */
+    bool grad;               /* holds the gradient, not the values */
+    size_t bytes, offset;
+    int begin, end;          /* first and last step */
+};
+
+struct net_memory_plan {
+    int npieces, nsteps;
+    struct net_piece *pieces;
+    size_t bytes; /* of the arena */
+    size_t apart; /* what the pieces would take without sharing */
+    size_t load;  /* the most that is in use at once, at step `peak`: no arena can be smaller */
+    int peak;
+};
+
 struct net {
     const struct net_def *def; /* borrowed */
     bool train;
@@ -70,6 +88,11 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
+/* Before net_build: what the blob holds, values and gradient, can be read after any pass. NULL: of every
+ * blob. Others share memory: after a pass only outputs, loss tops, and tops of data layers are sure to hold
+ * their values still. */
+void net_keep(struct net *net, const struct blob *blob);
+
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 
@@ -91,7 +114,7 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
 int net_layer_forward(struct net *net, int layer, const struct run *run);
 int net_layer_backward(struct net *net, int layer, const struct run *run);
 
-/* Values of an output blob as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
+/* Values of an output, or of a blob that was kept, as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 
 /* By name; NULL if absent. The last layer of that name wins, as in Caffe. */
@@ -120,6 +143,9 @@ void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 
 /* Bytes of blobs, gradients, parameters that net_build allocated. */
 size_t net_memory(const struct net *net);
+
+/* How net_build laid out the blobs. */
+const struct net_memory_plan *net_memory_plan(const struct net *net);
 
 void net_destroy(struct net *net);
 

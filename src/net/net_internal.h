@@ -7,6 +7,9 @@
 /* Floats per cache line: groups begin at multiples of it. */
 #define NET_GROUP_ALIGN 16
 
+/* Parameters, their gradients, blobs. */
+#define NET_ALLOCATIONS 3
+
 /* Where a bottom comes from. */
 struct net_wire {
     int layer, top;
@@ -33,9 +36,10 @@ struct net_internals {
     bool *written;         /* per parameter: its gradient of this pass has a value already */
     int *last_contributor; /* per group: the layer whose backward completes it, or -1; owned */
     float *scratch;        /* host memory for reading losses and writing their seeds; owned */
-    size_t nmemory;
-    void **memory; /* engine memory of blobs and gradients; owned */
-    size_t bytes;  /* all engine memory */
+    struct net_memory_plan plan; /* of the blobs; its pieces are owned */
+    int nmemory;
+    void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
+    size_t bytes;                  /* all of it */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
@@ -48,5 +52,9 @@ int net_make_params(struct net *net, const struct layer_env *env);
 int net_make_groups(struct net *net);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
+/* Engine memory that the net frees in the end (build.c). */
+int net_allocate(struct net *net, size_t bytes, const char *what, float **out);
+/* The memory of blobs, once all ops exist (memory.c). */
+int net_place_blobs(struct net *net);
 
 #endif

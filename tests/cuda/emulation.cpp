@@ -110,9 +110,19 @@ cudaError_t cudaSetDevice(int device)
     return cudaSuccess;
 }
 
+static size_t allocated;
+
+static size_t device_bytes(void)
+{
+    const char *limit = getenv("POSEIDON_EMULATED_BYTES");
+
+    return limit ? strtoull(limit, NULL, 10) : (size_t)1 << 30;
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    *free_bytes = *total = (size_t)1 << 30;
+    *total = device_bytes();
+    *free_bytes = allocated < *total ? *total - allocated : 0;
     return cudaSuccess;
 }
 
@@ -131,14 +141,10 @@ const char *cudaGetErrorName(cudaError_t error)
     return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorUnknown";
 }
 
-static size_t allocated;
-
 /* Fresh memory holds what nobody would take for a result. */
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    const char *limit = getenv("POSEIDON_EMULATED_BYTES");
-
-    if (allocated + bytes > (limit ? strtoull(limit, NULL, 10) : (size_t)1 << 30))
+    if (allocated + bytes > device_bytes())
         return cudaErrorMemoryAllocation;
     if (posix_memalign(out, 256, bytes)) /* not rounded up: a sanitizer sees every byte beyond */
         return cudaErrorMemoryAllocation;

@@ -95,10 +95,15 @@ refused 'which --engine=cuda does not do' 2 "$emulated" train --solver=plain.pro
 refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 sed 's/num_output: 10/num_output: 5/' "$here/tests/cuda/mixed.prototxt" >net.prototxt
 refused "layer 'loss': label .* is outside 0..4" 1 "$emulated" train --solver=plain.prototxt --engine=cuda
-POSEIDON_EMULATED_BYTES=3000000
+POSEIDON_EMULATED_BYTES=2100000
 export POSEIDON_EMULATED_BYTES
-refused 'MiB of them fitted: about batch [0-9]* would fit' 1 "$emulated" train --solver=plain.prototxt \
-    --engine=cuda --batch=40
+refused "the net's blobs need .* MiB at batch 40, and .* MiB are free: about batch [0-9]* would fit: the GPU's" \
+    1 "$emulated" train --solver=plain.prototxt --engine=cuda --batch=40
+batch=$(sed -n 's/.*about batch \([0-9]*\) would fit.*/\1/p' log)
+cp "$here/tests/cuda/mixed.prototxt" net.prototxt
+loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda --batch="$batch" >/dev/null ||
+    { echo "FAIL: batch $batch was said to fit"; failures=$((failures + 1)); }
+[ "${batch:-0}" -ge 20 ] || { echo "FAIL: batch $batch is far below what fits"; failures=$((failures + 1)); }
 POSEIDON_EMULATED_GPUS=0
 export POSEIDON_EMULATED_GPUS
 refused 'shows no GPU' 1 "$emulated" train --solver=plain.prototxt --engine=cuda
