@@ -78,6 +78,7 @@ static void cuda_close(void *context)
     for (int i = 0; i < WORK_SLOTS; i++)
         cuda_free(engine->work[i].data);
     cuda_free(engine->sums);
+    cuda_free(engine->run);
     if (engine->bad)
         cudaFreeHost(engine->bad);
     if (engine->cublaslt)
@@ -138,6 +139,7 @@ static int cuda_open(const struct engine_options *options, void **context)
     if (!engine)
         return error_memory(sizeof *engine, "the CUDA engine");
     engine->deterministic = options->deterministic;
+    engine->no_graphs = options->no_graphs;
     engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
     if (cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs) ||
         choose_math(engine, options->math) || open_streams(engine) || cuda_staging_open(engine) ||
@@ -304,4 +306,5 @@ const struct engine_i engine_cuda = {
     .device = cuda_device_words,
     .finish = cuda_finish,
     .remote = &cuda_remote,
+    .graph = &cuda_graph,
 };

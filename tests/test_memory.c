@@ -359,6 +359,11 @@ static const char *const nets[] = {
     "layer { name: 'e' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'e' eltwise_param { operation: PROD } }\n"
     "layer { name: 'm' type: 'Eltwise' bottom: 'e' bottom: 'b' top: 'm' eltwise_param { operation: MAX } }\n"
     CONV("c4", "m", "c") SUM("c"),
+    /* a convolution of two blobs, of which only one matters */
+    INPUT("x", "2, 3, 6, 6") CONV("c1", "x", "a") CONV("c2", "x", "b")
+    "layer { name: 'two' type: 'Convolution' bottom: 'a' bottom: 'b' top: 'a2' top: 'b2' "
+    "convolution_param { num_output: 6 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n"
+    CONV("c3", "a2", "c") SUM("c"),
     /* a window, gathered samples, the pyramid, a fully connected end with its factors */
     INPUT("x", "2, 3, 6, 6") INPUT("w", "2, 1, 4, 4") INPUT("i", "3") INPUT("label", "3") CONV("c1", "x", "a")
     "layer { name: 'w2' type: 'Crop' bottom: 'a' bottom: 'w' top: 'b' crop_param { offset: 1 } }\n"

@@ -45,6 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
         {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL, "cuda: the same bits at every run"},
+        {"no-graphs", OPTION_FLAG, &t->engine_options.no_graphs, NULL, "cuda: launch every kernel by itself, record no passes"},
         {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE", "write the times as CSV, for train --engine=replay"},
         {"json", OPTION_FLAG, &t->json, NULL, "print the figures as JSON, and nothing else, on standard output"},
@@ -82,26 +83,36 @@ static void touch(struct net *net)
             net_touch(net, g);
 }
 
-static int one_pass(struct timing *t, const struct run *run, bool count)
+/* Layer by layer, each waited for. */
+static int timed_pass(struct timing *t, const struct run *run)
 {
     struct net *net = t->model.net;
 
     touch(net);
     for (int i = 0; i < net->nlayers; i++) {
         double start = clock_seconds();
-        if (net_layer_forward(net, i, run) || (count && finish(t)))
+        if (net_layer_forward(net, i, run) || finish(t))
             return -1;
-        if (count)
-            t->forward[i] += clock_seconds() - start;
+        t->forward[i] += clock_seconds() - start;
     }
     for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
         double start = clock_seconds();
-        if (net_layer_backward(net, i, run) || (count && finish(t)))
+        if (net_layer_backward(net, i, run) || finish(t))
             return -1;
-        if (count)
-            t->backward[i] += clock_seconds() - start;
+        t->backward[i] += clock_seconds() - start;
     }
     return 0;
+}
+
+/* As in training. */
+static int whole_pass(struct timing *t, const struct run *run)
+{
+    struct net *net = t->model.net;
+
+    touch(net);
+    if (net_forward(net, run, NULL, NULL) || (net->train && net_backward(net, run, true, NULL)))
+        return -1;
+    return finish(t);
 }
 
 static double sum(const struct timing *t, const double *seconds)
@@ -320,6 +331,26 @@ static int write_profile(struct timing *t)
     return status;
 }
 
+/* What the first passes do once costs nobody; whether they could be recorded is said. */
+static int prepare(struct timing *t, const struct run *run)
+{
+    enum { UNTIL_RECORDED = 3 };
+    struct net *net = t->model.net;
+    struct net_recorded recorded;
+
+    for (int i = 0; i < (net_recorded(net).possible ? UNTIL_RECORDED : 1); i++)
+        if (whole_pass(t, run))
+            return -1;
+    recorded = net_recorded(net);
+    if (recorded.obstacle[0])
+        LOG_INFO(&t->log, "Every kernel is launched by itself, for passes could not be recorded: %s",
+                 recorded.obstacle);
+    else if (recorded.possible && !t->engine_options.no_graphs)
+        LOG_INFO(&t->log, "Recorded as CUDA graphs: %d of the forward pass, %d of the backward pass",
+                 recorded.stretches[0], recorded.stretches[1]);
+    return 0;
+}
+
 static int measure(struct timing *t)
 {
     struct run run = {.seed = 1};
@@ -338,18 +369,18 @@ static int measure(struct timing *t)
         return error_memory(2 * n * sizeof *t->forward, "timings");
     print_memory(t);
     LOG_INFO(&t->log, "Performing Forward");
-    if (one_pass(t, &run, false) || finish(t))
+    if (prepare(t, &run))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
     LOG_INFO(&t->log, "Testing for %d iterations.", t->iterations);
     for (int i = 0; i < t->iterations; i++) {
         double start = clock_seconds();
-        if (one_pass(t, &run, true))
+        if (timed_pass(t, &run))
             return -1;
         /* an engine that works on by itself has been stopped after every layer: once more as in training */
         if (t->model.engine.i->finish) {
             start = clock_seconds();
-            if (one_pass(t, &run, false) || finish(t))
+            if (whole_pass(t, &run))
                 return -1;
         }
         t->total += clock_seconds() - start;

@@ -146,7 +146,8 @@ static int make_scratch(struct net *net)
 int net_build(struct net *net, struct engine *engine, uint64_t seed)
 {
     net->engine = engine;
-    if (place_params(net) || fill_params(net, seed) || create_ops(net) || net_place_blobs(net))
+    if (place_params(net) || fill_params(net, seed) || create_ops(net) || net_place_blobs(net) ||
+        net_graphs_open(net))
         return -1;
     return make_scratch(net);
 }

@@ -109,6 +109,9 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
     for (int b = 0; b < layer->nbottoms; b++) {
         live_values(p, at, layer->bottoms[b], true);
         live_gradient(p, at, layer->bottoms[b]);
+        /* never written where no loss depends on the top beside it: 0 from the start */
+        if (layer->i->backward && layer->propagate[b] && layer->nbottoms > 1)
+            live(p, &layer->bottoms[b]->grad, 0, p->last);
     }
     for (int t = 0; t < layer->ntops; t++) {
         bool reads = layer->i->keeps_top || at != layer || layer->merged ||

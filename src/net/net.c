@@ -193,6 +193,7 @@ void net_destroy(struct net *net)
     if (!net)
         return;
     if (net->internals) {
+        net_graphs_close(net);
         destroy_layers(net);
         destroy_blobs(net);
         destroy_internals(net);

@@ -29,6 +29,10 @@ struct net_hooks {
     void *context;
     int (*before_forward)(void *context, int group); /* the layer is about to read the group's values */
     int (*after_backward)(void *context, int group); /* the group's gradient of this pass is final */
+    /* Whether somebody may wait for what the group's hooks do, so that they must be called between layers.
+     * Others are called at the pass's begin (before_forward) or end (after_backward) where the engine runs
+     * many layers as one. NULL: all have their place. */
+    bool (*placed)(void *context, int group);
 };
 
 struct net_output {
@@ -108,6 +112,14 @@ int net_forward(struct net *net, const struct run *run, const struct net_hooks *
  * of an iteration). after_backward fires for a group when its last contributor has run, in an order
  * that is the same on every rank. */
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
+
+/* What of the passes is recorded and launched as one. */
+struct net_recorded {
+    bool possible;        /* the engine can */
+    int stretches[2];     /* recorded: of the forward, of the backward pass */
+    const char *obstacle; /* why nothing is recorded any more, or "" */
+};
+struct net_recorded net_recorded(const struct net *net);
 
 /* One layer of either pass alone, for timing: what the passes do for it, without hooks. Its gradients
  * are overwritten. Backward of a layer that needs none does nothing. */

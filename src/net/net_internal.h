@@ -40,6 +40,7 @@ struct net_internals {
     int nmemory;
     void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
     size_t bytes;                  /* all of it */
+    struct net_graphs *graphs;     /* recorded stretches; NULL where the engine records nothing. Owned */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
@@ -56,5 +57,16 @@ int net_find_needs(struct net *net);
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out);
 /* The memory of blobs, once all ops exist (memory.c). */
 int net_place_blobs(struct net *net);
+/* One layer of backward in its parts: accumulate flags, the losses' gradients, the op (run.c). */
+void net_set_accumulate(struct net *net, int layer, bool first);
+bool net_seeds_loss(const struct net *net, int layer);
+int net_seed_losses(struct net *net, int layer);
+int net_run_backward(struct net *net, int layer, const struct run *run);
+/* The passes in recorded stretches (graph.c); only where they are usable. */
+int net_graphs_open(struct net *net);
+void net_graphs_close(struct net *net);
+bool net_graphs_usable(const struct net *net);
+int net_forward_recorded(struct net *net, const struct run *run, const struct net_hooks *hooks);
+int net_backward_recorded(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
 #endif

@@ -97,6 +97,9 @@ int sync_flush(struct sync *sync);
 /* Until the group's parameters of the iteration last posted are in place. Compute thread. */
 int sync_wait(struct sync *sync, int group);
 
+/* Whether nobody else waits for the group: its posts and waits may then come in any order of groups. */
+bool sync_is_local(const struct sync *sync, int group);
+
 /* ---- workers and servers ---- */
 
 /* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration was
