@@ -1,10 +1,11 @@
-/* Passes in stretches: layers between which the host has nothing to do are recorded once and then launched
- * as one, where the engine can.
+/* Passes in stretches: layers between which the host has nothing to do are recorded once and then
+ * launched as one, where the engine can.
  *
- * The host acts at data layers, where a loss's gradient is written, and where hooks have their place. What
- * it decides inside a stretch - whether a gradient is added to, whether a parameter changed since and must be
- * laid out again - makes the stretch's signature: a recording serves passes of the same signature alone. The
- * first pass of a signature runs as ever, since libraries load and set up what they need on first use. */
+ * The host acts at data layers, where a loss's gradient is written, and where hooks have their
+ * place. What it decides inside a stretch - whether a gradient is added to, whether a parameter
+ * changed since and must be laid out again - makes the stretch's signature: a recording serves
+ * passes of the same signature alone. The first pass of a signature runs as ever, since libraries
+ * load and set up what they need on first use. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -24,17 +25,17 @@ struct recording {
 
 /* Begins at layer `from` of one pass. */
 struct stretch {
-    int to;       /* its last layer; below `from` in the backward pass */
-    int made;     /* recordings so far */
-    int next;     /* which one is replaced next */
+    int to;   /* its last layer; below `from` in the backward pass */
+    int made; /* recordings so far */
+    int next; /* which one is replaced next */
     struct recording recording[RECORDINGS];
 };
 
 struct net_graphs {
-    struct stretch *stretches[2];  /* per pass and layer; owned */
-    uint64_t *versions[2];         /* of each layer's parameters when the pass last ran; owned */
-    bool *written;                 /* net_internals' as it was before a recording; owned */
-    char obstacle[512];            /* why nothing is recorded any more; "" where it is */
+    struct stretch *stretches[2]; /* per pass and layer; owned */
+    uint64_t *versions[2];        /* of each layer's parameters when the pass last ran; owned */
+    bool *written;                /* net_internals' as it was before a recording; owned */
+    char obstacle[512];           /* why nothing is recorded any more; "" where it is */
 };
 
 enum { FORWARD, BACKWARD };
@@ -119,7 +120,8 @@ static uint64_t sign(struct net *net, int pass, int from, int to, bool first)
     return hash;
 }
 
-static int run_directly(struct net *net, int pass, int from, int to, const struct run *run, bool first)
+static int run_directly(struct net *net, int pass, int from, int to, const struct run *run,
+                        bool first)
 {
     int step = step_of(from, to);
 
@@ -144,14 +146,15 @@ static void catch_up(struct net *net, int pass, int from, int to, bool first)
         for (int p = 0; pass == FORWARD && layer->train && p < layer->nparams; p++)
             if (layer->params[p]->statistic)
                 layer->params[p]->version++;
-        for (int p = 0; pass == FORWARD && layer->train && layer->merged && p < layer->merged->nparams; p++)
+        for (int p = 0;
+             pass == FORWARD && layer->train && layer->merged && p < layer->merged->nparams; p++)
             if (layer->merged->params[p]->statistic)
                 layer->merged->params[p]->version++;
     }
 }
 
-/* Records the stretch; where that fails, says why and sees to it that the ops do again what was only
- * recorded. */
+/* Records the stretch; where that fails, says why and sees to it that the ops do again what was
+ * only recorded. */
 static int record(struct net *net, int pass, int from, int to, const struct run *run, bool first,
                   struct engine_graph **out)
 {
@@ -184,7 +187,8 @@ static int record(struct net *net, int pass, int from, int to, const struct run 
 }
 
 /* The place of that signature, emptied for it if it is new. */
-static struct recording *find_recording(struct net *net, struct stretch *stretch, uint64_t signature)
+static struct recording *find_recording(struct net *net, struct stretch *stretch,
+                                        uint64_t signature)
 {
     struct recording *recording;
 
@@ -197,7 +201,8 @@ static struct recording *find_recording(struct net *net, struct stretch *stretch
     return recording;
 }
 
-static int run_stretch(struct net *net, int pass, int from, int to, const struct run *run, bool first)
+static int run_stretch(struct net *net, int pass, int from, int to, const struct run *run,
+                       bool first)
 {
     const struct engine *engine = net->engine;
     const struct engine_graph_i *i = engine->i->graph;
@@ -255,23 +260,27 @@ static bool tells_after(const struct net *net, int layer, const struct net_hooks
     return false;
 }
 
-static int call_before(const struct net *net, int layer, const struct net_hooks *hooks, bool in_place)
+static int call_before(const struct net *net, int layer, const struct net_hooks *hooks,
+                       bool in_place)
 {
     int groups[LAYER_MAX_PARAMS], count = net_groups_of(net, layer, groups);
 
     for (int i = 0; hooks && hooks->before_forward && i < count; i++)
-        if (placed(hooks, groups[i]) == in_place && hooks->before_forward(hooks->context, groups[i]))
+        if (placed(hooks, groups[i]) == in_place &&
+            hooks->before_forward(hooks->context, groups[i]))
             return -1;
     return 0;
 }
 
-static int call_after(const struct net *net, int layer, const struct net_hooks *hooks, bool in_place)
+static int call_after(const struct net *net, int layer, const struct net_hooks *hooks,
+                      bool in_place)
 {
     int groups[LAYER_MAX_PARAMS], count = net_groups_of(net, layer, groups);
 
     for (int i = 0; hooks && hooks->after_backward && i < count; i++)
         if (net->internals->last_contributor[groups[i]] == layer &&
-            placed(hooks, groups[i]) == in_place && hooks->after_backward(hooks->context, groups[i]))
+            placed(hooks, groups[i]) == in_place &&
+            hooks->after_backward(hooks->context, groups[i]))
             return -1;
     return 0;
 }
@@ -322,7 +331,8 @@ static int backward_end(const struct net *net, int from, const struct net_hooks 
     return to;
 }
 
-int net_backward_recorded(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks)
+int net_backward_recorded(struct net *net, const struct run *run, bool first,
+                          const struct net_hooks *hooks)
 {
     if (net->engine->i->graph->prepare(net->engine->context, run))
         return -1;
@@ -350,7 +360,8 @@ int net_backward_recorded(struct net *net, const struct run *run, bool first, co
 struct net_recorded net_recorded(const struct net *net)
 {
     const struct net_graphs *graphs = net->internals->graphs;
-    struct net_recorded out = {.possible = graphs != NULL, .obstacle = graphs ? graphs->obstacle : ""};
+    struct net_recorded out = {.possible = graphs != NULL,
+                               .obstacle = graphs ? graphs->obstacle : ""};
 
     for (int pass = 0; graphs && pass < 2; pass++)
         for (int l = 0; l < net->nlayers; l++)

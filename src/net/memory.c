@@ -1,9 +1,9 @@
 /* The memory of blobs: one arena, in which what never lives at once shares a place.
  *
- * A pass is a row of steps: forward of layer l is step l, its backward step 2 nlayers - 1 - l. A piece (the
- * values or the gradient of a blob and of all that are based on it) lives from the first step that touches
- * it to the last. Pieces are placed largest first, each at the lowest offset where nothing lives that
- * overlaps it in time. */
+ * A pass is a row of steps: forward of layer l is step l, its backward step 2 nlayers - 1 - l. A
+ * piece (the values or the gradient of a blob and of all that are based on it) lives from the first
+ * step that touches it to the last. Pieces are placed largest first, each at the lowest offset
+ * where nothing lives that overlaps it in time. */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -19,7 +19,7 @@ struct planner {
     struct net *net;
     struct net_memory_plan *plan;
     struct tensor **roots; /* one per piece: the tensor without a base */
-    int last;           /* step */
+    int last;              /* step */
 };
 
 static struct tensor *root_of(struct tensor *tensor)
@@ -44,7 +44,8 @@ static bool has_padding(const struct tensor *tensor)
     return tensor->bytes > shape_elems(&tensor->shape) * sizeof(float);
 }
 
-static void add_piece(const struct planner *p, const struct blob *blob, struct tensor *tensor, bool grad)
+static void add_piece(const struct planner *p, const struct blob *blob, struct tensor *tensor,
+                      bool grad)
 {
     struct tensor *root = root_of(tensor);
     struct net_piece *piece = piece_of(p, tensor);
@@ -53,16 +54,18 @@ static void add_piece(const struct planner *p, const struct blob *blob, struct t
     if (!piece) {
         piece = &p->plan->pieces[p->plan->npieces];
         p->roots[p->plan->npieces++] = root;
-        *piece = (struct net_piece){
-            .blob = blob, .grad = grad, .begin = p->last + 1, .end = -1,
-            .bytes = (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN};
+        *piece = (struct net_piece){.blob = blob,
+                                    .grad = grad,
+                                    .begin = p->last + 1,
+                                    .end = -1,
+                                    .bytes = (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN};
     }
     if (root == tensor)
         piece->blob = blob;
     /* an engine's padding is zero from the start and must stay so */
     if (blob->kept || has_padding(tensor))
-        *piece = (struct net_piece){.blob = piece->blob, .grad = grad, .bytes = piece->bytes,
-                                    .begin = 0, .end = p->last};
+        *piece = (struct net_piece){
+            .blob = piece->blob, .grad = grad, .bytes = piece->bytes, .begin = 0, .end = p->last};
 }
 
 static void live(const struct planner *p, const struct tensor *tensor, int from, int to)
@@ -75,8 +78,8 @@ static void live(const struct planner *p, const struct tensor *tensor, int from,
         piece->end = to;
 }
 
-/* Forward of the layer reads or writes the blob's values; backward may read them, unless the layer only made
- * them and says that its backward does without. */
+/* Forward of the layer reads or writes the blob's values; backward may read them, unless the layer
+ * only made them and says that its backward does without. */
 static void live_values(const struct planner *p, const struct layer *layer, const struct blob *blob,
                         bool reads)
 {
@@ -87,7 +90,8 @@ static void live_values(const struct planner *p, const struct layer *layer, cons
         live(p, &blob->value, step, p->last - step);
 }
 
-static void live_gradient(const struct planner *p, const struct layer *layer, const struct blob *blob)
+static void live_gradient(const struct planner *p, const struct layer *layer,
+                          const struct blob *blob)
 {
     int step = p->last - layer->index;
 
@@ -103,7 +107,8 @@ static bool is_bottom(const struct layer *layer, const struct blob *blob)
     return false;
 }
 
-/* All that happens at the layer's steps. `at`: the layer that does `layer`'s work, mostly itself. */
+/* All that happens at the layer's steps. `at`: the layer that does `layer`'s work, mostly itself.
+ */
 static void live_layer(const struct planner *p, const struct layer *at, const struct layer *layer)
 {
     for (int b = 0; b < layer->nbottoms; b++) {
@@ -114,8 +119,8 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
             live(p, &layer->bottoms[b]->grad, 0, p->last);
     }
     for (int t = 0; t < layer->ntops; t++) {
-        bool reads = layer->i->keeps_top || at != layer || layer->merged ||
-                     is_bottom(layer, layer->tops[t]);
+        bool reads =
+            layer->i->keeps_top || at != layer || layer->merged || is_bottom(layer, layer->tops[t]);
         live_values(p, at, layer->tops[t], reads);
         live_gradient(p, at, layer->tops[t]);
         /* filled by others, before the pass or once for all */
@@ -180,10 +185,11 @@ static size_t find_gap(const struct net_piece *piece, struct net_piece *const *p
 static int arrange(struct net_memory_plan *plan)
 {
     size_t n = (size_t)plan->npieces + 1;
-    struct net_piece **order = calloc(2 * n, sizeof *order), **placed = order + n;
+    struct net_piece **order = calloc(2 * n, sizeof *order), **placed;
 
     if (!order)
         return error_memory(2 * n * sizeof *order, "the memory plan");
+    placed = order + n;
     for (int i = 0; i < plan->npieces; i++)
         order[i] = &plan->pieces[i];
     qsort(order, (size_t)plan->npieces, sizeof *order, compare_size);
@@ -246,21 +252,24 @@ static size_t input_bytes(const struct net *net, int64_t *batch)
     return bytes;
 }
 
-/* Blobs did not fit: what they take, and how large a batch would have. What fits grows with the batch. */
+/* Blobs did not fit: what they take, and how large a batch would have. What fits grows with the
+ * batch. */
 static int no_room(const struct net *net)
 {
     const struct engine *engine = net->engine;
-    size_t need = net->internals->plan.bytes, room = engine->i->room ? engine->i->room(engine->context) : 0;
+    size_t need = net->internals->plan.bytes,
+           room = engine->i->room ? engine->i->room(engine->context) : 0;
     int64_t batch;
     size_t input = input_bytes(net, &batch);
 
     if (room == 0 || batch == 0)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
     /* a device of its own is sent one batch of input while it works on another */
-    return error_context("the net's blobs need %.1f MiB at batch %lld, and %.1f MiB are free: about batch %lld "
-                         "would fit",
-                         (double)need / 1048576, (long long)batch, (double)room / 1048576,
-                         (long long)((double)batch * (double)room / (double)(need + 2 * input)));
+    return error_context(
+        "the net's blobs need %.1f MiB at batch %lld, and %.1f MiB are free: about batch %lld "
+        "would fit",
+        (double)need / 1048576, (long long)batch, (double)room / 1048576,
+        (long long)((double)batch * (double)room / (double)(need + 2 * input)));
 }
 
 /* Where each blob's tensors lie, now that the arena is there. */

@@ -80,7 +80,8 @@ struct net {
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;     /* borrowed; NULL before net_build */
-    struct trace *trace;       /* borrowed: the passes are recorded there; NULL: they are not */
+    struct trace *trace;       /* borrowed: the passes are noted there, layer by layer, and no layers run as
+                                  one; NULL: they are not */
     double flops;              /* one forward pass */
     struct net_internals *internals; /* what only src/net needs; owned */
 };
