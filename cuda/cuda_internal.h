@@ -58,6 +58,11 @@ struct cuda_engine {
     struct cuda_staging *staging;      /* memory.c */
     struct cuda_choices *choices;      /* choices.c */
     cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
+    bool no_graphs;           /* the user's wish */
+    bool recording;           /* ops are captured, not run (graph.c) */
+    struct kernel_run *run;   /* device: the running pass's place, for recorded ops; NULL before the first */
+    struct kernel_run prepared; /* what it holds */
+    unsigned generation;      /* goes up when work slots move: recorded pointers are stale */
     double *sums;             /* device: partial sums of sumsq and its result */
     struct kernel_bad *bad;   /* host memory the device can write: a label out of range */
 };
@@ -127,6 +132,8 @@ void cuda_free(void *memory);
 int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size_t bytes);
 int cuda_staging_open(struct cuda_engine *engine);
 void cuda_staging_close(struct cuda_engine *engine);
+/* From the host at once, at most a few KiB; takes its turn among the ops. */
+int cuda_write_small(struct cuda_engine *engine, void *to, const void *from, size_t bytes);
 int cuda_write(void *context, struct tensor *to, const float *from);
 int cuda_read(void *context, const struct tensor *from, float *to);
 
@@ -215,6 +222,15 @@ int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct kernel_conv *conv); /* -1: not known */
 void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
                       int choice);
+
+/* Where a recorded op finds the pass's place when it runs; NULL: the op is run now, with the values given. */
+static inline const struct kernel_run *cuda_recorded_run(const struct cuda_engine *engine)
+{
+    return engine->recording ? engine->run : NULL;
+}
+
+/* graph.c */
+extern const struct engine_graph_i cuda_graph;
 
 /* remote.c */
 extern const struct engine_remote_i cuda_remote;

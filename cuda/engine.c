@@ -78,6 +78,7 @@ static void cuda_close(void *context)
     for (int i = 0; i < WORK_SLOTS; i++)
         cuda_free(engine->work[i].data);
     cuda_free(engine->sums);
+    cuda_free(engine->run);
     if (engine->bad)
         cudaFreeHost(engine->bad);
     if (engine->cublaslt)
@@ -138,6 +139,7 @@ static int cuda_open(const struct engine_options *options, void **context)
     if (!engine)
         return error_memory(sizeof *engine, "the CUDA engine");
     engine->deterministic = options->deterministic;
+    engine->no_graphs = options->no_graphs;
     engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
     if (cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs) ||
         choose_math(engine, options->math) || open_streams(engine) || cuda_staging_open(engine) ||
@@ -166,6 +168,16 @@ static void cuda_engine_free(void *context, void *memory)
 {
     (void)context;
     cuda_free(memory);
+}
+
+static size_t cuda_room(void *context)
+{
+    const struct cuda_engine *engine = context;
+    size_t free_bytes = 0, total = 0;
+
+    if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaMemGetInfo(&free_bytes, &total)))
+        return 0;
+    return free_bytes;
 }
 
 static void cuda_release(void *context, struct tensor *tensor)
@@ -283,6 +295,7 @@ const struct engine_i engine_cuda = {
     .close = cuda_close,
     .alloc = cuda_engine_alloc,
     .free = cuda_engine_free,
+    .room = cuda_room,
     .write = cuda_write,
     .read = cuda_read,
     .release = cuda_release,
@@ -293,4 +306,5 @@ const struct engine_i engine_cuda = {
     .device = cuda_device_words,
     .finish = cuda_finish,
     .remote = &cuda_remote,
+    .graph = &cuda_graph,
 };

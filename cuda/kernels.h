@@ -105,8 +105,14 @@ cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const st
 
 /* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own sequence
  * is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than stored. */
-struct kernel_dropout {
+/* What changes from pass to pass: struct run, in device memory. */
+struct kernel_run {
     uint64_t seed, first_sample;
+};
+
+struct kernel_dropout {
+    struct kernel_run run;
+    const struct kernel_run *at; /* not NULL: device memory that is read instead, when the kernel runs */
     uint32_t layer;
     float ratio;
     int samples, channels, pixels; /* sample elements = channels x pixels */

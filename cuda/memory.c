@@ -78,6 +78,7 @@ int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size
     cudaStreamSynchronize(engine->stream);
     cuda_free(work->data);
     *work = (struct cuda_work){0};
+    engine->generation++;
     if (cuda_alloc(bytes, names[slot], &work->data))
         return -1;
     work->bytes = bytes;
@@ -281,14 +282,14 @@ int cuda_output_store(struct cuda_engine *engine, struct cuda_output *output)
 
 /* ---- to and from the host ---- */
 
-static int write_small(struct cuda_engine *engine, struct tensor *to, const float *from, size_t bytes)
+int cuda_write_small(struct cuda_engine *engine, void *to, const void *from, size_t bytes)
 {
     struct slot *slot = &engine->staging->slot[engine->staging->next_slot++ % SLOTS];
 
     if (cuda_check(cudaEventSynchronize(slot->used)))
         return -1;
     memcpy(slot->host, from, bytes);
-    if (cuda_check(cudaMemcpyAsync(to->data, slot->host, bytes, cudaMemcpyHostToDevice, engine->stream)))
+    if (cuda_check(cudaMemcpyAsync(to, slot->host, bytes, cudaMemcpyHostToDevice, engine->stream)))
         return -1;
     return cuda_check(cudaEventRecord(slot->used, engine->stream));
 }
@@ -329,7 +330,7 @@ int cuda_write(void *context, struct tensor *to, const float *from)
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
     if (bytes <= SLOT_BYTES && !formats_differ(&to->shape, NULL, cuda_tensor_format(to)))
-        return write_small(engine, to, from, bytes);
+        return cuda_write_small(engine, to->data, from, bytes);
     return write_large(engine, to, from, bytes);
 }
 

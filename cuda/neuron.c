@@ -117,7 +117,7 @@ const struct cuda_kind cuda_unary = {
 
 struct dropout {
     struct cuda_op op;
-    struct kernel_dropout args; /* seed and first_sample: of the last forward */
+    struct kernel_dropout args; /* run: of the last forward */
 };
 
 static int dropout_create(struct cuda_op *op)
@@ -149,6 +149,7 @@ static int dropout_create(struct cuda_op *op)
 
 static int dropout_run(struct dropout *drop, const void *from, void *to)
 {
+    drop->args.at = cuda_recorded_run(drop->op.engine);
     return cuda_check(kernel_dropout(drop->op.engine->stream, type_of(&drop->op), &drop->args, from, to));
 }
 
@@ -158,14 +159,14 @@ static int dropout_forward(struct cuda_op *op, const struct run *run)
 
     if (!op->args.train)
         return 0;
-    drop->args.seed = run->seed;
-    drop->args.first_sample = run->first_sample;
+    drop->args.run = (struct kernel_run){run->seed, run->first_sample};
     return dropout_run(drop, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data);
 }
 
 static int dropout_backward(struct cuda_op *op, const struct run *run)
 {
-    (void)run;
+    /* forward may have been launched from a recording */
+    ((struct dropout *)op)->args.run = (struct kernel_run){run->seed, run->first_sample};
     if (!cuda_op_propagates(op, 0))
         return 0;
     return dropout_run((struct dropout *)op, op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data);

@@ -66,12 +66,13 @@ template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T
 {
     int elems = d.channels * d.pixels, blocks = (elems + 3) / 4;
     float scale = 1 / (1 - d.ratio);
+    struct kernel_run run = d.at ? *d.at : d.run;
 
     FOR_EACH(i, d.samples * blocks)
     {
         int sample = i / blocks, block = i % blocks;
         uint32_t draw[4];
-        philox(d.seed, d.layer, d.first_sample + (uint64_t)sample, (uint32_t)block, draw);
+        philox(run.seed, d.layer, run.first_sample + (uint64_t)sample, (uint32_t)block, draw);
         for (int q = 0; q < 4 && block * 4 + q < elems; q++) {
             int e = block * 4 + q;
             int at = sample * elems +

@@ -393,6 +393,15 @@ static int differences(struct net *net, const struct value_case *c, const struct
     return 0;
 }
 
+/* A net of the definition, all of whose blobs can be read and written at any time. */
+static int make_kept(struct made *made, struct text_doc *doc, bool train)
+{
+    if (made_from(made, doc, train, NULL, NULL))
+        return -1;
+    net_keep(made->net, NULL);
+    return net_build(made->net, &engine, 1);
+}
+
 static int run_case(const struct value_case *c, bool layouts)
 {
     static char text[16384];
@@ -404,7 +413,7 @@ static int run_case(const struct value_case *c, bool layouts)
     net_text(c, layouts, text, sizeof text);
     if (text_read_string("test.prototxt", text, strlen(text), &caffe__net_parameter__descriptor,
                          &doc) ||
-        made_from(&made, doc, c->train, NULL, NULL) || net_build(made.net, &engine, 1) ||
+        make_kept(&made, doc, c->train) ||
         write_inputs(made.net, c, layouts) || net_forward(made.net, &run, NULL, NULL) ||
         compare_records(made.net, c, layouts, false))
         goto done;

@@ -116,6 +116,7 @@ static int find_scores(struct classification *c)
     }
     if (!c->scores)
         return error_set("the net has no Softmax: say with --blob=NAME where its scores are");
+    net_keep(c->model.net, c->scores);
     shape = &c->scores->value.shape;
     if (shape->naxes < 1 || shape->dim[0] != c->batch)
         return error_set(

@@ -59,6 +59,7 @@ static int add_feature(struct extraction *x, const char *name)
             "--blobs: the net's TEST phase has no blob '%s' (poseidon summary --phase=TEST "
             "lists them)",
             name);
+    net_keep(x->model.net, f->blob);
     shape = &f->blob->value.shape;
     f->naxes = shape->naxes > 0 ? shape->naxes : 1;
     f->rows = shape->naxes > 0 ? (size_t)shape->dim[0] : 1;
@@ -203,13 +204,14 @@ static int extract(struct extraction *x, struct log *log)
         return -1;
     if (x->model.notices)
         fputs(x->model.notices, stderr);
-    status = model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
+    status = find_features(x) ||
+             model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
     if (!status)
         status = checkpoint_load_weights(x->weights, x->model.net, log);
     for (int g = 0; g < x->model.net->ngroups && !status; g++)
         net_touch(x->model.net, g);
     if (!status)
-        status = find_features(x) || create_file(x) || run_batches(x) ? -1 : 0;
+        status = create_file(x) || run_batches(x) ? -1 : 0;
     status = finish(x, status);
     if (!status && x->json)
         status = print_report(x);

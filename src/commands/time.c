@@ -45,6 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
         {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL, "cuda: the same bits at every run"},
+        {"no-graphs", OPTION_FLAG, &t->engine_options.no_graphs, NULL, "cuda: launch every kernel by itself, record no passes"},
         {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE", "write the times as CSV, for train --engine=replay"},
         {"json", OPTION_FLAG, &t->json, NULL, "print the figures as JSON, and nothing else, on standard output"},
@@ -73,25 +74,45 @@ static int finish(const struct timing *t)
     return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
 
-static int one_pass(struct timing *t, const struct run *run, bool count)
+/* As after an update: operators that keep parameters in a layout of their own lay them out again, as they
+ * do in every iteration of training. */
+static void touch(struct net *net)
+{
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->groups[g].trains)
+            net_touch(net, g);
+}
+
+/* Layer by layer, each waited for. */
+static int timed_pass(struct timing *t, const struct run *run)
 {
     struct net *net = t->model.net;
 
+    touch(net);
     for (int i = 0; i < net->nlayers; i++) {
         double start = clock_seconds();
-        if (net_layer_forward(net, i, run) || (count && finish(t)))
+        if (net_layer_forward(net, i, run) || finish(t))
             return -1;
-        if (count)
-            t->forward[i] += clock_seconds() - start;
+        t->forward[i] += clock_seconds() - start;
     }
     for (int i = net->nlayers - 1; i >= 0 && net->train; i--) {
         double start = clock_seconds();
-        if (net_layer_backward(net, i, run) || (count && finish(t)))
+        if (net_layer_backward(net, i, run) || finish(t))
             return -1;
-        if (count)
-            t->backward[i] += clock_seconds() - start;
+        t->backward[i] += clock_seconds() - start;
     }
     return 0;
+}
+
+/* As in training. */
+static int whole_pass(struct timing *t, const struct run *run)
+{
+    struct net *net = t->model.net;
+
+    touch(net);
+    if (net_forward(net, run, NULL, NULL) || (net->train && net_backward(net, run, true, NULL)))
+        return -1;
+    return finish(t);
 }
 
 static double sum(const struct timing *t, const double *seconds)
@@ -122,6 +143,101 @@ static void print_log(struct timing *t)
     LOG_INFO(&t->log, "Average Forward-Backward: %g ms.", t->total * 1e3 / t->iterations);
     LOG_INFO(&t->log, "Total Time: %g ms.", t->total * 1e3);
     LOG_INFO(&t->log, "*** Benchmark ends ***");
+}
+
+static const char *step_pass(const struct net *net, int step)
+{
+    return step < net->nlayers ? "forward" : "backward";
+}
+
+static const char *step_layer(const struct net *net, int step)
+{
+    return net->layers[step < net->nlayers ? step : 2 * net->nlayers - 1 - step].def->name;
+}
+
+/* The largest piece in use at the peak that is smaller than `than`, or as large and behind it; NULL: none. */
+static const struct net_piece *next_largest(const struct net_memory_plan *plan, const struct net_piece *than)
+{
+    const struct net_piece *found = NULL;
+
+    for (int i = 0; i < plan->npieces; i++) {
+        const struct net_piece *piece = &plan->pieces[i];
+        bool follows = !than || piece->bytes < than->bytes || (piece->bytes == than->bytes && piece > than);
+        if (piece->begin <= plan->peak && plan->peak <= piece->end && follows &&
+            (!found || piece->bytes > found->bytes))
+            found = piece;
+    }
+    return found;
+}
+
+static void print_memory(struct timing *t)
+{
+    enum { LARGEST = 5 };
+    const double mib = 1048576;
+    const struct net *net = t->model.net;
+    const struct engine *engine = &t->model.engine;
+    const struct net_memory_plan *plan = net_memory_plan(net);
+    const struct net_piece *piece = NULL;
+
+    if (plan->npieces == 0)
+        return;
+    LOG_INFO(&t->log, "Memory of blobs: %.1f MiB in one arena (%.1f MiB without sharing)",
+             (double)plan->bytes / mib, (double)plan->apart / mib);
+    LOG_INFO(&t->log, "  most in use at once: %.1f MiB, at %s of '%s'; the largest of them:",
+             (double)plan->load / mib, step_pass(net, plan->peak), step_layer(net, plan->peak));
+    for (int i = 0; i < LARGEST && (piece = next_largest(plan, piece)) != NULL; i++)
+        LOG_INFO(&t->log, "  %8.1f MiB  %s of '%s', from %s of '%s' to %s of '%s'", (double)piece->bytes / mib,
+                 piece->grad ? "gradient" : "values", piece->blob->name, step_pass(net, piece->begin),
+                 step_layer(net, piece->begin), step_pass(net, piece->end), step_layer(net, piece->end));
+    LOG_INFO(&t->log, "Memory of parameters%s: %.1f MiB", net->train ? " and their gradients" : "",
+             (double)(net_memory(net) - plan->bytes) / mib);
+    if (engine->i->room)
+        LOG_INFO(&t->log, "Memory free on the device: %.1f MiB", (double)engine->i->room(engine->context) / mib);
+}
+
+static void json_step(const struct net *net, const char *key, int step, struct json *json)
+{
+    json_key(json, key);
+    json_object_begin(json);
+    json_key(json, "pass");
+    json_string(json, step_pass(net, step));
+    json_key(json, "layer");
+    json_string(json, step_layer(net, step));
+    json_object_end(json);
+}
+
+static void json_memory(const struct net *net, struct json *json)
+{
+    const struct net_memory_plan *plan = net_memory_plan(net);
+
+    json_object_begin(json);
+    json_key(json, "arena_bytes");
+    json_uint(json, plan->bytes);
+    json_key(json, "without_sharing_bytes");
+    json_uint(json, plan->apart);
+    json_key(json, "in_use_bytes");
+    json_uint(json, plan->load);
+    json_key(json, "parameter_bytes");
+    json_uint(json, net_memory(net) - plan->bytes);
+    json_key(json, "pieces");
+    json_array_begin(json);
+    for (int i = 0; i < plan->npieces; i++) {
+        const struct net_piece *piece = &plan->pieces[i];
+        json_object_begin(json);
+        json_key(json, "blob");
+        json_string(json, piece->blob->name);
+        json_key(json, "holds");
+        json_string(json, piece->grad ? "gradient" : "values");
+        json_key(json, "offset");
+        json_uint(json, piece->offset);
+        json_key(json, "bytes");
+        json_uint(json, piece->bytes);
+        json_step(net, "first", piece->begin, json);
+        json_step(net, "last", piece->end, json);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_object_end(json);
 }
 
 static int print_json(struct timing *t)
@@ -156,6 +272,8 @@ static int print_json(struct timing *t)
         json_object_end(&json);
     }
     json_array_end(&json);
+    json_key(&json, "memory");
+    json_memory(net, &json);
     json_object_end(&json);
     status = json_print(&json, stdout);
     json_free(&json);
@@ -213,6 +331,26 @@ static int write_profile(struct timing *t)
     return status;
 }
 
+/* What the first passes do once costs nobody; whether they could be recorded is said. */
+static int prepare(struct timing *t, const struct run *run)
+{
+    enum { UNTIL_RECORDED = 3 };
+    struct net *net = t->model.net;
+    struct net_recorded recorded;
+
+    for (int i = 0; i < (net_recorded(net).possible ? UNTIL_RECORDED : 1); i++)
+        if (whole_pass(t, run))
+            return -1;
+    recorded = net_recorded(net);
+    if (recorded.obstacle[0])
+        LOG_INFO(&t->log, "Every kernel is launched by itself, for passes could not be recorded: %s",
+                 recorded.obstacle);
+    else if (recorded.possible && !t->engine_options.no_graphs)
+        LOG_INFO(&t->log, "Recorded as CUDA graphs: %d of the forward pass, %d of the backward pass",
+                 recorded.stretches[0], recorded.stretches[1]);
+    return 0;
+}
+
 static int measure(struct timing *t)
 {
     struct run run = {.seed = 1};
@@ -229,19 +367,20 @@ static int measure(struct timing *t)
     t->backward = calloc(n, sizeof *t->backward);
     if (!t->forward || !t->backward)
         return error_memory(2 * n * sizeof *t->forward, "timings");
+    print_memory(t);
     LOG_INFO(&t->log, "Performing Forward");
-    if (one_pass(t, &run, false) || finish(t))
+    if (prepare(t, &run))
         return -1;
     LOG_INFO(&t->log, "*** Benchmark begins ***");
     LOG_INFO(&t->log, "Testing for %d iterations.", t->iterations);
     for (int i = 0; i < t->iterations; i++) {
         double start = clock_seconds();
-        if (one_pass(t, &run, true))
+        if (timed_pass(t, &run))
             return -1;
         /* an engine that works on by itself has been stopped after every layer: once more as in training */
         if (t->model.engine.i->finish) {
             start = clock_seconds();
-            if (one_pass(t, &run, false) || finish(t))
+            if (whole_pass(t, &run))
                 return -1;
         }
         t->total += clock_seconds() - start;

@@ -58,6 +58,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default), cuda; replay: nobody, see --profile"},
         {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
+        {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL, "cuda: launch every kernel by itself, record no passes"},
         {"workspace", OPTION_BYTES, &o->workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
         {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL, "cuda: several ranks may compute on one GPU"},
         {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},

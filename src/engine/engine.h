@@ -67,10 +67,13 @@ struct run {
 struct op;
 
 struct op_i {
+    /* Reads bottoms' values, writes all of tops' values, and touches no gradient of a blob: blobs that do not
+     * live at the same time lie in the same memory, which forward finds in any state. */
     int (*forward)(struct op *op, const struct run *run);
     /* Reads tops[]->grad (and may overwrite it: nobody reads it afterwards, except an inner product's,
-     * which stays intact until its factors were sent), writes bottoms[i]->grad where propagate[i] and
-     * params' grad where wanted. NULL: the op has no backward. */
+     * which stays intact until its factors were sent), writes all of bottoms[i]->grad where propagate[i] and
+     * params' grad where wanted. Changes no values; tops' only where the layer says that it keeps them does
+     * it read. NULL: the op has no backward. */
     int (*backward)(struct op *op, const struct run *run);
     void (*destroy)(struct op *op);
 };
@@ -96,6 +99,7 @@ struct engine_options {
     enum engine_math math;
     bool deterministic;    /* the same bits at every run */
     size_t workspace;      /* the most temporary memory one operator may take; 0: the engine's default */
+    bool no_graphs;        /* passes are not recorded: every op is launched by itself */
 };
 
 /* The solver's rules, as far as an engine applies them (update below). */
@@ -154,6 +158,22 @@ struct engine_remote_i {
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
 };
 
+struct engine_graph; /* ops that were recorded, with all that they read of the host but `run` */
+
+/* What an engine offers that can record ops and launch them again as one. Compute thread only. */
+struct engine_graph_i {
+    bool (*available)(void *context);
+    /* Before a pass: ops that are recorded or launched from now on take `run` from here. */
+    int (*prepare)(void *context, const struct run *run);
+    /* Ops that are run between the two are recorded and do nothing yet. end is called even if one of them
+     * failed; it fails where the recording did. */
+    int (*begin)(void *context);
+    int (*end)(void *context, struct engine_graph **out);
+    /* Takes its turn among the ops. 1: the engine's memory has moved since it was recorded; nothing ran. */
+    int (*launch)(void *context, struct engine_graph *graph);
+    void (*destroy)(void *context, struct engine_graph *graph);
+};
+
 struct engine_i {
     const char *name;
     bool blank; /* computes nothing: blobs have no memory, values mean nothing and are not worth
@@ -163,6 +183,8 @@ struct engine_i {
     /* Device memory, zeroed, aligned for the library; free(NULL) is fine. */
     int (*alloc)(void *context, size_t bytes, const char *what, void **out);
     void (*free)(void *context, void *memory);
+    /* Bytes that alloc could still give; for messages. NULL: not known. */
+    size_t (*room)(void *context);
     /* Host, plain row-major, in the tensor's shape <-> the tensor in its layout. */
     int (*write)(void *context, struct tensor *to, const float *from);
     int (*read)(void *context, const struct tensor *from, float *to);
@@ -186,6 +208,7 @@ struct engine_i {
     /* NULL: the engine's memory is the host's; values, gradients and factors may be touched directly.
      * Otherwise ops return before their work is done, and alloc's memory is the engine's alone. */
     const struct engine_remote_i *remote;
+    const struct engine_graph_i *graph; /* NULL: nothing can be recorded */
 };
 
 struct engine {

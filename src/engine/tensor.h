@@ -34,6 +34,7 @@ struct blob {
     struct tensor value;
     struct tensor grad;  /* same shape and layout as value; data only where wants_grad */
     bool wants_grad;     /* a parameter below needs this blob's gradient, or it is a loss */
+    bool kept;           /* shares its memory with none that lives at another time (net_keep) */
 };
 
 struct param {

@@ -244,7 +244,7 @@ static int convolution_backward(struct layer *layer, const struct run *run)
 
     for (int b = 0; b < layer->nbottoms; b++) {
         if (!layer->tops[b]->wants_grad)
-            continue; /* no loss depends on it; its bottom's gradient stays 0 */
+            continue; /* no loss depends on it; its bottom's gradient stays 0 (net/memory.c) */
         if (op_backward(state->ops[b], run))
             return -1;
         for (int i = 0; i < layer->nparams; i++)
@@ -276,6 +276,7 @@ static void convolution_destroy(struct layer *layer)
         .build = convolution_build,                                                                \
         .forward = convolution_forward,                                                            \
         .backward = convolution_backward,                                                          \
+        .runs_ops = true,                                                                          \
         .destroy = convolution_destroy,                                                            \
     }
 

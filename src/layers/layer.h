@@ -69,6 +69,7 @@ struct layer_i {
     int (*build)(struct layer *layer, struct engine *engine);
     int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
+    bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
     void (*destroy)(struct layer *layer);                        /* frees state; NULL: nothing */
     /* Data layers only: jump to that place of the global order; waits for input so far. */
     int (*seek)(struct layer *layer, uint64_t first_sample);

@@ -1,7 +1,7 @@
 /* Building: arenas and initial parameters, then ops bottom-up, then the memory of blobs.
  *
  * Ops choose layouts as they are created, so blobs get their memory last, in the sizes that came
- * out. A tensor with a base has none of its own. */
+ * out (memory.c). */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Engine memory that the net frees in the end. */
-static int allocate(struct net *net, size_t bytes, const char *what, float **out)
+int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 {
     struct net_internals *internals = net->internals;
     void *memory;
@@ -32,8 +31,8 @@ static int allocate_arena(struct net *net, const char *what, float **host, float
     void *memory;
 
     if (!i)
-        return allocate(net, bytes, what, host);
-    if (allocate(net, bytes, what, remote) ||
+        return net_allocate(net, bytes, what, host);
+    if (net_allocate(net, bytes, what, remote) ||
         i->host_alloc(net->engine->context, bytes, what, &memory))
         return -1;
     *host = memory;
@@ -74,6 +73,26 @@ static int allocate_arenas(struct net *net)
     return net->train ? allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads) : 0;
 }
 
+/* What a pass changes by itself gets memory of this net's own. */
+static int place_statistics(struct net *net)
+{
+    size_t elems = 0, at = 0;
+    float *memory;
+
+    for (int i = 0; i < net->nparams; i++)
+        elems += net->params[i].statistic ? shape_elems(&net->params[i].shape) : 0;
+    if (elems == 0)
+        return 0;
+    if (net_allocate(net, elems * sizeof(float), "batch statistics", &memory))
+        return -1;
+    for (int i = 0; i < net->nparams; i++)
+        if (net->params[i].statistic) {
+            net->params[i].value = memory + at;
+            at += shape_elems(&net->params[i].shape);
+        }
+    return 0;
+}
+
 static int place_params(struct net *net)
 {
     struct net_internals *internals = net->internals;
@@ -88,10 +107,9 @@ static int place_params(struct net *net)
         param->value = (net->remote_values ? net->remote_values : net->values) + at;
         if (net->train && param->wants_grad)
             param->grad = (net->remote_grads ? net->remote_grads : net->grads) + at;
-        if (internals->given_values && param->statistic &&
-            allocate(net, shape_elems(&param->shape) * sizeof(float), "batch statistics", &param->value))
-            return -1;
     }
+    if (internals->given_values && place_statistics(net))
+        return -1;
     for (int v = 0; v < internals->nviews; v++) {
         struct shape shape = internals->views[v].shape;
         internals->views[v] = net->params[internals->view_of[v]];
@@ -163,67 +181,6 @@ static int create_ops(struct net *net)
     return 0;
 }
 
-static struct tensor *root_of(struct tensor *tensor)
-{
-    while (tensor->base)
-        tensor = tensor->base;
-    return tensor;
-}
-
-/* Memory for a tensor, or for what it is based on; `what` and the blob's name are for messages. */
-static int place(struct net *net, struct tensor *tensor, const char *what, const char *name)
-{
-    struct tensor *root = root_of(tensor);
-    char text[256];
-
-    if (!root->data) {
-        snprintf(text, sizeof(text), "%s of blob '%s'", what, name);
-        if (allocate(net, root->bytes ? root->bytes : sizeof(float), text, &root->data))
-            return -1;
-    }
-    tensor->data = root->data;
-    return 0;
-}
-
-/* Bytes of a tensor that has memory of its own. */
-static size_t own_bytes(const struct tensor *tensor)
-{
-    return tensor->base ? 0 : tensor->bytes;
-}
-
-/* Blobs did not fit: what all would take, and how large a batch would have. Values and gradients grow with
- * the batch, so what fitted tells. */
-static int no_room(const struct net *net, size_t before)
-{
-    size_t all = 0, fitted = net->internals->bytes - before;
-    int64_t batch = 0;
-
-    for (int i = 0; i < net->nblobs; i++) {
-        const struct blob *blob = net->blobs[i];
-        all += own_bytes(&blob->value) + (blob->wants_grad ? own_bytes(&blob->grad) : 0);
-    }
-    for (int l = 0; l < net->nlayers && batch == 0; l++)
-        if (net->layers[l].i->is_data && net->layers[l].ntops > 0)
-            batch = shape_dim(&net->layers[l].tops[0]->value.shape, 0);
-    return error_context("the net's blobs need %.0f MiB at batch %lld, and %.0f MiB of them fitted: about batch "
-                         "%lld would fit",
-                         (double)all / 1048576, (long long)batch, (double)fitted / 1048576,
-                         (long long)((double)batch * (double)fitted / (double)(all ? all : 1)));
-}
-
-static int place_blobs(struct net *net)
-{
-    size_t before = net->internals->bytes;
-
-    for (int i = 0; i < net->nblobs; i++) {
-        struct blob *blob = net->blobs[i];
-        if (place(net, &blob->value, "the values", blob->name) ||
-            (blob->wants_grad && place(net, &blob->grad, "the gradient", blob->name)))
-            return no_room(net, before);
-    }
-    return 0;
-}
-
 static int make_scratch(struct net *net)
 {
     size_t largest = 1;
@@ -240,13 +197,9 @@ static int make_scratch(struct net *net)
 
 int net_build(struct net *net, struct engine *engine, uint64_t seed)
 {
-    size_t most = 2 * (size_t)net->nblobs + 4 + (size_t)net->nparams;
-
     net->engine = engine;
-    net->internals->memory = calloc(most, sizeof(void *));
-    if (!net->internals->memory)
-        return error_memory(most * sizeof(void *), "the net's memory list");
-    if (place_params(net) || fill_params(net, seed) || create_ops(net) || place_blobs(net))
+    if (place_params(net) || fill_params(net, seed) || create_ops(net) || net_place_blobs(net) ||
+        net_graphs_open(net))
         return -1;
     return make_scratch(net);
 }

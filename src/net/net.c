@@ -173,9 +173,9 @@ static void destroy_internals(struct net *net)
         net->engine->i->remote->host_free(net->engine->context, net->values);
     if (net->remote_grads)
         net->engine->i->remote->host_free(net->engine->context, net->grads);
-    for (size_t i = 0; i < internals->nmemory; i++)
+    for (int i = 0; i < internals->nmemory; i++)
         net->engine->i->free(net->engine->context, internals->memory[i]);
-    free(internals->memory);
+    free(internals->plan.pieces);
     free(internals->wires);
     free(internals->losses);
     free(internals->views);
@@ -193,6 +193,7 @@ void net_destroy(struct net *net)
     if (!net)
         return;
     if (net->internals) {
+        net_graphs_close(net);
         destroy_layers(net);
         destroy_blobs(net);
         destroy_internals(net);

@@ -29,11 +29,33 @@ struct net_hooks {
     void *context;
     int (*before_forward)(void *context, int group); /* the layer is about to read the group's values */
     int (*after_backward)(void *context, int group); /* the group's gradient of this pass is final */
+    /* Whether somebody may wait for what the group's hooks do, so that they must be called between layers.
+     * Others are called at the pass's begin (before_forward) or end (after_backward) where the engine runs
+     * many layers as one. NULL: all have their place. */
+    bool (*placed)(void *context, int group);
 };
 
 struct net_output {
     const struct blob *blob;
     float loss_weight; /* 0: not part of the loss */
+};
+
+/* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its backward step
+ * 2 nlayers - 1 - l; a test net has forward's steps alone. */
+struct net_piece {
+    const struct blob *blob; /* whose it is; those that are based on its tensor use it too. Borrowed */
+    bool grad;               /* holds the gradient, not the values */
+    size_t bytes, offset;
+    int begin, end;          /* first and last step */
+};
+
+struct net_memory_plan {
+    int npieces, nsteps;
+    struct net_piece *pieces;
+    size_t bytes; /* of the arena */
+    size_t apart; /* what the pieces would take without sharing */
+    size_t load;  /* the most that is in use at once, at step `peak`: no arena can be smaller */
+    int peak;
 };
 
 struct net {
@@ -58,7 +80,8 @@ struct net {
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;     /* borrowed; NULL before net_build */
-    struct trace *trace;       /* borrowed: the passes are recorded there; NULL: they are not */
+    struct trace *trace;       /* borrowed: the passes are noted there, layer by layer, and no layers run as
+                                  one; NULL: they are not */
     double flops;              /* one forward pass */
     struct net_internals *internals; /* what only src/net needs; owned */
 };
@@ -76,6 +99,11 @@ int net_create(const struct net_def *def, bool train, const struct layer_env *en
  * BatchNorm's running sums, then has a place outside `values`. fill: this net writes the initial values. */
 void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
 
+/* Before net_build: what the blob holds, values and gradient, can be read after any pass. NULL: of every
+ * blob. Others share memory: after a pass only outputs, loss tops, and tops of data layers are sure to hold
+ * their values still. */
+void net_keep(struct net *net, const struct blob *blob);
+
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 
@@ -92,12 +120,20 @@ int net_forward(struct net *net, const struct run *run, const struct net_hooks *
  * that is the same on every rank. */
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
+/* What of the passes is recorded and launched as one. */
+struct net_recorded {
+    bool possible;        /* the engine can */
+    int stretches[2];     /* recorded: of the forward, of the backward pass */
+    const char *obstacle; /* why nothing is recorded any more, or "" */
+};
+struct net_recorded net_recorded(const struct net *net);
+
 /* One layer of either pass alone, for timing: what the passes do for it, without hooks. Its gradients
  * are overwritten. Backward of a layer that needs none does nothing. */
 int net_layer_forward(struct net *net, int layer, const struct run *run);
 int net_layer_backward(struct net *net, int layer, const struct run *run);
 
-/* Values of an output blob as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
+/* Values of an output, or of a blob that was kept, as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 
 /* By name; NULL if absent. The last layer of that name wins, as in Caffe. */
@@ -129,6 +165,9 @@ void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 
 /* Bytes of blobs, gradients, parameters that net_build allocated. */
 size_t net_memory(const struct net *net);
+
+/* How net_build laid out the blobs. */
+const struct net_memory_plan *net_memory_plan(const struct net *net);
 
 void net_destroy(struct net *net);
 

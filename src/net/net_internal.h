@@ -7,6 +7,9 @@
 /* Floats per cache line: groups begin at multiples of it. */
 #define NET_GROUP_ALIGN 16
 
+/* Parameters, their gradients, blobs. */
+#define NET_ALLOCATIONS 3
+
 /* Where a bottom comes from. */
 struct net_wire {
     int layer, top;
@@ -35,9 +38,11 @@ struct net_internals {
     float *scratch;        /* host memory for reading losses and writing their seeds; owned */
     float *given_values, *given_grads; /* arenas of the caller's, borrowed; NULL: net_build allocates them */
     bool leave_values;     /* given_values are filled by somebody else */
-    size_t nmemory;
-    void **memory; /* engine memory of blobs and gradients; owned */
-    size_t bytes;  /* all engine memory */
+    struct net_memory_plan plan; /* of the blobs; its pieces are owned */
+    int nmemory;
+    void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
+    size_t bytes;                  /* all of it */
+    struct net_graphs *graphs;     /* recorded stretches; NULL where the engine records nothing. Owned */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
@@ -50,5 +55,20 @@ int net_make_params(struct net *net, const struct layer_env *env);
 int net_make_groups(struct net *net);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
+/* Engine memory that the net frees in the end (build.c). */
+int net_allocate(struct net *net, size_t bytes, const char *what, float **out);
+/* The memory of blobs, once all ops exist (memory.c). */
+int net_place_blobs(struct net *net);
+/* One layer of backward in its parts: accumulate flags, the losses' gradients, the op (run.c). */
+void net_set_accumulate(struct net *net, int layer, bool first);
+bool net_seeds_loss(const struct net *net, int layer);
+int net_seed_losses(struct net *net, int layer);
+int net_run_backward(struct net *net, int layer, const struct run *run);
+/* The passes in recorded stretches (graph.c); only where they are usable. */
+int net_graphs_open(struct net *net);
+void net_graphs_close(struct net *net);
+bool net_graphs_usable(const struct net *net);
+int net_forward_recorded(struct net *net, const struct run *run, const struct net_hooks *hooks);
+int net_backward_recorded(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
 #endif

@@ -53,14 +53,27 @@ static int traced_forward(struct net *net, int layer, const struct run *run)
 
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss)
 {
+    if (net_graphs_usable(net)) {
+        if (net_forward_recorded(net, run, hooks))
+            return -1;
+        return loss ? add_losses(net, loss) : 0;
+    }
     for (int l = 0; l < net->nlayers; l++)
         if (call_before(net, l, hooks) || traced_forward(net, l, run))
             return -1;
     return loss ? add_losses(net, loss) : 0;
 }
 
+bool net_seeds_loss(const struct net *net, int layer)
+{
+    for (int i = 0; i < net->internals->nlosses; i++)
+        if (net->internals->losses[i].layer == layer)
+            return true;
+    return false;
+}
+
 /* The gradient of the whole loss by each element of a loss top is its weight. */
-static int seed_losses(struct net *net, int layer)
+int net_seed_losses(struct net *net, int layer)
 {
     struct net_internals *internals = net->internals;
 
@@ -80,12 +93,14 @@ static int seed_losses(struct net *net, int layer)
 
 /* A gradient is overwritten by the first layer that computes it in an iteration, added to by
  * others. */
-static void set_accumulate(struct net *net, struct layer *layer, bool first)
+void net_set_accumulate(struct net *net, int index, bool first)
 {
+    struct layer *layer = &net->layers[index];
+
     for (int p = 0; p < layer->nparams; p++) {
-        int index = net->internals->param_of_layer[layer->index][p];
-        layer->params[p]->accumulate = !first || net->internals->written[index];
-        net->internals->written[index] = true;
+        int param = net->internals->param_of_layer[index][p];
+        layer->params[p]->accumulate = !first || net->internals->written[param];
+        net->internals->written[param] = true;
     }
 }
 
@@ -112,14 +127,19 @@ static void refresh_views(struct net *net)
     }
 }
 
+int net_run_backward(struct net *net, int layer, const struct run *run)
+{
+    if (!net->layers[layer].needs_backward)
+        return 0;
+    return layer_backward(&net->layers[layer], run) ? net_layer_error(net, layer) : 0;
+}
+
 static int backward_layer(struct net *net, int l, const struct run *run, bool first)
 {
-    struct layer *layer = &net->layers[l];
-
-    if (!layer->needs_backward)
+    if (!net->layers[l].needs_backward)
         return 0;
-    set_accumulate(net, layer, first);
-    return seed_losses(net, l) || layer_backward(layer, run) ? net_layer_error(net, l) : 0;
+    net_set_accumulate(net, l, first);
+    return net_seed_losses(net, l) ? net_layer_error(net, l) : net_run_backward(net, l, run);
 }
 
 int net_layer_backward(struct net *net, int layer, const struct run *run)
@@ -134,6 +154,8 @@ int net_backward(struct net *net, const struct run *run, bool first, const struc
         return error_set("a net of the TEST phase has no backward pass");
     memset(net->internals->written, 0, (size_t)net->nparams * sizeof(bool));
     refresh_views(net);
+    if (net_graphs_usable(net))
+        return net_backward_recorded(net, run, first, hooks);
     for (int l = net->nlayers - 1; l >= 0; l--) {
         int64_t start = trace_begin(net->trace);
         if (backward_layer(net, l, run, first))

@@ -30,6 +30,11 @@ static int after_backward(void *context, int group)
     return sync_post(pass->sync, group, pass->last);
 }
 
+static bool placed(void *context, int group)
+{
+    return !sync_is_local(((struct pass *)context)->sync, group);
+}
+
 static uint64_t samples_before(const struct trainer *t, int64_t iteration)
 {
     return t->at.cursor + (uint64_t)(iteration - t->at.iteration) * (uint64_t)t->iter_size *
@@ -41,7 +46,7 @@ static int compute(struct trainer *t, int64_t iteration, double *loss)
 {
     struct pass pass = {.sync = t->sync};
     struct net_hooks hooks = {.context = &pass, .before_forward = before_forward,
-                              .after_backward = after_backward};
+                              .after_backward = after_backward, .placed = placed};
 
     *loss = 0;
     for (int micro = 0; micro < t->iter_size; micro++) {

@@ -166,7 +166,8 @@ static int open_engine(struct trainer *t, int threads)
     const struct trainer_options *o = t->options;
     struct engine_options options = {.threads = threads, .profile = o->profile, .dilate = o->dilate,
                                      .device = device_local_rank(t->world), .math = o->math,
-                                     .deterministic = o->deterministic, .workspace = o->workspace};
+                                     .deterministic = o->deterministic, .workspace = o->workspace,
+                                     .no_graphs = o->no_graphs};
 
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
     return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu", &options,

@@ -50,6 +50,7 @@ struct trainer_options {
     int threads;             /* > 0: compute threads of this rank */
     enum engine_math math;   /* this and the next three: for engines with devices */
     bool deterministic;
+    bool no_graphs;
     size_t workspace;
     bool share_gpu;          /* several ranks may compute on one device */
     const char *trace;       /* Chrome trace file, or NULL */

@@ -210,6 +210,13 @@ int sync_wait(struct sync *sync, int member)
     return 0;
 }
 
+bool sync_is_local(const struct sync *sync, int group)
+{
+    const struct syncer_i *syncer = sync->groups[group].syncer;
+
+    return !syncer || syncer->local;
+}
+
 int sync_wait_all(struct sync *sync, int64_t iteration)
 {
     if (!sync->worker) {

@@ -107,6 +107,9 @@ int sync_flush(struct sync *sync);
  * thread. */
 int sync_wait(struct sync *sync, int member);
 
+/* Whether nobody else waits for the group: its posts and waits may then come in any order of groups. */
+bool sync_is_local(const struct sync *sync, int group);
+
 /* ---- workers and servers ---- */
 
 /* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration was

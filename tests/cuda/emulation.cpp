@@ -10,6 +10,12 @@
 /* Structures in place of the libraries' hidden ones. */
 struct CUstream_st {
     struct emulated_work *first, *last;
+    struct CUgraph_st *graph; /* captured into */
+};
+
+struct CUgraph_st {
+    struct emulated_work *first, *last;
+    bool spoiled; /* by what must not be called meanwhile */
 };
 
 struct CUevent_st {
@@ -36,17 +42,39 @@ extern "C" {
 
 thread_local struct emulated_place blockIdx, threadIdx, blockDim, gridDim;
 
+/* What this thread captures: until then it must not wait, allocate or ask. */
+static thread_local cudaStream_t capturing;
+
+static cudaError_t unless_capturing(void)
+{
+    if (!capturing)
+        return cudaSuccess;
+    capturing->graph->spoiled = true;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
+#define REFUSE_IN_CAPTURE                                                                          \
+    do {                                                                                           \
+        cudaError_t refused = unless_capturing();                                                  \
+        if (refused != cudaSuccess)                                                                \
+            return refused;                                                                        \
+    } while (0)
+
 /* One lock for all queues: compute and progress thread both come here. Recursive, as work may push. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void emulated_push(cudaStream_t stream, struct emulated_work *work)
 {
     pthread_mutex_lock(&lock);
-    if (stream->last)
-        stream->last->next = work;
+    struct emulated_work **first = stream->graph ? &stream->graph->first : &stream->first;
+    struct emulated_work **last = stream->graph ? &stream->graph->last : &stream->last;
+    if (stream->graph && stream != capturing) /* another thread's work would be recorded */
+        stream->graph->spoiled = true;
+    if (*last)
+        (*last)->next = work;
     else
-        stream->first = work;
-    stream->last = work;
+        *first = work;
+    *last = work;
     pthread_mutex_unlock(&lock);
 }
 
@@ -59,8 +87,19 @@ static void drain(cudaStream_t stream)
         if (!stream->first)
             stream->last = NULL;
         work->run(work);
+        free(work);
     }
     pthread_mutex_unlock(&lock);
+}
+
+enum { STREAMS = 64 };
+static cudaStream_t streams[STREAMS];
+
+static void drain_all(void)
+{
+    for (int i = 0; i < STREAMS; i++)
+        if (streams[i])
+            drain(streams[i]);
 }
 
 /* Works off the event's stream until it is reached. */
@@ -73,6 +112,7 @@ static void reach(cudaEvent_t event, unsigned long wanted)
         if (!event->stream->first)
             event->stream->last = NULL;
         work->run(work);
+        free(work);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -110,9 +150,19 @@ cudaError_t cudaSetDevice(int device)
     return cudaSuccess;
 }
 
+static size_t allocated;
+
+static size_t device_bytes(void)
+{
+    const char *limit = getenv("POSEIDON_EMULATED_BYTES");
+
+    return limit ? strtoull(limit, NULL, 10) : (size_t)1 << 30;
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    *free_bytes = *total = (size_t)1 << 30;
+    *total = device_bytes();
+    *free_bytes = allocated < *total ? *total - allocated : 0;
     return cudaSuccess;
 }
 
@@ -131,14 +181,11 @@ const char *cudaGetErrorName(cudaError_t error)
     return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorUnknown";
 }
 
-static size_t allocated;
-
 /* Fresh memory holds what nobody would take for a result. */
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    const char *limit = getenv("POSEIDON_EMULATED_BYTES");
-
-    if (allocated + bytes > (limit ? strtoull(limit, NULL, 10) : (size_t)1 << 30))
+    REFUSE_IN_CAPTURE;
+    if (allocated + bytes > device_bytes())
         return cudaErrorMemoryAllocation;
     if (posix_memalign(out, 256, bytes)) /* not rounded up: a sanitizer sees every byte beyond */
         return cudaErrorMemoryAllocation;
@@ -149,6 +196,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
+    REFUSE_IN_CAPTURE;
     allocated -= malloc_usable_size(memory);
     free(memory);
     return cudaSuccess;
@@ -172,6 +220,7 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
+    REFUSE_IN_CAPTURE;
     memset(to, value, bytes);
     return cudaSuccess;
 }
@@ -216,18 +265,26 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int 
     (void)flags;
     (void)priority;
     *out = (cudaStream_t)calloc(1, sizeof **out);
+    for (int i = 0; i < STREAMS; i++)
+        if (!streams[i]) {
+            streams[i] = *out;
+            break;
+        }
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     drain(stream);
+    for (int i = 0; i < STREAMS; i++)
+        streams[i] = streams[i] == stream ? NULL : streams[i];
     free(stream);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    REFUSE_IN_CAPTURE;
     if (stream)
         drain(stream);
     return cudaSuccess;
@@ -255,6 +312,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    REFUSE_IN_CAPTURE;
     pthread_mutex_lock(&lock);
     unsigned long number = ++event->wanted;
     event->stream = stream;
@@ -268,6 +326,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
+    REFUSE_IN_CAPTURE;
     (void)flags;
     pthread_mutex_lock(&lock);
     unsigned long number = event->wanted;
@@ -279,6 +338,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    REFUSE_IN_CAPTURE;
     if (event->wanted > 0)
         reach(event, event->wanted);
     return cudaSuccess;
@@ -297,6 +357,72 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
         cudaEventSynchronize(event);
     pthread_mutex_unlock(&lock);
     return answer;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    (void)mode;
+    REFUSE_IN_CAPTURE;
+    pthread_mutex_lock(&lock);
+    stream->graph = (struct CUgraph_st *)calloc(1, sizeof *stream->graph);
+    capturing = stream;
+    pthread_mutex_unlock(&lock);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    while (graph->first) {
+        struct emulated_work *work = graph->first;
+        graph->first = work->next;
+        free(work);
+    }
+    free(graph);
+    return cudaSuccess;
+}
+
+/* POSEIDON_EMULATED_CAPTURES: how many succeed. */
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
+{
+    static int captures;
+    const char *most = getenv("POSEIDON_EMULATED_CAPTURES");
+
+    pthread_mutex_lock(&lock);
+    *out = stream->graph;
+    stream->graph = NULL;
+    capturing = NULL;
+    pthread_mutex_unlock(&lock);
+    if (!(*out)->spoiled && (!most || captures++ < atoi(most)))
+        return cudaSuccess;
+    cudaGraphDestroy(*out);
+    *out = NULL;
+    return cudaErrorStreamCaptureInvalidated;
+}
+
+/* The work moves over: the graph is not needed any more. */
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    struct CUgraph_st *exec = (struct CUgraph_st *)malloc(sizeof *exec);
+
+    (void)flags;
+    *exec = *graph;
+    graph->first = graph->last = NULL;
+    *out = (cudaGraphExec_t)exec;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    for (struct emulated_work *work = ((struct CUgraph_st *)exec)->first; work; work = work->next)
+        emulated_later(stream, [=]() { work->run(work); });
+    return cudaSuccess;
+}
+
+/* Launches that are still queued read the graph: a real one waits for them, too. */
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    drain_all();
+    return cudaGraphDestroy((cudaGraph_t)exec);
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)

@@ -19,9 +19,9 @@ struct emulated_place {
 
 extern thread_local struct emulated_place blockIdx, threadIdx, blockDim, gridDim;
 
-/* One piece of work in a stream. */
+/* One piece of work in a stream, or in a graph, which runs it again and again. From malloc. */
 struct emulated_work {
-    void (*run)(struct emulated_work *work); /* and frees it */
+    void (*run)(struct emulated_work *work);
     struct emulated_work *next;
 };
 
@@ -37,7 +37,6 @@ template <typename F> static void emulated_call(struct emulated_work *work)
     struct emulated_closure<F> *closure = (struct emulated_closure<F> *)work;
 
     closure->f();
-    free(closure);
 }
 
 template <typename F> static void emulated_later(cudaStream_t stream, F f)

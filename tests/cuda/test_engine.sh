@@ -1,10 +1,11 @@
 #!/bin/sh
 # The CUDA engine's operators against plain loops, on the emulated GPU; and the real program, which says
-# what is missing here instead of failing to start.
+# what is missing here instead of failing to start. Then nets in shared memory.
 set -u
 build=${abs_top_builddir:?}/tests
 
 timeout 120 "$build/cuda/engine_conformance" --engine=cuda || exit 1
+POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_memory" || exit 1
 timeout 60 "$build/engine_conformance" --engine=cuda --cases=3
 case $? in
 0 | 77) ;;

@@ -80,6 +80,34 @@ found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --math=bf
 expected=$(loss 2 "$real" train --solver=plain.prototxt) || exit 1
 same 'bfloat16, factors' "$expected" "$found" 0.02
 
+# passes recorded as graphs compute the same to the bit, also where recording fails in their midst
+for file in plain clipped; do
+    for ranks in 1 2; do
+        expected=$(loss $ranks "$emulated" train --solver=$file.prototxt --engine=cuda --share-gpu --no-graphs) ||
+            exit 1
+        for captures in 0 1 1000; do
+            POSEIDON_EMULATED_CAPTURES=$captures
+            export POSEIDON_EMULATED_CAPTURES
+            found=$(loss $ranks "$emulated" train --solver=$file.prototxt --engine=cuda --share-gpu) || exit 1
+            same "$file, $ranks ranks, $captures recordings" "$expected" "$found" 0
+        done
+    done
+done
+said() { # PATTERN ARGUMENTS...: poseidon time says it
+    pattern=$1; shift
+    if ! timeout 60 "$emulated" time --model=net.prototxt --engine=cuda --iterations=1 "$@" >log 2>&1 ||
+        ! grep -q "$pattern" log; then
+        cat log
+        echo "FAIL: expected '$pattern' from poseidon time $*"
+        failures=$((failures + 1))
+    fi
+}
+said 'Memory of blobs: .* MiB in one arena (.* MiB without sharing)' --input-shape=1,28,28
+said 'Recorded as CUDA graphs: 1 of the forward pass, 1 of the backward pass' --input-shape=1,28,28
+POSEIDON_EMULATED_CAPTURES=1
+said 'passes could not be recorded: CUDA: .* from cudaStreamEndCapture' --input-shape=1,28,28
+unset POSEIDON_EMULATED_CAPTURES
+
 # what must be refused, and in which words
 refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
     pattern=$1; ranks=$2; shift 2
@@ -97,10 +125,15 @@ refused '--hierarchy=2: .*the engine keeps parameters in memory of its own' 2 "$
 refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 sed 's/num_output: 10/num_output: 5/' "$here/tests/cuda/mixed.prototxt" >net.prototxt
 refused "layer 'loss': label .* is outside 0..4" 1 "$emulated" train --solver=plain.prototxt --engine=cuda
-POSEIDON_EMULATED_BYTES=3000000
+POSEIDON_EMULATED_BYTES=2100000
 export POSEIDON_EMULATED_BYTES
-refused 'MiB of them fitted: about batch [0-9]* would fit' 1 "$emulated" train --solver=plain.prototxt \
-    --engine=cuda --batch=40
+refused "the net's blobs need .* MiB at batch 40, and .* MiB are free: about batch [0-9]* would fit: the GPU's" \
+    1 "$emulated" train --solver=plain.prototxt --engine=cuda --batch=40
+batch=$(sed -n 's/.*about batch \([0-9]*\) would fit.*/\1/p' log)
+cp "$here/tests/cuda/mixed.prototxt" net.prototxt
+loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda --batch="$batch" >/dev/null ||
+    { echo "FAIL: batch $batch was said to fit"; failures=$((failures + 1)); }
+[ "${batch:-0}" -ge 20 ] || { echo "FAIL: batch $batch is far below what fits"; failures=$((failures + 1)); }
 POSEIDON_EMULATED_GPUS=0
 export POSEIDON_EMULATED_GPUS
 refused 'shows no GPU' 1 "$emulated" train --solver=plain.prototxt --engine=cuda

@@ -1,4 +1,4 @@
-/* bench_step --model=FILE [--engine=NAME] [--math=TYPE] [--steps=N]
+/* bench_step --model=FILE [--engine=NAME] [--math=TYPE] [--steps=N] [--no-graphs]
  *
  * Whole training steps of one rank on random input: forward, backward, SGD with momentum and weight decay on
  * the device. Prints "ready", then for every line on standard input the milliseconds of a step, the mean of
@@ -22,6 +22,7 @@ struct bench {
     struct net_def *def;
     struct net *net;
     float *history; /* engine memory, as the parameters */
+    uint64_t step;
 };
 
 static int read_options(struct bench *b, int argc, char **argv)
@@ -34,6 +35,8 @@ static int read_options(struct bench *b, int argc, char **argv)
             b->name = argv[i] + 9;
         else if (strncmp(argv[i], "--steps=", 8) == 0)
             b->steps = atoi(argv[i] + 8);
+        else if (strcmp(argv[i], "--no-graphs") == 0)
+            b->options.no_graphs = true;
         else if (strncmp(argv[i], "--math=", 7) != 0)
             return error_set("unknown option %s", argv[i]);
         else if (engine_math_parse(argv[i] + 7, &b->options.math))
@@ -86,35 +89,38 @@ static int fill_inputs(struct bench *b)
     return 0;
 }
 
-/* After backward of a layer, as in training. */
-static int update_group(void *context, int group)
+static int update_group(struct bench *b, int group)
 {
     const struct engine_update sgd = {.rule = ENGINE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f,
                                       .momentum = 0.9f};
-    struct bench *b = context;
     const struct param_group *g = &b->net->groups[group];
 
-    net_touch(b->net, group);
     if (!g->trains)
         return 0;
+    net_touch(b->net, group);
     return b->engine.i->remote->update(b->engine.context, &sgd, b->net->remote_values + g->begin,
                                        b->net->remote_grads + g->begin, b->history + g->begin, g->elems,
                                        g->elems);
 }
 
+/* As training on one GPU does it: updates between two passes. */
 static int one_step(struct bench *b)
 {
-    const struct run run = {.seed = 1};
-    const struct net_hooks hooks = {.context = b, .after_backward = update_group};
+    const struct run run = {.seed = 1, .first_sample = b->step++};
 
-    return net_forward(b->net, &run, NULL, NULL) || net_backward(b->net, &run, true, &hooks) ? -1 : 0;
+    if (net_forward(b->net, &run, NULL, NULL) || net_backward(b->net, &run, true, NULL))
+        return -1;
+    for (int g = 0; g < b->net->ngroups; g++)
+        if (update_group(b, g))
+            return -1;
+    return 0;
 }
 
 static int measure(struct bench *b)
 {
     char line[64];
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 5; i++) /* the third records the passes */
         if (one_step(b))
             return -1;
     if (b->engine.i->finish(b->engine.context))

@@ -4,6 +4,12 @@
 # packages are installed. Everything lands in tests/gpu/packages, which git ignores.
 set -eu
 cd "$(dirname "$0")/../.."
+# What the generated files depend on; run.sh asks for it, too.
+digest() { cat configure.ac Makefile.am m4/*.m4 */Makemodule*.am */*/Makemodule*.am | sha256sum; }
+if [ "${1:-}" = --digest ]; then
+    digest
+    exit
+fi
 folder=tests/gpu/packages
 seeds='libopenmpi3 libopenmpi-dev openmpi-bin openmpi-common libhdf5-dev libhdf5-103-1 libdnnl-dev libdnnl2
 protobuf-c-compiler libprotobuf-c-dev libprotobuf-c1 zlib1g-dev check libpmix2 libhwloc-plugins pkg-config
@@ -29,5 +35,6 @@ needed=$(for package in $installed; do dpkg -L "$package"; done |
 (cd "$folder" && apt-get download -q $(printf '%s\n' $installed $needed | sort -u))
 
 autoreconf -fi >/dev/null 2>&1
-tar -cf "$folder/generated.tar" configure aclocal.m4 config.h.in Makefile.in build-aux
+tar -chf "$folder/generated.tar" configure aclocal.m4 config.h.in Makefile.in build-aux
+digest >"$folder/generated.sum"
 du -sh "$folder"

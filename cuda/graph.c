@@ -1,0 +1,105 @@
+/* Recording: the compute stream is captured into a CUDA graph.
+ *
+ * A captured kernel keeps its arguments. What changes from pass to pass without changing what is
+ * launched - the place in the sample order, which dropout's masks depend on - is therefore read
+ * from device memory while recording. Capture is the calling thread's own affair: copies that the
+ * progress thread starts or asks after go on meanwhile. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct engine_graph {
+    cudaGraphExec_t exec;
+    unsigned generation; /* of the engine's shared memory when it was recorded */
+};
+
+static bool available(void *context)
+{
+    return !((const struct cuda_engine *)context)->no_graphs;
+}
+
+static int prepare(void *context, const struct run *run)
+{
+    struct cuda_engine *engine = context;
+    const struct kernel_run now = {run->seed, run->first_sample};
+    void *memory = NULL;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    if (!engine->run) {
+        if (cuda_alloc(sizeof *engine->run, "a pass's place in the order", &memory))
+            return -1;
+        engine->run = memory;
+    } else if (!memcmp(&now, &engine->prepared, sizeof now)) {
+        return 0;
+    }
+    engine->prepared = now;
+    return cuda_write_small(engine, engine->run, &now, sizeof now);
+}
+
+static int begin(void *context)
+{
+    struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaStreamBeginCapture(engine->stream, cudaStreamCaptureModeThreadLocal)))
+        return -1;
+    engine->recording = true;
+    return 0;
+}
+
+static int end(void *context, struct engine_graph **out)
+{
+    struct cuda_engine *engine = context;
+    struct engine_graph *made;
+    cudaGraph_t graph = NULL;
+    int status;
+
+    *out = NULL;
+    engine->recording = false;
+    if (cuda_check(cudaStreamEndCapture(engine->stream, &graph)))
+        return -1;
+    made = calloc(1, sizeof *made);
+    if (!made) {
+        cudaGraphDestroy(graph);
+        return error_memory(sizeof *made, "a recorded pass");
+    }
+    made->generation = engine->generation;
+    status = cuda_check(cudaGraphInstantiate(&made->exec, graph, 0));
+    cudaGraphDestroy(graph);
+    if (status)
+        free(made);
+    else
+        *out = made;
+    return status;
+}
+
+static int launch(void *context, struct engine_graph *graph)
+{
+    struct cuda_engine *engine = context;
+
+    if (graph->generation != engine->generation)
+        return 1;
+    return cuda_check(cudaGraphLaunch(graph->exec, engine->stream));
+}
+
+/* It may be running: it goes when it is over. */
+static void destroy(void *context, struct engine_graph *graph)
+{
+    (void)context;
+    if (!graph)
+        return;
+    cudaGraphExecDestroy(graph->exec);
+    free(graph);
+}
+
+const struct engine_graph_i cuda_graph = {
+    .available = available,
+    .prepare = prepare,
+    .begin = begin,
+    .end = end,
+    .launch = launch,
+    .destroy = destroy,
+};

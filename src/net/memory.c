@@ -1,0 +1,330 @@
+/* The memory of blobs: one arena, in which what never lives at once shares a place.
+ *
+ * A pass is a row of steps: forward of layer l is step l, its backward step 2 nlayers - 1 - l. A
+ * piece (the values or the gradient of a blob and of all that are based on it) lives from the first
+ * step that touches it to the last. Pieces are placed largest first, each at the lowest offset
+ * where nothing lives that overlaps it in time. */
+#include "net/net_internal.h"
+
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pieces begin at multiples of it: the widest vectors, and a GPU's memory transactions. */
+#define PIECE_ALIGN 256
+
+struct planner {
+    struct net *net;
+    struct net_memory_plan *plan;
+    struct tensor **roots; /* one per piece: the tensor without a base */
+    int last;              /* step */
+};
+
+static struct tensor *root_of(struct tensor *tensor)
+{
+    while (tensor->base)
+        tensor = tensor->base;
+    return tensor;
+}
+
+static struct net_piece *piece_of(const struct planner *p, const struct tensor *tensor)
+{
+    while (tensor->base)
+        tensor = tensor->base;
+    for (int i = 0; i < p->plan->npieces; i++)
+        if (p->roots[i] == tensor)
+            return &p->plan->pieces[i];
+    return NULL;
+}
+
+static bool has_padding(const struct tensor *tensor)
+{
+    return tensor->bytes > shape_elems(&tensor->shape) * sizeof(float);
+}
+
+static void add_piece(const struct planner *p, const struct blob *blob, struct tensor *tensor,
+                      bool grad)
+{
+    struct tensor *root = root_of(tensor);
+    struct net_piece *piece = piece_of(p, tensor);
+    size_t bytes = root->bytes ? root->bytes : sizeof(float);
+
+    if (!piece) {
+        piece = &p->plan->pieces[p->plan->npieces];
+        p->roots[p->plan->npieces++] = root;
+        *piece = (struct net_piece){.blob = blob,
+                                    .grad = grad,
+                                    .begin = p->last + 1,
+                                    .end = -1,
+                                    .bytes = (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN};
+    }
+    if (root == tensor)
+        piece->blob = blob;
+    /* an engine's padding is zero from the start and must stay so */
+    if (blob->kept || has_padding(tensor))
+        *piece = (struct net_piece){
+            .blob = piece->blob, .grad = grad, .bytes = piece->bytes, .begin = 0, .end = p->last};
+}
+
+static void live(const struct planner *p, const struct tensor *tensor, int from, int to)
+{
+    struct net_piece *piece = piece_of(p, tensor);
+
+    if (from < piece->begin)
+        piece->begin = from;
+    if (to > piece->end)
+        piece->end = to;
+}
+
+/* Forward of the layer reads or writes the blob's values; backward may read them, unless the layer
+ * only made them and says that its backward does without. */
+static void live_values(const struct planner *p, const struct layer *layer, const struct blob *blob,
+                        bool reads)
+{
+    int step = layer->index;
+
+    live(p, &blob->value, step, step);
+    if (layer->needs_backward && reads)
+        live(p, &blob->value, step, p->last - step);
+}
+
+static void live_gradient(const struct planner *p, const struct layer *layer,
+                          const struct blob *blob)
+{
+    int step = p->last - layer->index;
+
+    if (layer->needs_backward && blob->wants_grad)
+        live(p, &blob->grad, step, step);
+}
+
+static bool is_bottom(const struct layer *layer, const struct blob *blob)
+{
+    for (int b = 0; b < layer->nbottoms; b++)
+        if (layer->bottoms[b] == blob)
+            return true;
+    return false;
+}
+
+/* All that happens at the layer's steps. `at`: the layer that does `layer`'s work, mostly itself.
+ */
+static void live_layer(const struct planner *p, const struct layer *at, const struct layer *layer)
+{
+    for (int b = 0; b < layer->nbottoms; b++) {
+        live_values(p, at, layer->bottoms[b], true);
+        live_gradient(p, at, layer->bottoms[b]);
+        /* never written where no loss depends on the top beside it: 0 from the start */
+        if (layer->i->backward && layer->propagate[b] && layer->nbottoms > 1)
+            live(p, &layer->bottoms[b]->grad, 0, p->last);
+    }
+    for (int t = 0; t < layer->ntops; t++) {
+        bool reads =
+            layer->i->keeps_top || at != layer || layer->merged || is_bottom(layer, layer->tops[t]);
+        live_values(p, at, layer->tops[t], reads);
+        live_gradient(p, at, layer->tops[t]);
+        /* filled by others, before the pass or once for all */
+        if (layer->i->is_data)
+            live(p, &layer->tops[t]->value, 0, p->last);
+    }
+    if (layer->merged)
+        live_layer(p, at, layer->merged);
+}
+
+/* What is read when the pass is over, or leaves for other ranks while the next one begins. */
+static void live_on(const struct planner *p)
+{
+    const struct net *net = p->net;
+
+    for (int o = 0; o < net->noutputs; o++)
+        live(p, &net->outputs[o].blob->value, p->last, p->last);
+    for (int i = 0; i < net->internals->nlosses; i++) {
+        const struct net_loss *loss = &net->internals->losses[i];
+        live(p, &net->layers[loss->layer].tops[loss->top]->value, p->last, p->last);
+    }
+    for (int g = 0; net->train && g < net->ngroups; g++) {
+        const struct layer *layer = &net->layers[net->groups[g].layer];
+        if (!net->groups[g].factorable)
+            continue;
+        live(p, &layer->bottoms[0]->value, 0, p->last);
+        if (layer->tops[0]->wants_grad)
+            live(p, &layer->tops[0]->grad, 0, p->last);
+    }
+}
+
+static bool overlap(const struct net_piece *a, const struct net_piece *b)
+{
+    return a->begin <= b->end && b->begin <= a->end;
+}
+
+static int compare_size(const void *a, const void *b)
+{
+    const struct net_piece *x = *(struct net_piece *const *)a, *y = *(struct net_piece *const *)b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* The lowest offset that is free while the piece lives. `placed` lie by offset, ascending. */
+static size_t find_gap(const struct net_piece *piece, struct net_piece *const *placed, int nplaced)
+{
+    size_t at = 0;
+
+    for (int i = 0; i < nplaced; i++) {
+        if (!overlap(piece, placed[i]))
+            continue;
+        if (at + piece->bytes <= placed[i]->offset)
+            break;
+        if (placed[i]->offset + placed[i]->bytes > at)
+            at = placed[i]->offset + placed[i]->bytes;
+    }
+    return at;
+}
+
+static int arrange(struct net_memory_plan *plan)
+{
+    size_t n = (size_t)plan->npieces + 1;
+    struct net_piece **order = calloc(2 * n, sizeof *order), **placed;
+
+    if (!order)
+        return error_memory(2 * n * sizeof *order, "the memory plan");
+    placed = order + n;
+    for (int i = 0; i < plan->npieces; i++)
+        order[i] = &plan->pieces[i];
+    qsort(order, (size_t)plan->npieces, sizeof *order, compare_size);
+    for (int i = 0; i < plan->npieces; i++) {
+        struct net_piece *piece = order[i];
+        int k = i;
+        piece->offset = find_gap(piece, placed, i);
+        for (; k > 0 && placed[k - 1]->offset > piece->offset; k--)
+            placed[k] = placed[k - 1];
+        placed[k] = piece;
+        plan->apart += piece->bytes;
+        if (piece->offset + piece->bytes > plan->bytes)
+            plan->bytes = piece->offset + piece->bytes;
+    }
+    free(order);
+    return 0;
+}
+
+/* The step at which most memory is alive. */
+static void find_peak(struct net_memory_plan *plan)
+{
+    for (int step = 0; step < plan->nsteps; step++) {
+        size_t load = 0;
+        for (int i = 0; i < plan->npieces; i++)
+            if (plan->pieces[i].begin <= step && step <= plan->pieces[i].end)
+                load += plan->pieces[i].bytes;
+        if (load > plan->load) {
+            plan->load = load;
+            plan->peak = step;
+        }
+    }
+}
+
+static void find_lives(const struct planner *p)
+{
+    for (int i = 0; i < p->net->nblobs; i++) {
+        struct blob *blob = p->net->blobs[i];
+        add_piece(p, blob, &blob->value, false);
+        if (blob->wants_grad)
+            add_piece(p, blob, &blob->grad, true);
+    }
+    for (int l = 0; l < p->net->nlayers; l++)
+        live_layer(p, &p->net->layers[l], &p->net->layers[l]);
+    live_on(p);
+}
+
+/* Bytes of a batch of input, and how many samples it has. */
+static size_t input_bytes(const struct net *net, int64_t *batch)
+{
+    size_t bytes = 0;
+
+    *batch = 0;
+    for (int l = 0; l < net->nlayers; l++)
+        for (int t = 0; t < net->layers[l].ntops && net->layers[l].i->is_data; t++) {
+            const struct tensor *top = &net->layers[l].tops[t]->value;
+            bytes += top->bytes;
+            if (*batch == 0)
+                *batch = shape_dim(&top->shape, 0);
+        }
+    return bytes;
+}
+
+/* Blobs did not fit: what they take, and how large a batch would have. What fits grows with the
+ * batch. */
+static int no_room(const struct net *net)
+{
+    const struct engine *engine = net->engine;
+    size_t need = net->internals->plan.bytes,
+           room = engine->i->room ? engine->i->room(engine->context) : 0;
+    int64_t batch;
+    size_t input = input_bytes(net, &batch);
+
+    if (room == 0 || batch == 0)
+        return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
+    /* a device of its own is sent one batch of input while it works on another */
+    return error_context(
+        "the net's blobs need %.1f MiB at batch %lld, and %.1f MiB are free: about batch %lld "
+        "would fit",
+        (double)need / 1048576, (long long)batch, (double)room / 1048576,
+        (long long)((double)batch * (double)room / (double)(need + 2 * input)));
+}
+
+/* Where each blob's tensors lie, now that the arena is there. */
+static void point(const struct planner *p, float *arena)
+{
+    for (int i = 0; i < p->net->nblobs; i++) {
+        struct blob *blob = p->net->blobs[i];
+        blob->value.data = arena + piece_of(p, &blob->value)->offset / sizeof *arena;
+        if (blob->wants_grad)
+            blob->grad.data = arena + piece_of(p, &blob->grad)->offset / sizeof *arena;
+    }
+    for (int i = 0; i < p->plan->npieces; i++)
+        p->roots[i]->data = arena + p->plan->pieces[i].offset / sizeof *arena;
+}
+
+int net_place_blobs(struct net *net)
+{
+    size_t most = 2 * (size_t)net->nblobs + 1;
+    struct net_memory_plan *plan = &net->internals->plan;
+    struct planner p = {.net = net, .plan = plan};
+    float *arena;
+    int status = -1;
+
+    plan->nsteps = net->train ? 2 * net->nlayers : net->nlayers;
+    p.last = plan->nsteps - 1;
+    plan->pieces = calloc(most, sizeof *plan->pieces);
+    p.roots = calloc(most, sizeof *p.roots);
+    if (!plan->pieces || !p.roots) {
+        error_memory(most * sizeof *plan->pieces, "the memory plan");
+        goto done;
+    }
+    find_lives(&p);
+    if (arrange(plan))
+        goto done;
+    find_peak(plan);
+    if (plan->npieces > 0 && net_allocate(net, plan->bytes, "the arena of blobs", &arena)) {
+        no_room(net);
+        goto done;
+    }
+    if (plan->npieces > 0)
+        point(&p, arena);
+    status = 0;
+done:
+    free(p.roots);
+    return status;
+}
+
+const struct net_memory_plan *net_memory_plan(const struct net *net)
+{
+    return &net->internals->plan;
+}
+
+void net_keep(struct net *net, const struct blob *blob)
+{
+    for (int i = 0; i < net->nblobs; i++)
+        if (!blob || net->blobs[i] == blob)
+            net->blobs[i]->kept = true;
+}
