@@ -142,6 +142,8 @@ struct engine_remote_i {
     int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Host to engine: begins at once; the caller knows that no op run so far still uses that memory. */
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* The same, but it begins when every op run so far is over: they may use that memory. */
+    int (*store_in_turn)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */

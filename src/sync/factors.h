@@ -15,10 +15,12 @@ struct factors {
     /* Where the engine has memory of its own: the rows of one slot there, and as many ones, which make the
      * bias gradient a product too. */
     float *remote_rows, *ones;
+    const struct engine *on_host; /* rebuilds there; NULL: where the net's engine has its memory */
 };
 
-/* Tells the net to leave this gradient to us. slots: iterations kept side by side. */
-int factors_open(struct sync *sync, int group, int workers, int slots, struct factors *out);
+/* Tells the net to leave this gradient to us. slots: iterations kept side by side. on_host: the sum is wanted in
+ * the host's memory whatever the engine's. */
+int factors_open(struct sync *sync, int group, int workers, int slots, bool on_host, struct factors *out);
 void factors_close(struct sync *sync, struct factors *factors);
 
 /* Where a worker's rows of a slot are. */
@@ -34,8 +36,8 @@ int factors_stage(struct sync *sync, int group, int micro, float *rows);
  * thread. */
 int factors_store(struct sync *sync, int group, const struct factors *factors, int slot);
 
-/* The sum of all workers' gradients, weight then bias, from the slot's rows; gradient is the engine's memory,
- * and the rows those last stored, where it has its own. */
+/* The sum of all workers' gradients, weight then bias, from the slot's rows; where the engine has memory of its own,
+ * and the sum is not wanted on the host, gradient is there, and the rows are those last stored. */
 int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
                     float *gradient);
 

@@ -34,12 +34,12 @@ static int sfb_open(struct sync *sync, int group)
     if (sync->remote) {
         if (remote_history_open(sync, group, &sfb->remote_history))
             return -1;
-        return factors_open(sync, group, sync->plan->nworkers, 2, &sfb->factors);
+        return factors_open(sync, group, sync->plan->nworkers, 2, false, &sfb->factors);
     }
     sfb->history = calloc(elems, sizeof *sfb->history);
     if (!sfb->history)
         return error_memory(elems * sizeof *sfb->history, "history");
-    return factors_open(sync, group, sync->plan->nworkers, 2, &sfb->factors);
+    return factors_open(sync, group, sync->plan->nworkers, 2, false, &sfb->factors);
 }
 
 static void sfb_close(struct sync *sync, int group)
@@ -181,4 +181,5 @@ const struct syncer_i syncer_sfb = {
     .history = sfb_history,
     .restore = sfb_restore,
     .factors = true,
+    .stays = true,
 };

@@ -45,6 +45,7 @@ struct sync_options {
     size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */
     const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
+    int threads;         /* of the host's engine, which multiplies where that one cannot; 0: its default */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int64_t iteration;     /* the first one to come */
     double stall_seconds;  /* after that long without progress in a wait, say what is waited for */
