@@ -239,6 +239,13 @@ int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
 void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
                       int choice);
 
+/* images.c */
+int cuda_images_create(void *context, const struct engine_images_args *args, struct blob *top,
+                       struct engine_images **out);
+void cuda_images_destroy(void *context, struct engine_images *images);
+int cuda_images_write(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
+                      const struct engine_window *windows);
+
 /* remote.c */
 extern const struct engine_remote_i cuda_remote;
 

@@ -35,6 +35,17 @@ cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const voi
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
                             int rows, int columns);
 
+struct engine_window;
+/* y = (x - mean) scale, turned where its window says so; x: bytes, plain. mean: an image of mean_height x
+ * mean_width, at the window's place; or one number per channel, 1 x 1; or NULL. */
+struct kernel_images {
+    int samples, channels, height, width, mean_height, mean_width;
+    float scale;
+};
+cudaError_t kernel_images(cudaStream_t stream, const struct kernel_images *p, const uint8_t *x,
+                          const struct engine_window *windows, const float *mean, enum cuda_type type,
+                          bool nhwc, void *y);
+
 /* ---- channel.cu: tensors as outer x channels x inner; NHWC has inner = 1 ---- */
 
 struct kernel_channels {

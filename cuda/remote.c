@@ -176,4 +176,7 @@ const struct engine_remote_i cuda_remote = {
     .order = order,
     .update = update,
     .sumsq = sumsq,
+    .images_create = cuda_images_create,
+    .images_destroy = cuda_images_destroy,
+    .images_write = cuda_images_write,
 };
