@@ -56,13 +56,13 @@ for file in plain clipped adam; do
         done
     done
 done
-for rule in 'Nesterov base_lr:_0.05 momentum:_0.9' 'AdaGrad base_lr:_0.01' 'RMSProp base_lr:_0.001 rms_decay:_0.98' \
-    'AdaDelta base_lr:_1 momentum:_0.95 delta:_1e-6'; do
-    { grep -v 'base_lr\|momentum' plain.prototxt; echo "type: \"${rule%% *}\""
-      echo "${rule#* }" | tr ' _' '\n '; } | sed 's/rms decay/rms_decay/; s/base lr/base_lr/' >rule.prototxt
+for rule in 'Nesterov|base_lr: 0.05|momentum: 0.9' 'AdaGrad|base_lr: 0.01' \
+    'RMSProp|base_lr: 0.001|rms_decay: 0.98' 'AdaDelta|base_lr: 1|momentum: 0.95|delta: 1e-6'; do
+    { grep -v 'base_lr\|momentum' plain.prototxt; echo "type: \"${rule%%|*}\""
+      echo "${rule#*|}" | tr '|' '\n'; } >rule.prototxt
     expected=$(loss 1 "$real" train --solver=rule.prototxt) || exit 1
     found=$(loss 1 "$emulated" train --solver=rule.prototxt --engine=cuda) || exit 1
-    same "${rule%% *}" "$expected" "$found" 1e-4
+    same "${rule%%|*}" "$expected" "$found" 1e-4
 done
 expected=$(loss 3 "$real" train --solver=plain.prototxt --servers=1) || exit 1
 found=$(loss 3 "$emulated" train --solver=plain.prototxt --servers=1 --engine=cuda --share-gpu) || exit 1
