@@ -124,6 +124,25 @@ refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
 }
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
 refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
+# operators that mixed.prototxt has not; one layer writes what it reads to a file on the host
+cp "$here/tests/cuda/others.prototxt" net.prototxt
+sed 's/base_lr.*/base_lr: 0.001/' plain.prototxt >slow.prototxt
+expected=$(loss 1 "$real" train --solver=slow.prototxt) && mv out.h5 cpu.h5 || exit 1
+found=$(loss 1 "$emulated" train --solver=slow.prototxt --engine=cuda) || exit 1
+same 'other operators' "$expected" "$found" 1e-5
+"${POSEIDON_PYTHON:-python3}" - <<'END' || failures=$((failures + 1))
+try:
+    import h5py
+except ImportError:
+    print('SKIP: HDF5Output: no h5py')
+    raise SystemExit(0)
+a, b = h5py.File('cpu.h5'), h5py.File('out.h5')
+worst = max(abs(a[k][...] - b[k][...]).max() for k in a)
+print('%s: HDF5Output: greatest difference %g' % ('ok' if worst < 1e-4 and a['data'].shape[0] == 32 else 'FAIL', worst))
+raise SystemExit(not worst < 1e-4)
+END
+sed 's/value: 7/value: 12/' "$here/tests/cuda/others.prototxt" >net.prototxt
+refused "layer 'embed': index 12 at place 0 is outside 0..8" 1 "$emulated" train --solver=slow.prototxt --engine=cuda
 sed 's/num_output: 10/num_output: 5/' "$here/tests/cuda/mixed.prototxt" >net.prototxt
 refused "layer 'loss': label .* is outside 0..4" 1 "$emulated" train --solver=plain.prototxt --engine=cuda
 POSEIDON_EMULATED_BYTES=3000000
