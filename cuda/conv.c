@@ -1,5 +1,5 @@
-/* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked precision, the plain
- * definition (direct.cu) otherwise.
+/* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked precision,
+ * the plain definition (direct.cu) otherwise.
  *
  * Parameters stay as Caffe has them, O x C x kh x kw floats; the copy that the kernels read is renewed when
  * the parameter's version changes, and the weight gradient is turned back on its way out. Where the two
@@ -341,7 +341,12 @@ static void conv_destroy(struct cuda_op *op)
     cuda_free(conv->bias);
 }
 
-#define CONV_KIND                                                                                      {                                                                                                      .size = sizeof(struct conv), .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1,                    .max_tops = 1, .params = 2, .create = conv_create, .forward = conv_forward,                        .backward = conv_backward, .destroy = conv_destroy,                                            }
+#define CONV_KIND                                                                                  \
+    {                                                                                              \
+        .size = sizeof(struct conv), .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1,            \
+        .max_tops = 1, .params = 2, .create = conv_create, .forward = conv_forward,                \
+        .backward = conv_backward, .destroy = conv_destroy,                                        \
+    }
 
 const struct cuda_kind cuda_conv = CONV_KIND;
 const struct cuda_kind cuda_deconv = CONV_KIND;

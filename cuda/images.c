@@ -1,6 +1,6 @@
-/* Batches of images, which come as bytes: they cross over as they are, a quarter of what floats would be, and become
- * values where they are read. Two batches may be on the device: one that the computation still reads, and the next
- * one on its way. */
+/* Batches of images, which come as bytes: they cross over as they are, a quarter of what floats
+ * would be, and become values where they are read. Two batches may be on the device: one that the
+ * computation still reads, and the next one on its way. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -11,8 +11,8 @@ enum { IMAGE_BUFFERS = 2 };
 
 struct engine_images {
     struct kernel_images shape;
-    size_t bytes;               /* of the pixels; windows lie behind them */
-    void *mean;                 /* NULL: none */
+    size_t bytes; /* of the pixels; windows lie behind them */
+    void *mean;   /* NULL: none */
     struct {
         void *pixels, *windows;
         cudaEvent_t filled, used;
@@ -61,9 +61,10 @@ static int buffers_create(struct engine_images *images)
 {
     for (int i = 0; i < IMAGE_BUFFERS; i++)
         if (cuda_alloc(images->bytes, "a batch of images", &images->buffer[i].pixels) ||
-            cuda_alloc((size_t)images->shape.samples * sizeof(struct engine_window), "a batch of images",
-                       &images->buffer[i].windows) ||
-            cuda_check(cudaEventCreateWithFlags(&images->buffer[i].filled, cudaEventDisableTiming)) ||
+            cuda_alloc((size_t)images->shape.samples * sizeof(struct engine_window),
+                       "a batch of images", &images->buffer[i].windows) ||
+            cuda_check(
+                cudaEventCreateWithFlags(&images->buffer[i].filled, cudaEventDisableTiming)) ||
             cuda_check(cudaEventCreateWithFlags(&images->buffer[i].used, cudaEventDisableTiming)))
             return -1;
     return 0;
@@ -97,8 +98,8 @@ int cuda_images_create(void *context, const struct engine_images_args *args, str
     return 0;
 }
 
-int cuda_images_write(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
-                      const struct engine_window *windows)
+int cuda_images_write(void *context, struct engine_images *images, struct tensor *top,
+                      const uint8_t *pixels, const struct engine_window *windows)
 {
     struct cuda_engine *engine = context;
     unsigned i = images->next++ % IMAGE_BUFFERS;
@@ -107,8 +108,10 @@ int cuda_images_write(void *context, struct engine_images *images, struct tensor
     const struct cuda_format *format = cuda_tensor_format(top);
 
     if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaEventSynchronize(used)) ||
-        cuda_check(cudaMemcpyAsync(to, pixels, images->bytes, cudaMemcpyHostToDevice, engine->up)) ||
-        cuda_check(cudaMemcpyAsync(to_windows, windows, (size_t)images->shape.samples * sizeof *windows,
+        cuda_check(
+            cudaMemcpyAsync(to, pixels, images->bytes, cudaMemcpyHostToDevice, engine->up)) ||
+        cuda_check(cudaMemcpyAsync(to_windows, windows,
+                                   (size_t)images->shape.samples * sizeof *windows,
                                    cudaMemcpyHostToDevice, engine->up)) ||
         cuda_check(cudaEventRecord(filled, engine->up)) ||
         cuda_check(cudaStreamWaitEvent(engine->stream, filled, 0)) ||

@@ -1,4 +1,5 @@
-/* Losses other than the softmax loss, in float whatever the engine's type: loss.cu says what they add up. */
+/* Losses other than the softmax loss, in float whatever the engine's type: loss.cu says what they
+ * add up. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -12,11 +13,11 @@ struct loss {
     struct cuda_op op;
     struct kernel_loss kernel;
     struct cuda_input in[LOSS_BOTTOMS];
-    struct cuda_output out[2];  /* the first two bottoms' gradients, where they propagate */
-    void *scratch;              /* partial sums; kept for the divisor */
-    void *distance;             /* CONTRASTIVE */
-    void *own;                  /* INFOGAIN: probabilities, if there is no second top */
-    void *matrix, *row_sums;    /* INFOGAIN: H if it was given, and the sums of its rows */
+    struct cuda_output out[2]; /* the first two bottoms' gradients, where they propagate */
+    void *scratch;             /* partial sums; kept for the divisor */
+    void *distance;            /* CONTRASTIVE */
+    void *own;                 /* INFOGAIN: probabilities, if there is no second top */
+    void *matrix, *row_sums;   /* INFOGAIN: H if it was given, and the sums of its rows */
 };
 
 static int loss_create(struct cuda_op *op)
@@ -32,12 +33,12 @@ static int loss_create(struct cuda_op *op)
     for (int i = 0; i < op->args.ntops; i++)
         cuda_top_set(op->args.tops[i], NULL);
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (cuda_input_create(op->engine, &op->args.bottoms[i]->value, NULL, WORK_OWN, &loss->in[i]))
+        if (cuda_input_create(op->engine, &op->args.bottoms[i]->value, NULL, WORK_OWN,
+                              &loss->in[i]))
             return -1;
     for (int i = 0; i < 2; i++)
-        if (cuda_op_propagates(op, i) &&
-            cuda_output_create(op->engine, &op->args.bottoms[i]->grad, NULL, WORK_BOTTOM_GRAD,
-                               &loss->out[i]))
+        if (cuda_op_propagates(op, i) && cuda_output_create(op->engine, &op->args.bottoms[i]->grad,
+                                                            NULL, WORK_BOTTOM_GRAD, &loss->out[i]))
             return -1;
     return cuda_alloc(KERNEL_LOSS_SCRATCH * sizeof(double), "the terms of a loss", &loss->scratch);
 }
@@ -69,7 +70,8 @@ static struct kernel_loss_data loss_data(const struct loss *loss)
 {
     bool infogain = loss->kernel.kind == KERNEL_INFOGAIN;
 
-    return (struct kernel_loss_data){.x = infogain ? loss_probabilities(loss) : loss_bottom(loss, 0),
+    return (struct kernel_loss_data){.x =
+                                         infogain ? loss_probabilities(loss) : loss_bottom(loss, 0),
                                      .t = loss_bottom(loss, 1),
                                      .third = loss->matrix ? loss->matrix : loss_bottom(loss, 2),
                                      .distance = loss->distance,
@@ -87,11 +89,11 @@ static int loss_prepare(const struct loss *loss)
                                            loss->kernel.rows, loss->kernel.length, loss->distance));
     if (loss->kernel.kind != KERNEL_INFOGAIN)
         return 0;
-    if (cuda_check(kernel_row_sums(stream, loss->matrix ? loss->matrix : loss_bottom(loss, 2), l->classes,
-                                   l->classes, loss->row_sums)))
+    if (cuda_check(kernel_row_sums(stream, loss->matrix ? loss->matrix : loss_bottom(loss, 2),
+                                   l->classes, l->classes, loss->row_sums)))
         return -1;
-    return cuda_check(kernel_softmax(stream, loss_bottom(loss, 0), loss_probabilities(loss), l->outer,
-                                     l->classes, l->inner));
+    return cuda_check(kernel_softmax(stream, loss_bottom(loss, 0), loss_probabilities(loss),
+                                     l->outer, l->classes, l->inner));
 }
 
 static int loss_forward(struct cuda_op *op, const struct run *run)
@@ -209,8 +211,11 @@ LOSS_KIND(cuda_euclidean_loss, 2, 2, 1, euclidean_loss_create);
 
 static struct kernel_labels labels_of(const struct cuda_op *op, int outer, int classes, int inner)
 {
-    return (struct kernel_labels){.outer = outer, .classes = classes, .inner = inner,
-                                  .report = op->engine->bad, .layer = op->args.layer};
+    return (struct kernel_labels){.outer = outer,
+                                  .classes = classes,
+                                  .inner = inner,
+                                  .report = op->engine->bad,
+                                  .layer = op->args.layer};
 }
 
 /* One label per row. */
@@ -218,7 +223,8 @@ static int rows_loss_create(struct cuda_op *op, enum kernel_loss_kind kind)
 {
     struct loss *loss = (struct loss *)op;
 
-    if (labels_check(op, (size_t)shape_dim(&op->args.bottoms[0]->value.shape, 0)) || loss_create(op))
+    if (labels_check(op, (size_t)shape_dim(&op->args.bottoms[0]->value.shape, 0)) ||
+        loss_create(op))
         return -1;
     loss->kernel.kind = kind;
     loss->kernel.divisor = loss->kernel.rows;
@@ -252,7 +258,8 @@ static int contrastive_loss_create(struct cuda_op *op)
     if (cuda_op_propagates(op, 2))
         return error_set("the similarities take no gradient");
     if (similar != (size_t)pairs)
-        return error_set("%" PRId64 " similarities are needed, one per pair; there are %zu", pairs, similar);
+        return error_set("%" PRId64 " similarities are needed, one per pair; there are %zu", pairs,
+                         similar);
     if (loss_create(op))
         return -1;
     loss->kernel.kind = KERNEL_CONTRASTIVE;

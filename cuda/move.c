@@ -1,5 +1,5 @@
-/* Operators that take values from elsewhere: crop, tile, batch reindex, embed, shuffle; and silence and
- * parameter. All but embed's sums are copies, so they work in the format that comes. */
+/* Operators that take values from elsewhere: crop, tile, batch reindex, embed, shuffle; and silence
+ * and parameter. All but embed's sums are copies, so they work in the format that comes. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -11,7 +11,8 @@ int cuda_pair_create(struct cuda_op *op, int i, const struct cuda_format *format
 {
     struct blob *bottom = op->args.bottoms[i];
 
-    if (cuda_input_create(op->engine, &bottom->value, format, kept ? WORK_OWN : WORK_TOP_GRAD, &out->in))
+    if (cuda_input_create(op->engine, &bottom->value, format, kept ? WORK_OWN : WORK_TOP_GRAD,
+                          &out->in))
         return -1;
     if (!cuda_op_propagates(op, i))
         return 0;
@@ -41,7 +42,8 @@ static int crop_create(struct cuda_op *op)
         return error_set("crop's top has %d axes, its bottom %d", y->naxes, x->naxes);
     for (int i = 0; i < x->naxes; i++)
         if (offset[i] < 0 || offset[i] + y->dim[i] > x->dim[i])
-            return error_set("offset %" PRId64 " and size %" PRId64 " do not fit axis %d of size %" PRId64,
+            return error_set("offset %" PRId64 " and size %" PRId64
+                             " do not fit axis %d of size %" PRId64,
                              offset[i], y->dim[i], i, x->dim[i]);
     crop->type = cuda_format_type(format);
     crop->window.naxes = x->naxes;
@@ -148,8 +150,12 @@ const struct cuda_kind cuda_tile = {
 /* Row numbers: `count` of them, into a table of `rows`. */
 static struct kernel_labels numbers_of(const struct cuda_op *op, size_t count, int64_t rows)
 {
-    return (struct kernel_labels){.outer = (int)count, .classes = (int)rows, .inner = 1, .rows = true,
-                                  .report = op->engine->bad, .layer = op->args.layer};
+    return (struct kernel_labels){.outer = (int)count,
+                                  .classes = (int)rows,
+                                  .inner = 1,
+                                  .rows = true,
+                                  .report = op->engine->bad,
+                                  .layer = op->args.layer};
 }
 
 struct reindex {
@@ -170,14 +176,16 @@ static int reindex_create(struct cuda_op *op)
     if (cuda_op_propagates(op, 1))
         return error_set("the indices of batch reindex take no gradient");
     if (x->shape.naxes != y->naxes || y->naxes < 1 ||
-        shape_count(&x->shape, 1, y->naxes) != shape_count(y, 1, y->naxes) || count != (size_t)y->dim[0])
+        shape_count(&x->shape, 1, y->naxes) != shape_count(y, 1, y->naxes) ||
+        count != (size_t)y->dim[0])
         return error_set("batch reindex: %zu indices do not make a top of %" PRId64 " rows", count,
                          shape_dim(y, 0));
     reindex->numbers = numbers_of(op, count, x->shape.dim[0]);
     reindex->type = cuda_format_type(cuda_tensor_format(x));
     reindex->length = (int)shape_count(y, 1, y->naxes);
     cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
-    return cuda_input_create(op->engine, &op->args.bottoms[1]->value, NULL, WORK_OWN, &reindex->index);
+    return cuda_input_create(op->engine, &op->args.bottoms[1]->value, NULL, WORK_OWN,
+                             &reindex->index);
 }
 
 static int reindex_forward(struct cuda_op *op, const struct run *run)
@@ -187,10 +195,10 @@ static int reindex_forward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (cuda_input_load(op->engine, &reindex->index))
         return -1;
-    return cuda_check(kernel_take_rows(op->engine->stream, &reindex->numbers,
-                                       cuda_input_data(op->engine, &reindex->index), reindex->length,
-                                       reindex->type, op->args.bottoms[0]->value.data, NULL, reindex->type,
-                                       op->args.tops[0]->value.data));
+    return cuda_check(kernel_take_rows(
+        op->engine->stream, &reindex->numbers, cuda_input_data(op->engine, &reindex->index),
+        reindex->length, reindex->type, op->args.bottoms[0]->value.data, NULL, reindex->type,
+        op->args.tops[0]->value.data));
 }
 
 static int reindex_backward(struct cuda_op *op, const struct run *run)
@@ -200,10 +208,10 @@ static int reindex_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    return cuda_check(kernel_take_rows_back(op->engine->stream, &reindex->numbers,
-                                            cuda_input_data(op->engine, &reindex->index), reindex->length,
-                                            reindex->type, op->args.tops[0]->grad.data, reindex->type,
-                                            op->args.bottoms[0]->grad.data, false));
+    return cuda_check(kernel_take_rows_back(
+        op->engine->stream, &reindex->numbers, cuda_input_data(op->engine, &reindex->index),
+        reindex->length, reindex->type, op->args.tops[0]->grad.data, reindex->type,
+        op->args.bottoms[0]->grad.data, false));
 }
 
 static void reindex_destroy(struct cuda_op *op)
@@ -261,8 +269,8 @@ static int embed_forward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &embed->index))
         return -1;
     return cuda_check(kernel_take_rows(engine->stream, &embed->numbers,
-                                       cuda_input_data(engine, &embed->index), embed->outputs, CUDA_F32,
-                                       op->args.params[0]->value,
+                                       cuda_input_data(engine, &embed->index), embed->outputs,
+                                       CUDA_F32, op->args.params[0]->value,
                                        op->args.u.embed.bias ? op->args.params[1]->value : NULL,
                                        engine->type, op->args.tops[0]->value.data));
 }
@@ -277,9 +285,9 @@ static int embed_backward(struct cuda_op *op, const struct run *run)
 
     (void)run;
     if (weight->wants_grad &&
-        cuda_check(kernel_take_rows_back(engine->stream, &embed->numbers,
-                                         cuda_input_data(engine, &embed->index), embed->outputs,
-                                         engine->type, dy, CUDA_F32, weight->grad, weight->accumulate)))
+        cuda_check(kernel_take_rows_back(
+            engine->stream, &embed->numbers, cuda_input_data(engine, &embed->index), embed->outputs,
+            engine->type, dy, CUDA_F32, weight->grad, weight->accumulate)))
         return -1;
     if (!bias || !bias->wants_grad)
         return 0;
@@ -408,8 +416,8 @@ static int parameter_forward(struct cuda_op *op, const struct run *run)
 
     (void)run;
     return cuda_check(kernel_transpose(op->engine->stream, CUDA_F32, param->value, op->engine->type,
-                                       op->args.tops[0]->value.data, 1, 1, (int)shape_elems(&param->shape),
-                                       false));
+                                       op->args.tops[0]->value.data, 1, 1,
+                                       (int)shape_elems(&param->shape), false));
 }
 
 static int parameter_backward(struct cuda_op *op, const struct run *run)
@@ -419,9 +427,9 @@ static int parameter_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!param->wants_grad)
         return 0;
-    return cuda_check(kernel_transpose(op->engine->stream, op->engine->type, op->args.tops[0]->grad.data,
-                                       CUDA_F32, param->grad, 1, 1, (int)shape_elems(&param->shape),
-                                       param->accumulate));
+    return cuda_check(kernel_transpose(op->engine->stream, op->engine->type,
+                                       op->args.tops[0]->grad.data, CUDA_F32, param->grad, 1, 1,
+                                       (int)shape_elems(&param->shape), param->accumulate));
 }
 
 const struct cuda_kind cuda_parameter = {

@@ -1,5 +1,5 @@
-/* Reduction, argmax, and mean and variance normalisation: rows of plain memory, which the sums per channel
- * (channel.cu) see as channels of one sample. */
+/* Reduction, argmax, and mean and variance normalisation: rows of plain memory, which the sums per
+ * channel (channel.cu) see as channels of one sample. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -27,7 +27,8 @@ static int reduce_create(struct cuda_op *op)
                          shape_elems(&op->args.tops[0]->value.shape), rows);
     reduce->rows = (struct kernel_channels){1, (int)rows, (int)(shape_elems(x) / rows)};
     cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
-    if (cuda_work_reserve(op->engine, WORK_SCRATCH, kernel_sums_scratch(&reduce->rows) * sizeof(double)))
+    if (cuda_work_reserve(op->engine, WORK_SCRATCH,
+                          kernel_sums_scratch(&reduce->rows) * sizeof(double)))
         return -1;
     return cuda_pair_create(op, 0, cuda_plain(op->engine), true, &reduce->plain);
 }
@@ -37,14 +38,17 @@ static double reduce_factor(const struct reduce *reduce)
 {
     const struct reduce_args *a = &reduce->op.args.u.reduce;
 
-    return a->operation == REDUCE_MEAN ? (double)a->coeff / (double)reduce->rows.inner : (double)a->coeff;
+    return a->operation == REDUCE_MEAN ? (double)a->coeff / (double)reduce->rows.inner
+                                       : (double)a->coeff;
 }
 
 static int reduce_forward(struct cuda_op *op, const struct run *run)
 {
     /* the square of the distance from nothing is the square */
-    static const enum kernel_sums sums[] = {[REDUCE_SUM] = SUMS_X, [REDUCE_ASUM] = SUMS_ABS,
-                                            [REDUCE_SUMSQ] = SUMS_VARIANCE, [REDUCE_MEAN] = SUMS_X};
+    static const enum kernel_sums sums[] = {[REDUCE_SUM] = SUMS_X,
+                                            [REDUCE_ASUM] = SUMS_ABS,
+                                            [REDUCE_SUMSQ] = SUMS_VARIANCE,
+                                            [REDUCE_MEAN] = SUMS_X};
     struct reduce *reduce = (struct reduce *)op;
     struct cuda_engine *engine = op->engine;
     double *scratch = engine->work[WORK_SCRATCH].data;
@@ -52,28 +56,31 @@ static int reduce_forward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (cuda_input_load(engine, &reduce->plain.in) ||
         cuda_check(kernel_sums(engine->stream, engine->type, sums[op->args.u.reduce.operation],
-                               &reduce->rows, cuda_input_data(engine, &reduce->plain.in), NULL, NULL, NULL,
-                               scratch)))
+                               &reduce->rows, cuda_input_data(engine, &reduce->plain.in), NULL,
+                               NULL, NULL, scratch)))
         return -1;
-    return cuda_check(kernel_reduce_store(engine->stream, engine->type, scratch, reduce->rows.channels,
-                                          reduce_factor(reduce), op->args.tops[0]->value.data));
+    return cuda_check(kernel_reduce_store(engine->stream, engine->type, scratch,
+                                          reduce->rows.channels, reduce_factor(reduce),
+                                          op->args.tops[0]->value.data));
 }
 
 static int reduce_backward(struct cuda_op *op, const struct run *run)
 {
-    static const enum kernel_slope slopes[] = {[REDUCE_SUM] = KERNEL_ONE, [REDUCE_ASUM] = KERNEL_SIGN,
-                                               [REDUCE_SUMSQ] = KERNEL_TWICE, [REDUCE_MEAN] = KERNEL_ONE};
+    static const enum kernel_slope slopes[] = {[REDUCE_SUM] = KERNEL_ONE,
+                                               [REDUCE_ASUM] = KERNEL_SIGN,
+                                               [REDUCE_SUMSQ] = KERNEL_TWICE,
+                                               [REDUCE_MEAN] = KERNEL_ONE};
     struct reduce *reduce = (struct reduce *)op;
     struct cuda_engine *engine = op->engine;
 
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_reduce_back(engine->stream, engine->type, slopes[op->args.u.reduce.operation],
-                                      (float)reduce_factor(reduce),
-                                      cuda_input_data(engine, &reduce->plain.in),
-                                      op->args.tops[0]->grad.data, reduce->rows.channels,
-                                      reduce->rows.inner, cuda_output_data(engine, &reduce->plain.out))))
+    if (cuda_check(kernel_reduce_back(
+            engine->stream, engine->type, slopes[op->args.u.reduce.operation],
+            (float)reduce_factor(reduce), cuda_input_data(engine, &reduce->plain.in),
+            op->args.tops[0]->grad.data, reduce->rows.channels, reduce->rows.inner,
+            cuda_output_data(engine, &reduce->plain.out))))
         return -1;
     return cuda_output_store(engine, &reduce->plain.out);
 }
@@ -128,8 +135,8 @@ static int argmax_create(struct cuda_op *op)
                                             .values = a->has_axis && a->out_max_val,
                                             .both = both};
     cuda_top_set(op->args.tops[0], NULL); /* places need more bits than bfloat16 has */
-    return cuda_input_create(op->engine, &op->args.bottoms[0]->value, cuda_plain(op->engine), WORK_TOP_GRAD,
-                             &argmax->in);
+    return cuda_input_create(op->engine, &op->args.bottoms[0]->value, cuda_plain(op->engine),
+                             WORK_TOP_GRAD, &argmax->in);
 }
 
 static int argmax_forward(struct cuda_op *op, const struct run *run)
@@ -141,7 +148,8 @@ static int argmax_forward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &argmax->in))
         return -1;
     return cuda_check(kernel_argmax(engine->stream, engine->type, &argmax->kernel,
-                                    cuda_input_data(engine, &argmax->in), op->args.tops[0]->value.data));
+                                    cuda_input_data(engine, &argmax->in),
+                                    op->args.tops[0]->value.data));
 }
 
 const struct cuda_kind cuda_argmax = {
@@ -158,7 +166,7 @@ struct mvn {
     struct cuda_op op;
     struct cuda_pair plain;
     struct kernel_channels rows; /* 1 x groups x elements of one */
-    void *mean, *inverse;        /* per group, of the last forward; without variance, inverse stays 1 */
+    void *mean, *inverse; /* per group, of the last forward; without variance, inverse stays 1 */
 };
 
 static int mvn_create(struct cuda_op *op)
@@ -200,12 +208,13 @@ static int mvn_forward(struct cuda_op *op, const struct run *run)
 
     (void)run;
     if (cuda_input_load(engine, &mvn->plain.in) ||
-        cuda_check(kernel_sums(engine->stream, engine->type, SUMS_X, &mvn->rows, x, NULL, NULL, NULL, sums)) ||
+        cuda_check(kernel_sums(engine->stream, engine->type, SUMS_X, &mvn->rows, x, NULL, NULL,
+                               NULL, sums)) ||
         cuda_check(kernel_batch_mean(engine->stream, &b, sums, mvn->rows.channels, mvn->mean)))
         return -1;
     if (op->args.u.mvn.variance &&
-        (cuda_check(kernel_sums(engine->stream, engine->type, SUMS_VARIANCE, &mvn->rows, x, NULL, mvn->mean,
-                                NULL, sums)) ||
+        (cuda_check(kernel_sums(engine->stream, engine->type, SUMS_VARIANCE, &mvn->rows, x, NULL,
+                                mvn->mean, NULL, sums)) ||
          cuda_check(kernel_mvn_inverse(engine->stream, sums, mvn->rows.channels, b.elems,
                                        op->args.u.mvn.eps, mvn->inverse))))
         return -1;
@@ -226,8 +235,9 @@ static int mvn_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_sums(engine->stream, engine->type, variance ? SUMS_BATCH_NORM : SUMS_X, &mvn->rows,
-                               variance ? x : dy, variance ? dy : NULL, mvn->mean, mvn->inverse, sums)) ||
+    if (cuda_check(kernel_sums(engine->stream, engine->type, variance ? SUMS_BATCH_NORM : SUMS_X,
+                               &mvn->rows, variance ? x : dy, variance ? dy : NULL, mvn->mean,
+                               mvn->inverse, sums)) ||
         cuda_check(kernel_batch_back(engine->stream, engine->type, &mvn->rows, &b, x, dy, mvn->mean,
                                      mvn->inverse, NULL, sums,
                                      cuda_output_data(engine, &mvn->plain.out))))

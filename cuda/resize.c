@@ -1,5 +1,5 @@
-/* Operators that change the plane: interp, spatial pyramid pooling, windows as columns. The first works in the
- * format that comes, the others on plain rows. */
+/* Operators that change the plane: interp, spatial pyramid pooling, windows as columns. The first
+ * works in the format that comes, the others on plain rows. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -56,7 +56,8 @@ static int interp_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     return cuda_check(kernel_interp_back(op->engine->stream, interp->type, &interp->kernel,
-                                         op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data));
+                                         op->args.tops[0]->grad.data,
+                                         op->args.bottoms[0]->grad.data));
 }
 
 const struct cuda_kind cuda_interp = {
@@ -85,7 +86,8 @@ static int bins_check(const struct shape *x, int levels)
             int64_t size = x->dim[i], bins = (int64_t)1 << l, kernel = (size + bins - 1) / bins;
             int64_t pad = (kernel * bins - size + 1) / 2;
             if (kernel <= pad || (bins - 1) * kernel - pad >= size)
-                return error_set("axis %d of size %" PRId64 " is too small for %d bins", i, size, 1 << l);
+                return error_set("axis %d of size %" PRId64 " is too small for %d bins", i, size,
+                                 1 << l);
         }
     return 0;
 }
@@ -104,7 +106,8 @@ static int spp_create(struct cuda_op *op)
     for (int l = 0; l < levels; l++)
         places += 1 << 2 * l;
     if (outs != (size_t)(x->dim[0] * x->dim[1] * places))
-        return error_set("SPP's top has %zu elements, not %" PRId64, outs, x->dim[0] * x->dim[1] * places);
+        return error_set("SPP's top has %zu elements, not %" PRId64, outs,
+                         x->dim[0] * x->dim[1] * places);
     spp->kernel = (struct kernel_spp){.samples = (int)x->dim[0],
                                       .channels = (int)x->dim[1],
                                       .height = (int)x->dim[2],
@@ -128,8 +131,8 @@ static int spp_forward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &spp->plain.in))
         return -1;
     return cuda_check(kernel_spp(engine->stream, engine->type, &spp->kernel,
-                                 cuda_input_data(engine, &spp->plain.in), op->args.tops[0]->value.data,
-                                 spp->winner));
+                                 cuda_input_data(engine, &spp->plain.in),
+                                 op->args.tops[0]->value.data, spp->winner));
 }
 
 static int spp_backward(struct cuda_op *op, const struct run *run)
@@ -140,8 +143,9 @@ static int spp_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_spp_back(engine->stream, engine->type, &spp->kernel, op->args.tops[0]->grad.data,
-                                   spp->winner, cuda_output_data(engine, &spp->plain.out))))
+    if (cuda_check(kernel_spp_back(engine->stream, engine->type, &spp->kernel,
+                                   op->args.tops[0]->grad.data, spp->winner,
+                                   cuda_output_data(engine, &spp->plain.out))))
         return -1;
     return cuda_output_store(engine, &spp->plain.out);
 }
@@ -178,9 +182,11 @@ static int im2col_create(struct cuda_op *op)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    if (x->naxes != 4 || y->naxes != 4 || y->dim[1] != x->dim[1] * a->kernel[0] * (int64_t)a->kernel[1])
-        return error_set("im2col needs a bottom of 4 axes and a top with the kernel's places in each "
-                         "channel");
+    if (x->naxes != 4 || y->naxes != 4 ||
+        y->dim[1] != x->dim[1] * a->kernel[0] * (int64_t)a->kernel[1])
+        return error_set(
+            "im2col needs a bottom of 4 axes and a top with the kernel's places in each "
+            "channel");
     if (cuda_window_check(a, x, y))
         return -1;
     im2col->kernel = cuda_conv_shape(a, x, y);

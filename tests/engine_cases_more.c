@@ -146,7 +146,8 @@ static void draw_window(struct engine_case *c, const int64_t places[2], int64_t 
         a->stride[i] = case_draw(c, 1, 3);
         a->dilation[i] = case_draw(c, 0, 3) == 0 ? 2 : 1;
         a->pad[i] = case_draw(c, 0, 2);
-        image[i] = a->stride[i] * (places[i] - 1) + a->dilation[i] * (a->kernel[i] - 1) + 1 - 2 * a->pad[i];
+        image[i] = a->stride[i] * (places[i] - 1) + a->dilation[i] * (a->kernel[i] - 1) + 1 -
+                   2 * a->pad[i];
         if (image[i] < 1) {
             image[i] += 2 * a->pad[i];
             a->pad[i] = 0;
@@ -283,8 +284,8 @@ static int choose_spp(struct engine_case *c)
     dims[2] = sizes[case_draw(c, 0, 4)];
     dims[3] = sizes[case_draw(c, 0, 4)];
     c->ties = case_draw(c, 0, 2) == 0;
-    c->rig.args.u.spp =
-        (struct spp_args){.method = case_draw(c, 0, 1) ? POOL_MAX : POOL_AVE, .levels = case_draw(c, 1, 3)};
+    c->rig.args.u.spp = (struct spp_args){.method = case_draw(c, 0, 1) ? POOL_MAX : POOL_AVE,
+                                          .levels = case_draw(c, 1, 3)};
     for (int l = 0; l < c->rig.args.u.spp.levels; l++)
         places += 1 << 2 * l;
     rig_bottom(&c->rig, 4, dims);

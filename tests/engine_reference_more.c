@@ -1,5 +1,5 @@
-/* The definitions of the operators behind the first dozen. Those that only move values, or weigh them, are a
- * list of what goes where: backward is the same list the other way. */
+/* The definitions of the operators behind the first dozen. Those that only move values, or weigh
+ * them, are a list of what goes where: backward is the same list the other way. */
 #include "engine_reference.h"
 
 #include <float.h>
@@ -197,18 +197,22 @@ static void mvn(struct reference *r, bool backward)
     }
 }
 
-/* Calls for every pair of a place in the image and a place in the columns (channel, kernel, window). */
-static void windows(struct reference *r, const struct shape *image, const int64_t places[2], bool backward,
-                    void (*visit)(struct reference *, bool, int64_t image, int64_t plane, int64_t kernel,
-                                  int64_t place))
+/* Calls for every pair of a place in the image and a place in the columns (channel, kernel,
+ * window). */
+static void windows(struct reference *r, const struct shape *image, const int64_t places[2],
+                    bool backward,
+                    void (*visit)(struct reference *, bool, int64_t image, int64_t plane,
+                                  int64_t kernel, int64_t place))
 {
     const struct conv_args *a = &r->args->u.conv;
 
     for (int64_t p = 0; p < image->dim[0] * image->dim[1]; p++)
         for (int64_t k = 0; k < a->kernel[0] * (int64_t)a->kernel[1]; k++)
             for (int64_t i = 0; i < places[0] * places[1]; i++) {
-                int64_t h = i / places[1] * a->stride[0] - a->pad[0] + k / a->kernel[1] * a->dilation[0];
-                int64_t w = i % places[1] * a->stride[1] - a->pad[1] + k % a->kernel[1] * a->dilation[1];
+                int64_t h =
+                    i / places[1] * a->stride[0] - a->pad[0] + k / a->kernel[1] * a->dilation[0];
+                int64_t w =
+                    i % places[1] * a->stride[1] - a->pad[1] + k % a->kernel[1] * a->dilation[1];
                 if (h >= 0 && w >= 0 && h < image->dim[2] && w < image->dim[3])
                     visit(r, backward, (p * image->dim[2] + h) * image->dim[3] + w, p, k, i);
             }
@@ -229,13 +233,14 @@ static void im2col(struct reference *r, bool backward)
 }
 
 /* One place of one channel of the top, and all channels of the bottom in its group. */
-static void deconv_visit(struct reference *r, bool backward, int64_t image, int64_t plane, int64_t kernel,
-                         int64_t place)
+static void deconv_visit(struct reference *r, bool backward, int64_t image, int64_t plane,
+                         int64_t kernel, int64_t place)
 {
     const struct conv_args *a = &r->args->u.conv;
     const struct shape *x = bottom_shape(r, 0), *y = top_shape(r, 0);
     int64_t og = y->dim[1] / a->group, cg = x->dim[1] / a->group;
-    int64_t sample = plane / y->dim[1], o = plane % y->dim[1], kernels = a->kernel[0] * (int64_t)a->kernel[1];
+    int64_t sample = plane / y->dim[1], o = plane % y->dim[1],
+            kernels = a->kernel[0] * (int64_t)a->kernel[1];
 
     for (int64_t c = o / og * cg; c < (o / og + 1) * cg; c++) {
         int64_t from = (sample * x->dim[1] + c) * x->dim[2] * x->dim[3] + place;
@@ -329,22 +334,24 @@ static void interp(struct reference *r, bool backward)
             for (int64_t w = 0; w < used[1]; w++) {
                 const int64_t from[SHAPE_MAX_AXES] = {to[0], to[1], begin + h, begin + w};
                 move(r, backward, i, element_at(x, from),
-                     interp_share(to[2], h, used[0], y->dim[2]) * interp_share(to[3], w, used[1], y->dim[3]));
+                     interp_share(to[2], h, used[0], y->dim[2]) *
+                         interp_share(to[3], w, used[1], y->dim[3]));
             }
     }
 }
 
 /* One bin: its corner may lie in the padding. */
-static void spp_bin(struct reference *r, bool backward, const int64_t kernel[2], const int64_t corner[2],
-                    const int64_t pad[2], int64_t plane, int64_t y)
+static void spp_bin(struct reference *r, bool backward, const int64_t kernel[2],
+                    const int64_t corner[2], const int64_t pad[2], int64_t plane, int64_t y)
 {
     const struct shape *x = bottom_shape(r, 0);
     double most = -DBL_MAX, area = 1;
     int64_t best = 0;
 
     for (int d = 0; d < 2; d++)
-        area *= (double)(corner[d] + kernel[d] < x->dim[2 + d] + pad[d] ? kernel[d]
-                                                                       : x->dim[2 + d] + pad[d] - corner[d]);
+        area *= (double)(corner[d] + kernel[d] < x->dim[2 + d] + pad[d]
+                             ? kernel[d]
+                             : x->dim[2 + d] + pad[d] - corner[d]);
     for (int64_t i = 0; i < kernel[0] * kernel[1]; i++) {
         int64_t h = corner[0] + i / kernel[1], w = corner[1] + i % kernel[1];
         int64_t at = (plane * x->dim[2] + h) * x->dim[3] + w;
@@ -375,13 +382,15 @@ static void spp(struct reference *r, bool backward)
             }
             for (int64_t c = 0; c < x->dim[1]; c++)
                 for (int64_t b = 0; b < bins * bins; b++) {
-                    const int64_t corner[2] = {b / bins * kernel[0] - pad[0], b % bins * kernel[1] - pad[1]};
+                    const int64_t corner[2] = {b / bins * kernel[0] - pad[0],
+                                               b % bins * kernel[1] - pad[1]};
                     spp_bin(r, backward, kernel, corner, pad, n * x->dim[1] + c, y++);
                 }
         }
 }
 
-static double divisor(enum loss_normalization normalization, int64_t places, int64_t valid, int64_t outer)
+static double divisor(enum loss_normalization normalization, int64_t places, int64_t valid,
+                      int64_t outer)
 {
     switch (normalization) {
     case LOSS_FULL:

@@ -18,13 +18,15 @@ static int draw(int low, int high)
     return low + (int)rng_below(&rng, draws++, (uint32_t)(high - low + 1));
 }
 
-/* Records of any size that a crop makes alike, or of one; a mean image, one mean per channel, or none. */
+/* Records of any size that a crop makes alike, or of one; a mean image, one mean per channel, or
+ * none. */
 static void choose_transform(struct transform *t, struct shape record[SAMPLES])
 {
     const int64_t in[3] = {draw(1, 4), draw(4, 12), draw(4, 12)};
     int kind = draw(0, 2);
 
-    *t = (struct transform){.scale = 1.0f / (float)draw(1, 300), .mirror = draw(0, 1), .random_crop = draw(0, 1)};
+    *t = (struct transform){
+        .scale = 1.0f / (float)draw(1, 300), .mirror = draw(0, 1), .random_crop = draw(0, 1)};
     ck_assert_int_eq(shape_set(&t->in, 3, in, "a record"), 0);
     t->out = t->in;
     t->crop = draw(0, 1) ? draw(1, 4) : 0;
@@ -47,8 +49,9 @@ static void choose_transform(struct transform *t, struct shape record[SAMPLES])
 }
 
 /* One batch: what the host makes of it goes to `expected`, what is cut out of it to the others. */
-static void make_batch(const struct transform *t, const struct shape record[SAMPLES], uint64_t first,
-                       float *expected, uint8_t *pixels, struct engine_window *windows)
+static void make_batch(const struct transform *t, const struct shape record[SAMPLES],
+                       uint64_t first, float *expected, uint8_t *pixels,
+                       struct engine_window *windows)
 {
     size_t each = shape_elems(&t->out);
 
@@ -56,7 +59,8 @@ static void make_batch(const struct transform *t, const struct shape record[SAMP
         uint8_t *bytes = malloc(shape_elems(&record[i]));
         for (size_t e = 0; e < shape_elems(&record[i]); e++)
             bytes[e] = (uint8_t)draw(0, 255);
-        transform_apply(t, bytes, &record[i], SOURCE_U8, 9, 2, first + (uint64_t)i, expected + (size_t)i * each);
+        transform_apply(t, bytes, &record[i], SOURCE_U8, 9, 2, first + (uint64_t)i,
+                        expected + (size_t)i * each);
         windows[i] = transform_window(t, &record[i], 9, 2, first + (uint64_t)i);
         transform_cut(t, bytes, &record[i], &windows[i], pixels + (size_t)i * each);
         free(bytes);
@@ -85,21 +89,27 @@ static void check_case(struct engine *engine, int number)
 
     choose_transform(&t, record);
     start_top(&t, &top);
-    const struct engine_images_args args = {.channels = t.out.dim[0], .height = t.out.dim[1],
-                                            .width = t.out.dim[2], .mean = t.mean,
-                                            .mean_height = t.in.dim[1], .mean_width = t.in.dim[2],
-                                            .channel_mean = t.channel_mean, .scale = t.scale};
+    const struct engine_images_args args = {.channels = t.out.dim[0],
+                                            .height = t.out.dim[1],
+                                            .width = t.out.dim[2],
+                                            .mean = t.mean,
+                                            .mean_height = t.in.dim[1],
+                                            .mean_width = t.in.dim[2],
+                                            .channel_mean = t.channel_mean,
+                                            .scale = t.scale};
     size_t n = shape_elems(&top.value.shape);
     uint8_t *pixels = malloc(n);
     float *expected = malloc(n * sizeof *expected), *found = malloc(n * sizeof *found);
     const struct engine_remote_i *remote = engine->i->remote;
-    ck_assert_msg(remote->images_create(engine->context, &args, &top, &images) == 0, "%s", error_text());
+    ck_assert_msg(remote->images_create(engine->context, &args, &top, &images) == 0, "%s",
+                  error_text());
     ck_assert_int_eq(engine->i->alloc(engine->context, top.value.bytes, "data", &memory), 0);
     top.value.data = memory;
     for (uint64_t batch = 0; batch < 5; batch++) {
         make_batch(&t, record, 100 + batch * SAMPLES, expected, pixels, windows);
-        ck_assert_msg(remote->images_write(engine->context, images, &top.value, pixels, windows) == 0, "%s",
-                      error_text());
+        ck_assert_msg(remote->images_write(engine->context, images, &top.value, pixels, windows) ==
+                          0,
+                      "%s", error_text());
         memset(pixels, 0xAA, n); /* it may be */
         memset(windows, 0, sizeof windows);
         if (batch % 2 == 1)
