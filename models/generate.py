@@ -83,12 +83,13 @@ class Net:
         self.layers.append(Message(name=name, type=kind, bottom=bottoms, top=tops, **fields))
         return tops[0]
 
-    def data(self, folder, crop, train, test, mean=None, mean_file=None, **transform):
+    def data(self, folder, crop, train, test, mean=None, mean_file=None, suffix="", **transform):
         for phase, batch, part in ((TRAIN, train, "train"), (TEST, test, "test")):
             self.layer("data", "Data", top=("data", "label"), include=Message(phase=phase),
                        transform_param=Message(mirror=True if phase == TRAIN else None, crop_size=crop,
                                                mean_file=mean_file, mean_value=list(mean or []), **transform),
-                       data_param=Message(source="data/%s-%s" % (folder, part), batch_size=batch, backend=LMDB))
+                       data_param=Message(source="data/%s-%s%s" % (folder, part, suffix), batch_size=batch,
+                                          backend=LMDB))
         return "data"
 
     def weights(self, count, filler, bias_value, bias):
@@ -163,7 +164,7 @@ def write(path, out):
 
 def solver(name, about, file="solver.prototxt", net="train_val.prototxt", **fields):
     settings = Message(net="models/%s/%s" % (name, net), **fields, snapshot_prefix=name, solver_mode=Word("CPU"))
-    write("%s/%s" % (name, file), ["# %s" % line for line in about.strip().split("\n")] + list(lines(settings, "")))
+    write("%s/%s" % (name, file), [("# %s" % line).rstrip() for line in about.strip().split("\n")] + list(lines(settings, "")))
 
 
 IMAGENET = """
@@ -197,32 +198,79 @@ def cifar10_full():
            display=200, max_iter=70000, snapshot=10000)
 
 
-def alexnet(caffenet=False):
-    name = "caffenet" if caffenet else "alexnet"
-    net = Net("CaffeNet" if caffenet else "AlexNet", ("The reference CaffeNet: AlexNet with pooling before "
-              "normalisation." if caffenet else "AlexNet (Krizhevsky et al., 2012) as Caffe publishes it.") + IMAGENET,
-              gaussian(0.01))
-    one = 1 if caffenet else 0.1
-    x = net.data("ilsvrc12", 227, 256, 50, mean_file="data/ilsvrc12-mean.binaryproto")
-
+def alexnet_layers(net, x, outputs, caffenet=False, bias=0.1, full=gaussian(0.005), last="fc8", last_filler=None):
+    """bias: of the layers that the paper starts with a positive one; full: filler of fc6 and fc7."""
     def norm_and_pool(n, x):
         if caffenet:
             return net.lrn("norm%d" % n, net.pool("pool%d" % n, x, MAX, 3, 2))
         return net.pool("pool%d" % n, net.lrn("norm%d" % n, x), MAX, 3, 2)
     x = norm_and_pool(1, net.relu("relu1", net.conv("conv1", x, 96, 11, 4)))
-    x = norm_and_pool(2, net.relu("relu2", net.conv("conv2", x, 256, 5, pad=2, group=2, bias_value=one)))
+    x = norm_and_pool(2, net.relu("relu2", net.conv("conv2", x, 256, 5, pad=2, group=2, bias_value=bias)))
     x = net.relu("relu3", net.conv("conv3", x, 384, 3, pad=1))
-    x = net.relu("relu4", net.conv("conv4", x, 384, 3, pad=1, group=2, bias_value=one))
-    x = net.relu("relu5", net.conv("conv5", x, 256, 3, pad=1, group=2, bias_value=one))
+    x = net.relu("relu4", net.conv("conv4", x, 384, 3, pad=1, group=2, bias_value=bias))
+    x = net.relu("relu5", net.conv("conv5", x, 256, 3, pad=1, group=2, bias_value=bias))
     x = net.pool("pool5", x, MAX, 3, 2)
     for n in (6, 7):
-        x = net.relu("relu%d" % n, net.fc("fc%d" % n, x, 4096, gaussian(0.005), bias_value=one))
+        x = net.relu("relu%d" % n, net.fc("fc%d" % n, x, 4096, full, bias_value=bias))
         x = net.dropout("drop%d" % n, x)
-    net.loss(net.fc("fc8", x, 1000), tops=(1,))
+    net.loss(net.fc(last, x, outputs, last_filler), tops=(1,))
+
+
+def alexnet(caffenet=False):
+    name = "caffenet" if caffenet else "alexnet"
+    net = Net("CaffeNet" if caffenet else "AlexNet", ("The reference CaffeNet: AlexNet with pooling before "
+              "normalisation." if caffenet else "AlexNet (Krizhevsky et al., 2012) as Caffe publishes it.") + IMAGENET,
+              gaussian(0.01))
+    x = net.data("ilsvrc12", 227, 256, 50, mean_file="data/ilsvrc12-mean.binaryproto")
+    alexnet_layers(net, x, 1000, caffenet, 1 if caffenet else 0.1)
     net.write(name + "/train_val.prototxt")
     solver(name, "Caffe's published schedule: 450000 iterations of 256 images, 90 passes over ImageNet.",
            test_iter=1000, test_interval=1000, base_lr=0.01, momentum=0.9, weight_decay=0.0005, lr_policy="step",
            gamma=0.1, stepsize=100000, display=20, max_iter=450000, snapshot=10000)
+
+
+FLOWERS = """
+Images of 256 x 256 pixels, crops of 227. The solver has the commands. batch_size counts per rank."""
+FLOWERS_COMMANDS = """
+
+From the folder that holds data/flowers17-256, with its photographs and the lists train.txt and test.txt:
+
+    poseidon convert images data/flowers17-256/train.txt data/flowers17-train.h5 --resize=256x256 --shuffle
+    poseidon convert images data/flowers17-256/test.txt data/flowers17-test.h5 --resize=256x256 --shuffle
+    mpirun -np 2 poseidon train --solver=models/%s/solver.prototxt%s"""
+
+
+def flowers_data(net, **transform):
+    """8 test batches of 34 are the 272 images of the test set."""
+    return net.data("flowers17", 227, 16, 34, ROUND_MEAN, suffix=".h5", **transform)
+
+
+def alexnet_flowers():
+    name = "alexnet_flowers"
+    net = Net("AlexNet_flowers", "AlexNet for the 17 classes of Oxford Flowers-17, to be trained from scratch: with\n"
+              "pixels and fillers that keep to values near one and so learn faster than the published ones." + FLOWERS, xavier())
+    alexnet_layers(net, flowers_data(net, scale=0.015625), 17, bias=0, full=xavier(), last="fc8_flowers",
+                   last_filler=gaussian(0.001))
+    net.write(name + "/train_val.prototxt")
+    solver(name, "From scratch on two ranks: 1530 iterations of 32 images, 45 passes over 1088 photographs."
+           + FLOWERS_COMMANDS % (name, ""), test_iter=8, test_interval=153, base_lr=0.005, momentum=0.9,
+           weight_decay=0.0005, lr_policy="poly", power=1.0, display=34, average_loss=34,
+           max_iter=1530, snapshot=1530, random_seed=1)
+
+
+def squeezenet_flowers():
+    name = "squeezenet_flowers"
+    net = Net("SqueezeNet_flowers", "SqueezeNet v1.0 for the 17 classes of Oxford Flowers-17, to be fine-tuned: the layers have\n"
+              "the names of its first release's weights, except the last, which learns ten times as fast." + FLOWERS,
+              xavier(), mult=False)
+    squeezenet_layers(net, flowers_data(net), "1.0", FIRST_RELEASE[:3] + ("conv_flowers", "pool_final"), 17,
+                      [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001))
+    net.loss("pool_final", tops=(1,))
+    net.write(name + "/train_val.prototxt")
+    solver(name, "Fine-tuning on two ranks: 1020 iterations of 32 images, 30 passes over 1088 photographs."
+           + FLOWERS_COMMANDS % (name, " \\\n        --weights=squeezenet_v1.0.caffemodel"), test_iter=8,
+           test_interval=102, base_lr=0.00005, momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0,
+           display=34, average_loss=34, max_iter=1020, snapshot=1020, random_seed=1)
 
 
 def nin():
@@ -393,7 +441,11 @@ def resnet20_cifar10():
            gamma=0.1, stepvalue=[32000, 48000], display=100, max_iter=64000, snapshot=8000, random_seed=1)
 
 
-def squeezenet_layers(net, x, version, names):
+FIRST_RELEASE = ("conv1x1_1", "conv1x1_2", "conv3x3_2", "conv_final", "pool_final")
+
+
+def squeezenet_layers(net, x, version, names, outputs=1000, last_params=(),
+                      last_filler=gaussian(0.01)):
     """names: of a fire module's three convolutions, of the last one and of the last pooling."""
     squeeze, expand1, expand3, last_conv, last_pool = names
 
@@ -414,7 +466,8 @@ def squeezenet_layers(net, x, version, names):
         if n in pools:
             x = net.pool("pool%d" % n, x, MAX, 3, 2)
     x = net.dropout("drop9", x)
-    x = conv(last_conv, x, 1000, 1, filler=gaussian(0.01))
+    net.params = list(last_params)
+    x = conv(last_conv, x, outputs, 1, filler=last_filler)
     return net.global_pool(last_pool, x)
 
 
@@ -437,8 +490,7 @@ def squeezenet(version):
                   "Pixels less 104, 117, 123 (BGR), crops of 227.", mult=False)
         net.layer("data", "Input", top="data",
                   input_param=Message(shape=Message(dim=[1, 3, 227, 227])))
-        x = squeezenet_layers(net, "data", version, ("conv1x1_1", "conv1x1_2", "conv3x3_2", "conv_final",
-                                                     "pool_final"))
+        x = squeezenet_layers(net, "data", version, FIRST_RELEASE)
         net.layer("prob", "Softmax", x)
         net.write(name + "/firenet.prototxt")
 
@@ -565,6 +617,8 @@ MODELS = {
     "resnet20_cifar10": resnet20_cifar10,
     "squeezenet_v1.0": lambda: squeezenet("1.0"),
     "squeezenet_v1.1": lambda: squeezenet("1.1"),
+    "alexnet_flowers": alexnet_flowers,
+    "squeezenet_flowers": squeezenet_flowers,
     "mobilenet_v1": mobilenet,
 }
 

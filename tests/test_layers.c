@@ -294,6 +294,27 @@ START_TEST(looking_only_takes_the_shape_from_crop_size_with_a_notice)
 }
 END_TEST
 
+/* Some tools fill in the sources of nets later. */
+START_TEST(looking_only_needs_no_source)
+{
+    static const char *const texts[] = {
+        "layer { name: 'd' type: 'Data' top: 'x' data_param { batch_size: 8 } }",
+        "layer { name: 'd' type: 'ImageData' top: 'x' top: 't' image_data_param { batch_size: 8 } }",
+        "layer { name: 'd' type: 'HDF5Data' top: 'x' hdf5_data_param { batch_size: 8 } }"};
+    const struct layer_env look = {.look_only = true}, run = {.nranks = 1};
+    struct made made;
+
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(make_net(&made, texts[i], true, &look, NULL), 0);
+        ck_assert_str_eq(shape_of(made.net, "x"), "8 3 224 224");
+        unmake_net(&made);
+        ck_assert_int_ne(make_net(&made, texts[i], true, &run, NULL), 0);
+        ck_assert_ptr_nonnull(strstr(error_text(), "source is missing"));
+        unmake_net(&made);
+    }
+}
+END_TEST
+
 START_TEST(looking_only_assumes_3x224x224_and_says_so)
 {
     const struct layer_env env = {.look_only = true};
@@ -371,6 +392,7 @@ int main(void)
                         sizeof label_cases / sizeof label_cases[0]);
     tcase_add_test(shapes, looking_only_takes_the_shape_from_crop_size_with_a_notice);
     tcase_add_test(shapes, looking_only_assumes_3x224x224_and_says_so);
+    tcase_add_test(shapes, looking_only_needs_no_source);
     tcase_add_test(shapes, looking_only_takes_the_given_input_shape_silently);
     tcase_add_test(shapes, mean_values_tell_the_number_of_channels);
     tcase_add_test(shapes, the_given_batch_replaces_that_of_training_data_only);

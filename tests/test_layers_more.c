@@ -139,6 +139,8 @@ static const struct error_case error_cases[] = {
     {X ONE("RNN", ""), "layer type RNN is not supported: recurrent layers"},
     {X ONE("Recurrent", ""), "layer type Recurrent is not supported"},
     {X ONE("Python", ""), "layer type Python is not supported: it needs Caffe's Python layers"},
+    {"layer { name: 'w' type: 'WindowData' top: 'x' top: 'l' }",
+     "layer 'w' (WindowData): layer type WindowData is not supported: it reads the window lists"},
     {X TWO("Filter", ""), NULL},
     {X Z TWO("Filter", ""),
      "layer type Filter is not supported: its tops' shapes depend on the data"},

@@ -395,8 +395,11 @@ START_TEST(the_identity_makes_infogain_a_softmax_loss)
     ck_assert_ptr_nonnull(strstr(error_text(), "is not a binaryproto"));
     unmake_net(&made);
     unlink("infogain.binaryproto");
+    /* passes over blank input open no file and still run */
     const struct layer_env look = {.look_only = true};
     ck_assert_int_eq(make_net(&made, text, true, &look, NULL), 0);
+    ck_assert_int_eq(net_build(made.net, &engine, 3), 0);
+    forward(made.net, NULL);
     unmake_net(&made);
 }
 END_TEST

@@ -164,6 +164,158 @@ START_TEST(digest_tells_plans_apart)
 }
 END_TEST
 
+START_TEST(one_worker_of_a_node_sends_for_all)
+{
+    static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
+    static const int locals[3] = {3, 3, 1}, leader[3] = {0, 3, 6};
+    struct plan_options options = {.comm = COMM_SFB, .nranks = 8, .servers = 1, .nodes = nodes,
+                                   .chunk_bytes = 4096, .iter_size = 2};
+    const uint64_t row = (50 + 4099) * sizeof(float), conv = 1000 * sizeof(float);
+    struct plan *plan, *other;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->ncomputing, 7);
+    ck_assert_int_eq(plan->nworkers, 3);
+    ck_assert_int_eq(plan->most_locals, 3);
+    ck_assert_int_eq(plan->world_rank[3], 7); /* the server */
+    for (int r = 0; r < 7; r++) {
+        bool speaks = r == leader[nodes[r]];
+        uint64_t rows = 4 * 2 * (uint64_t)locals[nodes[r]]; /* batch 4, iter_size 2 */
+        struct traffic fc = plan_traffic(plan, 1, r), ps = plan_traffic(plan, 0, r);
+        ck_assert_int_eq(plan->speaker[r], nodes[r]);
+        ck_assert_int_eq(plan_speaks(plan, r), speaks);
+        ck_assert(plan_is_worker(plan, r));
+        ck_assert_uint_eq(fc.sent, speaks ? 2 * rows * row : 0);
+        ck_assert_uint_eq(fc.received, speaks ? (4 * 2 * 7 - rows) * row : 0);
+        ck_assert_uint_eq(ps.sent, speaks ? conv : 0);
+        ck_assert_uint_eq(ps.received, speaks ? conv : 0);
+    }
+    ck_assert(!plan_is_worker(plan, 7));
+    ck_assert_uint_eq(plan_traffic(plan, 0, 7).sent, 3 * conv);
+    options.nodes = NULL;
+    ck_assert_msg(plan_create(&options, 3, groups, &other) == 0, "%s", error_text());
+    ck_assert_uint_ne(plan_digest(plan, 1), plan_digest(other, 1));
+    plan_destroy(plan);
+    plan_destroy(other);
+}
+END_TEST
+
+/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch 4 and
+ * iter_size 4 are 64 rows. */
+START_TEST(the_papers_rule_counts_the_rows_of_a_node)
+{
+    static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+    struct plan_options options = {.comm = COMM_PAPER, .nranks = 8, .nodes = nodes, .chunk_bytes = 4096,
+                                   .iter_size = 3};
+    struct plan *plan;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    plan_destroy(plan);
+    options.iter_size = 4;
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+}
+END_TEST
+
+/* Six neighbours; the fourth is fully connected and the fifth does not train. */
+static const struct param_group row[] = {
+    {.name = "a", .begin = 0, .elems = 100, .first = 0, .nparams = 2, .trains = true},
+    {.name = "b", .begin = 112, .elems = 100, .first = 2, .nparams = 1, .trains = true},
+    {.name = "c", .begin = 224, .elems = 16, .first = 3, .nparams = 2, .trains = true},
+    {.name = "d", .begin = 240, .elems = 500 * 8, .first = 5, .nparams = 1, .trains = true,
+     .factorable = true, .m = 500, .n = 8, .k = 1},
+    {.name = "e", .begin = 4240, .elems = 10, .first = 6, .nparams = 1},
+    {.name = "f", .begin = 4256, .elems = 10, .first = 7, .nparams = 1, .trains = true},
+};
+
+static struct plan *merged(enum comm_mode comm, int nranks, size_t bytes, int dilate)
+{
+    struct plan_options options = {.comm = comm, .nranks = nranks, .chunk_bytes = 1 << 20, .iter_size = 1,
+                                   .merge_bytes = bytes, .dilate = dilate};
+    struct plan *plan = NULL;
+
+    ck_assert_msg(plan_create(&options, 6, row, &plan) == 0, "%s", error_text());
+    return plan;
+}
+
+static void expect_buckets(const struct plan *plan, const int bucket[6])
+{
+    for (int g = 0; g < 6; g++) {
+        ck_assert_msg(plan->bucket[g] == bucket[g], "group %d: bucket %d, not %d", g, plan->bucket[g],
+                      bucket[g]);
+        ck_assert_int_le(plan->first_member[bucket[g]], g);
+        ck_assert_int_gt(plan->first_member[bucket[g] + 1], g);
+    }
+    ck_assert_int_eq(plan->ngroups, bucket[5] + 1);
+}
+
+START_TEST(neighbours_of_one_scheme_travel_together_until_they_hold_enough)
+{
+    struct plan *plan = merged(COMM_PS, 2, 1 << 20, 0);
+
+    expect_buckets(plan, (const int[]){0, 0, 0, 0, 1, 2}); /* e does not train, f is behind it */
+    ck_assert_uint_eq(plan->groups[0].begin, 0);
+    ck_assert_uint_eq(plan->groups[0].elems, 4240); /* padding between a and b included */
+    ck_assert_int_eq(plan->groups[0].nparams, 6);
+    ck_assert_str_eq(plan->groups[0].name, "a .. d");
+    ck_assert_str_eq(plan->groups[2].name, "f");
+    plan_destroy(plan);
+    plan = merged(COMM_SFB, 2, 1 << 20, 0); /* d goes its own way */
+    expect_buckets(plan, (const int[]){0, 0, 0, 1, 2, 3});
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    ck_assert(plan->groups[1].factorable);
+    plan_destroy(plan);
+    plan = merged(COMM_ALLREDUCE, 2, 464, 0); /* from the back, as gradients come: b and c are 464 bytes */
+    expect_buckets(plan, (const int[]){0, 1, 1, 2, 3, 4});
+    plan_destroy(plan);
+    plan = merged(COMM_ALLREDUCE, 2, 64, 0);
+    expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(nothing_is_merged_where_nothing_travels)
+{
+    struct plan *plan = merged(COMM_PS, 1, 1 << 20, 0);
+
+    expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
+    plan_destroy(plan);
+    plan = merged(COMM_NONE, 4, 1 << 20, 0);
+    expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(dilation_keeps_buckets_and_the_number_of_chunks)
+{
+    struct plan *full = merged(COMM_PS, 2, 1 << 20, 0), *dilated = merged(COMM_PS, 2, 1 << 20, 8);
+
+    expect_buckets(dilated, (const int[]){0, 0, 0, 0, 1, 2});
+    ck_assert_uint_eq(dilated->groups[0].elems, 530);
+    ck_assert_int_eq(full->nchunks, dilated->nchunks);
+    plan_destroy(full);
+    plan_destroy(dilated);
+}
+END_TEST
+
+START_TEST(every_server_gets_a_part_of_a_large_layer)
+{
+    static const struct param_group one = {.name = "fc", .elems = 400000, .nparams = 1, .trains = true};
+    struct plan_options options = {.comm = COMM_PS, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
+    struct plan *plan;
+    unsigned homes = 0;
+
+    ck_assert_msg(plan_create(&options, 1, &one, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->nchunks, 8);
+    for (int c = 0; c < plan->nchunks; c++)
+        homes |= 1u << plan->chunks[c].home;
+    ck_assert_uint_eq(homes, 0xff);
+    plan_destroy(plan);
+}
+END_TEST
+
 START_TEST(impossible_requests_are_refused_with_the_reason)
 {
     struct plan_options options = {.comm = COMM_PS, .nranks = 4, .servers = 4, .chunk_bytes = 4096,
@@ -198,6 +350,12 @@ int main(void)
     tcase_add_test(tcase, bytes_follow_the_published_formulas);
     tcase_add_test(tcase, schemes_follow_the_mode);
     tcase_add_test(tcase, digest_tells_plans_apart);
+    tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
+    tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
+    tcase_add_test(tcase, neighbours_of_one_scheme_travel_together_until_they_hold_enough);
+    tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);
+    tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);
+    tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
     tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

@@ -77,6 +77,21 @@ grep -q 'no core to spare' "$folder/text" || fail '--shared-core is not shown'
 plan --nodes=4 --comm=allreduce --wire=bf16 >"$folder/text" || fail '--wire failed'
 sed -n '/^One iteration/,/^Sent/p' "$folder/text" | grep -q '^ *4 *4 *687M' || fail 'bf16 does not halve the bytes'
 
+# ranks of a node that add up first: the bytes of two ranks, the images of eight
+totals() {
+    sed -n '/^One iteration/,/^Sent/p' "$folder/text"
+}
+plan --nodes=2 --comm=ps >"$folder/text" || fail 'two ranks failed'
+sent=$(totals | awk '$1 == 2 { print $3 }')
+plan --nodes=2 --ranks-per-node=4 --comm=ps >"$folder/text" || fail '--ranks-per-node failed'
+[ "$(totals | awk '$1 == 2 { print $2, $3 }')" = "8 $sent" ] || fail "two nodes of four do not send $sent: $(totals)"
+grep -q '^2 nodes, 8 workers, 4 of them add up and speak as one, every node serves$' "$folder/text" ||
+    fail 'nodes that add up are not named'
+plan --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=off >"$folder/text" || fail '--hierarchy=off failed'
+grep -q '^2 nodes, 8 workers, every worker serves$' "$folder/text" || fail '--hierarchy=off adds up'
+plan --nodes=1 --ranks-per-node=4 --comm=ps >"$folder/text" || fail 'one node failed'
+grep -q 'add up' "$folder/text" && fail 'ranks of a single node add up'
+
 # figures from a file, and what overrides them
 cat >"$folder/cluster" <<END
 ranks = 4
@@ -134,6 +149,7 @@ refuses "--nodes wants whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'
 refuses "--nodes=2,2: 2 stands there twice" --model="$net" --nodes=2,2
 refuses "--comm=best is not known (auto, paper, ps" --model="$net" --comm=best
 refuses "--overlap=some is not known (full, wfbp or none)" --model="$net" --overlap=some
+refuses "--hierarchy=4 is not known (auto or off)" --model="$net" --hierarchy=4
 refuses "--wire=fp8" --model="$net" --wire=fp8
 refuses "--servers=2 leaves no worker on 2 nodes: 2 ranks" --model="$net" --nodes=2 --servers=2
 refuses "--servers=-1 is out of range" --model="$net" --servers=-1

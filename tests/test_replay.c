@@ -59,6 +59,7 @@ static const struct {
     {"layer,type,forward_s,backward_s\nconv1,Convolution,1,2,3\n", "found 5"},
     {"layer,type,forward_s,backward_s\n#\nconv1,C,fast,2\n",
      ":3: layer 'conv1': forward_s must be seconds from 0 to 100000, found 'fast'"},
+    {"# input 0 1 28 28\nlayer,type,forward_s,backward_s\n", ":1: the input's first axis must be a batch from 1 to"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,-2\n", "backward_s must be seconds"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,nan\n", "found 'nan'"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,2 s\n", "found '2 s'"},
@@ -68,6 +69,19 @@ static const struct {
     {"layer,type,forward_s,backward_s\n\"a,C,1,2\n", "a quoted field must end in a quote"},
     {"layer,type,forward_s,backward_s\n\"a\"b,C,1,2\n", "a quoted field must end in a quote"},
 };
+
+START_TEST(profile_knows_its_batch)
+{
+    struct profile profile;
+
+    ck_assert_int_eq(read_text("# input 64 1 28 28 (50176)\nlayer,type,forward_s,backward_s\na,C,1,2\n", &profile), 0);
+    ck_assert_int_eq(profile.batch, 64);
+    profile_free(&profile);
+    ck_assert_int_eq(read_text("# input of my own\nlayer,type,forward_s,backward_s\na,C,1,2\n", &profile), 0);
+    ck_assert_int_eq(profile.batch, 0);
+    profile_free(&profile);
+}
+END_TEST
 
 START_TEST(profile_says_what_is_wrong_where)
 {
@@ -302,6 +316,7 @@ int main(void)
 
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, profile_skips_comments_and_blank_lines);
+    tcase_add_test(tests, profile_knows_its_batch);
     tcase_add_loop_test(tests, profile_says_what_is_wrong_where, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tests, profile_reads_what_it_writes);
     tcase_add_test(tests, engine_wants_a_profile);

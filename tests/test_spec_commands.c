@@ -153,6 +153,46 @@ START_TEST(summary_says_what_is_wrong_and_prints_nothing)
 }
 END_TEST
 
+/* Their own fields stop the reading before anybody could ask for their type. */
+START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have)
+{
+    static const char *const commands[] = {"summary --model=net.prototxt", "upgrade net.prototxt out",
+                                           "draw --model=net.prototxt out.svg",
+                                           "train --solver=solver.prototxt"};
+
+    write_file("solver.prototxt", "net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
+    write_file("net.prototxt",
+               "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } } }\n"
+               "layer { name: 'box' type: 'PriorBox' bottom: 'x' top: 'box'\n"
+               "  prior_box_param { min_size: 30 } }\n");
+    for (int i = 0; i < 4; i++) {
+        const struct ran *ran = run(commands[i]);
+
+        ck_assert_int_eq(ran->status, 1);
+        ck_assert_ptr_nonnull(strstr(ran->err, "net.prototxt:3:3: message \"caffe.LayerParameter\" (layer "
+                                               "'box' of type PriorBox) has no field "
+                                               "\"prior_box_param\""));
+        ck_assert_ptr_nonnull(strstr(ran->err, "\nlayer type PriorBox is not supported: it belongs to a "
+                                               "fork of Caffe for object detection (SSD) (known types: "
+                                               "AbsVal, Accuracy, "));
+        ck_assert_ptr_nonnull(strstr(ran->err, ", Threshold, Tile)\n"));
+    }
+}
+END_TEST
+
+START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
+{
+    write_file("net.prototxt",
+               "layer { name: 'd' type: 'Data' top: 'pair' data_param { source: 'x' batch_size: 1 } }\n"
+               "layer { name: 's' type: 'Slice' bottom: 'pair' top: 'a' top: 'b' }\n");
+    assert_ran(run("summary --model=net.prototxt"), 1, "",
+               "poseidon summary: net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size "
+               "3 evenly; slice_point would say where to cut (assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
+               "says otherwise)\n");
+    ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);
+}
+END_TEST
+
 START_TEST(stages_of_the_file_itself_count)
 {
     write_file("net.prototxt",
@@ -202,6 +242,44 @@ START_TEST(model_without_a_complete_net_asks_for_the_prototxt)
     ck_assert_msg(strncmp(run(arguments)->err, err, strlen(err)) == 0, "%s", run(arguments)->err);
     ck_assert_ptr_nonnull(strstr(
         run(arguments)->err, "(this weight file carries no complete net: give its prototxt)\n"));
+}
+END_TEST
+
+static const char *of_source(const char *format)
+{
+    static char text[1024];
+    const char *top = getenv("abs_top_srcdir");
+
+    snprintf(text, sizeof text, format, top, top);
+    return text;
+}
+
+START_TEST(weights_tell_the_size_of_an_input_that_nothing_else_tells)
+{
+    const char *command = of_source("summary --model='%s/tests/data/spec/sized.caffemodel'");
+    const struct ran *ran = run(command);
+
+    ck_assert_str_eq(ran->err, "layer 'd': taking images of 3 channels, 28 x 28 pixels, which the weights "
+                               "fit; --input-shape=C,H,W says otherwise\n");
+    ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 3 x 28 x 28\n"));
+    ck_assert_ptr_nonnull(strstr(ran->out, "2352"));
+    ran = run(of_source("summary --model='%s/tests/data/spec/sized.caffemodel' --input-shape=1,8,8"));
+    ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 1 x 8 x 8\n"));
+    ck_assert_str_eq(ran->err, "");
+}
+END_TEST
+
+START_TEST(layers_without_settings_are_told_of)
+{
+    static const char told[] = "bare.caffemodel: its layers came without their settings: no complete net "
+                               "(layer 'conv' has no convolution_param)\n";
+
+    ck_assert_ptr_nonnull(
+        strstr(run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"))->err, told));
+    ck_assert_ptr_nonnull(
+        strstr(run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.svg"))->err,
+               "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
+               "complete net: give its prototxt)\n"));
 }
 END_TEST
 
@@ -775,7 +853,11 @@ int main(void)
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
+    tcase_add_test(tcase, layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have);
+    tcase_add_test(tcase, weights_tell_the_size_of_an_input_that_nothing_else_tells);
+    tcase_add_test(tcase, layers_without_settings_are_told_of);
     tcase_add_test(tcase, stages_of_the_file_itself_count);
+    tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, net_inside_a_model_is_shown);
     tcase_add_test(tcase, model_without_a_complete_net_asks_for_the_prototxt);
     tcase_add_loop_test(tcase, upgrade_writes_todays_form, 0,

@@ -111,6 +111,15 @@ static const struct {
     {"layer { quantization_param { bw_layer_in: 8 } }", false,
      "F:1:9: message \"caffe.LayerParameter\" has no field \"quantization_param\"; it comes from "
      "the Caffe fork of Ristretto (nearest name here: \"convolution_param\")"},
+    {"layer { name: 'up' type: 'Upsample'\nupsample_param { scale: 2 } }", false,
+     "F:2:1: message \"caffe.LayerParameter\" (layer 'up' of type Upsample) has no field "
+     "\"upsample_param\"; it comes from the Caffe fork of SegNet (nearest name here: "
+     "\"reshape_param\")"},
+    {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
+     "F:1:49: message \"caffe.ConvolutionParameter\" (layer '' of type Convolution) has no field "
+     "\"hole\"; it comes from the Caffe fork of DeepLab"},
+    {"layers { type: CONVOLUTION hole: 2 }", false,
+     "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
     {"warmup_iter: 5", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"warmup_iter\"; it comes from the "
      "Caffe fork of Intel (nearest name here: \"max_iter\")"},

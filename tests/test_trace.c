@@ -300,6 +300,7 @@ START_TEST(words_say_what_the_figures_say)
     struct strbuf text = {.data = NULL};
 
     stall(0.02, 0.005, 0.015);
+    ranks[0].progress_share = 0.01, ranks[1].progress_share = 0.02, ranks[2].progress_share = 0.09;
     report_words(&report, &text);
     report_table(&report, &text);
     static const char *const says[] = {
@@ -307,12 +308,71 @@ START_TEST(words_say_what_the_figures_say)
         "Waiting by layer: conv1 5 ms (25 %), fc\"6 15 ms (75 %)",
         /* of 2 and 10 ms alone all is exposed, 8 ms are for other ranks */
         "takes 12 ms; training hid 0 % of it and waited 12 ms for it, and 8 ms for ranks",
-        "1.00 MB     1.00 MB        3 ms       2 ms       5 ms    100 %",
+        "planned bytes  sent bytes predicted time time alone time waited  exposed\n",
+        "1.00 MB     1.00 MB           3 ms       2 ms        5 ms    100 %",
+        "The progress thread used 4.0 % of a core, mean of the ranks; most on rank 2 (node2), 9.0 %",
     };
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         ck_assert_msg(strstr(strbuf_text(&text), says[i]) != NULL, "'%s' lacks '%s'", strbuf_text(&text),
                       says[i]);
     strbuf_free(&text);
+}
+END_TEST
+
+START_TEST(what_was_not_measured_is_not_spoken_of)
+{
+    struct report report = plain();
+    struct strbuf text = {.data = NULL};
+
+    stall(0.02, 0.005, 0.015);
+    for (int i = 0; i < 2; i++)
+        layers[i].alone_seconds = layers[i].predicted_seconds = -1;
+    report_words(&report, &text);
+    report_table(&report, &text);
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "layer 'fc\"6'"));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), "alone"));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), "exposed"));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), " -"));
+    strbuf_free(&text);
+}
+END_TEST
+
+START_TEST(many_layers_are_folded_but_not_in_the_log)
+{
+    enum { MANY = 60 };
+    struct report report = plain();
+    struct report_layer many[MANY];
+    struct strbuf text = {.data = NULL}, log = {.data = NULL};
+    char names[MANY][16];
+    int lines = 0, at = 0;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "layer%02d", i);
+        many[i] = (struct report_layer){.name = names[i], .scheme = "PS", .predicted_sent = 1000, .sent = 1000,
+                                        .predicted_seconds = 1e-3, .alone_seconds = 2e-3,
+                                        .stall_seconds = i % 6 == 5 ? 1e-3 * i : i < 3 ? 6e-4 : 0};
+    }
+    report.layers = many;
+    report.nlayers = MANY;
+    report_table(&report, &text);
+    for (const char *c = strbuf_text(&text); *c; c++)
+        lines += *c == '\n';
+    ck_assert_int_eq(lines, 1 + REPORT_ROWS + 1);
+    for (int i = 5; i < MANY; i += 6) { /* those that cost something, in the net's order */
+        const char *found = strstr(strbuf_text(&text), names[i]);
+        ck_assert_ptr_nonnull(found);
+        ck_assert_int_gt((int)(found - strbuf_text(&text)), at);
+        at = (int)(found - strbuf_text(&text));
+    }
+    /* 50 layers: 50 kB, 50 and 100 ms; of three 0.6 ms were waited, all of it exposed */
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "50 layers that cost less"));
+    ck_assert_msg(strstr(strbuf_text(&text), "50.00 kB    50.00 kB          50 ms     100 ms      1.8 ms      2 %") != NULL,
+                  "%s", strbuf_text(&text));
+    ck_assert_int_eq(report_lines(&report, &log), 0);
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&log), "layer59"));
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&log), "layer04"));
+    strbuf_free(&text);
+    strbuf_free(&log);
 }
 END_TEST
 
@@ -353,6 +413,8 @@ int main(void)
     tcase_add_test(tests, spread_leaves_servers_out);
     tcase_add_test(tests, advice_names_the_largest_loss);
     tcase_add_test(tests, words_say_what_the_figures_say);
+    tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
+    tcase_add_test(tests, many_layers_are_folded_but_not_in_the_log);
     tcase_add_test(tests, log_has_an_object_a_line);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_ENV);

@@ -25,7 +25,7 @@ static int open_graph(const struct model_options *o, struct model *model, struct
 
         snprintf(reason, sizeof reason, "%s", error_text());
         if (model_define(o, model))
-            return -1;
+            return error_set("%s", reason);
         fprintf(stderr, "drawn without shapes: %s\n", reason);
     } else if (model->notices != NULL) {
         fputs(model->notices, stderr);

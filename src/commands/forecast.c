@@ -35,22 +35,53 @@ static int find_batch(const struct net *net, int *out)
     return error_set("%s: the net has no data layer, so its batch is not known", net->def->file);
 }
 
-static int set_up(const struct forecast_options *options, int nodes, struct cost_setup *out)
+/* As --hierarchy=auto of the training: more than one node, more than one worker on some. Dedicated servers are
+ * the last ranks, so they leave whole nodes before they leave parts. */
+static void add_up_first(const struct forecast_options *options, int workers, struct cost_setup *out)
 {
+    int each = options->ranks_per_node, nodes = (workers + each - 1) / each;
+
+    if (options->flat || nodes < 2 || each < 2)
+        return;
+    out->nworkers = nodes;
+    out->locals = each;
+    out->ranks_per_node = 1;
+}
+
+static struct cost_sizes sizes_of(const struct forecast *f)
+{
+    struct cost_sizes sizes = cost_sizes_for(&f->cluster);
+
+    if (f->options->chunk_bytes != COST_SIZE_CHOSEN)
+        sizes.chunk = f->options->chunk_bytes;
+    if (f->options->merge_bytes != COST_SIZE_CHOSEN)
+        sizes.merge = f->options->merge_bytes;
+    return sizes;
+}
+
+static int set_up(const struct forecast *f, int nodes, struct forecast_point *point)
+{
+    const struct forecast_options *options = f->options;
+    struct cost_sizes sizes = sizes_of(f);
+    struct cost_setup *out = &point->setup;
     int ranks = nodes * options->ranks_per_node;
 
     if (options->servers >= ranks)
         return error_set(
             "--servers=%d leaves no worker on %d node%s: %d rank%s, and at least one must compute",
             options->servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
+    point->nodes = nodes;
+    point->workers = ranks - options->servers;
     *out = (struct cost_setup){
-        .nworkers = ranks - options->servers,
+        .nworkers = point->workers,
         .dedicated = options->servers > 0,
         .ranks_per_node = options->ranks_per_node,
         .iter_size = options->iter_size,
-        .chunk_bytes = options->chunk_bytes,
+        .chunk_bytes = sizes.chunk,
+        .merge_bytes = sizes.merge,
         .wire = options->wire,
     };
+    add_up_first(options, point->workers, out);
     out->nservers = out->dedicated ? options->servers : out->nworkers;
     return 0;
 }
@@ -141,7 +172,7 @@ static int find_alone(struct forecast *f)
                                    .nservers = 1,
                                    .ranks_per_node = 1,
                                    .iter_size = f->options->iter_size,
-                                   .chunk_bytes = f->options->chunk_bytes};
+                                   .chunk_bytes = sizes_of(f).chunk};
     size_t groups = (size_t)f->work.ngroups + 1;
     struct cost *costs = calloc(groups, sizeof *costs);
     struct cost_iteration iteration = {.seconds = 0};
@@ -166,8 +197,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     if (model_open(&options->model, &out->model) || find_work(out) || find_alone(out))
         goto fail;
     for (int i = 0; i < options->npoints; i++) {
-        out->points[i].nodes = options->nodes[i];
-        if (set_up(options, options->nodes[i], &out->points[i].setup) ||
+        if (set_up(out, options->nodes[i], &out->points[i]) ||
             run_point(out, &out->points[i]))
             goto fail;
     }
@@ -213,11 +243,11 @@ void forecast_reason(const struct forecast *f, const struct forecast_point *poin
 double forecast_images(const struct forecast *f, const struct forecast_point *point,
                        const struct cost_iteration *iteration)
 {
-    return (double)f->batch * point->setup.nworkers / iteration->seconds;
+    return (double)f->batch * point->workers / iteration->seconds;
 }
 
 double forecast_speedup(const struct forecast *f, const struct forecast_point *point,
                         const struct cost_iteration *iteration)
 {
-    return point->setup.nworkers * f->alone_seconds / iteration->seconds;
+    return point->workers * f->alone_seconds / iteration->seconds;
 }

@@ -30,8 +30,9 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
+    bool flat;   /* every worker speaks for itself; else the workers of a node add up first (sync/node.h) */
     int servers; /* dedicated ones, in all; 0: every worker serves */
-    size_t chunk_bytes;
+    size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
     int iter_size;
     const char *profile; /* measured times of the layers, or NULL */
     enum wire wire;
@@ -45,6 +46,7 @@ struct forecast_options {
 /* One number of nodes. */
 struct forecast_point {
     int nodes;
+    int workers; /* in all */
     struct cost_setup setup;
     struct cost *table;  /* SCHEMES per group */
     enum scheme *chosen; /* per group, under options.mode */

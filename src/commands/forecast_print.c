@@ -141,12 +141,14 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 static void print_layers(const struct forecast *f, const struct forecast_point *point, FILE *to)
 {
     fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s",
-            point->setup.nworkers, point->setup.nworkers == 1 ? "" : "s");
+            point->workers, point->workers == 1 ? "" : "s");
+    if (point->setup.locals > 1)
+        fprintf(to, "%d of them add up and speak as one, ", point->setup.locals);
     if (point->setup.dedicated)
         fprintf(to, "%d dedicated server%s\n", point->setup.nservers,
                 point->setup.nservers == 1 ? "" : "s");
     else
-        fprintf(to, "every worker serves\n");
+        fprintf(to, "every %s serves\n", point->setup.locals > 1 ? "node" : "worker");
     fprintf(to, "%-*s %5s", NAME_WIDTH, "layer", "param");
     for (int s = SCHEME_PS; s < SCHEMES; s++)
         fprintf(to, s + 1 < SCHEMES ? " %12s " : " %12s", scheme_name((enum scheme)s));
@@ -232,10 +234,10 @@ static void print_totals(const struct forecast *f, FILE *to)
         const struct cost_iteration *it = &point->chosen_iteration;
         double speedup = forecast_speedup(f, point, it);
         fprintf(to, "%5d %7d %8s %8s %9s %9s %9s %9s %10.4g %8.2f %5.0f%%\n", point->nodes,
-                point->setup.nworkers, short_count(it->sent, a), short_count(it->received, b),
+                point->workers, short_count(it->sent, a), short_count(it->received, b),
                 short_seconds(it->wire_seconds, c), short_seconds(it->compute_seconds, d),
                 short_seconds(it->exposed_seconds, e), short_seconds(it->seconds, h),
-                forecast_images(f, point, it), speedup, 100 * speedup / point->setup.nworkers);
+                forecast_images(f, point, it), speedup, 100 * speedup / point->workers);
     }
     fprintf(to,
             "Sent, received: bytes of the rank that moves most. The iteration is played layer by "

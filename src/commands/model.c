@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "commands/commands.h"
+#include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "spec/read.h"
 #include "util/error.h"
@@ -33,16 +34,79 @@ static int define(const struct model_options *o, struct model *model)
     return status;
 }
 
-/* Some weight files name their layers and leave out what makes them a net. */
-static int explain(const char *path)
+/* How layers begin a notice of an input size that nothing tells. */
+static const char assumption[] = "assuming images";
+
+/* Some weight files name their layers and leave out what makes them a net; and an input that was assumed
+ * may be what does not fit. */
+static int explain(bool with_weights, const char *notices)
 {
-    char text[2048];
+    const char *at = notices ? strstr(notices, assumption) : NULL;
+    char text[4096];
 
     snprintf(text, sizeof text, "%s", error_text());
-    return error_set("%s%s", text,
-                     proto_is_binary(path)
-                         ? " (this weight file carries no complete net: give its prototxt)"
-                         : "");
+    if (with_weights)
+        return error_set("%s (this weight file carries no complete net: give its prototxt)", text);
+    if (at)
+        return error_set("%s (%.*s)", text, (int)strcspn(at, "\n"), at);
+    return error_set("%s", text);
+}
+
+static int create(const struct model_options *o, const struct layer_env *env, struct model *model)
+{
+    free(model->notices);
+    net_destroy(model->net);
+    model->net = NULL;
+    model->notices = strdup(text_notices(model->doc)); /* the layers add theirs */
+    if (!model->notices)
+        return error_memory(strlen(text_notices(model->doc)), "notices");
+    return net_create(model->def, !strcasecmp(o->phase, "TRAIN"), env, NULL, &model->net);
+}
+
+/* Whether the weights that a file has for the net's layers are as large as the net wants them. */
+static bool weights_fit(const struct net *net, const struct stored_layer *stored, int nstored)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+
+        for (int s = 0; s < nstored; s++)
+            for (int p = 0; !strcmp(stored[s].name, layer->def->name) && p < layer->nparams; p++)
+                if (p < stored[s].nblobs &&
+                    stored[s].blobs[p].elems != shape_elems(&layer->param_defs[p].shape))
+                    return false;
+    }
+    return true;
+}
+
+/* A net that came with weights tells more of its input than its layers do: takes the first usual size
+ * that the weights fit, if there is one, instead of the size that was assumed. */
+static int fit_input(const struct model_options *o, struct layer_env *env, struct model *model)
+{
+    static const int64_t sizes[][3] = {{3, 32, 32},   {1, 28, 28},   {3, 28, 28},   {1, 32, 32},
+                                       {3, 64, 64},   {1, 64, 64},   {3, 96, 96},   {3, 128, 128},
+                                       {1, 128, 128}, {3, 227, 227}, {1, 227, 227}, {1, 224, 224},
+                                       {3, 256, 256}, {1, 256, 256}, {3, 299, 299}};
+    const struct stored_layer *stored;
+    struct model_file *file;
+    bool fits = false;
+    int nstored;
+
+    if (model_file_open(o->model, &file))
+        return -1;
+    stored = model_file_layers(file, &nstored);
+    fits = model->net && weights_fit(model->net, stored, nstored);
+    for (size_t i = 0; !fits && i < sizeof sizes / sizeof *sizes; i++) {
+        env->input_chw = sizes[i];
+        fits = create(o, env, model) == 0 && weights_fit(model->net, stored, nstored);
+    }
+    model_file_close(file);
+    if (fits && env->input_chw)
+        return layer_notice(model->net->layers, env,
+                            "taking images of %d channels, %d x %d pixels, which the weights fit; "
+                            "--input-shape=C,H,W says otherwise",
+                            (int)env->input_chw[0], (int)env->input_chw[1], (int)env->input_chw[2]);
+    env->input_chw = NULL;
+    return fits ? 0 : create(o, env, model);
 }
 
 int model_open(const struct model_options *o, struct model *model)
@@ -52,6 +116,8 @@ int model_open(const struct model_options *o, struct model *model)
                             .notices = &model->notices, .base_file = o->model};
     long long chw[3];
     int64_t sizes[3];
+    bool with_weights;
+    int status;
 
     memset(model, 0, sizeof *model);
     if (strcasecmp(o->phase, "TEST") && strcasecmp(o->phase, "TRAIN"))
@@ -63,21 +129,23 @@ int model_open(const struct model_options *o, struct model *model)
             sizes[i] = chw[i];
         env.input_chw = sizes;
     }
-    if (spec_read_net(o->model, &model->doc))
+    if (spec_read_net_of(o->model, layer_check_type, &model->doc))
         return -1;
-    model->notices = strdup(text_notices(model->doc)); /* the layers add theirs */
-    if (!model->notices || define(o, model) ||
-        net_create(model->def, !strcasecmp(o->phase, "TRAIN"), &env, NULL, &model->net)) {
+    with_weights = proto_is_binary(o->model);
+    status = define(o, model) || create(o, &env, model) ? -1 : 0;
+    if (with_weights && model->notices && strstr(model->notices, assumption))
+        status = fit_input(o, &env, model);
+    if (status) {
+        explain(with_weights, model->notices);
         model_close(model);
-        return explain(o->model);
     }
-    return 0;
+    return status;
 }
 
 int model_define(const struct model_options *o, struct model *model)
 {
     memset(model, 0, sizeof *model);
-    if (spec_read_net(o->model, &model->doc) == 0 && define(o, model) == 0)
+    if (spec_read_net_of(o->model, layer_check_type, &model->doc) == 0 && define(o, model) == 0)
         return 0;
     model_close(model);
     return -1;

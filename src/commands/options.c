@@ -62,7 +62,7 @@ static int parse_bytes(const char *name, const char *text, size_t *out)
         }
     if (tolower((unsigned char)*end) == 'b')
         end++;
-    if (end == text || *end || errno == ERANGE || !(value * factor >= 1 && value * factor < 0x1p62))
+    if (end == text || *end || errno == ERANGE || !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
         return error_set("--%s wants a size such as 512k or 2m, found '%s'", name, text);
     *out = (size_t)(value * factor);
     return 0;

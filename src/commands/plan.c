@@ -23,7 +23,7 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
 struct request { /* texts still to be parsed; NULL: not given */
     struct forecast_options options;
     const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap,
-        *wire;
+        *wire, *hierarchy;
     bool json, shared_core;
 };
 
@@ -36,6 +36,8 @@ static int parse_words(struct request *r, int argc, char **argv)
         {"nodes", OPTION_TEXT, &r->nodes, "LIST", "numbers of nodes (default 1,2,4,8,16,32)"},
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
+        {"hierarchy", OPTION_TEXT, &r->hierarchy, "HOW",
+         "auto (default): a node's ranks add up in shared memory and one speaks; off: all speak"},
         {"batch", OPTION_COUNT, &o->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",
@@ -67,7 +69,9 @@ static int parse_words(struct request *r, int argc, char **argv)
         {"servers", OPTION_INT, &o->servers, "K",
          "K dedicated server ranks among all (default: all ranks serve)"},
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE",
-         "parameters per key-value chunk (default 2m)"},
+         "parameters per key-value chunk (default: what suits the network)"},
+        {"merge", OPTION_BYTES, &o->merge_bytes, "SIZE",
+         "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto)"},
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
          "ranks have no core to spare for the progress thread"},
         {"layers", OPTION_FLAG, &o->all_tables, NULL,
@@ -149,6 +153,9 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     if ((long long)o->ranks_per_node * FORECAST_MAX_NODES > 1 << 28)
         return error_set("--ranks-per-node=%d is more than a node can hold (at most %d)",
                          o->ranks_per_node, (1 << 28) / FORECAST_MAX_NODES);
+    if (strcmp(r->hierarchy, "auto") && strcmp(r->hierarchy, "off"))
+        return error_set("--hierarchy=%s is not known (auto or off)", r->hierarchy);
+    o->flat = !strcmp(r->hierarchy, "off");
     o->npoints =
         units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
     if (o->npoints < 0 || forecast_mode_parse(r->comm, &o->mode) ||
@@ -180,11 +187,13 @@ int command_plan(int argc, char **argv)
         .options = {.model = {.phase = "TRAIN", .look_only = true},
                     .ranks_per_node = 1,
                     .iter_size = 1,
-                    .chunk_bytes = 2 << 20},
+                    .chunk_bytes = COST_SIZE_CHOSEN,
+                    .merge_bytes = COST_SIZE_CHOSEN},
         .nodes = "1,2,4,8,16,32",
         .comm = "auto",
         .overlap = "full",
         .wire = "fp32",
+        .hierarchy = "auto",
     };
     struct cost_cluster cluster;
     struct forecast forecast;

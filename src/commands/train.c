@@ -11,6 +11,9 @@
 #include "util/file.h"
 #include "util/json.h"
 
+static const char *const effect_option[SIGNALS] = {"--sigint-effect", "--sighup-effect", "--sigterm-effect",
+                                                   "--sigusr1-effect"};
+
 /* What has a meaning only where nothing is computed, and what has none there. */
 static int check_replay(const struct trainer_options *o, const char *input_shape)
 {
@@ -18,9 +21,9 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
 
     if (!engine_is_blank(o->engine))
         return stray ? error_set("--%s is for --engine=replay alone; the engine is %s", stray, o->engine) : 0;
-    if (o->weights || o->snapshot)
+    if (o->weights || o->snapshot || o->resume)
         return error_set("--engine=%s computes nothing and trains nothing: --%s has no meaning there",
-                         o->engine, o->weights ? "weights" : "snapshot");
+                         o->engine, o->weights ? "weights" : o->snapshot ? "snapshot" : "resume");
     return 0;
 }
 
@@ -39,12 +42,19 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL;
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto";
+    const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES", "start from these weights, by layer name (comma list)"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
+        {"resume", OPTION_FLAG, &o->resume, NULL, "resume from the newest snapshot of snapshot_prefix, if there is one"},
+        {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT", "SIGINT: stop (default; writes a snapshot), snapshot or none"},
+        {"sighup-effect", OPTION_TEXT, &effect[SIGNAL_HUP], "EFFECT", "SIGHUP: snapshot (default), stop or none"},
+        {"sigterm-effect", OPTION_TEXT, &effect[SIGNAL_TERM], "EFFECT", "SIGTERM: stop (default; writes a snapshot), snapshot or none"},
+        {"sigusr1-effect", OPTION_TEXT, &effect[SIGNAL_USR1], "EFFECT",
+         "SIGUSR1, which mpirun hands to all ranks: the same"},
         {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default), cuda; replay: nobody, see --profile"},
         {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
@@ -61,10 +71,14 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
         {"order", OPTION_TEXT, &order, "ORDER", "what is sent first: urgency (default: what forward needs first), fifo"},
-        {"window", OPTION_BYTES, &o->window, "SIZE", "bytes on their way at a time; the rest waits by urgency (default 4m)"},
+        {"window", OPTION_BYTES, &o->window, "SIZE", "bytes on their way at a time; the rest waits by urgency; 0: no limit (default: ditto, 4m)"},
         {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X", "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
-        {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE", "parameters per key-value chunk (default 2m)"},
+        {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
+         "ranks of a node add up in shared memory and one speaks: auto (default), off, N ranks a node"},
+        {"chunk", OPTION_BYTES, &o->chunk, "SIZE", "parameters per key-value chunk (default: by the measured network, else 2m)"},
+        {"merge", OPTION_BYTES, &o->merge, "SIZE",
+         "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto, 64k)"},
         {"batch", OPTION_COUNT, &o->batch, "N", "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N", "training samples per iteration over all ranks"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
@@ -73,6 +87,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"trace", OPTION_TEXT, &o->trace, "FILE", "write when what happened on all ranks, for ui.perfetto.dev"},
         {"trace-iterations", OPTION_TEXT, &iterations, "A-B", "keep these in the trace (default: from 0 on)"},
         {"log", OPTION_TEXT, &o->log, "FILE", "write where the time went, by rank and layer, as JSON lines"},
+        {"account", OPTION_FLAG, &o->account, NULL, "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"json", OPTION_FLAG, &o->json, NULL, "print the same JSON, and nothing else, on standard output"},
     };
@@ -98,6 +113,9 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))
         return -1;
+    for (int k = 0; k < SIGNALS; k++)
+        if (signal_effect_parse(effect_option[k], effect[k], &o->signals[k]))
+            return -1;
     if (check_replay(o, input_shape))
         return -1;
     if (iterations && !o->trace)
@@ -105,7 +123,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
     if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
-        wire_parse(wire, &o->wire))
+        wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy))
         return -1;
     return check_staleness(o);
 }
@@ -126,8 +144,8 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
 
 int command_train(int argc, char **argv)
 {
-    struct trainer_options options = {.engine = "cpu", .chunk_bytes = 2 << 20, .window = 4 << 20,
-                                      .seed = -1, .trace_last = INT32_MAX};
+    struct trainer_options options = {.engine = "cpu", .chunk = COST_SIZE_CHOSEN, .merge = COST_SIZE_CHOSEN,
+                                      .window = COST_SIZE_CHOSEN, .seed = -1, .trace_last = INT32_MAX};
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;
@@ -137,6 +155,8 @@ int command_train(int argc, char **argv)
     status = parse(argc, argv, &options);
     if (status > 0)
         return 0;
+    if (!status)
+        status = signals_catch(options.signals);
     if (command_start_mpi(&argc, &argv))
         return command_fail("train");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

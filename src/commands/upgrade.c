@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layers/layer.h"
 #include "spec/print.h"
 #include "spec/proto.h"
 #include "spec/read.h"
@@ -47,7 +48,7 @@ static int upgrade(const char *in, const char *out)
             out);
     if (!proto_is_binary(in) && spec_is_solver(in, &solver))
         return -1;
-    if (solver ? read_solver(in, &doc) : spec_read_net(in, &doc))
+    if (solver ? read_solver(in, &doc) : spec_read_net_of(in, layer_check_type, &doc))
         return -1;
     fputs(text_notices(doc), stderr);
     print_message(&text, text_root(doc));

@@ -29,6 +29,7 @@ struct slot {
     uint8_t *pixels;                  /* o.bytes: field 0, batch x elems[0]; else NULL */
     struct engine_window *windows;    /* ditto, batch */
     uint64_t generation, pass, first; /* which batch this is; its first sample */
+    int64_t begun;                    /* when, on the trace's clock */
     int next, running;                /* the job to be given out next; how many are being done */
     int failed_job;                   /* the lowest that failed, -1 for none */
     char failure[2048];
@@ -231,6 +232,7 @@ static struct slot *slot_with_jobs(struct feeder *f)
         if (slot->state != SLOT_FREE)
             continue;
         slot->state = SLOT_FILLING;
+        slot->begun = trace_begin(f->o.trace);
         slot->generation = f->generation;
         slot->pass = f->begin_pass++;
         slot->first = f->first_sample + blocks * (uint64_t)f->o.batch;
@@ -259,6 +261,7 @@ static void slot_settle(struct feeder *f, struct slot *slot)
         slot->state = SLOT_FREE;
     else
         slot->state = slot->failed_job < 0 ? SLOT_READY : SLOT_FAILED;
+    trace_span_shared(f->o.trace, TRACE_READ, f->o.layer_index, slot->begun);
     pthread_cond_broadcast(slot->state == SLOT_FREE ? &f->changed_for_threads
                                                     : &f->changed_for_consumer);
 }

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "input/source.h"
 #include "spec/caffe.pb-c.h"
+#include "trace/trace.h"
 
 /* Caffe's transform_param, resolved: y = (x - mean) * scale on a crop, maybe mirrored. */
 struct transform {
@@ -62,6 +63,8 @@ struct feeder_options {
     bool bytes;      /* field 0 is delivered as bytes that are cut out (feeder_bytes), for an engine that does the
                         rest. The source's field 0 must be of bytes, and there must be a transform */
     const struct engine *pinned; /* batches lie in memory from its remote->host_alloc; NULL: in any */
+    struct trace *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
+                            of layer layer_index; borrowed, outlives the feeder; NULL: none */
 };
 
 struct feeder;

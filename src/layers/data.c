@@ -48,7 +48,7 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     struct data *state;
     int batch = 0;
 
-    if (!p || !p->source || !p->source[0])
+    if (!p || (!env->look_only && (!p->source || !p->source[0])))
         return error_set(
             "data_param source is missing; expected the name of an HDF5 file, an LMDB or "
             "a LevelDB");
@@ -97,7 +97,7 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     struct data *state;
     int batch = 0;
 
-    if (!p || !p->source || !p->source[0])
+    if (!p || (!env->look_only && (!p->source || !p->source[0])))
         return error_set("image_data_param source is missing; expected a text file with a line "
                          "\"PATH LABEL\" for every image");
     if ((p->new_height == 0) != (p->new_width == 0))
@@ -156,7 +156,7 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     struct data *state;
     int batch = 0;
 
-    if (!p || !p->source || !p->source[0])
+    if (!p || (!env->look_only && (!p->source || !p->source[0])))
         return error_set("hdf5_data_param source is missing; expected a text file that lists HDF5 "
                          "files");
     if (layer->param->transform_param)

@@ -80,6 +80,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
         .seed = env->seed,
         .layer_index = layer->index,
         .depth = 4,
+        .trace = env->trace,
     };
     state->ranks_per_sample = 1;
     return state;

@@ -11,6 +11,7 @@
 #include "spec/netdef.h"
 
 struct layer;
+struct trace;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
 struct layer_env {
@@ -22,6 +23,7 @@ struct layer_env {
     int rank, nranks;         /* among workers */
     uint64_t first_sample;
     uint64_t seed;
+    struct trace *trace;     /* feeders record there when they read; borrowed; NULL: they do not */
     char **notices;          /* things to say aloud are appended here, one a line; owned by the caller */
 };
 
@@ -91,6 +93,9 @@ struct layer {
 
 /* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (known types: ...)". */
 const struct layer_i *layer_find(const char *type);
+
+/* 0 if there are layers of that type; else -1 with layer_find's message. */
+int layer_check_type(const char *type);
 
 int layer_declare_param(struct layer *layer, const struct shape *shape,
                         const Caffe__FillerParameter *filler);

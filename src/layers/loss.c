@@ -284,7 +284,8 @@ static int find_matrix(const char *source, const struct layer_env *env, size_t c
 
 struct infogain {
     int axis;
-    float *matrix; /* until built; owned */
+    size_t classes;
+    float *matrix; /* until built; owned; NULL where a bottom has it, or no file may be opened */
 };
 
 static int infogain_setup(struct layer *layer, const struct layer_env *env)
@@ -299,7 +300,7 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
         return error_memory(sizeof(*state), "an infogain loss");
     if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &state->axis))
         return -1;
-    classes = (size_t)scores->dim[state->axis];
+    state->classes = classes = (size_t)scores->dim[state->axis];
     if (expect_elems(layer, 1, shape_elems(scores) / classes, "labels, one for each place,"))
         return -1;
     if (layer->nbottoms == 3) {
@@ -321,8 +322,13 @@ static int infogain_build(struct layer *layer, struct engine *engine)
     const Caffe__LossParameter *p = layer->param->loss_param;
     struct infogain *state = layer->state;
     struct op_args args = layer_op_args(layer, OP_INFOGAIN_LOSS);
+    size_t elems = state->classes * state->classes;
     int status;
 
+    /* passes over blank input want a blank matrix */
+    if (layer->nbottoms == 2 && !state->matrix &&
+        !(state->matrix = calloc(elems, sizeof *state->matrix)))
+        return error_memory(elems * sizeof *state->matrix, "the infogain matrix");
     args.u.infogain_loss = (struct infogain_loss_args){
         .axis = state->axis,
         .has_ignore_label = p && p->has_ignore_label,

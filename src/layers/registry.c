@@ -88,6 +88,7 @@ static const struct {
     {"LSTMUnit", "recurrent layers are outside what this program trains"},
     {"RNN", "recurrent layers are outside what this program trains"},
     {"Recurrent", "recurrent layers are outside what this program trains"},
+    {"WindowData", "it reads the window lists of R-CNN, which this program does not"},
     {"Filter", "its tops' shapes depend on the data, and here all shapes are fixed at set-up"},
     {"AnnotatedData", FORK "object detection (SSD)"},
     {"DetectionEvaluate", FORK "object detection (SSD)"},
@@ -130,6 +131,11 @@ const struct layer_i *layer_find(const char *type)
               near.nearest ? "; did you mean " : "", near.nearest ? near.nearest : "",
               near.nearest ? "?" : "", known);
     return NULL;
+}
+
+int layer_check_type(const char *type)
+{
+    return layer_find(type) ? 0 : -1;
 }
 
 int layer_declare_param(struct layer *layer, const struct shape *shape,

@@ -40,26 +40,57 @@ static int allocate_arena(struct net *net, const char *what, float **host, float
     return 0;
 }
 
+void net_use_arenas(struct net *net, float *values, float *grads, bool fill)
+{
+    net->internals->given_values = values;
+    net->internals->given_grads = grads;
+    net->internals->leave_values = !fill;
+}
+
+size_t net_param_begin(const struct net *net, int param)
+{
+    const struct param_group *group = net->groups;
+    size_t at;
+
+    while (param >= group->first + group->nparams)
+        group++;
+    at = group->begin;
+    for (int p = group->first; p < param; p++)
+        at += shape_elems(&net->params[p].shape);
+    return at;
+}
+
+static int allocate_arenas(struct net *net)
+{
+    const struct net_internals *internals = net->internals;
+
+    if (internals->given_values) {
+        net->values = internals->given_values;
+        net->grads = internals->given_grads;
+        return 0;
+    }
+    if (allocate_arena(net, "the parameters", &net->values, &net->remote_values))
+        return -1;
+    return net->train ? allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads) : 0;
+}
+
 static int place_params(struct net *net)
 {
     struct net_internals *internals = net->internals;
 
     if (net->nparams == 0)
         return 0;
-    if (allocate_arena(net, "the parameters", &net->values, &net->remote_values))
+    if (allocate_arenas(net))
         return -1;
-    if (net->train &&
-        allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads))
-        return -1;
-    for (int g = 0; g < net->ngroups; g++) {
-        size_t at = net->groups[g].begin;
-        for (int i = net->groups[g].first; i < net->groups[g].first + net->groups[g].nparams; i++) {
-            struct param *param = &net->params[i];
-            param->value = (net->remote_values ? net->remote_values : net->values) + at;
-            if (net->train && param->wants_grad)
-                param->grad = (net->remote_grads ? net->remote_grads : net->grads) + at;
-            at += shape_elems(&param->shape);
-        }
+    for (int i = 0; i < net->nparams; i++) {
+        struct param *param = &net->params[i];
+        size_t at = net_param_begin(net, i);
+        param->value = (net->remote_values ? net->remote_values : net->values) + at;
+        if (net->train && param->wants_grad)
+            param->grad = (net->remote_grads ? net->remote_grads : net->grads) + at;
+        if (internals->given_values && param->statistic &&
+            allocate(net, shape_elems(&param->shape) * sizeof(float), "batch statistics", &param->value))
+            return -1;
     }
     for (int v = 0; v < internals->nviews; v++) {
         struct shape shape = internals->views[v].shape;
@@ -96,6 +127,8 @@ static int fill_params(struct net *net, uint64_t seed)
         return error_memory(largest * sizeof(float), "initial parameters");
     for (int i = 0; !status && i < net->nparams; i++) {
         struct param *param = &net->params[i];
+        if (net->internals->leave_values && !param->statistic)
+            continue;
         status = filler_fill(param_def(net, i)->filler, &param->shape, seed, i, host);
         if (status)
             net_layer_error(net, net->internals->layer_of_param[i]);
@@ -207,7 +240,7 @@ static int make_scratch(struct net *net)
 
 int net_build(struct net *net, struct engine *engine, uint64_t seed)
 {
-    size_t most = 2 * (size_t)net->nblobs + 2;
+    size_t most = 2 * (size_t)net->nblobs + 4 + (size_t)net->nparams;
 
     net->engine = engine;
     net->internals->memory = calloc(most, sizeof(void *));

@@ -70,6 +70,12 @@ struct net {
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
+/* Before net_build, where the arenas are to lie in memory of the caller's (net->elems floats each, a cache
+ * line's alignment, of an engine that works on the host's memory; it outlives the net): values may be shared
+ * by several nets that train together, grads is this net's alone. What a pass changes by itself, as
+ * BatchNorm's running sums, then has a place outside `values`. fill: this net writes the initial values. */
+void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
+
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 
@@ -107,6 +113,9 @@ void net_touch(struct net *net, int group);
 /* Where the host finds a parameter's values: param->value itself, or its place in net->values. The
  * parameter is this net's. */
 float *net_host_value(const struct net *net, const struct param *param);
+
+/* Where a parameter, by its number, begins in the arenas. */
+size_t net_param_begin(const struct net *net, int param);
 
 /* The group's values as the host has them become the engine's, before anything that is run afterwards; and
  * all values as the engine has them become the host's, waiting for them. Both do nothing where the memory

@@ -33,6 +33,8 @@ struct net_internals {
     bool *written;         /* per parameter: its gradient of this pass has a value already */
     int *last_contributor; /* per group: the layer whose backward completes it, or -1; owned */
     float *scratch;        /* host memory for reading losses and writing their seeds; owned */
+    float *given_values, *given_grads; /* arenas of the caller's, borrowed; NULL: net_build allocates them */
+    bool leave_values;     /* given_values are filled by somebody else */
     size_t nmemory;
     void **memory; /* engine memory of blobs and gradients; owned */
     size_t bytes;  /* all engine memory */

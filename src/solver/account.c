@@ -43,15 +43,11 @@ int trainer_open_trace(struct trainer *t)
         return -1;
     if (!o->trace)
         return 0;
-    if (trace_create(&options, &t->trace))
-        return -1;
-    t->net->trace = t->trace;
-    return 0;
+    return trace_create(&options, &t->trace);
 }
 
 int trainer_start_clock(struct trainer *t)
 {
-    trace_iteration(t->trace, t->at.iteration); /* a quick rank's data may come before our loop begins */
     return t->trace ? clock_compare(t->world, t->trace, CLOCK_ROUNDS, &t->clock_before) : 0;
 }
 
@@ -60,6 +56,7 @@ static int write_trace(struct trainer *t)
     struct trace_about about = {.net = t->net, .plan = t->plan, .before = t->clock_before};
     struct trace_written written;
 
+    trace_stop(t->trace); /* feeders read on */
     if (error_agree(t->world, clock_compare(t->world, t->trace, CLOCK_ROUNDS, &about.after)) ||
         trace_write(t->world, t->trace, &about, t->options->trace, &written))
         return -1;
@@ -106,18 +103,16 @@ static int publish(struct trainer *t, const struct report *report)
 static int predict(struct trainer *t, double **out)
 {
     const struct plan *plan = t->plan;
-    struct cost_setup setup = {.nworkers = plan->nworkers, .nservers = plan->nservers,
-                               .dedicated = plan->dedicated, .iter_size = t->iter_size,
-                               .chunk_bytes = plan->options.chunk_bytes};
+    struct cost_setup setup;
     double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
 
     *out = seconds;
     if (error_agree(t->world, seconds ? 0 : error_memory(sizeof *seconds, "the report")) ||
         trainer_probe(t))
         return -1;
-    setup.ranks_per_node = t->probe.ranks_per_node;
+    trainer_set_up_cost(t, &setup);
     for (int g = 0; g < plan->ngroups; g++) {
-        struct cost cost = cost_of(&t->probe.cluster, &setup, &t->net->groups[g], plan->scheme[g]);
+        struct cost cost = cost_of(&t->probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
         seconds[g] = cost.seconds - cost.compute_seconds;
     }
     return 0;
@@ -126,7 +121,7 @@ static int predict(struct trainer *t, double **out)
 static int collect(struct trainer *t, const double *predicted, struct report *out)
 {
     struct account account = {.net = t->net, .plan = t->plan, .stats = sync_stats(t->sync),
-                              .iterations = t->max_iter - t->at.iteration,
+                              .iterations = t->end - t->at.iteration,
                               .train_seconds = t->train_seconds, .train_stall = t->train_stall,
                               .overlap = t->options->overlap, .batch = t->batch * t->iter_size,
                               .predicted = predicted};
@@ -139,14 +134,16 @@ static int collect(struct trainer *t, const double *predicted, struct report *ou
 
 int trainer_account(struct trainer *t)
 {
-    bool asked = (t->options->trace || t->options->log) && t->nworkers > 1;
+    /* whoever stopped it waits for the end */
+    bool asked = (t->options->trace || t->options->log || t->options->account) && t->nworkers > 1 &&
+                 !t->stopped;
     struct report report = {.nranks = 0};
     double *predicted = NULL;
     int status = 0;
 
     if (t->trace && write_trace(t))
         return -1;
-    if (t->max_iter <= t->at.iteration)
+    if (t->end <= t->at.iteration)
         return 0;
     if ((asked && predict(t, &predicted)) || collect(t, predicted, &report))
         status = -1;

@@ -6,6 +6,10 @@
 #include "util/error.h"
 #include "util/sha256.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +54,7 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
             blobs[k] = (struct snapshot_blob){
                 .shape = &net->params[p].shape,
                 .data = history + (size_t)b * net->elems +
-                        (net_host_value(net, &net->params[p]) - net->values)};
+                        net_param_begin(net, p)};
     if (!blobs)
         error_memory(count * sizeof *blobs, "a snapshot");
     return blobs;
@@ -136,6 +140,62 @@ done:
     snapshot_state_free(&file);
     free(model);
     free(blobs);
+    return status;
+}
+
+/* N of NAME_iter_N.solverstate or .solverstate.h5; -1: it is no such file. */
+static int64_t iteration_of(const char *file, const char *name)
+{
+    size_t length = strlen(name);
+    char *end;
+    long long iteration;
+
+    if (strncmp(file, name, length) || strncmp(file + length, "_iter_", 6))
+        return -1;
+    file += length + 6;
+    if (*file < '0' || *file > '9')
+        return -1;
+    errno = 0;
+    iteration = strtoll(file, &end, 10);
+    return errno || (strcmp(end, ".solverstate") && strcmp(end, ".solverstate.h5")) ? -1 : iteration;
+}
+
+int checkpoint_newest(const char *prefix, char **path)
+{
+    const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
+    char *folder = slash ? strndup(prefix, (size_t)(name - prefix)) : strdup("./"), *newest = NULL;
+    DIR *dir = folder ? opendir(folder) : NULL;
+    int64_t most = -1;
+    int status = -1;
+
+    *path = NULL;
+    if (!dir) {
+        if (folder)
+            error_set("cannot look for snapshots in '%s': %s", folder, strerror(errno));
+        else
+            error_memory(strlen(prefix), "a snapshot's name");
+        goto done;
+    }
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        int64_t iteration = iteration_of(entry->d_name, name);
+        if (iteration <= most)
+            continue;
+        most = iteration;
+        free(newest);
+        newest = strdup(entry->d_name);
+    }
+    closedir(dir);
+    status = 0;
+    if (most < 0)
+        goto done;
+    *path = newest ? malloc(strlen(folder) + strlen(newest) + 1) : NULL;
+    if (*path)
+        sprintf(*path, "%s%s", slash ? folder : "", newest);
+    else
+        status = error_memory(strlen(prefix), "a snapshot's name");
+done:
+    free(newest);
+    free(folder);
     return status;
 }
 

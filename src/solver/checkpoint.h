@@ -25,6 +25,10 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
                       struct train_state *state, struct log *log);
 
+/* The state of the highest iteration under that prefix, in either format, into *path, to be freed; NULL
+ * if there is none. Fails where the folder cannot be read. */
+int checkpoint_newest(const char *prefix, char **path);
+
 /* Weights by layer name from a comma list of files. Says which layers were not found. Rank 0. */
 int checkpoint_load_weights(const char *list, struct net *net, struct log *log);
 

@@ -196,10 +196,12 @@ static bool due(int64_t iteration, int interval)
 
 static int test_all(struct trainer *t, int64_t iteration)
 {
+    bool interrupted = false;
+
     if (trainer_share_statistics(t))
         return -1;
-    for (int i = 0; t->worker && i < t->defs.ntests; i++)
-        if (trainer_test(t, i, iteration))
+    for (int i = 0; t->worker && i < t->defs.ntests && !interrupted; i++)
+        if (trainer_test(t, i, iteration, &interrupted))
             return -1;
     return 0;
 }
@@ -273,51 +275,80 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
 static int finish(struct trainer *t, double start, double *paused)
 {
     const Caffe__SolverParameter *s = t->solver;
-    int64_t end = t->max_iter;
+    int64_t end = t->end;
     bool trained = end > t->at.iteration;
+    bool save = t->stopped && t->listen.keep ? true : s->snapshot_after_train;
 
     if (trained && (sync_wait_all(t->sync, end - 1) || trainer_share_statistics(t)))
         return -1;
     t->train_seconds = clock_seconds() - start - *paused;
     t->train_stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;
-    if (!t->blank && s->snapshot_after_train && t->last_snapshot != end && snapshot(t, end))
+    if (!t->blank && save && t->last_snapshot != end && snapshot(t, end))
         return -1;
     if (t->worker) {
         double unused = 0;
         if (trained && display(t, end, t->train_seconds, false))
             return -1;
-        if (!t->blank && due(end, s->display)) {
+        if (!t->blank && !t->stopped && due(end, s->display)) {
             struct run run = {.seed = t->seed, .first_sample = samples_before(t, end)};
             struct net_hooks none = {.context = NULL};
             if (net_forward(t->net, &run, &none, &unused) || sync_sum(t->sync, &unused, 1))
                 return -1;
             LOG_INFO(t->log, "Iteration %" PRId64 ", loss = %g", end, unused / t->nworkers);
         }
-        if (!t->blank && due(end, s->test_interval) && test_all(t, end))
+        if (!t->blank && !t->stopped && due(end, s->test_interval) && test_all(t, end))
             return -1;
     }
     log_progress_end(t->log);
-    LOG_INFO(t->log, "Optimization Done.");
+    LOG_INFO(t->log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
+    return 0;
+}
+
+/* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no more. */
+static int between(struct trainer *t, int64_t i, double *paused)
+{
+    const Caffe__SolverParameter *s = t->solver;
+    bool test = !t->blank && due(i, s->test_interval) && (i > 0 || s->test_initialization);
+    bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
+
+    /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a signal, and
+     * one that was interrupted is not followed by an iteration */
+    if (trainer_listen(t, i, test))
+        return -1;
+    if (t->listen.effect == SIGNAL_SNAPSHOT)
+        save = !t->blank;
+    if (t->listen.effect != SIGNAL_STOP) {
+        t->listen.effect = SIGNAL_NOTHING;
+        if (pause_for(t, i, test, save, paused))
+            return -1;
+        if (test && trainer_listen(t, i, true))
+            return -1;
+    }
+    t->stopped = t->listen.effect == SIGNAL_STOP;
     return 0;
 }
 
 static int loop(struct trainer *t)
 {
-    const Caffe__SolverParameter *s = t->solver;
     double start = clock_seconds(), paused = 0;
+    int64_t i = t->at.iteration;
 
     t->display_iter = t->at.iteration;
     LOG_INFO(t->log, "Solving %s", t->net->def->name);
-    LOG_INFO(t->log, "Learning Rate Policy: %s", s->lr_policy);
-    for (int64_t i = t->at.iteration; i < t->max_iter; i++) {
-        bool test = !t->blank && due(i, s->test_interval) && (i > 0 || s->test_initialization);
-        bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
-        if (pause_for(t, i, test, save, &paused))
+    LOG_INFO(t->log, "Learning Rate Policy: %s", t->solver->lr_policy);
+    t->listen.asked = -1;
+    t->listen.next = t->listen.iteration = i;
+    t->listen.seconds = start;
+    for (; i < t->max_iter; i++) {
+        if (between(t, i, &paused))
             return -1;
+        if (t->stopped)
+            break;
         trace_iteration(t->trace, i);
         if (t->worker ? worker_iteration(t, i, start, &paused) : sync_wait_all(t->sync, i))
             return -1;
     }
+    t->end = i;
     return finish(t, start, &paused);
 }
 

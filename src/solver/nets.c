@@ -2,6 +2,7 @@
  * file on its own, with its own state. */
 #include "solver/nets.h"
 
+#include "layers/layer.h"
 #include "spec/read.h"
 #include "util/error.h"
 
@@ -30,7 +31,8 @@ static int from_file(struct solver_nets *nets, const struct text_doc *solver_doc
     char *found = NULL;
     struct text_doc *doc = NULL;
 
-    if (spec_find_file(path, text_name(solver_doc), &found) || spec_read_net(found, &doc))
+    if (spec_find_file(path, text_name(solver_doc), &found) ||
+        spec_read_net_of(found, layer_check_type, &doc))
         goto fail;
     if (keep_doc(nets, doc)) {
         text_free(doc);

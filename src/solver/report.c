@@ -21,6 +21,7 @@ int trainer_collect(struct trainer *t)
     mine[FIGURE_RECEIVED] = (double)stats->received;
     mine[FIGURE_CONTROL] = (double)stats->control_sent;
     mine[FIGURE_STALL] = t->train_stall;
+    mine[FIGURE_PROGRESS] = stats->progress_seconds > 0 ? stats->progress_cpu_seconds / stats->progress_seconds : 0;
     mine[FIGURE_INPUT_WAITS] = (double)waits;
     mine[FIGURE_INPUT_SECONDS] = input;
     for (int g = 0; g < t->plan->ngroups; g++)
@@ -88,7 +89,7 @@ static void test_scores(struct trainer *t, struct json *json)
 
 void trainer_summary(struct trainer *t, struct json *json)
 {
-    double iterations = (double)(t->max_iter - t->at.iteration);
+    double iterations = (double)(t->end - t->at.iteration);
     double per = iterations > 0 ? iterations : 1;
     int global = t->nworkers * t->batch * t->iter_size;
     char hash[65];
@@ -103,7 +104,9 @@ void trainer_summary(struct trainer *t, struct json *json)
     json_key(json, "dedicated_servers");
     json_int(json, t->options->servers);
     json_key(json, "iterations");
-    json_int(json, t->max_iter);
+    json_int(json, t->end);
+    json_key(json, "stopped_early");
+    json_bool(json, t->stopped);
     json_key(json, "first_iteration");
     json_int(json, t->at.iteration);
     json_key(json, "global_batch");
@@ -125,6 +128,7 @@ void trainer_summary(struct trainer *t, struct json *json)
     json_double(json, figure_sum(t, FIGURE_CONTROL));
     json_key(json, "stall_seconds_per_iteration");
     json_double(json, figure_sum(t, FIGURE_STALL) / t->nworkers / per);
+    per_rank(t, json, "progress_core_share_by_rank", FIGURE_PROGRESS, 1);
     json_key(json, "input_waits");
     json_double(json, figure_sum(t, FIGURE_INPUT_WAITS));
     json_key(json, "input_wait_seconds");

@@ -4,8 +4,6 @@
  * from one run to the next. (PS and allreduce give the same bits; between them it is free.) */
 #include "solver/trainer.h"
 
-#include "sync/cost.h"
-#include "sync/probe.h"
 #include "util/agree.h"
 #include "util/error.h"
 
@@ -16,13 +14,7 @@
 
 static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
 {
-    struct cost_setup setup = {.nworkers = t->nworkers,
-                               .nservers = t->options->servers ? t->options->servers : t->nworkers,
-                               .dedicated = t->options->servers > 0,
-                               .ranks_per_node = probe->ranks_per_node,
-                               .iter_size = t->iter_size,
-                               .chunk_bytes = t->options->chunk_bytes,
-                               .wire = t->options->wire};
+    struct cost_setup setup;
     enum cost_overlap overlap = !t->options->overlap              ? COST_OVERLAP_NONE
                                 : t->options->forward_waits_all ? COST_OVERLAP_WFBP
                                                                   : COST_OVERLAP_FULL;
@@ -32,6 +24,7 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
     struct cost_work work = {0};
     struct cost_iteration base, least;
 
+    trainer_set_up_cost(t, &setup);
     if (!paper || !best) {
         error_memory((size_t)n * sizeof *paper, "the choice of schemes");
         goto done;
@@ -87,12 +80,27 @@ int trainer_probe(struct trainer *t)
     return status;
 }
 
+/* Sizes that the user gave hold. */
+static void keep_wishes(struct trainer *t)
+{
+    const struct trainer_options *o = t->options;
+
+    t->sizes.chunk = o->chunk != COST_SIZE_CHOSEN ? o->chunk : t->sizes.chunk;
+    t->sizes.merge = o->merge != COST_SIZE_CHOSEN ? o->merge : t->sizes.merge;
+    t->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : t->sizes.window;
+}
+
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove it. */
 static int choose_together(struct trainer *t, enum scheme *scheme)
 {
     const struct probe *probe = &t->probe;
 
-    if (trainer_probe(t) || error_agree(t->world, t->rank == 0 ? choose(t, probe, scheme) : 0))
+    if (trainer_probe(t))
+        return -1;
+    t->sizes = cost_sizes_for(&probe->cluster);
+    MPI_Bcast(&t->sizes, (int)sizeof t->sizes, MPI_BYTE, 0, t->world);
+    keep_wishes(t);
+    if (error_agree(t->world, t->rank == 0 ? choose(t, probe, scheme) : 0))
         return -1;
     MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
     if (!probe->from_file)
@@ -126,18 +134,22 @@ int trainer_plan(struct trainer *t)
                                    .scheme = scheme,
                                    .nranks = t->nranks,
                                    .servers = t->options->servers,
+                                   .nodes = t->nodes.node,
                                    .iter_size = t->iter_size,
-                                   .chunk_bytes = t->options->chunk_bytes,
                                    .dilate = t->options->dilate};
     bool alone = false;
     int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
 
+    t->sizes = COST_USUAL_SIZES;
+    keep_wishes(t);
     if (!status && options.comm == COMM_AUTO)
         status = error_agree(t->world, one_node(t, &alone));
     if (!status && options.comm == COMM_AUTO && alone && !t->options->cluster_file)
         options.comm = COMM_PAPER;
     if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
         status = choose_together(t, scheme);
+    options.chunk_bytes = t->sizes.chunk;
+    options.merge_bytes = t->sizes.merge;
     if (!status)
         status = error_agree(t->world, plan_create(&options, t->net->ngroups, t->net->groups, &t->plan));
     free(scheme);

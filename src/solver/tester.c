@@ -55,12 +55,12 @@ static uint64_t test_batch(const struct net *net)
     return 0;
 }
 
-/* This worker's batches; per batch: outputs, then the loss. */
+/* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. */
 static int run_batches(struct trainer *t, struct net *net, int batches, size_t width, double *table)
 {
     struct run run = {.seed = t->seed};
 
-    for (int b = t->rank; b < batches; b += t->nworkers) {
+    for (int b = t->rank; b < batches && !signals_stop_pending(t->options->signals); b += t->nworkers) {
         double *row = table + (size_t)b * width;
         if (net_forward(net, &run, NULL, &row[width - 1]) || trainer_read_outputs(net, row))
             return error_context("test batch %d", b);
@@ -68,24 +68,33 @@ static int run_batches(struct trainer *t, struct net *net, int batches, size_t w
     return 0;
 }
 
-int trainer_test(struct trainer *t, int i, int64_t iteration)
+int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
 {
     struct net *net = t->tests[i];
     int batches = t->defs.test_iter[i], interval = t->solver->test_interval;
     size_t width = count_outputs(net) + 1;
-    double *table = calloc(((size_t)batches + 1) * width, sizeof *table);
+    size_t rows = (size_t)batches * width;
+    double *table = calloc(rows + width + 1, sizeof *table); /* then means */
     int status = -1;
 
     if (!table)
-        return error_memory((size_t)batches * width * sizeof *table, "test scores");
+        return error_memory(rows * sizeof *table, "test scores");
     LOG_INFO(t->log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
     /* a test begins where Caffe's would have got to after all tests before it */
     uint64_t before = interval > 0 ? (uint64_t)(iteration / interval) : 0;
     if (net_seek(net, before * (uint64_t)batches * test_batch(net)) ||
-        run_batches(t, net, batches, width, table) ||
-        sync_sum(t->sync, table, (int)((size_t)batches * width)))
+        run_batches(t, net, batches, width, table))
         goto done;
-    double *mean = table + (size_t)batches * width;
+    double *mean = table + rows;
+    *mean = signals_stop_pending(t->options->signals); /* its first place tells the others */
+    if (sync_sum(t->sync, table, (int)rows + 1))
+        goto done;
+    *interrupted = *mean > 0;
+    if (*interrupted) {
+        LOG_INFO(t->log, "Test interrupted.");
+        status = 0;
+        goto done;
+    }
     for (int b = 0; b < batches; b++)
         for (size_t k = 0; k < width; k++)
             mean[k] += table[(size_t)b * width + k];

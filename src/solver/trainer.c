@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "solver/trainer.h"
 
+#include "engine/replay/profile.h"
 #include "net/summary.h"
 #include "solver/device.h"
 #include "solver/settings.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOURCE_OF_DIGEST_WORDS = 8 };
+enum { SOURCE_OF_DIGEST_WORDS = 9 };
 
 static int check_ranks(struct trainer *t)
 {
@@ -116,16 +117,20 @@ static int create_nets(struct trainer *t)
 
     if (chw[0] > 0)
         env.input_chw = chw;
-
+    if (trainer_open_trace(t))
+        return -1;
+    env.trace = t->trace;
     if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
         batch_of(t->net, &t->batch))
         return -1;
+    t->net->trace = t->trace;
     if (!t->worker)
         return 0;
     t->tests = calloc((size_t)t->defs.ntests + 1, sizeof(struct net *));
     if (!t->tests)
         return error_memory(sizeof(struct net *), "test nets");
     env.batch = 0;
+    env.trace = NULL;
     for (int i = 0; i < t->defs.ntests && !t->blank; i++)
         if (net_create(t->defs.tests[i], false, &env, t->net, &t->tests[i]))
             return -1;
@@ -168,6 +173,25 @@ static int open_engine(struct trainer *t)
                        o->share_gpu, &t->engine);
 }
 
+/* Times of another batch would be replayed without a word. */
+static int check_profile(const struct trainer *t)
+{
+    struct profile profile;
+    int batch;
+
+    if (!t->blank)
+        return 0;
+    if (profile_read(t->options->profile, &profile))
+        return -1;
+    batch = profile.batch;
+    profile_free(&profile);
+    if (batch > 0 && batch != t->batch)
+        return error_set("%s holds the times of a batch of %d samples a pass, and this run takes %d: give "
+                         "--batch=%d here, or --batch=%d to \"poseidon time --profile\"",
+                         t->options->profile, batch, t->batch, batch, t->batch);
+    return 0;
+}
+
 static int build_nets(struct trainer *t)
 {
     if (!t->worker)
@@ -184,8 +208,10 @@ static int build_nets(struct trainer *t)
 static int load_files(struct trainer *t, float **history)
 {
     const struct trainer_options *o = t->options;
-    const char *weights = o->weights;
+    const char *weights = o->weights, *from = o->snapshot;
     size_t blocks = (size_t)t->rule.nhistory;
+    char *newest = NULL;
+    int status;
 
     *history = NULL;
     if (t->rank != 0 || t->blank)
@@ -196,11 +222,21 @@ static int load_files(struct trainer *t, float **history)
         if (t->solver->snapshot_prefix && snapshot_probe(t->solver->snapshot_prefix))
             return -1;
     }
-    if (o->snapshot) {
+    if (o->resume) {
+        if (checkpoint_newest(t->solver->snapshot_prefix, &newest))
+            return -1;
+        from = newest ? newest : o->snapshot;
+        if (!newest)
+            LOG_INFO(t->log, "No snapshot %s_iter_* yet: starting as without --resume",
+                     t->solver->snapshot_prefix);
+    }
+    if (from) {
+        t->resumed = true;
         *history = calloc(blocks * t->net->elems + 1, sizeof **history);
-        if (!*history)
-            return error_memory(blocks * t->net->elems * sizeof **history, "history");
-        return checkpoint_resume(o->snapshot, t->net, t->rule.nhistory, *history, &t->at, t->log);
+        status = *history ? checkpoint_resume(from, t->net, t->rule.nhistory, *history, &t->at, t->log)
+                          : error_memory(blocks * t->net->elems * sizeof **history, "history");
+        free(newest);
+        return status;
     }
     for (size_t i = 0; !weights && i < t->solver->n_weights; i++)
         if (checkpoint_load_weights(t->solver->weights[i], t->net, t->log))
@@ -263,10 +299,13 @@ static void warn(void *context, const char *text)
 /* All that ranks could have been given differently and that would make them disagree in silence. */
 static uint64_t digest(const struct trainer *t)
 {
+    const struct trainer_options *o = t->options;
     const uint64_t words[SOURCE_OF_DIGEST_WORDS] = {
         t->seed, (uint64_t)t->max_iter, (uint64_t)t->iter_size, (uint64_t)t->batch,
         (uint64_t)t->rule.type, (uint64_t)t->solver->test_interval, (uint64_t)t->solver->snapshot,
-        (uint64_t)t->solver->display};
+        (uint64_t)t->solver->display,
+        (uint64_t)(o->signals[SIGNAL_INT] | o->signals[SIGNAL_HUP] << 2 | o->signals[SIGNAL_TERM] << 4 |
+                   o->signals[SIGNAL_USR1] << 6)};
     uint64_t hash = 0;
 
     for (int i = 0; i < SOURCE_OF_DIGEST_WORDS; i++)
@@ -281,15 +320,16 @@ static int start_sync(struct trainer *t, const float *history)
 
     t->sync_options = (struct sync_options){
         .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
-        .staleness = t->options->staleness, .fifo = t->options->fifo, .window = t->options->window,
-        .bytes_per_second = t->options->mbps * 1e6 / 8, .engine = &t->engine,
+        .staleness = t->options->staleness, .fifo = t->options->fifo,
+        .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
+        .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .engine = &t->engine,
         .threads = t->threads,
         .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
         .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
     if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
-    if (t->options->snapshot && sync_load_history(t->sync, history))
+    if (t->resumed && sync_load_history(t->sync, history))
         return -1;
     if (error_agree(t->world, trainer_start_clock(t)))
         return -1;
@@ -299,10 +339,12 @@ static int start_sync(struct trainer *t, const float *history)
 static const char *scheme_of_group(void *context, int group)
 {
     const struct trainer *t = context;
+    enum scheme scheme = t->plan->scheme[t->plan->bucket[group]];
 
-    if (t->net->groups[group].trains && (t->nranks == 1 || t->plan->scheme[group] == SCHEME_NONE))
+    if (t->net->groups[group].trains &&
+        ((t->plan->nworkers == 1 && !t->plan->dedicated) || scheme == SCHEME_NONE))
         return "local";
-    return scheme_name(t->plan->scheme[group]);
+    return scheme_name(scheme);
 }
 
 static void introduce(struct trainer *t)
@@ -339,6 +381,10 @@ static void introduce(struct trainer *t)
     if (t->options->servers > 0)
         LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
                  t->options->servers == 1 ? "" : "s");
+    if (t->node)
+        LOG_INFO(t->log, "%d workers on %d node%s add up their gradients in shared memory; one of each speaks "
+                         "for it",
+                 t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s");
     LOG_INFO(t->log, "Solver scaffolding done.");
 }
 
@@ -361,10 +407,13 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         goto fail;
     t->threads = default_threads(t); /* collective */
     if (error_agree(world, create_nets(t)) || open_engine(t) ||
-        error_agree(world, build_nets(t)) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
+        error_agree(world, check_profile(t)) || trainer_find_nodes(t) || error_agree(world, build_nets(t)) ||
+        trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    if (error_agree(world, work_out_rates(t) || trainer_open_trace(t)) ||
+    MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
+    trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
+    if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
         goto fail;
     free(history);
@@ -388,6 +437,8 @@ void trainer_destroy(struct trainer *t)
         net_destroy(t->tests[i]);
     free(t->tests);
     net_destroy(t->net);
+    node_destroy(t->node);
+    node_map_free(&t->nodes);
     trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);

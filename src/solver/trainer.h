@@ -9,15 +9,24 @@
 #include "solver/nets.h"
 #include "solver/policy.h"
 #include "solver/rule.h"
+#include "solver/signals.h"
+#include "sync/cost.h"
+#include "sync/node.h"
 #include "sync/probe.h"
 #include "sync/sync.h"
 #include "trace/align.h"
 #include "util/log.h"
 
+/* trainer_options.hierarchy, where it is not the ranks of a node. */
+enum { HIERARCHY_AUTO = -1, HIERARCHY_OFF = 0 };
+
 struct trainer_options {
     const char *solver;      /* path of the solver file */
     const char *weights;     /* comma list of weight files, or NULL */
     const char *snapshot;    /* solver state to resume from, or NULL */
+    bool resume;             /* from the newest one under the solver's snapshot_prefix instead, if there is one,
+                                and without `weights` */
+    enum signal_effect signals[SIGNALS]; /* what each does */
     const char *engine;
     const char *profile;     /* replay: the file of times */
     int dilate;              /* replay: > 1 divides all traffic */
@@ -28,11 +37,12 @@ struct trainer_options {
     bool forward_waits_all;  /* with overlap: the next forward pass waits for all layers */
     int staleness;           /* iterations that a worker may be ahead of the slowest */
     bool fifo;               /* sends in the order of posting */
-    size_t window;           /* bytes in MPI's hands; 0: no limit */
+    size_t chunk, merge, window; /* as in cost_sizes; COST_SIZE_CHOSEN: by the measured network. Window 0: no
+                                    limit */
     double mbps;             /* cap of this rank's sends, Mbit/s; 0: none */
     const char *cluster_file; /* auto: figures of the cluster are kept there; or NULL */
+    int hierarchy;           /* > 0: so many workers add up before one of them speaks; or see above */
     int servers;
-    size_t chunk_bytes;
     int batch;               /* > 0: per rank, replaces the training data's */
     int global_batch;        /* > 0: over all workers; exclusive with batch */
     int max_iter;            /* > 0: replaces the solver's */
@@ -45,6 +55,7 @@ struct trainer_options {
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
     const char *log;         /* the report as JSON lines, or NULL */
+    bool account;            /* each layer's transfer is timed alone also without trace and log */
     const char *summary;     /* JSON file at the end, or NULL */
     bool json;               /* that JSON on standard output too, and nothing else there */
 };
@@ -56,6 +67,7 @@ enum trainer_figure {
     FIGURE_PREDICTED,     /* sent bytes of one iteration by the plan */
     FIGURE_CONTROL,
     FIGURE_STALL,         /* seconds the compute thread waited for the network */
+    FIGURE_PROGRESS,      /* share of a core that the progress thread took */
     FIGURE_INPUT_WAITS,   /* times */
     FIGURE_INPUT_SECONDS,
     FIGURES
@@ -77,11 +89,14 @@ struct trainer {
     struct net *net;         /* to train */
     struct net **tests;      /* defs.ntests of them; NULL on dedicated servers */
     struct engine engine;    /* .i NULL: not open */
+    struct node_map nodes;   /* who adds up together; .node NULL: every worker speaks for itself */
+    struct node *node;       /* this rank's; NULL: ditto */
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
                                 dilated */
     bool probed;             /* they are there */
+    struct cost_sizes sizes; /* of messages; set by trainer_plan */
     struct sync *sync;
     struct sync_options sync_options; /* what it was made with */
     struct trace *trace;     /* NULL: nothing is recorded */
@@ -92,7 +107,17 @@ struct trainer {
                                 need one before its compute thread gets there */
     int32_t *steps;          /* the policy's current_step after each of them, for snapshots */
     struct train_state at;   /* where training starts */
+    bool resumed;            /* from a snapshot: there is a history */
     int max_iter, iter_size;
+    int64_t end;             /* iterations done when training was over: max_iter, or less if stopped */
+    bool stopped;            /* by a signal */
+    struct {
+        int64_t asked, next; /* before which iteration; -1: no question is open */
+        int64_t iteration;   /* rank 0: when it asked last, and the clock then */
+        double seconds;
+        enum signal_effect effect; /* asked for and not done yet */
+        bool keep;           /* the stop wants a snapshot whatever the solver says */
+    } listen;
     int batch;               /* samples of one pass on one rank */
     uint64_t seed;
     char *notices;           /* from files and nets, said once the log is up */
@@ -113,6 +138,15 @@ struct trainer {
 /* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
 int trainer_probe(struct trainer *trainer);
 
+/* "auto", "off" or a number. */
+int hierarchy_parse(const char *text, int *out);
+
+/* Between net_create and net_build: forms the nodes that options->hierarchy asks for, if any. Collective. */
+int trainer_find_nodes(struct trainer *trainer);
+
+/* The training as the cost model sees it; after trainer_probe. */
+void trainer_set_up_cost(const struct trainer *trainer, struct cost_setup *out);
+
 /* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
 int trainer_plan(struct trainer *trainer);
 
@@ -120,12 +154,18 @@ int trainer_plan(struct trainer *trainer);
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
                    struct trainer **out);
 
-/* Trains to max_iter. Collective; after a failure on any rank returns that rank's failure on all. */
+/* Trains to max_iter, or until a signal stops it, which is no failure. Collective; after a failure on any rank returns that rank's failure on all. */
 int trainer_run(struct trainer *trainer);
 
 /* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
- * lines on rank 0, keeps the scores. Collective over the workers. */
-int trainer_test(struct trainer *trainer, int i, int64_t iteration);
+ * lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to stop, and there are no
+ * scores. Collective over the workers. */
+int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool *interrupted);
+
+/* Between two iterations, `iteration` to come: puts into trainer->listen.effect what signals to any rank ask
+ * for, the same on all ranks. now: of all that have come so far, which waits for all ranks; else of those
+ * that came a while ago, and nobody waits. Collective, servers included. */
+int trainer_listen(struct trainer *trainer, int64_t iteration, bool now);
 
 /* Averages BatchNorm's running sums over the workers; nothing on dedicated servers. Every worker calls it. */
 int trainer_share_statistics(struct trainer *trainer);
@@ -141,7 +181,7 @@ int trainer_read_outputs(const struct net *net, double *values);
 /* After a successful run: gathers every rank's figures on rank 0. Collective; trainer_run's last step. */
 int trainer_collect(struct trainer *trainer);
 
-/* Before sync_create: makes the recorder where one is asked for. Not collective. */
+/* Before the nets are made: makes the recorder where one is asked for. Not collective. */
 int trainer_open_trace(struct trainer *trainer);
 /* Before sync_start: compares clocks. Collective. */
 int trainer_start_clock(struct trainer *trainer);

@@ -36,6 +36,27 @@ static int read_binary_net(const char *path, struct text_doc **out)
     return status;
 }
 
+/* Some writers keep names, types and weights of layers and drop what else makes them a net. */
+static int note_missing_settings(struct text_doc *doc)
+{
+    const Caffe__NetParameter *net = spec_net(doc);
+
+    for (size_t i = 0; i < net->n_layer; i++) {
+        const Caffe__LayerParameter *layer = net->layer[i];
+        const char *type = layer->type ? layer->type : "", *missing = NULL;
+
+        if (strcmp(type, "Convolution") == 0 && layer->convolution_param == NULL)
+            missing = "convolution_param";
+        else if (strcmp(type, "InnerProduct") == 0 && layer->inner_product_param == NULL)
+            missing = "inner_product_param";
+        if (missing != NULL)
+            return text_add_notice(doc, "%s: its layers came without their settings: no complete net "
+                                        "(layer '%s' has no %s)",
+                                   text_name(doc), layer->name ? layer->name : "", missing);
+    }
+    return 0;
+}
+
 /* HDF5 models hold weights only. */
 static bool is_hdf5(const char *path)
 {
@@ -49,23 +70,30 @@ static bool is_hdf5(const char *path)
     return is;
 }
 
-int spec_read_net(const char *path, struct text_doc **out)
+int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out)
 {
     struct text_doc *doc;
+    bool binary;
 
     if (is_hdf5(path))
         return error_set("%s: expected a net, found an HDF5 file, which holds weights or data but "
                          "no layer definitions",
                          path);
-    if (proto_is_binary(path) ? read_binary_net(path, &doc)
-                              : text_read_file(path, &caffe__net_parameter__descriptor, &doc))
+    binary = proto_is_binary(path);
+    if (binary ? read_binary_net(path, &doc)
+               : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, &doc))
         return -1;
-    if (upgrade_net(spec_net(doc), doc)) {
+    if (upgrade_net(spec_net(doc), doc) || (binary && note_missing_settings(doc))) {
         text_free(doc);
         return -1;
     }
     *out = doc;
     return 0;
+}
+
+int spec_read_net(const char *path, struct text_doc **out)
+{
+    return spec_read_net_of(path, NULL, out);
 }
 
 /* The part of a path behind its last slash. */

@@ -11,6 +11,9 @@
  * text_notices(*out) says what was old. The net is (Caffe__NetParameter *)text_root(*out); spec_net
  * is the same with the cast. */
 int spec_read_net(const char *path, struct text_doc **out);
+
+/* The same; check_type as for text_read_file_of. */
+int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out);
 Caffe__NetParameter *spec_net(const struct text_doc *doc);
 
 /* Reads a solver and upgrades it and the nets inside it. snapshot_prefix is completed as Caffe does

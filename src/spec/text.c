@@ -1,6 +1,7 @@
 /* Reads protobuf's text format: a recursive descent over scan.h's tokens, led by descriptors. */
 #include "spec/text.h"
 
+#include "spec/caffe.pb-c.h"
 #include "spec/field.h"
 #include "spec/scan.h"
 #include "spec/suggest.h"
@@ -24,6 +25,9 @@ struct reader {
     struct text_doc *doc;
     int depth;
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
+    const ProtobufCMessage *layer; /* the last one opened below the root */
+    text_check_type *check_type;   /* or NULL */
+    char stranger[64];             /* type of the first layer with an unknown field; or "" */
     int line_of[DEPTH_MOST + 1];                             /* where they were opened */
     int field_line; /* of the name of the field being read */
     int nunknown;
@@ -302,6 +306,8 @@ static int read_message(struct reader *r, ProtobufCMessage *parent,
     r->depth++;
     r->stack[r->depth] = field->descriptor;
     r->line_of[r->depth] = r->scan.token.line;
+    if (r->depth == 1)
+        r->layer = value.message;
     if (scan_next(&r->scan) || read_fields(r, value.message, close))
         return -1;
     r->depth--;
@@ -399,19 +405,35 @@ static int skip_value(struct reader *r)
     return scan_next(&r->scan);
 }
 
+/* Name and type of today's kind of layer that is being read, as far as they have been read: fields
+ * that only a fork has mostly belong to layers that only a fork has. */
+static void describe_layer(struct reader *r, char *out, size_t bytes)
+{
+    const Caffe__LayerParameter *layer = (const Caffe__LayerParameter *)r->layer;
+
+    out[0] = '\0';
+    if (r->depth == 0 || r->stack[1] != &caffe__layer_parameter__descriptor || layer->type == NULL)
+        return;
+    snprintf(out, bytes, " (layer '%.64s' of type %.64s)", layer->name ? layer->name : "",
+             layer->type);
+    if (r->stranger[0] == '\0')
+        snprintf(r->stranger, sizeof r->stranger, "%s", layer->type);
+}
+
 /* Notes an unknown field. Those beyond the first UNKNOWN_MOST are only counted. */
 static void note_unknown(struct reader *r, const struct scan_token *token, const char *name)
 {
     size_t used = strlen(r->unknown);
-    char remark[384];
+    char remark[384], layer[192];
 
     if (r->nunknown++ >= UNKNOWN_MOST)
         return;
     suggest_field(r->stack[r->depth], r->depth > 0 ? r->stack[r->depth - 1] : NULL, name, remark,
                   sizeof remark);
+    describe_layer(r, layer, sizeof layer);
     snprintf(r->unknown + used, sizeof r->unknown - used,
-             "%s%s:%d:%d: message \"%s\" has no field \"%s\"%s", used > 0 ? "\n" : "", r->scan.name,
-             token->line, token->column, r->stack[r->depth]->name, name, remark);
+             "%s%s:%d:%d: message \"%s\"%s has no field \"%s\"%s", used > 0 ? "\n" : "",
+             r->scan.name, token->line, token->column, r->stack[r->depth]->name, layer, name, remark);
 }
 
 static int expected_name(struct reader *r)
@@ -495,15 +517,21 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
     return 0;
 }
 
-/* Unknown fields come first, then what stopped the reading, if anything did. */
-static int unknown_error(const struct reader *r, const char *stopped_by)
+/* Unknown fields come first, then what is to be said of the first layer that had one, then what stopped
+ * the reading, if anything did. */
+static int unknown_error(struct reader *r, const char *stopped_by)
 {
-    char more[64] = "";
+    char more[64] = "", stop[801];
+
+    snprintf(stop, sizeof stop, "%s", stopped_by);
 
     if (r->nunknown > UNKNOWN_MOST)
         snprintf(more, sizeof more, "\n... and %d more unknown fields", r->nunknown - UNKNOWN_MOST);
-    return error_set("%s%s%s%.800s", r->unknown, more, stopped_by[0] != '\0' ? "\n" : "",
-                     stopped_by);
+    error_clear();
+    if (r->check_type != NULL && r->stranger[0] != '\0')
+        r->check_type(r->stranger);
+    return error_set("%s%s%s%s%s%s", r->unknown, more, error_text()[0] != '\0' ? "\n" : "",
+                     error_text(), stop[0] != '\0' ? "\n" : "", stop);
 }
 
 static int read_all(struct reader *r, const char *text, size_t length)
@@ -519,8 +547,9 @@ static int read_all(struct reader *r, const char *text, size_t length)
     return 0;
 }
 
-int text_read_string(const char *name, const char *text, size_t length,
-                     const ProtobufCMessageDescriptor *descriptor, struct text_doc **out)
+static int read_document(const char *name, const char *text, size_t length,
+                         const ProtobufCMessageDescriptor *descriptor,
+                         text_check_type *check_type, struct text_doc **out)
 {
     struct reader *r = calloc(1, sizeof *r);
     ProtobufCMessage *root = NULL;
@@ -533,6 +562,7 @@ int text_read_string(const char *name, const char *text, size_t length,
         goto done;
     }
     r->stack[0] = descriptor;
+    r->check_type = check_type;
     r->field_line = 1;
     error_clear();
     status = read_all(r, text, length);
@@ -547,57 +577,27 @@ done:
     return status;
 }
 
-/* Works for pipes as well. */
-static int read_bytes(FILE *file, const char *path, char **out, size_t *length)
+int text_read_string(const char *name, const char *text, size_t length,
+                     const ProtobufCMessageDescriptor *descriptor, struct text_doc **out)
 {
-    size_t room = 1 << 16, used = 0, got;
-    char *text = malloc(room);
-
-    while (text != NULL && (got = fread(text + used, 1, room - used, file)) > 0) {
-        used += got;
-        if (used == room) {
-            char *grown = room > SIZE_MAX / 2 ? NULL : realloc(text, room * 2);
-
-            if (grown == NULL)
-                free(text);
-            text = grown;
-            room *= 2;
-        }
-    }
-    if (text == NULL)
-        return error_memory(room, path);
-    if (ferror(file)) {
-        free(text);
-        return error_set("%s: cannot be read: %s", path, strerror(errno));
-    }
-    *out = text;
-    *length = used;
-    return 0;
-}
-
-int text_read_bytes(const char *path, char **out, size_t *length)
-{
-    FILE *file = fopen(path, "rb");
-    int status;
-
-    if (file == NULL && errno == ENOENT)
-        return error_set("File not found: %s", path);
-    if (file == NULL)
-        return error_set("%s: cannot be opened: %s", path, strerror(errno));
-    status = read_bytes(file, path, out, length);
-    fclose(file);
-    return status;
+    return read_document(name, text, length, descriptor, NULL, out);
 }
 
 int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
                    struct text_doc **out)
+{
+    return text_read_file_of(path, descriptor, NULL, out);
+}
+
+int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
+                      text_check_type *check_type, struct text_doc **out)
 {
     size_t length = 0;
     char *text = NULL;
     int status = text_read_bytes(path, &text, &length);
 
     if (status == 0)
-        status = text_read_string(path, text, length, descriptor, out);
+        status = read_document(path, text, length, descriptor, check_type, out);
     free(text);
     return status;
 }

@@ -17,6 +17,14 @@ struct text_doc;
 int text_read_file(const char *path, const ProtobufCMessageDescriptor *descriptor,
                    struct text_doc **out);
 
+/* Says of a type of layers that it is there (0) or why it is not (-1 with a message). */
+typedef int text_check_type(const char *type);
+
+/* The same with the types that there are: fields that are not known mostly belong to layers of forks, and
+ * then the message says so. check_type may be NULL. */
+int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
+                      text_check_type *check_type, struct text_doc **out);
+
 /* Reads `length` bytes of `text`; `name` stands for the file in messages. */
 int text_read_string(const char *name, const char *text, size_t length,
                      const ProtobufCMessageDescriptor *descriptor, struct text_doc **out);

@@ -35,7 +35,7 @@ static int adam_open(struct sync *sync, int group)
     adam->iteration = sync->options.iteration;
     if (!adam->owner && !sync->worker)
         return 0;
-    if (factors_open(sync, group, adam->owner ? plan->nworkers : 1, 1, true, &adam->factors))
+    if (factors_open(sync, group, &adam->factors))
         return -1;
     adam->gradient = adam->owner ? malloc(elems * sizeof *adam->gradient) : NULL;
     if (adam->owner && !adam->gradient)
@@ -60,7 +60,7 @@ static int adam_stage(struct sync *sync, int group, int micro)
 {
     struct adam *adam = sync->groups[group].own;
 
-    return factors_stage(sync, group, micro, factors_rows(&adam->factors, adam->owner ? sync->rank : 0, 0));
+    return factors_stage(sync, group, micro, factors_own(sync, &adam->factors, 0));
 }
 
 /* The owner's receives of the iteration to come. */
@@ -73,7 +73,7 @@ static int expect(struct sync *sync, int group)
         struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk, .peer = w,
                                     .what = WHAT_FACTORS_IN, .idle = true};
         if (w != sync->rank &&
-            progress_receive(sync, sync->data, factors_rows(&adam->factors, w, 0), adam->factors.each,
+            progress_receive(sync, sync->data, factors_rows(&adam->factors, w, 0), factors_floats(sync, group, w),
                              tag_of(sync, false, chunk, adam->iteration), transfer))
             return -1;
     }
@@ -125,8 +125,8 @@ static int adam_post(struct sync *sync, int group, int64_t iteration)
     for (int c = first; c < first + count; c++)
         if (ps_expect_parameters(sync, c, iteration))
             return -1;
-    return progress_send(sync, sync->data, factors_rows(&adam->factors, 0, 0), adam->factors.each,
-                         tag_of(sync, false, first, iteration), transfer);
+    return progress_send(sync, sync->data, factors_rows(&adam->factors, 0, 0),
+                         factors_floats(sync, group, sync->rank), tag_of(sync, false, first, iteration), transfer);
 }
 
 static int adam_complete(struct sync *sync, const struct transfer *transfer)

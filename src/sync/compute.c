@@ -65,14 +65,26 @@ static int tell(struct sync *sync, int group)
     return ring_push(sync, EVENT_POST, group);
 }
 
-int sync_post(struct sync *sync, int group, bool last)
+/* Another member has its gradient: whether it was the last one of the bucket in this pass. */
+static bool completes(struct sync *sync, int bucket)
 {
+    struct group_state *state = &sync->groups[bucket];
+    int members = sync->plan->first_member[bucket + 1] - sync->plan->first_member[bucket];
+
+    state->joined = (state->joined + 1) % members;
+    return state->joined == 0;
+}
+
+int sync_post(struct sync *sync, int member, bool last)
+{
+    int group = sync->plan->bucket[member];
     struct group_state *state = &sync->groups[group];
 
-    if (!state->syncer)
+    if (!state->syncer || !completes(sync, group))
         return 0;
     /* others may have the last iteration's norm already while it is still on its way to us */
-    if (sync->options.clip > 0 && compute_wait(sync, &sync->clip.done, state->posted, group))
+    if (sync->options.clip > 0 && sync->speaks &&
+        compute_wait(sync, &sync->clip.done, state->posted, group))
         return -1;
     if (state->syncer->stage) {
         int64_t start = trace_begin(sync->options.trace);
@@ -100,7 +112,7 @@ static int chunk_norm(struct sync *sync, int chunk, double *out)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     const struct net *net = sync->net;
-    float scale = 1.0f / (float)sync->plan->nworkers;
+    float scale = sync_mean(sync);
 
     if (sync->remote)
         return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale, c->elems,
@@ -127,20 +139,6 @@ static int give_norms(struct sync *sync)
                 return -1;
     }
     return ring_push(sync, EVENT_NORMS, -1);
-}
-
-int sync_flush(struct sync *sync)
-{
-    if (!sync->options.overlap)
-        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
-            if (sync->groups[g].posted > sync->groups[g].told)
-                tell(sync, g);
-    if (sync->options.clip > 0 && give_norms(sync))
-        return -1;
-    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
-        if (sync_wait(sync, g))
-            return -1;
-    return failed(sync);
 }
 
 /* What is left to compute when a group's transfers are over. */
@@ -182,12 +180,31 @@ static int wait_for(struct sync *sync, int group, int lag)
     if (newest == state->settled)
         return 0;
     state->settled = newest;
-    net_touch(sync->net, group);
+    if (sync->speaks && sync_settles(sync, group))
+        node_publish(sync, group);
+    for (int m = sync->plan->first_member[group]; m < sync->plan->first_member[group + 1]; m++)
+        net_touch(sync->net, m);
     return 0;
 }
 
-int sync_wait(struct sync *sync, int group)
+int sync_flush(struct sync *sync)
 {
+    if (!sync->options.overlap)
+        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
+            if (sync->groups[g].posted > sync->groups[g].told)
+                tell(sync, g);
+    if (sync->options.clip > 0 && sync->speaks && give_norms(sync))
+        return -1;
+    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
+        if (wait_for(sync, g, sync->groups[g].lag))
+            return -1;
+    return failed(sync);
+}
+
+int sync_wait(struct sync *sync, int member)
+{
+    int group = sync->plan->bucket[member];
+
     if (!sync->options.forward_waits_all)
         return wait_for(sync, group, sync->groups[group].lag);
     for (int g = 0; g < sync->plan->ngroups; g++)
@@ -243,6 +260,21 @@ int sync_sum(struct sync *sync, double *values, int count)
     if (call_progress(sync, EVENT_SUM))
         return -1;
     memcpy(values, sync->sum_result, (size_t)count * sizeof *values);
+    return 0;
+}
+
+int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES])
+{
+    memcpy(sync->ask_values, values, sizeof sync->ask_values);
+    atomic_store(&sync->ask_done, 0);
+    return ring_push(sync, EVENT_ASK, -1);
+}
+
+int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
+{
+    if (compute_wait(sync, &sync->ask_done, 1, -1))
+        return -1;
+    memcpy(values, sync->ask_result, sizeof sync->ask_result);
     return 0;
 }
 

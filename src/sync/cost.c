@@ -36,6 +36,11 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
+static int locals_of(const struct cost_setup *setup)
+{
+    return setup->locals > 1 ? setup->locals : 1;
+}
+
 /* Of what a rank exchanges evenly with the other ranks of `all`, the share that leaves its node. */
 static double remote_share(const struct cost_setup *setup, int all)
 {
@@ -81,6 +86,30 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, doub
                     trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
 }
 
+static size_t bounded(double bytes, size_t least, size_t most)
+{
+    size_t whole = bytes > (double)most ? most : (size_t)bytes;
+
+    return (whole > least ? whole : least) & ~(size_t)4095;
+}
+
+struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
+{
+    double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
+    size_t chunk = bounded(20 * trip, 256 << 10, 4 << 20);
+
+    return (struct cost_sizes){.chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10),
+                               .window = 4 * chunk};
+}
+
+/* A layer that others join carries its part of their messages' overhead. */
+static double own_messages(const struct cost_setup *setup, const struct param_group *group, double messages)
+{
+    double bytes = (double)group->elems * sizeof(float);
+
+    return bytes < (double)setup->merge_bytes ? messages * bytes / (double)setup->merge_bytes : messages;
+}
+
 /* How a group is cut, as plan_create does: pieces of `size` elements dealt evenly to `homes`. */
 struct cut {
     double bytes;       /* of all, as gradients travel */
@@ -97,17 +126,14 @@ static uint64_t gradient_bytes(const struct cost_setup *setup, uint64_t elems)
 }
 
 static struct cut cut_group(const struct cost_setup *setup, const struct param_group *group,
-                            int homes, bool spread)
+                            int homes)
 {
-    enum { LEAST_SPREAD = 4096 }; /* elements; plan.c's */
     uint64_t size = setup->chunk_bytes / sizeof(float), elems = group->elems;
+    uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
     struct cut cut;
 
-    if (spread) {
-        uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
-        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
-        size = part < size ? part : size;
-    }
+    part = part < PLAN_LEAST_PART ? PLAN_LEAST_PART : part;
+    size = part < size ? part : size;
     cut.exact = plus(times(elems / size, gradient_bytes(setup, size)),
                      elems % size ? gradient_bytes(setup, elems % size) : 0);
     cut.bytes = (double)gradient_bytes(setup, elems);
@@ -131,7 +157,7 @@ static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *clus
         times((uint64_t)setup->nworkers, plus(cut->exact, times(group->elems, sizeof(float))));
     cost->worker = (struct cost_side){cut->bytes, b};
     cost->server = (struct cost_side){b * share, cut->bytes * share};
-    cost->messages = larger(cut->pieces, cut->own * p1);
+    cost->messages = own_messages(setup, group, larger(cut->pieces, cut->own * p1));
     cost->wire_seconds =
         larger(on_wire(cluster, b, remote, workers), on_wire(cluster, b * share, remote, servers));
     cost->skew_seconds = larger(0, on_wire(cluster, p1 * cut->most * b / cut->bytes, remote, 1) -
@@ -141,7 +167,8 @@ static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *clus
 /* Every worker is a home of its part: `back` bytes return for the gradient bytes of `cut`. The home
  * of most sends and receives more than the others. */
 static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
-                        const struct cost_setup *setup, const struct cut *cut, double back)
+                        const struct cost_setup *setup, const struct param_group *group,
+                        const struct cut *cut, double back)
 {
     double p1 = setup->nworkers, each = (cut->bytes + back) * (p1 - 1) / p1;
     double grows = back / cut->bytes, most_back = cut->most * grows;
@@ -149,7 +176,8 @@ static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
     double received = (p1 - 1) * cut->most + back - most_back;
 
     cost->worker = (struct cost_side){each, each};
-    cost->messages = setup->nworkers == 1 ? 0 : cut->pieces - cut->own + cut->own * (p1 - 1);
+    if (setup->nworkers > 1)
+        cost->messages = own_messages(setup, group, cut->pieces - cut->own + cut->own * (p1 - 1));
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
     cost->skew_seconds = larger(
         0, on_wire(cluster, larger(sent, received), remote_share(setup, setup->nworkers), 1) -
@@ -159,13 +187,13 @@ static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
 static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
                     const struct cost_setup *setup, const struct param_group *group)
 {
-    struct cut cut = cut_group(setup, group, setup->nservers, false);
+    struct cut cut = cut_group(setup, group, setup->nservers);
     double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
 
     if (setup->dedicated) {
         cost_dedicated_ps(cost, cluster, setup, group, &cut);
     } else {
-        cost_shared(cost, cluster, setup, &cut, b);
+        cost_shared(cost, cluster, setup, group, &cut, b);
         cost->bytes = times((uint64_t)setup->nworkers - 1,
                             plus(cut.exact, times(group->elems, sizeof(float))));
     }
@@ -174,17 +202,20 @@ static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
     total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
 }
 
+/* Rows of factors that one speaker sends. */
+static uint64_t rows_of(const struct cost_setup *setup, const struct param_group *group)
+{
+    return times(times((uint64_t)group->k, (uint64_t)setup->iter_size), (uint64_t)locals_of(setup));
+}
+
 static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
 {
-    return (double)sizeof(float) * (double)group->k * setup->iter_size *
-           ((double)group->m + (double)group->n);
+    return (double)sizeof(float) * (double)rows_of(setup, group) * ((double)group->m + (double)group->n);
 }
 
 static uint64_t whole_factor_bytes(const struct cost_setup *setup, const struct param_group *group)
 {
-    uint64_t rows = times((uint64_t)group->k, (uint64_t)setup->iter_size);
-
-    return times(times(rows, (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
+    return times(times(rows_of(setup, group), (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
 }
 
 /* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra.
@@ -193,7 +224,7 @@ static double rebuild_seconds(const struct cost_cluster *cluster, const struct c
                               const struct param_group *group)
 {
     return 2.0 * (double)group->m * (double)group->n * (double)group->k * setup->iter_size *
-           (setup->nworkers - 1) / cluster->gemm_flops;
+           (setup->nworkers * locals_of(setup) - 1) / cluster->gemm_flops;
 }
 
 static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
@@ -206,7 +237,7 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
     cost->worker = (struct cost_side){f * peers, f * peers};
     cost->messages = peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
-    cost->compute_seconds = f / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
+    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
                             update_seconds(cluster, (double)group->elems * sizeof(float));
     total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
 }
@@ -214,10 +245,10 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
 static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
                            const struct cost_setup *setup, const struct param_group *group)
 {
-    struct cut cut = cut_group(setup, group, setup->nworkers, true);
+    struct cut cut = cut_group(setup, group, setup->nworkers);
     double b = (double)group->elems * sizeof(float);
 
-    cost_shared(cost, cluster, setup, &cut, cut.bytes);
+    cost_shared(cost, cluster, setup, group, &cut, cut.bytes);
     cost->bytes = times((uint64_t)setup->nworkers - 1, times(2, cut.exact));
     cost->sum_seconds = cost->messages > 0 ? b / cluster->sum_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
@@ -244,7 +275,7 @@ static void cost_adam(struct cost *cost, const struct cost_cluster *cluster,
     cost->wire_seconds = larger(in, out);
     cost->skew_seconds = smaller(in, out);
     cost->sum_seconds = rebuild_seconds(cluster, setup, group) + update_seconds(cluster, b);
-    cost->compute_seconds = f / cluster->copy_Bps;
+    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps;
     total_up(cost, cluster, peers > 0 ? 2 : 0, 1);
 }
 
@@ -290,6 +321,19 @@ static bool can_travel(const struct param_group *group, enum scheme scheme)
     return false;
 }
 
+/* The ranks of a node add up before anything travels, a slice each. */
+static void add_up_first(struct cost *cost, const struct cost_cluster *cluster,
+                         const struct cost_setup *setup, const struct param_group *group)
+{
+    double share = (double)(locals_of(setup) - 1) / locals_of(setup);
+    double seconds = share * (double)group->elems * sizeof(float) / cluster->sum_Bps;
+
+    cost->sum_seconds += seconds;
+    cost->stolen_seconds += cluster->core_share * seconds;
+    cost->busy_seconds = larger(cost->busy_seconds, cost->sum_seconds);
+    cost->seconds += seconds;
+}
+
 struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,
                     const struct param_group *group, enum scheme scheme)
 {
@@ -319,6 +363,8 @@ struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup 
         total_up(&cost, cluster, 0, 1);
         break;
     }
+    if (scheme == SCHEME_PS || scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT)
+        add_up_first(&cost, cluster, setup, group);
     return cost;
 }
 
@@ -329,7 +375,7 @@ enum scheme cost_single(const struct cost_setup *setup, const struct param_group
         return SCHEME_NONE;
     if (paper)
         return group->factorable && setup->nworkers > 1 &&
-                       plan_prefers_sfb(group->m, group->n, group->k * setup->iter_size,
+                       plan_prefers_sfb(group->m, group->n, (int64_t)rows_of(setup, group),
                                         setup->nworkers, setup->nservers)
                    ? SCHEME_SFB
                    : SCHEME_PS;

@@ -22,6 +22,8 @@
  *   1-bit: 2q (P-1)/P, q = m (4 ceil(n/32) + 8) + 4 (elems - m n): a bit per weight and two
  *   values per output, for the gradients and for their sum (Seide et al. 2014)
  *
+ * Where nodes add up first, P counts nodes and r is that of all workers of one.
+ *
  * With --wire=bf16 b halves where gradients travel (PS one way, allreduce both).
  *
  * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that
@@ -53,11 +55,13 @@ struct cost_cluster {
 
 struct cost_setup {
     int nworkers;
+    int locals;         /* where workers of a node add up before one speaks (node.h): the workers of a node,
+                           and nworkers counts nodes; 0 or 1: every worker speaks for itself */
     int nservers;       /* = nworkers where every worker serves */
     bool dedicated;     /* servers are ranks of their own */
     int ranks_per_node; /* they share a link; 1: one rank, one link */
     int iter_size;      /* micro-batches per iteration */
-    size_t chunk_bytes; /* as in plan_options */
+    size_t chunk_bytes, merge_bytes; /* as in plan_options */
     enum wire wire;     /* ditto */
 };
 
@@ -118,6 +122,21 @@ typedef unsigned cost_schemes_t;
 /* What --comm=auto chooses from: those that change no result. Adam's way is one of them too, but
  * never beats PS and SFB both for more than two workers: its owner sends all that PS spreads. */
 #define COST_AUTO_SCHEMES (1u << SCHEME_PS | 1u << SCHEME_SFB | 1u << SCHEME_ALLREDUCE)
+
+/* Sizes of what is sent, in bytes. */
+struct cost_sizes {
+    size_t chunk;  /* a KV chunk, what something urgent may have to wait for */
+    size_t merge;  /* neighbours travel together until they hold it */
+    size_t window; /* in MPI's hands at a time */
+};
+
+/* Where nothing is known of the network. */
+#define COST_USUAL_SIZES ((struct cost_sizes){.chunk = 2 << 20, .merge = 64 << 10, .window = 4 << 20})
+#define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
+
+/* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5 %), a
+ * bucket's 4 times, and the window holds four chunks; within bounds that overheads and memory set. */
+struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* One layer by one scheme. SCHEME_NONE: no traffic, every rank updates alone. */
 struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,

@@ -40,24 +40,56 @@ static int open_remote(struct sync *sync, size_t elems, struct factors *out)
     return status;
 }
 
-int factors_open(struct sync *sync, int group, int workers, int slots, bool on_host, struct factors *out)
+static void lay_out(const struct sync *sync, int group, struct factors *out)
+{
+    const struct plan *plan = sync->plan;
+    const struct param_group *g = &plan->groups[group];
+    bool sfb = plan->scheme[group] == SCHEME_SFB;
+    bool all = sfb || plan_home(plan, plan->first_chunk[group]) == sync->speaker;
+
+    *out = (struct factors){.slots = sfb ? 2 : 1, .workers = all ? plan->nworkers : 1,
+                            .mine = all ? sync->speaker : 0,
+                            .rows_each = g->k * plan->options.iter_size * plan->most_locals};
+    out->each = (size_t)(out->rows_each * (g->m + g->n));
+}
+
+size_t factors_elems(const struct sync *sync, int group)
+{
+    struct factors factors;
+
+    lay_out(sync, group, &factors);
+    return factors.each * (size_t)factors.workers * (size_t)factors.slots;
+}
+
+float *factors_own(const struct sync *sync, const struct factors *factors, int slot)
+{
+    size_t before = sync->node ? (size_t)sync->options.node->rank : 0;
+
+    return factors_rows(factors, factors->mine, slot) +
+           before * (factors->each / (size_t)sync->plan->most_locals);
+}
+
+int factors_open(struct sync *sync, int group, struct factors *out)
 {
     const struct param_group *g = &sync->plan->groups[group];
     int64_t width = g->m + g->n;
 
-    *out = (struct factors){.workers = workers, .rows_each = g->k * sync->plan->options.iter_size};
-    if (on_host && !(out->on_host = remote_host_engine(sync)))
+    lay_out(sync, group, out);
+    if (sync->plan->scheme[group] == SCHEME_ADAM && !(out->on_host = remote_host_engine(sync)))
         return -1;
     if (out->rows_each > INT_MAX / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; use "
                          "--comm=ps",
                          g->name, (long long)out->rows_each, (long long)width);
-    out->each = (size_t)(out->rows_each * width);
-    size_t elems = out->each * (size_t)workers * (size_t)slots;
+    size_t elems = factors_elems(sync, group);
     for (int p = 0; sync->worker && p < g->nparams; p++)
         sync->net->params[g->first + p].factored = true;
     if (sync->remote)
         return open_remote(sync, elems, out);
+    if (sync->node) {
+        out->rows = node_rows(sync, group);
+        return 0;
+    }
     out->rows = calloc(elems, sizeof *out->rows);
     if (!out->rows)
         return error_memory(elems * sizeof *out->rows, "sufficient factors");
@@ -69,7 +101,8 @@ void factors_close(struct sync *sync, struct factors *factors)
     const struct engine *engine = sync->net->engine;
 
     if (!sync->remote) {
-        free(factors->rows);
+        if (!sync->node)
+            free(factors->rows);
         return;
     }
     sync->remote->host_free(engine->context, factors->rows);
@@ -101,7 +134,7 @@ int factors_stage(struct sync *sync, int group, int micro, float *rows)
     float *row = rows + (size_t)(micro * g->k) * width;
     const float *bottom, *top_grad;
 
-    net_factors(sync->net, group, &bottom, &top_grad);
+    net_factors(sync->net, sync->plan->first_member[group], &bottom, &top_grad);
     if (sync->remote)
         return stage_remote(sync, group, row, bottom, top_grad);
     for (int64_t i = 0; i < g->k; i++, row += width, bottom += n, top_grad += m) {

@@ -8,9 +8,12 @@
 #include "sync/sync_internal.h"
 
 struct factors {
-    float *rows;       /* slots x workers x rows_each x (n + m) */
+    float *rows;       /* slots x workers x rows_each x (n + m); the node's where it has several ranks */
+    int slots;         /* iterations side by side */
     int workers;       /* whose rows there is room for */
-    int64_t rows_each; /* per worker: batch * iter_size */
+    int mine;          /* which of them this rank (or who speaks for it) is */
+    int64_t rows_each; /* per worker: batch * iter_size * the most that one speaks for. What a worker has
+                          less stays zero */
     size_t each;       /* floats of one worker: rows_each * (n + m) */
     /* Where the engine has memory of its own: the rows of one slot there, and as many ones, which make the
      * bias gradient a product too. */
@@ -18,9 +21,12 @@ struct factors {
     const struct engine *on_host; /* rebuilds there; NULL: where the net's engine has its memory */
 };
 
-/* Tells the net to leave this gradient to us. slots: iterations kept side by side. on_host: the sum is wanted in
- * the host's memory whatever the engine's. */
-int factors_open(struct sync *sync, int group, int workers, int slots, bool on_host, struct factors *out);
+/* Floats of all slots on this rank and those it speaks for. */
+size_t factors_elems(const struct sync *sync, int group);
+
+/* Tells the net to leave this gradient to us. SFB keeps the rows of all workers, of two iterations; Adam's
+ * way those of all at the owner, and this node's elsewhere, of one; the sum is made on the host. */
+int factors_open(struct sync *sync, int group, struct factors *out);
 void factors_close(struct sync *sync, struct factors *factors);
 
 /* Where a worker's rows of a slot are. */
@@ -28,6 +34,17 @@ static inline float *factors_rows(const struct factors *factors, int worker, int
 {
     return factors->rows + ((size_t)slot * (size_t)factors->workers + (size_t)worker) * factors->each;
 }
+
+/* What a speaker sends. */
+static inline size_t factors_floats(const struct sync *sync, int group, int speaker)
+{
+    const struct param_group *g = &sync->plan->groups[group];
+
+    return (size_t)(plan_rows(sync->plan, group, speaker) * (g->m + g->n));
+}
+
+/* Where this rank itself puts its rows: behind those of its node's ranks before it. */
+float *factors_own(const struct sync *sync, const struct factors *factors, int slot);
 
 /* Copies the factors of the micro-batch just passed: the net reuses its buffers. Compute thread. */
 int factors_stage(struct sync *sync, int group, int micro, float *rows);

@@ -19,11 +19,10 @@ bool plan_prefers_sfb(int64_t m, int64_t n, int64_t k, int64_t nworkers, int64_t
     return sfb * (uint64_t)nservers <= ps;
 }
 
-static enum scheme choose(const struct plan *plan, int group)
+static enum scheme choose(const struct plan *plan, int group, const struct param_group *g)
 {
-    const struct param_group *g = &plan->groups[group];
     const struct plan_options *o = &plan->options;
-    int64_t rows = g->k * o->iter_size;
+    int64_t rows = g->k * o->iter_size * plan->most_locals;
 
     if (!g->trains || o->comm == COMM_NONE)
         return SCHEME_NONE;
@@ -50,50 +49,135 @@ static enum scheme choose(const struct plan *plan, int group)
     }
 }
 
+/* ---- buckets ---- */
+
+/* Whether group g - 1 travels with g and those behind it, `bytes` of which are together: they wait for it, so
+ * they must be few, whatever its own size. */
+static bool joins(const struct plan *plan, const struct param_group *groups, int g, size_t bytes)
+{
+    enum { PADDING = 16 }; /* at most, between neighbours in the arenas */
+    const struct param_group *before = &groups[g - 1];
+    bool mergeable = plan->scheme[g] == SCHEME_PS || plan->scheme[g] == SCHEME_ALLREDUCE;
+
+    return mergeable && plan->options.nranks > 1 && plan->scheme[g - 1] == plan->scheme[g] &&
+           bytes < plan->options.merge_bytes &&
+           before->first + before->nparams == groups[g].first &&
+           groups[g].begin - (before->begin + before->elems) < PADDING;
+}
+
+/* From the last group to the first, as backward makes them; plan->bucket[g] becomes 1 where one begins. */
+static void find_buckets(struct plan *plan, int ngroups, const struct param_group *groups)
+{
+    size_t bytes = 0;
+
+    for (int g = ngroups - 1; g >= 0; g--) {
+        bytes += groups[g].elems * sizeof(float);
+        plan->bucket[g] = g == 0 || !joins(plan, groups, g, bytes);
+        if (plan->bucket[g])
+            bytes = 0;
+    }
+}
+
+static int name_bucket(struct plan *plan, int bucket, const struct param_group *groups, int last)
+{
+    int first = plan->first_member[bucket], bytes = 0;
+    char *name = NULL;
+
+    bytes = snprintf(NULL, 0, "%s .. %s", groups[first].name, groups[last].name) + 1;
+    name = malloc((size_t)bytes);
+    if (!name)
+        return error_memory((uint64_t)bytes, "a bucket's name");
+    snprintf(name, (size_t)bytes, "%s .. %s", groups[first].name, groups[last].name);
+    plan->groups[bucket].name = plan->names[bucket] = name;
+    return 0;
+}
+
+static int allocate_buckets(struct plan *plan, int ngroups)
+{
+    size_t n = (size_t)ngroups + 1;
+
+    plan->scheme = calloc(n, sizeof *plan->scheme);
+    plan->groups = calloc(n, sizeof *plan->groups);
+    plan->first_member = calloc(n, sizeof *plan->first_member);
+    plan->bucket = calloc(n, sizeof *plan->bucket);
+    plan->names = calloc(n, sizeof *plan->names);
+    if (!plan->scheme || !plan->groups || !plan->first_member || !plan->bucket || !plan->names)
+        return error_memory(n * sizeof *plan->groups, "the communication plan");
+    return 0;
+}
+
+/* Schemes, one per group of the net, move up to their buckets. */
+static int merge(struct plan *plan, int ngroups, const struct param_group *groups)
+{
+    find_buckets(plan, ngroups, groups);
+    for (int g = 0; g < ngroups; g++) {
+        struct param_group *into;
+        if (plan->bucket[g]) {
+            plan->scheme[plan->ngroups] = plan->scheme[g];
+            plan->first_member[plan->ngroups] = g;
+            plan->groups[plan->ngroups++] = groups[g];
+        } else {
+            into = &plan->groups[plan->ngroups - 1];
+            into->elems = groups[g].begin + groups[g].elems - into->begin;
+            into->nparams += groups[g].nparams;
+            into->factorable = false;
+        }
+        plan->bucket[g] = plan->ngroups - 1;
+    }
+    plan->first_member[plan->ngroups] = ngroups;
+    for (int b = 0; b < plan->ngroups; b++)
+        if (plan->first_member[b + 1] - plan->first_member[b] > 1 &&
+            name_bucket(plan, b, groups, plan->first_member[b + 1] - 1))
+            return -1;
+    return 0;
+}
+
 static int64_t shrink(int64_t size, int by)
 {
     return (size + by - 1) / by;
 }
 
-/* Groups of 1/dilate of the size where the real ones begin; schemes stay what full size chose. */
-static int dilate(struct plan *plan)
+/* Buckets of 1/dilate of the size where the real ones begin; schemes stay what full size chose. */
+static void dilate(struct plan *plan)
 {
     int by = plan->options.dilate;
-    size_t bytes = ((size_t)plan->ngroups + 1) * sizeof *plan->dilated;
 
-    if (by <= 1)
-        return 0;
-    plan->dilated = malloc(bytes);
-    if (!plan->dilated)
-        return error_memory(bytes, "the dilated plan");
-    for (int g = 0; g < plan->ngroups; g++) {
-        struct param_group *group = &plan->dilated[g];
-        *group = plan->groups[g];
+    for (int g = 0; g < plan->ngroups && by > 1; g++) {
+        struct param_group *group = &plan->groups[g];
         group->elems = (size_t)shrink((int64_t)group->elems, by);
         if (group->factorable) {
             group->m = shrink(group->m, by);
             group->n = shrink(group->n, by);
         }
     }
-    plan->groups = plan->dilated;
-    return 0;
 }
 
 /* ---- chunks ---- */
 
-/* Most elements of a chunk of `elems` in steps of `unit`: at most --chunk, and, where every worker is a
- * home, so few that all get a part, unless parts would be too small to be worth a message. */
-static size_t piece_of(const struct plan *plan, size_t elems, size_t unit, bool spread)
+/* How many ranks a group's chunks are dealt to; 1: nobody adds them up, or one owner. */
+static int homes_of(const struct plan *plan, int group)
 {
-    enum { LEAST_SPREAD = 4096 };
-    size_t most = plan->options.chunk_bytes / sizeof(float);
-
-    if (spread) {
-        size_t part = (elems + (size_t)plan->nworkers - 1) / (size_t)plan->nworkers;
-        part = part < LEAST_SPREAD ? LEAST_SPREAD : part;
-        most = part < most ? part : most;
+    switch (plan->scheme[group]) {
+    case SCHEME_PS:
+        return plan->nservers;
+    case SCHEME_ALLREDUCE:
+    case SCHEME_ONEBIT:
+        return plan->nworkers;
+    default:
+        return 1;
     }
-    most = most / unit * unit;
+}
+
+/* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all homes get a
+ * part, unless parts would be too small to be worth a message. */
+static size_t piece_of(const struct plan *plan, int group, size_t elems, size_t unit)
+{
+    size_t homes = (size_t)homes_of(plan, group), part = (elems + homes - 1) / homes;
+    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
+    size_t most = plan->options.chunk_bytes / sizeof(float) / by, least = PLAN_LEAST_PART / by;
+
+    part = part < least ? least : part;
+    most = (part < most ? part : most) / unit * unit;
     return most ? most : unit;
 }
 
@@ -101,9 +185,10 @@ static size_t piece_of(const struct plan *plan, size_t elems, size_t unit, bool 
 static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems, size_t unit, bool fill)
 {
     bool codec_rows = unit > 0;
-    enum scheme scheme = plan->scheme[group];
+    size_t piece;
+
     unit = unit ? unit : 1;
-    size_t piece = piece_of(plan, elems, unit, scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT);
+    piece = piece_of(plan, group, elems, unit);
 
     for (size_t at = 0; at < elems; at += piece) {
         size_t size = elems - at < piece ? elems - at : piece;
@@ -230,6 +315,34 @@ size_t plan_gradient_bytes(const struct plan *plan, int chunk)
     return codec ? codec->bytes(c->rows, c->elems / c->rows) : c->elems * sizeof(float);
 }
 
+/* Speakers and whom they speak for. */
+static int find_speakers(struct plan *plan)
+{
+    const struct plan_options *o = &plan->options;
+    size_t nranks = (size_t)o->nranks;
+
+    plan->ncomputing = o->nranks - o->servers;
+    plan->speaker = calloc(nranks, sizeof *plan->speaker);
+    plan->world_rank = calloc(nranks, sizeof *plan->world_rank);
+    plan->locals = calloc(nranks, sizeof *plan->locals);
+    if (!plan->speaker || !plan->world_rank || !plan->locals)
+        return error_memory(nranks * sizeof *plan->speaker, "the communication plan");
+    for (int r = 0; r < plan->ncomputing; r++) {
+        int speaker = plan->speaker[r] = o->nodes ? o->nodes[r] : r;
+        if (plan->locals[speaker]++ == 0)
+            plan->world_rank[plan->nworkers++] = r;
+        if (plan->locals[speaker] > plan->most_locals)
+            plan->most_locals = plan->locals[speaker];
+    }
+    for (int s = 0; s < o->servers; s++) {
+        plan->speaker[plan->ncomputing + s] = plan->nworkers + s;
+        plan->world_rank[plan->nworkers + s] = plan->ncomputing + s;
+    }
+    plan->dedicated = o->servers > 0;
+    plan->nservers = plan->dedicated ? o->servers : plan->nworkers;
+    return 0;
+}
+
 int plan_create(const struct plan_options *options, int ngroups, const struct param_group *groups,
                 struct plan **out)
 {
@@ -239,8 +352,6 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
     if (!plan)
         return error_memory(sizeof *plan, "the communication plan");
     plan->options = *options;
-    plan->ngroups = ngroups;
-    plan->groups = groups;
     if (options->servers < 0 || options->servers >= options->nranks) {
         error_set("--servers=%d leaves no worker: %d rank%s in all, and at least one must compute",
                   options->servers, options->nranks, options->nranks == 1 ? " is there" : "s are there");
@@ -251,17 +362,14 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
                   options->chunk_bytes, sizeof(float));
         goto fail;
     }
-    plan->dedicated = options->servers > 0;
-    plan->nworkers = options->nranks - options->servers;
-    plan->nservers = plan->dedicated ? options->servers : plan->nworkers;
-    plan->scheme = calloc(ngroups ? (size_t)ngroups : 1, sizeof *plan->scheme);
-    if (!plan->scheme) {
-        error_memory((size_t)ngroups * sizeof *plan->scheme, "the communication plan");
+    if (find_speakers(plan) || allocate_buckets(plan, ngroups))
         goto fail;
-    }
     for (int g = 0; g < ngroups; g++)
-        plan->scheme[g] = choose(plan, g);
-    if (dilate(plan) || cut(plan) || deal(plan))
+        plan->scheme[g] = choose(plan, g, &groups[g]);
+    if (merge(plan, ngroups, groups))
+        goto fail;
+    dilate(plan);
+    if (cut(plan) || deal(plan))
         goto fail;
     *out = plan;
     return 0;
@@ -274,23 +382,31 @@ void plan_destroy(struct plan *plan)
 {
     if (!plan)
         return;
+    free(plan->speaker);
+    free(plan->world_rank);
+    free(plan->locals);
+    for (int b = 0; plan->names && b < plan->ngroups; b++)
+        free(plan->names[b]);
+    free(plan->names);
     free(plan->scheme);
-    free(plan->dilated);
+    free(plan->groups);
+    free(plan->first_member);
+    free(plan->bucket);
     free(plan->chunks);
     free(plan->first_chunk);
     free(plan);
 }
 
-bool plan_is_worker(const struct plan *plan, int rank)
+bool plan_is_worker(const struct plan *plan, int world_rank)
 {
-    return rank < plan->nworkers;
+    return world_rank < plan->ncomputing;
 }
 
 /* Gradients go to the home, `back` bytes come from it. */
 static void add_chunk_traffic(const struct plan *plan, int chunk, int rank, uint64_t back,
                               struct traffic *traffic)
 {
-    bool worker = plan_is_worker(plan, rank);
+    bool worker = rank < plan->nworkers;
     uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
     uint64_t gradient = plan_gradient_bytes(plan, chunk);
 
@@ -303,25 +419,39 @@ static void add_chunk_traffic(const struct plan *plan, int chunk, int rank, uint
     }
 }
 
-struct traffic plan_traffic(const struct plan *plan, int group, int rank)
+/* Of factors, from that speaker; -1: from all that are workers. */
+static uint64_t factor_bytes(const struct plan *plan, int group, int speaker)
+{
+    const struct param_group *g = &plan->groups[group];
+    uint64_t row = (uint64_t)(g->m + g->n) * (uint64_t)sizeof(float), rows = 0;
+
+    for (int s = 0; s < plan->nworkers; s++)
+        rows += speaker < 0 || s == speaker ? (uint64_t)plan_rows(plan, group, s) : 0;
+    return rows * row;
+}
+
+struct traffic plan_traffic(const struct plan *plan, int group, int world_rank)
 {
     struct traffic traffic = {0, 0};
     const struct param_group *g = &plan->groups[group];
-    bool worker = plan_is_worker(plan, rank);
+    int rank = plan->speaker[world_rank];
+    bool worker = rank < plan->nworkers;
     uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
-    uint64_t factors = (uint64_t)g->k * (uint64_t)plan->options.iter_size * (uint64_t)(g->m + g->n) *
-                       (uint64_t)sizeof(float);
+    uint64_t mine, all;
 
+    if (!plan_speaks(plan, world_rank))
+        return traffic;
     switch (plan->scheme[group]) {
     case SCHEME_SFB:
-        if (worker)
-            traffic.sent = traffic.received = others * factors;
-        break;
     case SCHEME_ADAM:
-        if (plan_home(plan, plan->first_chunk[group]) == rank)
-            traffic = (struct traffic){others * g->elems * sizeof(float), others * factors};
+        mine = worker ? factor_bytes(plan, group, rank) : 0;
+        all = factor_bytes(plan, group, -1);
+        if (plan->scheme[group] == SCHEME_SFB && worker)
+            traffic = (struct traffic){others * mine, all - mine};
+        else if (plan_home(plan, plan->first_chunk[group]) == rank && plan->scheme[group] == SCHEME_ADAM)
+            traffic = (struct traffic){others * g->elems * sizeof(float), all - mine};
         else if (worker)
-            traffic = (struct traffic){factors, g->elems * sizeof(float)};
+            traffic = (struct traffic){mine, g->elems * sizeof(float)};
         break;
     case SCHEME_PS:
         for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
@@ -404,6 +534,8 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), seed);
 
     hash = mix(hash, (uint64_t)plan->nworkers << 32 | (uint32_t)plan->nservers);
+    for (int r = 0; r < plan->ncomputing; r++)
+        hash = mix(hash, (uint64_t)plan->speaker[r]);
     hash = mix(hash, (uint64_t)plan->options.iter_size << 8 | (uint64_t)plan->options.wire);
     for (int g = 0; g < plan->ngroups; g++) {
         hash = mix(hash, plan->groups[g].begin);

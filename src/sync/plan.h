@@ -29,6 +29,8 @@ enum comm_mode {
     COMM_MODES
 };
 
+enum { PLAN_LEAST_PART = 4096 }; /* elements: a group is not spread over its homes in smaller parts */
+
 enum wire {
     WIRE_FP32,
     WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error feedback */
@@ -42,12 +44,21 @@ struct plan_options {
     int nranks;         /* all of them */
     int servers;        /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also
                            a server */
+    const int *nodes;   /* per worker: its node, numbered as they first come; a node's workers add up among
+                           themselves and the first of them speaks for all (node.h). NULL: every worker
+                           speaks for itself. Borrowed for plan_create */
     size_t chunk_bytes; /* most a KV chunk holds; at least 4 */
+    size_t merge_bytes; /* neighbouring groups of one scheme travel together until they hold that much; 0:
+                           each alone */
     int iter_size;      /* micro-batches per iteration: SFB sends the factors of all of them */
     int dilate;         /* > 1: once schemes are chosen, groups shrink to 1/dilate of their elements and
                            factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
                            engine alone */
 };
+
+/* A bucket: one group of the net, or several neighbours that PS or allreduce moves as one while each alone
+ * would cost more in messages than in bytes. It starts when the last of them has its gradient. Its members lie
+ * side by side in the arenas. To the syncers a bucket is a group like any other, and they call it that. */
 
 /* A KV pair: a contiguous piece of one group, the unit that a server sums, updates and sends back. */
 struct chunk {
@@ -55,17 +66,27 @@ struct chunk {
     size_t begin; /* element offset in the arenas */
     size_t elems;
     size_t rows;  /* the codec's rows; 1 where it has none */
-    int home;     /* world rank where gradients are added: a server, with allreduce and 1-bit a worker */
+    int home;     /* the speaker where gradients are added: a server, with allreduce and 1-bit a worker */
 };
 
+/* Who exchanges messages are the *speakers*: one worker per node, or all where there are no nodes, then the
+ * dedicated servers. They are numbered from 0 in the order of their world ranks. */
 struct plan {
     struct plan_options options;
-    int nworkers, nservers;
+    int nworkers, nservers; /* among the speakers */
     bool dedicated;      /* servers are ranks of their own */
-    int ngroups;
-    const struct param_group *groups; /* borrowed from the net, or `dilated` */
-    struct param_group *dilated;      /* owned; NULL where dilate <= 1 */
-    enum scheme *scheme; /* per group */
+    int ncomputing;      /* workers in all, whose gradients the mean is of */
+    int *speaker;        /* per world rank: who speaks for it */
+    int *world_rank;     /* per speaker */
+    int *locals;         /* per speaker that is a worker: the workers it speaks for, itself included */
+    int most_locals;     /* the largest of them */
+    int ngroups;                /* buckets */
+    struct param_group *groups; /* what each one moves; `elems` counts the padding between members */
+    int *first_member;          /* ngroups + 1: bucket g is groups [first_member[g], first_member[g+1]) of
+                                   the net */
+    int *bucket;                /* per group of the net */
+    char **names;               /* per bucket: owned where it has several members, else NULL */
+    enum scheme *scheme;        /* per bucket */
     int nchunks;
     struct chunk *chunks; /* group by group */
     int *first_chunk;    /* ngroups + 1: chunks of group g are [first_chunk[g], first_chunk[g+1]) */
@@ -77,7 +98,7 @@ struct traffic {
     uint64_t sent, received; /* bytes */
 };
 
-/* Chunks of all groups, largest first, are dealt to the server (or worker) with the fewest bytes so far,
+/* ngroups, groups: the net's; names are borrowed from there. Chunks of all groups, largest first, are dealt to the server (or worker) with the fewest bytes so far,
  * so that none is hot; a group that goes Adam's way has one owner. Not collective. */
 int plan_create(const struct plan_options *options, int ngroups, const struct param_group *groups,
                 struct plan **out);
@@ -102,10 +123,21 @@ static inline bool plan_travels(const struct plan *plan, int group)
     return plan->scheme[group] != SCHEME_NONE;
 }
 
-bool plan_is_worker(const struct plan *plan, int rank);
+/* Whether that world rank computes; and whether it takes part in the traffic. */
+bool plan_is_worker(const struct plan *plan, int world_rank);
+static inline bool plan_speaks(const struct plan *plan, int world_rank)
+{
+    return plan->world_rank[plan->speaker[world_rank]] == world_rank;
+}
 
-/* Bytes of group g in one iteration at that rank. */
-struct traffic plan_traffic(const struct plan *plan, int group, int rank);
+/* Rows of factors that a speaker sends of a factorable group. */
+static inline int64_t plan_rows(const struct plan *plan, int group, int speaker)
+{
+    return plan->groups[group].k * plan->options.iter_size * plan->locals[speaker];
+}
+
+/* Bytes of group g in one iteration at that world rank. */
+struct traffic plan_traffic(const struct plan *plan, int group, int world_rank);
 
 /* "PS", "SFB", "allreduce", "Adam", "1-bit", "-". */
 const char *scheme_name(enum scheme scheme);

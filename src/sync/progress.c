@@ -37,7 +37,8 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
                                      const struct transfer *transfer, int tag, size_t bytes)
 {
     int group = transfer->group;
-    struct trace_event event = {.kind = (uint8_t)kind, .bytes = bytes, .peer = transfer->peer, .tag = tag,
+    struct trace_event event = {.kind = (uint8_t)kind, .bytes = bytes, .tag = tag,
+                                .peer = sync->plan->world_rank[transfer->peer],
                                 .layer = sync->plan->groups[group].layer,
                                 .scheme = (uint8_t)sync->plan->scheme[group]};
 
@@ -111,6 +112,13 @@ fail:
     return -1;
 }
 
+double progress_weight(const struct sync *sync, const float *change, const float *values, size_t elems)
+{
+    if (sync->options.staleness == 0 || sync->options.fifo || !values)
+        return 0;
+    return clip_sumsq(change, elems, 1) / (clip_sumsq(values, elems, 1) + 1e-30);
+}
+
 void progress_wake(struct sync *sync)
 {
     if (atomic_exchange(&sync->sleeping, 0))
@@ -125,6 +133,8 @@ int progress_finish_one(struct sync *sync, int group)
         return 0;
     if (remote_store_values(sync, group, false))
         return -1;
+    if (!sync_settles(sync, group))
+        node_publish(sync, group);
     atomic_store_explicit(&state->done, state->running, memory_order_release);
     progress_wake(sync);
     return 0;
@@ -133,7 +143,7 @@ int progress_finish_one(struct sync *sync, int group)
 /* Remembers the first failure of this rank and rings every other rank's alarm. */
 static void raise_alarm(struct sync *sync, bool local)
 {
-    sync->my_failing = sync->rank;
+    sync->my_failing = sync->world_rank;
     if (local && !sync->local_failure) {
         sync->local_failure = true;
         snprintf(sync->failure, sizeof sync->failure, "%s", error_text());
@@ -142,8 +152,8 @@ static void raise_alarm(struct sync *sync, bool local)
         sync->alarm_out = 1;
         for (int r = 0; r < sync->nranks; r++) {
             MPI_Request request;
-            if (r != sync->rank && MPI_Isend(&sync->alarm_out, 1, MPI_INT, r, TAG_ALARM, sync->control,
-                                             &request) == MPI_SUCCESS)
+            if (r != sync->world_rank &&
+                MPI_Isend(&sync->alarm_out, 1, MPI_INT, r, TAG_ALARM, sync->all, &request) == MPI_SUCCESS)
                 progress_track(sync, request, (struct transfer){.kind = TRANSFER_TELL, .idle = true});
         }
     }
@@ -159,6 +169,18 @@ static int start_sum(struct sync *sync)
                            sync->sums, &request));
     atomic_fetch_add(&sync->control_sent, (uint64_t)sync->sum_count * sizeof(double));
     return progress_track(sync, request, (struct transfer){.kind = TRANSFER_SUM});
+fail:
+    return -1;
+}
+
+static int start_asking(struct sync *sync)
+{
+    MPI_Request request;
+
+    MPI_TRY(MPI_Iallreduce(sync->ask_values, sync->ask_result, SYNC_ASK_VALUES, MPI_DOUBLE, MPI_SUM,
+                           sync->asking, &request));
+    atomic_fetch_add(&sync->control_sent, sizeof sync->ask_values);
+    return progress_track(sync, request, (struct transfer){.kind = TRANSFER_ASK});
 fail:
     return -1;
 }
@@ -212,7 +234,7 @@ static int start_gather(struct sync *sync)
     return 0;
 }
 
-static int post_group(struct sync *sync, int group)
+int progress_post_group(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
 
@@ -229,7 +251,7 @@ static int post_waiting(struct sync *sync)
         int ready = remote_fetched(sync, sync->waiting[posted]);
         if (ready == 0)
             break;
-        if (ready < 0 || post_group(sync, sync->waiting[posted]))
+        if (ready < 0 || progress_post_group(sync, sync->waiting[posted]))
             raise_alarm(sync, true);
         posted++;
     }
@@ -242,8 +264,12 @@ static int handle_event(struct sync *sync, const struct event *event)
 {
     switch (event->kind) {
     case EVENT_POST:
+        if (sync->node) {
+            node_post(sync, event->group);
+            return 0;
+        }
         if (!sync->remote)
-            return post_group(sync, event->group);
+            return progress_post_group(sync, event->group);
         sync->waiting[sync->nwaiting++] = event->group;
         return 0;
     case EVENT_NORMS:
@@ -253,6 +279,8 @@ static int handle_event(struct sync *sync, const struct event *event)
         return start_sum(sync);
     case EVENT_GATHER:
         return start_gather(sync);
+    case EVENT_ASK:
+        return start_asking(sync);
     case EVENT_FAIL:
         raise_alarm(sync, false);
         return 0;
@@ -292,7 +320,7 @@ static int check_arrival(struct sync *sync, const struct transfer *transfer, con
     if ((size_t)count != transfer->bytes)
         return error_set("rank %d sent %d bytes of layer '%s' where %zu were expected: the ranks do not "
                          "run the same net",
-                         transfer->peer, count, sync->plan->groups[transfer->group].name,
+                         sync->plan->world_rank[transfer->peer], count, sync->plan->groups[transfer->group].name,
                          transfer->bytes);
     return 0;
 fail:
@@ -312,6 +340,10 @@ static int complete_transfer(struct sync *sync, const struct transfer *transfer)
     case TRANSFER_GATHER:
         if (--sync->gather_pending == 0)
             call_over(sync);
+        return 0;
+    case TRANSFER_ASK:
+        atomic_store_explicit(&sync->ask_done, 1, memory_order_release);
+        progress_wake(sync);
         return 0;
     case TRANSFER_ALARM:
         atomic_store(&sync->failed, 1);
@@ -380,7 +412,7 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->sendq.count > 0 || sync->nwaiting > 0 || sync->nrequests > sync->idle_receives))
+        (sync->sendq.count > 0 || sync->nwaiting > 0 || node_busy(sync) || sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
@@ -395,6 +427,8 @@ static int look_for_stray(struct sync *sync)
     MPI_Status status;
     int found = 0;
 
+    if (!sync->speaks)
+        return 0;
     MPI_TRY(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, sync->data, &found, &status));
     if (!found)
         return 0;
@@ -402,7 +436,7 @@ static int look_for_stray(struct sync *sync)
     int chunk = tag / 2 % nchunks;
     return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %d modulo "
                      "%lld), which nobody here waits for",
-                     status.MPI_SOURCE, tag % 2 ? "parameters" : "a gradient",
+                     sync->plan->world_rank[status.MPI_SOURCE], tag % 2 ? "parameters" : "a gradient",
                      sync->plan->groups[sync->plan->chunks[chunk].group].name, chunk, tag / 2 / nchunks,
                      (long long)sync->tag_period);
 fail:
@@ -412,9 +446,10 @@ fail:
 static void tell_stall(struct sync *sync, double seconds)
 {
     char text[512];
-    size_t used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s", sync->rank, seconds);
-    int told = 0;
+    size_t used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s", sync->world_rank, seconds);
+    int told = node_describe_wait(sync, text + used, sizeof text - used);
 
+    used += strlen(text + used);
     for (int i = 0; i < sync->nrequests && told < 3 && used < sizeof text; i++) {
         const struct transfer *t = &sync->transfers[i];
         if (t->kind != TRANSFER_SYNCER || (sync->worker && sync->groups[t->group].pending == 0))
@@ -423,7 +458,8 @@ static void tell_stall(struct sync *sync, double seconds)
                                  told++ ? ";" : " for", t->bytes ? "data of" : "the sending of",
                                  sync->plan->groups[t->group].name);
         if (t->peer >= 0 && used < sizeof text)
-            used += (size_t)snprintf(text + used, sizeof text - used, " (rank %d)", t->peer);
+            used += (size_t)snprintf(text + used, sizeof text - used, " (rank %d)",
+                                     sync->plan->world_rank[t->peer]);
     }
     if (sync->options.warn)
         sync->options.warn(sync->options.warn_context, text);
@@ -477,7 +513,7 @@ static int open_traffic(struct sync *sync)
 {
     MPI_Request request;
 
-    MPI_TRY(MPI_Irecv(&sync->alarm_in, 1, MPI_INT, MPI_ANY_SOURCE, TAG_ALARM, sync->control, &request));
+    MPI_TRY(MPI_Irecv(&sync->alarm_in, 1, MPI_INT, MPI_ANY_SOURCE, TAG_ALARM, sync->all, &request));
     if (progress_track(sync, request, (struct transfer){.kind = TRANSFER_ALARM,
                                                         .bytes = sizeof(int), .idle = true}))
         return -1;
@@ -494,6 +530,7 @@ fail:
 void *progress_main(void *argument)
 {
     struct sync *sync = argument;
+    double start = clock_seconds();
     struct timespec used;
     int idle_polls = 0;
 
@@ -506,6 +543,12 @@ void *progress_main(void *argument)
         if (sync->nwaiting > 0)
             worked += post_waiting(sync);
         worked += poll_requests(sync);
+        if (node_busy(sync) && !atomic_load(&sync->failed)) {
+            int moved = node_poll(sync);
+            worked += moved != 0;
+            if (moved < 0)
+                raise_alarm(sync, true);
+        }
         if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
             raise_alarm(sync, true);
         try_close(sync);
@@ -520,6 +563,7 @@ void *progress_main(void *argument)
             watch_stall(sync);
     }
     drop_requests(sync);
+    sync->stats.progress_seconds = clock_seconds() - start;
     if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
         sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     return NULL;

@@ -19,6 +19,7 @@ struct served {
     struct collect collect;
     bool ready;             /* summed */
     bool cleared;           /* the clipping scale of this iteration is known; true without clipping */
+    double weight;          /* of the last update, for the order of sends */
     int sends;              /* parameters of the last iteration still being sent */
     float *values;          /* the arena's; a copy of its own where the worker here may lag behind */
     float *own_values;      /* that copy, or NULL */
@@ -174,7 +175,7 @@ static int send_parameters(struct sync *sync, struct served *served, int64_t ite
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = chunk->group, .chunk = c, .peer = w,
-                                    .what = WHAT_PARAMETERS_OUT};
+                                    .what = WHAT_PARAMETERS_OUT, .weight = served->weight};
         if (sync->worker && w == sync->rank)
             continue;
         served->sends++;
@@ -195,6 +196,7 @@ static int update_chunk(struct sync *sync, struct served *served)
 
     served->ready = false;
     served->cleared = sync->options.clip <= 0;
+    served->weight = progress_weight(sync, collect_sum(sync, &served->collect), served->values, chunk->elems);
     update_range(sync, chunk->group, iteration, sync->scale * sync->clip.scale, chunk->begin,
                  chunk->elems, served->values, collect_sum(sync, &served->collect), served->history,
                  chunk->elems);
@@ -224,7 +226,7 @@ static int chunk_summed(struct sync *sync, struct served *served)
     if (sync->options.clip > 0)
         return clip_chunk_ready(sync, served->collect.chunk,
                                 clip_sumsq(collect_sum(sync, &served->collect), chunk->elems,
-                                           1.0f / (float)sync->plan->nworkers));
+                                           sync_mean(sync)));
     return try_update(sync, served);
 }
 
@@ -301,6 +303,9 @@ static int ps_post(struct sync *sync, int group, int64_t iteration)
         const float *gradient = lag > 0 ? stale_gradient(sync, group, iteration, plan->chunks[c].begin)
                                         : sync->net->grads + plan->chunks[c].begin;
         const void *out = outbox_fill(sync, c, gradient, &ps->outboxes[c]);
+        if (lag > 0)
+            transfer.weight = progress_weight(sync, gradient, stale_newest(sync, group, plan->chunks[c].begin),
+                                              plan->chunks[c].elems);
         if (ps->index[c] >= 0) {
             if (arrive(sync, c, sync->rank, slot, out))
                 return -1;

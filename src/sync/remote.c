@@ -108,10 +108,8 @@ int remote_store_values(struct sync *sync, int group, bool settled)
 {
     const struct syncer_i *syncer = sync->groups[group].syncer;
     struct engine_rows rows;
-    /* a sum that was made at one rank's home is applied when it comes, unless clipping has to wait */
-    bool settles = syncer->settle && (!syncer->norms_at_home || sync->options.clip > 0);
 
-    if (!sync->remote || syncer->stays || syncer->local || settles != settled)
+    if (!sync->remote || syncer->stays || syncer->local || sync_settles(sync, group) != settled)
         return 0;
     rows = rows_of(sync, group, sync->net->values, sync->net->remote_values);
     return sync->remote->store(context_of(sync), &rows, sync->groups[group].up);

@@ -4,6 +4,10 @@
  * waits here: lowest layer first, equal ones in order. Chunks are the slices that an urgent one
  * overtakes (as in ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19).
  *
+ * Under staleness nobody waits for the first layer before the others, so what changes parameters most, for
+ * their size, goes first (managed communication of Bosen, Wei et al., SoCC'15). Nothing starves: a worker
+ * that is S iterations ahead posts no more until what is here has gone.
+ *
  * A cap on the rank's rate (--bandwidth-mbps) is kept here as well: a bucket that fills with time. */
 #include "sync/sync_internal.h"
 
@@ -15,7 +19,10 @@
 /* A binary heap; queue[0] goes next. */
 static bool before(const struct parcel *a, const struct parcel *b)
 {
-    return a->urgency != b->urgency ? a->urgency < b->urgency : a->number < b->number;
+    if (a->urgency != b->urgency)
+        return a->urgency < b->urgency;
+    return a->transfer.weight != b->transfer.weight ? a->transfer.weight > b->transfer.weight
+                                                    : a->number < b->number;
 }
 
 static void swap(struct parcel *a, struct parcel *b)
@@ -55,7 +62,7 @@ int sendq_put(struct sync *sync, struct parcel parcel)
 
     if (i == q->capacity)
         return error_set("internal: more than %d transfers wait", q->capacity);
-    parcel.urgency = sync->options.fifo ? 0 : parcel.transfer.group;
+    parcel.urgency = sync->options.fifo || sync->options.staleness > 0 ? 0 : parcel.transfer.group;
     parcel.number = q->number++;
     q->parcels[q->count++] = parcel;
     for (int parent; i > 0; i = parent) {

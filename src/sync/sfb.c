@@ -34,12 +34,12 @@ static int sfb_open(struct sync *sync, int group)
     if (sync->remote) {
         if (remote_history_open(sync, group, &sfb->remote_history))
             return -1;
-        return factors_open(sync, group, sync->plan->nworkers, 2, false, &sfb->factors);
+        return factors_open(sync, group, &sfb->factors);
     }
     sfb->history = calloc(elems, sizeof *sfb->history);
     if (!sfb->history)
         return error_memory(elems * sizeof *sfb->history, "history");
-    return factors_open(sync, group, sync->plan->nworkers, 2, false, &sfb->factors);
+    return factors_open(sync, group, &sfb->factors);
 }
 
 static void sfb_close(struct sync *sync, int group)
@@ -63,7 +63,7 @@ static int sfb_stage(struct sync *sync, int group, int micro)
     struct sfb *sfb = state->own;
 
     return factors_stage(sync, group, micro,
-                         factors_rows(&sfb->factors, sync->rank, (int)(state->posted & 1)));
+                         factors_own(sync, &sfb->factors, (int)(state->posted & 1)));
 }
 
 static int expect(struct sync *sync, int group, int64_t iteration)
@@ -76,7 +76,7 @@ static int expect(struct sync *sync, int group, int64_t iteration)
                                     .what = WHAT_IN, .slot = (int)(iteration & 1), .idle = true};
         if (w != sync->rank &&
             progress_receive(sync, sync->data, factors_rows(&sfb->factors, w, transfer.slot),
-                             sfb->factors.each, tag_of(sync, false, chunk, iteration), transfer))
+                             factors_floats(sync, group, w), tag_of(sync, false, chunk, iteration), transfer))
             return -1;
     }
     return 0;
@@ -113,7 +113,8 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
         struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk,
                                     .peer = (sync->rank + i) % sync->plan->nworkers, .what = WHAT_OUT};
         if (progress_send(sync, sync->data, factors_rows(&sfb->factors, sync->rank, slot),
-                          sfb->factors.each, tag_of(sync, false, chunk, iteration), transfer))
+                          factors_floats(sync, group, sync->rank), tag_of(sync, false, chunk, iteration),
+                          transfer))
             return -1;
     }
     return finish_one(sync, group, slot); /* this rank's own */

@@ -180,7 +180,7 @@ static int publish(struct sync *sync, struct part *part)
     }
     if (sync->options.clip > 0 &&
         clip_chunk_ready(sync, part->chunk,
-                         clip_sumsq(total, c->elems, 1.0f / (float)sync->plan->nworkers)))
+                         clip_sumsq(total, c->elems, sync_mean(sync))))
         return -1;
     return take(sync, part->chunk);
 }

@@ -103,6 +103,14 @@ static int values_store(struct sync *sync, int group, int64_t newest)
     return sync->remote->order(context, sync->groups[group].up);
 }
 
+const float *stale_newest(struct sync *sync, int group, size_t begin)
+{
+    const struct stale *stale = sync->groups[group].own;
+
+    return stale->complete > sync->options.iteration ? stale_values(sync, group, stale->complete - 1, begin)
+                                                     : NULL;
+}
+
 void stale_finish_one(struct sync *sync, int group, int64_t iteration)
 {
     struct group_state *state = &sync->groups[group];

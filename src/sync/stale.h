@@ -33,6 +33,9 @@ int stale_stage(struct sync *sync, int group, int micro);
 float *stale_gradient(struct sync *sync, int group, int64_t iteration, size_t begin);
 float *stale_values(struct sync *sync, int group, int64_t iteration, size_t begin);
 
+/* Progress thread: the parameters that came last, from element `begin` on; NULL before the first ones. */
+const float *stale_newest(struct sync *sync, int group, size_t begin);
+
 /* Progress thread: one of the iteration's transfers is over. */
 void stale_finish_one(struct sync *sync, int group, int64_t iteration);
 

@@ -24,7 +24,7 @@ static int fit_tags(struct sync *sync)
 {
     int *upper = NULL, found = 0, chunks = sync->plan->nchunks > 0 ? sync->plan->nchunks : 1;
 
-    MPI_TRY(MPI_Comm_get_attr(sync->data, MPI_TAG_UB, &upper, &found));
+    MPI_TRY(MPI_Comm_get_attr(sync->all, MPI_TAG_UB, &upper, &found));
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
@@ -41,18 +41,22 @@ fail:
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
                   float *values, const float *grad, float *history, size_t stride)
 {
-    const struct param_group *g = &sync->plan->groups[group];
-    size_t end = begin + n, at = g->begin;
+    const struct plan *plan = sync->plan;
+    size_t end = begin + n;
 
-    for (int p = 0; p < g->nparams; p++) {
-        const struct param *param = &sync->net->params[g->first + p];
-        size_t next = at + shape_elems(&param->shape);
-        size_t from = at > begin ? at : begin, to = next < end ? next : end;
-        if (from < to)
-            sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
-                               param->decay_mult, values + (from - begin), grad + (from - begin),
-                               history + (from - begin), stride, to - from);
-        at = next;
+    for (int m = plan->first_member[group]; m < plan->first_member[group + 1]; m++) {
+        const struct param_group *g = &sync->net->groups[m];
+        size_t at = g->begin;
+        for (int p = 0; p < g->nparams; p++) {
+            const struct param *param = &sync->net->params[g->first + p];
+            size_t next = at + shape_elems(&param->shape);
+            size_t from = at > begin ? at : begin, to = next < end ? next : end;
+            if (from < to)
+                sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
+                                   param->decay_mult, values + (from - begin), grad + (from - begin),
+                                   history + (from - begin), stride, to - from);
+            at = next;
+        }
     }
 }
 
@@ -67,11 +71,22 @@ static const struct syncer_i *syncer_of(const struct sync *sync, int group)
         [SCHEME_ONEBIT] = &syncer_onebit,
     };
 
+    if (!sync->speaks && plan_travels(plan, group))
+        return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM ? &syncer_member_factors
+                                                                                      : &syncer_member;
     if (sync->remote && sync->nranks == 1 && plan->groups[group].trains)
         return &syncer_resident;
     if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
         return &syncer_local;
     return table[plan->scheme[group]];
+}
+
+bool sync_settles(const struct sync *sync, int group)
+{
+    const struct syncer_i *syncer = sync->groups[group].syncer;
+
+    /* a sum that was made at one rank's home is applied when it comes, unless clipping has to wait */
+    return syncer->settle && (!syncer->norms_at_home || sync->options.clip > 0);
 }
 
 static int open_groups(struct sync *sync)
@@ -152,7 +167,7 @@ static int check_digest(struct sync *sync)
 {
     uint64_t mine = plan_digest(sync->plan, sync->options.digest), root = mine;
 
-    MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->control));
+    MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
     if (mine != root)
         return error_set("this rank's net, solver or options differ from rank 0's: start all ranks with "
                          "the same files and the same command line");
@@ -163,16 +178,17 @@ fail:
 
 static int split_communicators(struct sync *sync, MPI_Comm world)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing};
-    int color = sync->worker ? 0 : MPI_UNDEFINED;
+    const struct {
+        MPI_Comm *comm;
+        bool member;
+    } all[] = {{&sync->data, sync->speaks}, {&sync->control, sync->speaks}, {&sync->sums, sync->worker},
+               {&sync->all, true}, {&sync->asking, true}, {&sync->closing, true}};
 
-    for (int i = 0; i < 3; i++) {
-        MPI_TRY(MPI_Comm_dup(world, all[i]));
-        MPI_TRY(MPI_Comm_set_errhandler(*all[i], MPI_ERRORS_RETURN));
+    for (int i = 0; i < 6; i++) {
+        MPI_TRY(MPI_Comm_split(world, all[i].member ? 0 : MPI_UNDEFINED, sync->world_rank, all[i].comm));
+        if (all[i].member)
+            MPI_TRY(MPI_Comm_set_errhandler(*all[i].comm, MPI_ERRORS_RETURN));
     }
-    MPI_TRY(MPI_Comm_split(world, color, sync->rank, &sync->sums));
-    if (sync->worker)
-        MPI_TRY(MPI_Comm_set_errhandler(sync->sums, MPI_ERRORS_RETURN));
     return 0;
 fail:
     return -1;
@@ -210,21 +226,25 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
         free(sync);
         return -1;
     }
-    MPI_Comm_rank(world, &sync->rank);
+    MPI_Comm_rank(world, &sync->world_rank);
     MPI_Comm_size(world, &sync->nranks);
-    sync->data = sync->control = sync->closing = sync->sums = MPI_COMM_NULL;
+    sync->data = sync->control = sync->closing = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
     sync->plan = plan;
+    sync->speaker = plan->speaker[sync->world_rank];
+    sync->speaks = plan_speaks(plan, sync->world_rank);
+    sync->rank = sync->speaks ? sync->speaker : -1;
     sync->net = net;
     sync->update = *update;
     sync->options = *options;
-    sync->worker = plan_is_worker(plan, sync->rank);
-    sync->scale = 1.0f / ((float)plan->nworkers * (float)plan->options.iter_size);
+    sync->worker = plan_is_worker(plan, sync->world_rank);
+    sync->scale = 1.0f / ((float)plan->ncomputing * (float)plan->options.iter_size);
     sync->my_failing = sync->lowest_failing = INT_MAX;
     sem_init(&sync->bell, 0, 0);
     sem_init(&sync->wake, 0, 0);
     atomic_init(&sync->served, options->iteration);
     if (error_agree(world, split_communicators(sync, world)) ||
-        error_agree(world, check_digest(sync)) || error_agree(world, open_local(sync))) {
+        error_agree(world, check_digest(sync)) || node_open(sync, world) ||
+        error_agree(world, open_local(sync))) {
         sync_destroy(sync);
         return -1;
     }
@@ -232,22 +252,47 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     return 0;
 }
 
-static int broadcast(struct sync *sync, float *values, size_t elems)
+static int broadcast(MPI_Comm comm, float *values, size_t elems)
 {
     for (size_t at = 0; at < elems; at += PIECE) {
         size_t n = elems - at < PIECE ? elems - at : PIECE;
-        MPI_TRY(MPI_Bcast(values + at, (int)n, MPI_FLOAT, 0, sync->control));
+        MPI_TRY(MPI_Bcast(values + at, (int)n, MPI_FLOAT, 0, comm));
     }
     return 0;
 fail:
     return -1;
 }
 
+/* The nodes' arenas are in place before anybody reads them. */
+static int share_arenas(struct sync *sync)
+{
+    if (sync->speaks && broadcast(sync->control, sync->values, sync->net->elems))
+        return -1;
+    if (sync->node)
+        MPI_TRY(MPI_Barrier(sync->options.node->comm));
+    return 0;
+fail:
+    return -1;
+}
+
+/* Ranks of a node have their own, outside the arena (net_use_arenas). */
+static int share_statistics(struct sync *sync)
+{
+    for (int p = 0; sync->plan->most_locals > 1 && p < sync->net->nparams; p++) {
+        const struct param *param = &sync->net->params[p];
+        float *values = param->value ? net_host_value(sync->net, param)
+                                     : sync->values + net_param_begin(sync->net, p);
+        if (param->statistic && broadcast(sync->all, values, shape_elems(&param->shape)))
+            return -1;
+    }
+    return 0;
+}
+
 int sync_share_values(struct sync *sync)
 {
-    if (broadcast(sync, sync->values, sync->net->elems))
+    if (share_arenas(sync) || share_statistics(sync))
         return -1;
-    for (int g = 0; g < sync->plan->ngroups && sync->worker; g++) {
+    for (int g = 0; g < sync->net->ngroups && sync->worker; g++) {
         if (net_push_values(sync->net, g))
             return -1;
         net_touch(sync->net, g);
@@ -265,7 +310,7 @@ int sync_load_history(struct sync *sync, const float *history)
     for (int c = 0; c < plan->nchunks; c++)
         largest = plan->chunks[c].elems > largest ? plan->chunks[c].elems : largest;
     piece = malloc(largest * sizeof *piece);
-    if (error_agree(sync->control, piece ? 0 : error_memory(largest * sizeof *piece, "history"))) {
+    if (error_agree(sync->all, piece ? 0 : error_memory(largest * sizeof *piece, "history"))) {
         free(piece);
         return -1;
     }
@@ -288,7 +333,7 @@ int sync_load_history(struct sync *sync, const float *history)
             if (sync->rank == 0)
                 memcpy(piece, history + (size_t)b * sync->net->elems + chunk->begin,
                        chunk->elems * sizeof *piece);
-            status = broadcast(sync, piece, chunk->elems);
+            status = broadcast(sync->all, piece, chunk->elems);
             if (mine && !status)
                 memcpy(mine + (size_t)b * stride, piece, chunk->elems * sizeof *piece);
         }
@@ -297,7 +342,7 @@ int sync_load_history(struct sync *sync, const float *history)
     for (int g = 0; g < plan->ngroups && !status && sync->worker; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->restore)
             status = sync->groups[g].syncer->restore(sync, g);
-    return error_agree(sync->control, status);
+    return error_agree(sync->all, status);
 }
 
 int sync_start(struct sync *sync)
@@ -328,7 +373,7 @@ int sync_close(struct sync *sync, int status)
         free(mine);
         return 0;
     }
-    if (lowest == sync->rank)
+    if (lowest == sync->world_rank)
         error_set("%s", sync->local_failure ? sync->failure : mine ? mine : "unknown failure");
     free(mine);
     return error_spread(sync->closing, lowest);
@@ -352,14 +397,15 @@ const struct sync_stats *sync_stats(struct sync *sync)
 
 void sync_destroy(struct sync *sync)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->closing, &sync->sums};
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->sums, &sync->all, &sync->asking, &sync->closing};
 
     for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
     remote_close(sync);
-    for (int i = 0; i < 4; i++)
+    node_close(sync);
+    for (int i = 0; i < 6; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);
     sem_destroy(&sync->bell);

@@ -6,6 +6,9 @@
  * moving. The next forward pass waits group by group (sync_wait), never for all: wait-free
  * backpropagation (Zhang et al., USENIX ATC'17, section 3).
  *
+ * Ranks of a node may add up their gradients in shared memory first (options.node): then one of them, who
+ * speaks for all, takes part in the traffic, and what it brings lands where all of them train from.
+ *
  * Life, every step collective over the world communicator:
  *     sync_create -> (sync_share_values, sync_load_history) -> sync_start
  *     -> per iteration: [worker: sync_post / sync_wait from the passes, sync_flush after backward]
@@ -20,6 +23,7 @@
 
 #include <mpi.h>
 
+#include "sync/node.h"
 #include "sync/plan.h"
 
 /* How the solver changes parameters: called by the progress thread (PS) and by the compute thread
@@ -44,6 +48,9 @@ struct sync_options {
     bool fifo;             /* sends go in the order of posting, not of urgency */
     size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */
+    const struct node *node; /* the ranks that add up together, as the plan has it, and the arenas of net;
+                                borrowed; NULL: every worker speaks for itself. Not with staleness, COMM_NONE
+                                or engines with memory of their own */
     const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
     int threads;         /* of the host's engine, which multiplies where that one cannot; 0: its default */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
@@ -60,10 +67,11 @@ struct sync_stats {
     uint64_t sent, received;                 /* gradient, parameter and factor bytes */
     uint64_t control_sent;                   /* losses, clipping norms, snapshots' history */
     double stall_seconds;                    /* compute thread waiting in sync calls */
-    double *group_stall_seconds;             /* per group; borrowed */
-    /* Of sent and received, per group; borrowed. Complete after sync_close. */
+    double *group_stall_seconds;             /* per bucket of the plan; borrowed */
+    /* Of sent and received, per bucket; borrowed. Complete after sync_close. */
     const uint64_t *group_sent, *group_received;
     double progress_cpu_seconds;             /* processor time of the progress thread */
+    double progress_seconds;                 /* how long it ran; after sync_close */
 };
 
 struct sync;
@@ -87,16 +95,18 @@ int sync_start(struct sync *sync);
 
 /* ---- workers ---- */
 
-/* The gradient of one micro-batch of `group` is complete. On the last micro-batch (`last`) the group's
- * traffic starts (or is kept for sync_flush without overlap). Compute thread. */
-int sync_post(struct sync *sync, int group, bool last);
+/* The gradient of one micro-batch of the net's group `member` is complete. On the last micro-batch (`last`)
+ * the traffic of its bucket starts when all members have come so far (or is kept for sync_flush without
+ * overlap). Compute thread. */
+int sync_post(struct sync *sync, int member, bool last);
 
 /* Backward is over: posts what waits without overlap; rebuilds SFB gradients where clipping needs
  * their norm. Compute thread. */
 int sync_flush(struct sync *sync);
 
-/* Until the group's parameters of the iteration last posted are in place. Compute thread. */
-int sync_wait(struct sync *sync, int group);
+/* Until the parameters of the net's group `member`, of the iteration last posted, are in place. Compute
+ * thread. */
+int sync_wait(struct sync *sync, int member);
 
 /* ---- workers and servers ---- */
 
@@ -108,6 +118,14 @@ int sync_wait_all(struct sync *sync, int64_t iteration);
  * sync_sum calls; not for dedicated servers. */
 int sync_sum(struct sync *sync, double *values, int count);
 
+/* A question that nobody waits for: starts to sum SYNC_ASK_VALUES values over all ranks, workers and
+ * servers, while training goes on; sync_answer waits for the sums. One question at a time. Every rank asks
+ * and reads between the same iterations; read `staleness` + 1 iterations later, the answer costs no wait
+ * that the parameters do not cost anyway. */
+enum { SYNC_ASK_VALUES = 9 };
+int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
+int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
+
 /* Collects the history on rank 0 (nhistory blocks of net->elems floats; NULL elsewhere), after
  * sync_wait_all of the same iteration everywhere. Collective. */
 int sync_gather_history(struct sync *sync, float *history);
@@ -116,7 +134,8 @@ int sync_gather_history(struct sync *sync, float *history);
  * the lowest failing rank's message set on all ranks. Collective. */
 int sync_close(struct sync *sync, int status);
 
-/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. */
+/* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. Not for workers
+ * that another one speaks for: they are not told. */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
 const struct sync_stats *sync_stats(struct sync *sync);

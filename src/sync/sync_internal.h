@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "sync/node.h"
 #include "sync/sync.h"
 #include "sync/syncer.h"
 #include "trace/trace.h"
@@ -19,6 +20,7 @@ enum event_kind {
     EVENT_NORMS,  /* the compute thread filled clip.own for the SFB groups */
     EVENT_SUM,
     EVENT_GATHER,
+    EVENT_ASK,
     EVENT_FAIL,   /* this rank failed: tell the others */
     EVENT_CLOSE,
 };
@@ -34,6 +36,7 @@ enum transfer_kind {
     TRANSFER_SUM,
     TRANSFER_CLIP,
     TRANSFER_GATHER,
+    TRANSFER_ASK,
     TRANSFER_ALARM,  /* another rank failed */
     TRANSFER_TELL,   /* our own alarm, sent */
     TRANSFER_CLOSE,
@@ -44,16 +47,17 @@ struct transfer {
     enum transfer_kind kind;
     int group;
     int chunk;      /* or -1 */
-    int peer;       /* world rank, or -1 */
+    int peer;       /* the speaker, or -1 */
     int what;       /* the syncer's own */
     int slot;       /* ditto */
     size_t bytes;   /* what must arrive, checked; 0: not a receive */
+    double weight;  /* sends under staleness: how much the message changes, relatively; most goes first */
     size_t out;     /* what leaves the send queue's window when it is over; 0: not a send of data */
     bool idle;      /* may stay open at closing */
     struct trace_event event; /* what is recorded and counted of it: progress_describe */
 };
 
-/* One group, as its worker sees it. */
+/* One group, a bucket of the plan, as its worker sees it. */
 struct group_state {
     const struct syncer_i *syncer; /* NULL: nothing to synchronise */
     void *own;                     /* the syncer's */
@@ -61,6 +65,7 @@ struct group_state {
     int64_t told;                  /* of which the progress thread was told (compute) */
     int64_t settled;               /* iterations whose values are in place (compute) */
     int lag;                       /* how many iterations `settled` may stay behind `posted` */
+    int joined;                    /* members whose gradient of this micro-batch is there (compute) */
     int micro;                     /* micro-batches staged in this iteration (compute) */
     int64_t running;               /* iterations posted as the progress thread knows */
     int pending;                   /* its transfers in flight (progress thread) */
@@ -107,11 +112,16 @@ struct sync {
     struct net *net;
     struct sync_update update;
     struct sync_options options;
-    int rank, nranks;
+    int world_rank, nranks;     /* among all */
+    int speaker;                /* who speaks for this rank, by its number in the plan */
+    bool speaks;                /* this rank does */
+    int rank;                   /* then it is `speaker`; -1 where this rank does not speak */
     bool worker;
-    MPI_Comm data;              /* gradients, factors, sums, parameters: point-to-point */
+    MPI_Comm data;              /* of the speakers: gradients, factors, sums, parameters: point-to-point */
+    MPI_Comm control;           /* of the speakers: clipping, history */
     MPI_Comm sums;              /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
-    MPI_Comm control;           /* clipping, history, alarms */
+    MPI_Comm all;               /* alarms; what is agreed before the start */
+    MPI_Comm asking;            /* sync_ask: a collective that overlaps all others */
     MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period;         /* iterations told apart by a tag */
     const struct engine_remote_i *remote; /* of the net's engine; NULL: its memory is the host's */
@@ -119,6 +129,7 @@ struct sync {
     float *values;              /* = net->values, or own on a dedicated server */
     bool owns_values;
     float scale;                /* 1 / (workers * iter_size) */
+    struct node_state *node;    /* the node's groups (node_reduce.c); NULL where this rank is alone */
     struct group_state *groups;
     struct clip_state clip;
     void *ps;                   /* the parameter server's chunk states (ps.c) */
@@ -141,6 +152,8 @@ struct sync {
     int sum_count, sum_capacity;
     float *gather_history;      /* rank 0: where to */
     _Atomic int64_t call_done;      /* of EVENT_SUM, EVENT_GATHER, EVENT_CLOSE */
+    double ask_values[SYNC_ASK_VALUES], ask_result[SYNC_ASK_VALUES];
+    _Atomic int64_t ask_done;   /* 1: the answer to sync_ask is there */
 
     /* progress thread */
     pthread_t thread;
@@ -200,8 +213,15 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
 /* Registers a request that was made elsewhere. */
 int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer);
 
+/* Starts the traffic of a group whose gradient is in place. */
+int progress_post_group(struct sync *sync, int group);
+
 /* One of the group's transfers of the running iteration is over; the last one makes it done. */
 int progress_finish_one(struct sync *sync, int group);
+
+/* How much `change` changes values of that many elements, for the order of sends: the ratio of their squared
+ * lengths; 0 where the order does not ask for it, or values are not known (NULL). */
+double progress_weight(const struct sync *sync, const float *change, const float *values, size_t elems);
 
 /* Wakes the compute thread if it sleeps. */
 void progress_wake(struct sync *sync);
@@ -240,6 +260,29 @@ int ps_complete(struct sync *sync, const struct transfer *transfer);
  * first of them. */
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
                   float *values, const float *grad, float *history, size_t stride);
+
+/* Whether the compute thread has something to do for the group before its parameters are in place. */
+bool sync_settles(const struct sync *sync, int group);
+
+/* What a gradient's sum is divided by for the clipping norm, inverted. */
+static inline float sync_mean(const struct sync *sync)
+{
+    return 1.0f / (float)sync->plan->ncomputing;
+}
+
+/* ---- ranks that add up among themselves (node_reduce.c) ---- */
+int node_open(struct sync *sync, MPI_Comm world); /* collective over world */
+void node_close(struct sync *sync);
+float *node_rows(const struct sync *sync, int group); /* where the node's factors are */
+/* Progress thread: the group's gradient is posted by this rank; what is to be done meanwhile: > 0 if there
+ * was something, -1 with a message; whether groups are open; the parameters of the leader's iteration are in
+ * place (either thread of the leader). */
+void node_post(struct sync *sync, int group);
+int node_poll(struct sync *sync);
+bool node_busy(const struct sync *sync);
+void node_publish(struct sync *sync, int group);
+/* " for X layer 'A'; Y layer 'B'": what is waited for; returns how many. */
+int node_describe_wait(const struct sync *sync, char *text, size_t bytes);
 
 /* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
 int remote_open(struct sync *sync);

@@ -40,6 +40,6 @@ struct syncer_i {
 };
 
 extern const struct syncer_i syncer_ps, syncer_sfb, syncer_allreduce, syncer_adam, syncer_onebit,
-    syncer_local, syncer_resident;
+    syncer_local, syncer_resident, syncer_member, syncer_member_factors;
 
 #endif

@@ -14,7 +14,7 @@
 enum { ROUNDS = 3 }; /* the quickest counts: the first one warms up */
 
 /* One row: these, then three per group. */
-enum { COMPUTE, STALL, OTHER_STALL, INPUT, PROGRESS, SINGLES };
+enum { COMPUTE, STALL, OTHER_STALL, INPUT, PROGRESS, PROGRESS_SHARE, SINGLES };
 enum { GROUP_STALL, GROUP_SENT, GROUP_RECEIVED, PER_GROUP };
 
 static void fill_row(const struct account *a, double *row)
@@ -33,6 +33,9 @@ static void fill_row(const struct account *a, double *row)
     row[INPUT] = a->input_seconds / n;
     row[COMPUTE] = a->train_seconds / n - row[STALL] - row[INPUT];
     row[PROGRESS] = a->stats->progress_cpu_seconds / n;
+    row[PROGRESS_SHARE] = a->stats->progress_seconds > 0
+                              ? a->stats->progress_cpu_seconds / a->stats->progress_seconds
+                              : 0;
 }
 
 static void fill_ranks(struct report *report, const struct plan *plan, const double *rows, size_t width,
@@ -43,7 +46,8 @@ static void fill_ranks(struct report *report, const struct plan *plan, const dou
         struct report_rank *rank = &report->ranks[r];
         *rank = (struct report_rank){.worker = plan_is_worker(plan, r), .compute_seconds = row[COMPUTE],
                                      .stall_seconds = row[STALL], .other_stall_seconds = row[OTHER_STALL],
-                                     .input_seconds = row[INPUT], .progress_seconds = row[PROGRESS]};
+                                     .input_seconds = row[INPUT], .progress_seconds = row[PROGRESS],
+                                     .progress_share = row[PROGRESS_SHARE]};
         memcpy(rank->host, hosts[r], sizeof rank->host);
         rank->host[sizeof rank->host - 1] = '\0';
     }
@@ -78,7 +82,7 @@ static int fill_report(const struct account *a, int nranks, const double *rows, 
 {
     *out = (struct report){.net = a->net->def->name, .iterations = a->iterations, .overlap = a->overlap,
                            .seconds = a->train_seconds / (double)a->iterations, .batch = a->batch,
-                           .nranks = nranks, .nworkers = a->plan->nworkers};
+                           .nranks = nranks, .nworkers = a->plan->ncomputing};
     out->ranks = calloc((size_t)nranks, sizeof *out->ranks);
     out->layers = calloc((size_t)a->plan->ngroups + 1, sizeof *out->layers);
     if (!out->ranks || !out->layers) {
@@ -136,14 +140,18 @@ static void apply_nothing(void *context, int64_t iteration, float scale, float l
 }
 
 /* The wait follows the post at once, so what it lasts is the transfer. */
-static int time_group(struct sync *sync, int group, double *seconds)
+static int time_group(struct sync *sync, const struct plan *plan, int group, double *seconds)
 {
+    int first = plan->first_member[group], end = plan->first_member[group + 1];
     double start, nothing = 0;
 
     if (sync_sum(sync, &nothing, 1)) /* all start together */
         return -1;
     start = sync_stats(sync)->group_stall_seconds[group];
-    if (sync_post(sync, group, true) || sync_wait(sync, group))
+    for (int m = end - 1; m >= first; m--)
+        if (sync_post(sync, m, true))
+            return -1;
+    if (sync_wait(sync, first))
         return -1;
     *seconds = sync_stats(sync)->group_stall_seconds[group] - start;
     return 0;
@@ -155,7 +163,7 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
         double seconds;
         if (plan->scheme[g] == SCHEME_NONE)
             continue;
-        if (time_group(sync, g, &seconds))
+        if (time_group(sync, plan, g, &seconds))
             return -1;
         if (round == 0 || seconds < alone[g])
             alone[g] = seconds;

@@ -15,11 +15,6 @@ enum { TAG_TRACE = 2 };
 /* Events per message: MPI counts bytes in an int. */
 enum { PIECE = 1 << 20 };
 
-static bool is_transfer(const struct trace_event *event)
-{
-    return event->kind >= TRACE_SEND;
-}
-
 static void describe(const struct trace *trace, const struct trace_about *about, MPI_Comm comm,
                      struct trace_rank *out)
 {
@@ -27,7 +22,8 @@ static void describe(const struct trace *trace, const struct trace_about *about,
 
     MPI_Comm_rank(comm, &rank);
     *out = (struct trace_rank){.worker = plan_is_worker(about->plan, rank),
-                               .server = !about->plan->dedicated || !plan_is_worker(about->plan, rank)};
+                               .server = plan_speaks(about->plan, rank) &&
+                                         (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
     if (gethostname(out->host, sizeof out->host - 1))
         strcpy(out->host, "?");
     out->error = about->before.error > about->after.error ? about->before.error : about->after.error;
@@ -247,7 +243,7 @@ int trace_lay_out(struct trace_rank *rank)
     for (size_t e = 0; e < rank->nevents; e++) {
         const struct trace_event *event = &rank->events[e];
         int kind = event->kind, lane = 0;
-        if (!is_transfer(event))
+        if (kind < TRACE_READ)
             continue;
         while (lane < rank->lanes[kind] && busy[kind][lane] > event->start)
             lane++;

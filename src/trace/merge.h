@@ -12,7 +12,7 @@ struct trace_rank {
     double error;       /* of its clock, ns */
     size_t nevents;
     struct trace_event *events; /* on rank 0's clock; owned */
-    int *lane;          /* per event: 0, 1, ... for transfers, apart for each direction; owned */
+    int *lane;          /* per event: 0, 1, ... for reads and transfers, apart for each direction; owned */
     int lanes[TRACE_KINDS]; /* how many */
 };
 
@@ -24,7 +24,7 @@ int trace_gather(MPI_Comm comm, const struct trace *trace, const struct trace_ab
  * which the receive only lay in wait. Drops what is not of iterations first to last. */
 int trace_pair(struct trace_rank *ranks, int nranks, int64_t first, int64_t last);
 
-/* Sorts, and gives transfers that overlap different lanes. */
+/* Sorts, and gives reads and transfers that overlap different lanes. */
 int trace_lay_out(struct trace_rank *rank);
 
 void trace_ranks_free(struct trace_rank *ranks, int nranks);

@@ -148,11 +148,16 @@ static void advise_network(const struct report *report, double stall, double com
         const struct report_layer *layer = &report->layers[worst];
         out->change = CHANGE_LAYER;
         out->which = worst;
-        snprintf(out->text, sizeof out->text,
-                 "layer '%s' (%s, %s an iteration): training waits %s for it, the longest of all; its "
-                 "transfer alone takes %s. Another scheme or chunk size for it, or a lower latency",
-                 layer->name, layer->scheme, bytes_text(layer->sent, three),
-                 time_text(layer->stall_seconds, one), time_text(layer->alone_seconds, two));
+        int n = snprintf(out->text, sizeof out->text,
+                         "layer '%s' (%s, %s an iteration): training waits %s for it, the longest of all",
+                         layer->name, layer->scheme, bytes_text(layer->sent, three),
+                         time_text(layer->stall_seconds, one));
+        if (layer->alone_seconds >= 0 && n < (int)sizeof out->text)
+            n += snprintf(out->text + n, sizeof out->text - (size_t)n, "; its transfer alone takes %s",
+                          time_text(layer->alone_seconds, two));
+        if (n < (int)sizeof out->text)
+            snprintf(out->text + n, sizeof out->text - (size_t)n,
+                     ". Another scheme or chunk size for it, or a lower latency");
     } else {
         out->change = CHANGE_NOTHING;
         out->saves = 0;
@@ -252,6 +257,32 @@ static void put_hidden(const struct report *report, struct strbuf *text)
                   time_text(stall - exposed, three));
 }
 
+double report_progress_share(const struct report *report, int *most_rank)
+{
+    double sum = 0;
+
+    *most_rank = 0;
+    for (int r = 0; r < report->nranks; r++) {
+        sum += report->ranks[r].progress_share;
+        if (report->ranks[r].progress_share > report->ranks[*most_rank].progress_share)
+            *most_rank = r;
+    }
+    return report->nranks > 0 ? sum / report->nranks : 0;
+}
+
+/* It takes its time from the passes where it has no core of its own. */
+static void put_progress(const struct report *report, struct strbuf *text)
+{
+    int most;
+    double share = report_progress_share(report, &most);
+
+    if (report->nranks < 2)
+        return;
+    strbuf_printf(text, "The progress thread used %.1f %% of a core, mean of the ranks; most on rank %d (%s), "
+                        "%.1f %%\n",
+                  100 * share, most, report->ranks[most].host, 100 * report->ranks[most].progress_share);
+}
+
 void report_words(const struct report *report, struct strbuf *text)
 {
     double compute = report_spread_of(report, compute_of).mean;
@@ -267,6 +298,7 @@ void report_words(const struct report *report, struct strbuf *text)
     put_stalls(report, text);
     put_hidden(report, text);
     put_spread(report, text);
+    put_progress(report, text);
     report_advise(report, &advice);
     strbuf_printf(text, "What would help most: %s", advice.text);
     if (advice.saves > 0)
@@ -275,24 +307,92 @@ void report_words(const struct report *report, struct strbuf *text)
     strbuf_putc(text, '\n');
 }
 
-void report_table(const struct report *report, struct strbuf *text)
+/* ---- table ---- */
+
+static double known(double value)
+{
+    return value > 0 ? value : 0;
+}
+
+static bool costs_more(const struct report_layer *a, const struct report_layer *b)
+{
+    double waits = a->stall_seconds - b->stall_seconds;
+    double lasts = known(a->alone_seconds) - known(b->alone_seconds);
+
+    if (waits != 0)
+        return waits > 0;
+    return lasts != 0 ? lasts > 0 : a->sent > b->sent;
+}
+
+/* Whether fewer than REPORT_ROWS layers cost more than this one. */
+static bool has_row(const struct report *report, int i)
+{
+    int before = 0;
+
+    for (int k = 0; k < report->nlayers; k++)
+        before += costs_more(&report->layers[k], &report->layers[i]) ||
+                  (k < i && !costs_more(&report->layers[i], &report->layers[k]));
+    return before < REPORT_ROWS;
+}
+
+/* The sum of two figures, of which one may be unknown. */
+static double plus(double sum, double value)
+{
+    return value < 0 ? sum : known(sum) + value;
+}
+
+static void put_row(const struct report_layer *layer, double exposed, bool timed, struct strbuf *text)
 {
     char bytes[2][32], times[3][32];
 
-    strbuf_printf(text, "%-20s %-9s %11s %11s  %10s %10s %10s %8s\n", "layer", "scheme", "predicted",
-                  "sent", "predicted", "alone", "waited", "exposed");
+    strbuf_printf(text, "%-24s %-9s %13s %11s", layer->name, layer->scheme,
+                  bytes_text(layer->predicted_sent, bytes[0]), bytes_text(layer->sent, bytes[1]));
+    if (timed)
+        strbuf_printf(text, " %14s %10s", time_text(layer->predicted_seconds, times[0]),
+                      time_text(layer->alone_seconds, times[1]));
+    strbuf_printf(text, " %11s", time_text(layer->stall_seconds, times[2]));
+    if (timed && layer->alone_seconds > 0)
+        strbuf_printf(text, " %6.0f %%", 100 * exposed / layer->alone_seconds);
+    else if (timed)
+        strbuf_printf(text, " %8s", "-");
+    strbuf_putc(text, '\n');
+}
+
+void report_table(const struct report *report, struct strbuf *text)
+{
+    struct report_layer rest = {.scheme = "", .predicted_seconds = -1, .alone_seconds = -1};
+    double rest_exposed = 0;
+    bool timed = false, fold = report->nlayers > REPORT_ROWS + 1; /* one row is not worth a sum */
+    char name[64];
+    int folded = 0;
+
+    for (int i = 0; i < report->nlayers; i++)
+        timed |= report->layers[i].predicted_seconds >= 0 || report->layers[i].alone_seconds >= 0;
+    strbuf_printf(text, "%-24s %-9s %13s %11s", "layer", "scheme", "planned bytes", "sent bytes");
+    if (timed)
+        strbuf_printf(text, " %14s %10s", "predicted time", "time alone");
+    strbuf_printf(text, " %11s%s\n", "time waited", timed ? "  exposed" : "");
     for (int i = 0; i < report->nlayers; i++) {
         const struct report_layer *layer = &report->layers[i];
-        strbuf_printf(text, "%-20s %-9s %11s %11s  %10s %10s %10s", layer->name, layer->scheme,
-                      bytes_text(layer->predicted_sent, bytes[0]), bytes_text(layer->sent, bytes[1]),
-                      time_text(layer->predicted_seconds, times[0]),
-                      time_text(layer->alone_seconds, times[1]),
-                      time_text(layer->stall_seconds, times[2]));
-        if (layer->alone_seconds > 0)
-            strbuf_printf(text, " %6.0f %%\n", 100 * report_exposed(layer) / layer->alone_seconds);
-        else
-            strbuf_printf(text, " %8s\n", "-");
+        double exposed = layer->alone_seconds > 0 ? report_exposed(layer) : 0;
+        if (!fold || has_row(report, i)) {
+            put_row(layer, exposed, timed, text);
+            continue;
+        }
+        folded++;
+        rest.predicted_sent += layer->predicted_sent;
+        rest.sent += layer->sent;
+        rest.predicted_seconds = plus(rest.predicted_seconds, layer->predicted_seconds);
+        rest.alone_seconds = plus(rest.alone_seconds, layer->alone_seconds);
+        rest.stall_seconds += layer->stall_seconds;
+        rest_exposed += exposed;
     }
+    if (folded == 0)
+        return;
+    snprintf(name, sizeof name, "%d layers that cost less", folded);
+    rest.name = name;
+    rest.scheme = "";
+    put_row(&rest, rest_exposed, timed, text);
 }
 
 void report_free(struct report *report)

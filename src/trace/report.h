@@ -30,6 +30,7 @@ struct report_rank {
     double other_stall_seconds;  /* of these: for sums (losses), norms; not for a layer */
     double input_seconds;        /* waiting for input */
     double progress_seconds;     /* processor time of the progress thread */
+    double progress_share;       /* of one core, over the thread's whole life: 0 to 1 */
 };
 
 struct report {
@@ -78,7 +79,13 @@ void report_advise(const struct report *report, struct report_advice *out);
 
 /* Several lines, the first without a headline. */
 void report_words(const struct report *report, struct strbuf *text);
-/* The layers' table: bytes and times, predicted and measured. */
+/* How much of a core the progress thread took, mean over all ranks, and where it took most. */
+double report_progress_share(const struct report *report, int *most_rank);
+
+/* The layers' table: bytes and times, predicted and measured; times that no layer has are left out. Of many
+ * layers the REPORT_ROWS that cost most (waited, else alone, else bytes) in the net's order, and one row for
+ * the sums of the rest. */
+enum { REPORT_ROWS = 10 };
 void report_table(const struct report *report, struct strbuf *text);
 /* One JSON object per line: run, ranks, layers, advice. Fails where memory does. */
 int report_lines(const struct report *report, struct strbuf *text);

@@ -35,6 +35,8 @@ static void put_int(struct json *json, const char *key, int64_t value)
 
 static void run_line(const struct report *report, struct json *json)
 {
+    int most;
+
     put_string(json, "net", report->net);
     put_int(json, "ranks", report->nranks);
     put_int(json, "workers", report->nworkers);
@@ -43,6 +45,7 @@ static void run_line(const struct report *report, struct json *json)
     json_key(json, "overlap");
     json_bool(json, report->overlap);
     put_double(json, "seconds_per_iteration", report->seconds);
+    put_double(json, "progress_core_share", report_progress_share(report, &most));
 }
 
 static void rank_line(const struct report *report, int rank, struct json *json)
@@ -58,6 +61,7 @@ static void rank_line(const struct report *report, int rank, struct json *json)
     put_double(json, "other_stall_seconds", r->other_stall_seconds);
     put_double(json, "input_seconds", r->input_seconds);
     put_double(json, "progress_cpu_seconds", r->progress_seconds);
+    put_double(json, "progress_core_share", r->progress_share);
 }
 
 static void layer_line(const struct report *report, int i, struct json *json)

@@ -16,6 +16,7 @@ int trace_create(const struct trace_options *options, struct trace **out)
     if (!trace)
         return error_memory(sizeof *trace, "the trace");
     trace->options = *options;
+    pthread_mutex_init(&trace->shared, NULL);
     for (int i = 0; i < TRACE_THREADS; i++) {
         struct trace_buffer *buffer = &trace->buffer[i];
         buffer->events = malloc(capacity * sizeof *buffer->events);
@@ -36,7 +37,24 @@ void trace_destroy(struct trace *trace)
         return;
     for (int i = 0; i < TRACE_THREADS; i++)
         free(trace->buffer[i].events);
+    pthread_mutex_destroy(&trace->shared);
     free(trace);
+}
+
+void trace_span_shared(struct trace *trace, enum trace_kind kind, int layer, int64_t start)
+{
+    if (!trace)
+        return;
+    pthread_mutex_lock(&trace->shared);
+    trace_span(trace, TRACE_OTHERS, kind, layer, start);
+    pthread_mutex_unlock(&trace->shared);
+}
+
+void trace_stop(struct trace *trace)
+{
+    pthread_mutex_lock(&trace->shared);
+    atomic_store(&trace->on, false);
+    pthread_mutex_unlock(&trace->shared);
 }
 
 /* A number without a sign at *text, which moves behind it. */
@@ -74,7 +92,9 @@ const char *trace_kind_name(enum trace_kind kind)
     static const char *const names[TRACE_KINDS] = {
         [TRACE_ITERATION] = "iteration", [TRACE_FORWARD] = "forward", [TRACE_BACKWARD] = "backward",
         [TRACE_UPDATE] = "update",       [TRACE_WAIT] = "wait",       [TRACE_COPY] = "copy",
+        [TRACE_SUM] = "sum",
         [TRACE_PAUSE] = "pause",         [TRACE_INPUT] = "input",
+        [TRACE_READ] = "read",
         [TRACE_SEND] = "send",           [TRACE_RECEIVE] = "receive", [TRACE_EXCHANGE] = "exchange"};
 
     return names[kind];

@@ -7,6 +7,7 @@
 #ifndef POSEIDON_TRACE_TRACE_H
 #define POSEIDON_TRACE_TRACE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,16 +21,19 @@ enum trace_kind {
     TRACE_UPDATE,    /* the solver's rule, with the rebuilding of a gradient from factors */
     TRACE_WAIT,      /* the compute thread waits for the network */
     TRACE_COPY,      /* what must outlive the pass is copied out: sufficient factors */
+    TRACE_SUM,       /* the gradients of a node's ranks are added up */
     TRACE_PAUSE,     /* tests and snapshots */
     TRACE_INPUT,     /* a data layer's forward: waits for the batch and takes it over */
+    TRACE_READ,      /* feeders: a batch is read and transformed, by one thread or several. From here on
+                        spans of one kind may overlap */
     TRACE_SEND,      /* from here on: transfers, from the posting to the completion of the request */
     TRACE_RECEIVE,
     TRACE_EXCHANGE,  /* a collective: so many bytes sent, and as many received */
     TRACE_KINDS
 };
 
-/* Who records. One writer each. */
-enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_THREADS };
+/* Who records. One writer each; TRACE_OTHERS is for threads that come and go, through trace_span_shared. */
+enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_OTHERS, TRACE_THREADS };
 
 struct trace_event {
     int64_t start, end; /* ns of the rank's clock */
@@ -65,6 +69,7 @@ struct trace {
     _Atomic int32_t iteration; /* running on the compute thread */
     _Atomic bool on;           /* it is to be kept */
     struct trace_buffer buffer[TRACE_THREADS];
+    pthread_mutex_t shared; /* guards TRACE_OTHERS */
 };
 
 /* Keeps iterations options->first to last. Not collective. */
@@ -135,5 +140,11 @@ static inline void trace_span(struct trace *trace, enum trace_thread thread, enu
                                                        .layer = layer, .peer = -1,
                                                        .iteration = trace_current(trace)});
 }
+
+/* The same for threads without a buffer of their own; takes a lock. */
+void trace_span_shared(struct trace *trace, enum trace_kind kind, int layer, int64_t start);
+
+/* Nothing is recorded any more, whatever threads go on: the buffers may be read. */
+void trace_stop(struct trace *trace);
 
 #endif

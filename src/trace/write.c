@@ -13,13 +13,14 @@
 #include "util/file.h"
 #include "util/json.h"
 
-/* Threads of the file; lanes of transfers of kind k begin at LANES * (k + 1). */
+/* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
 enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
 
 struct writer {
     FILE *to;
     const struct trace_about *about;
     char **name;   /* per layer, escaped, without quotes; owned */
+    char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more members */
     int64_t base;  /* time 0 */
     bool comma;
     uint64_t events;
@@ -32,7 +33,9 @@ static const char *color(enum trace_kind kind)
         [TRACE_ITERATION] = "grey",          [TRACE_FORWARD] = "thread_state_running",
         [TRACE_BACKWARD] = "rail_animation", [TRACE_UPDATE] = "thread_state_iowait",
         [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
+        [TRACE_SUM] = "thread_state_runnable",
         [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
+        [TRACE_READ] = "good",
         [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
         [TRACE_EXCHANGE] = "rail_idle"};
 
@@ -60,20 +63,36 @@ static int escape_names(struct writer *w)
 {
     const struct net *net = w->about->net;
 
+    const struct plan *plan = w->about->plan;
+
     w->name = calloc((size_t)net->nlayers + 1, sizeof *w->name);
-    if (!w->name)
+    w->bucket = calloc((size_t)net->nlayers + 1, sizeof *w->bucket);
+    if (!w->name || !w->bucket)
         return error_memory((size_t)net->nlayers * sizeof *w->name, "layer names");
     for (int l = 0; l < net->nlayers; l++) {
         w->name[l] = escape(net->layers[l].def->name);
         if (!w->name[l])
             return -1;
     }
+    for (int b = 0; b < plan->ngroups; b++)
+        if (plan->names[b] && !(w->bucket[plan->groups[b].layer] = escape(plan->names[b])))
+            return -1;
     return 0;
+}
+
+/* What the passes do belongs to a layer, what synchronisation does to a bucket of layers. */
+static const char *name_of(const struct writer *w, const struct trace_event *event)
+{
+    bool pass = event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
+
+    if (event->layer < 0 || event->layer >= w->about->net->nlayers)
+        return NULL;
+    return !pass && w->bucket[event->layer] ? w->bucket[event->layer] : w->name[event->layer];
 }
 
 static int tid_of(const struct trace_event *event, int lane)
 {
-    if (event->kind >= TRACE_SEND)
+    if (event->kind >= TRACE_READ)
         return LANES * (event->kind + 1) + lane;
     if (event->thread == TRACE_PROGRESS)
         return TID_PROGRESS;
@@ -117,9 +136,10 @@ static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
     put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
     put_meta(w, pid, TID_INPUT, "thread_name", "input");
     put_meta(w, pid, TID_PROGRESS, "thread_name", "progress thread");
-    for (int k = TRACE_SEND; k < TRACE_KINDS; k++)
+    for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
-            snprintf(text, sizeof text, "wire: %s %d", trace_kind_name((enum trace_kind)k), lane + 1);
+            snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
+                     trace_kind_name((enum trace_kind)k), lane + 1);
             put_meta(w, pid, LANES * (k + 1) + lane, "thread_name", text);
         }
     return 0;
@@ -134,21 +154,21 @@ static void put_event(struct writer *w, int pid, const struct trace_event *event
 {
     enum trace_kind kind = (enum trace_kind)event->kind;
     const char *what = trace_kind_name(kind);
-    bool layer = event->layer >= 0 && event->layer < w->about->net->nlayers;
+    const char *layer = name_of(w, event);
 
     next(w);
     if (kind == TRACE_ITERATION)
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
     else
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s\"", what, layer ? " " : "",
-                layer ? w->name[event->layer] : "");
+                layer ? layer : "");
     fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what, color(kind), pid,
             tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
     put_time(w, "dur", event->end - event->start);
     fprintf(w->to, ",\"args\":{\"iteration\":%d", event->iteration);
     if (layer)
-        fprintf(w->to, ",\"layer\":\"%s\"", w->name[event->layer]);
+        fprintf(w->to, ",\"layer\":\"%s\"", layer);
     if (kind >= TRACE_SEND)
         fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
                 event->peer, scheme_name((enum scheme)event->scheme));
@@ -233,9 +253,12 @@ static int write_ranks(const struct trace *trace, const struct trace_about *abou
     if (!status)
         status = put_file(&w, ranks, nranks, path);
     out->events = w.events;
-    for (int l = 0; w.name && l < about->net->nlayers; l++)
+    for (int l = 0; w.name && w.bucket && l < about->net->nlayers; l++) {
         free(w.name[l]);
+        free(w.bucket[l]);
+    }
     free(w.name);
+    free(w.bucket);
     return status;
 }
 

@@ -116,13 +116,15 @@ same 'bfloat16, factors' "$expected" "$found" 0.02
 # what must be refused, and in which words
 refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
     pattern=$1; ranks=$2; shift 2
-    if timeout 60 "$here/tests/mpirun.sh" "$ranks" "$@" >log 2>&1 || ! grep -q "$pattern" log; then
+    if timeout 60 "$here/tests/mpirun.sh" "$ranks" "$@" >log 2>&1 || ! grep -q -e "$pattern" log; then
         cat log
         echo "FAIL: expected a refusal with '$pattern' of: $*"
         failures=$((failures + 1))
     fi
 }
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
+refused '--hierarchy=2: .*the engine keeps parameters in memory of its own' 2 "$emulated" train \
+    --solver=plain.prototxt --engine=cuda --share-gpu --hierarchy=2
 refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 # operators that mixed.prototxt has not; one layer writes what it reads to a file on the host
 cp "$here/tests/cuda/others.prototxt" net.prototxt

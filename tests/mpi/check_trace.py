@@ -10,7 +10,8 @@ from collections import defaultdict
 from decimal import Decimal
 
 TRANSFERS = {"send", "receive", "exchange"}
-CATEGORIES = TRANSFERS | {"iteration", "forward", "backward", "update", "wait", "input", "copy", "pause"}
+CATEGORIES = TRANSFERS | {"iteration", "forward", "backward", "update", "wait", "input", "copy", "sum", "pause",
+                          "read"}
 
 
 def fail(text, *about):
@@ -116,6 +117,35 @@ def check_every_layer(spans, layers):
             fail("layers missing", key, layers - found)
 
 
+def check_reads(spans, reads):
+    """Feeders' spans: on every worker in every iteration but the last, whose data was read ahead; in lanes."""
+    seen = defaultdict(list)
+    for event in spans:
+        if event["cat"] == "read":
+            seen[event["pid"]].append(event)
+    workers = {event["pid"] for event in spans if event["cat"] == "forward"}
+    if seen.keys() != (workers if reads else set()):
+        fail("ranks whose feeders read:", sorted(seen), "of", sorted(workers))
+    for pid, events in seen.items():
+        batches = sum(event["pid"] == pid and event["cat"] == "input" for event in spans)
+        if len(events) < batches or "layer" not in events[0]["args"]:
+            fail("rank %d: %d batches were taken, found reads:" % (pid, batches), len(events), events[0])
+
+
+def check_account(summary, log):
+    """Asked for, nothing is left out: every layer's transfer was predicted and timed alone."""
+    for line in log:
+        if line["event"] == "layer":
+            for key in ("predicted_seconds", "alone_seconds", "exposed_seconds"):
+                if not isinstance(line[key], float | int) or line[key] < 0:
+                    fail("layer %s: %s is" % (line["layer"], key), line[key])
+    shares = [line["progress_core_share"] for line in log if line["event"] == "rank"]
+    if shares != summary["progress_core_share_by_rank"] or not all(0 < share < 1.2 for share in shares):
+        fail("the progress threads' shares of a core:", shares, summary["progress_core_share_by_rank"])
+    if abs(log[0]["progress_core_share"] - sum(shares) / len(shares)) > 1e-6:
+        fail("their mean:", log[0]["progress_core_share"], shares)
+
+
 def check_order(spans, overlap, first, last):
     begins, ends = {}, {}
     for event in spans:
@@ -151,7 +181,11 @@ def main():
     check_nesting(spans)
     check_pairs(spans)
     check_bytes(spans, summary, log)
-    check_every_layer(spans, {line["layer"] for line in log if line["event"] == "layer"})
+    check_account(summary, log)
+    check_reads(spans, "replay" not in summary["engine"])
+    # a bucket of several layers is called "first .. last"
+    named = {name for line in log if line["event"] == "layer" for name in line["layer"].split(" .. ")}
+    check_every_layer(spans, named)
     if len(sys.argv) > 4:
         check_order(spans, *sys.argv[4:7])
 

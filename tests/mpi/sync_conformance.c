@@ -4,11 +4,12 @@
  * current values) runs some iterations through sync; each rank also computes serially what all
  * workers together must arrive at. MPI's profiling interface counts what was really put on the wire.
  * Collective; run under mpirun:
- *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS [STALENESS]]]]]
+ *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS [STALENESS
+ *         [MERGE [NODE]]]]]]]
  * With SEEDS the whole is repeated that often, and the profiling interface delays sends and lets
  * completions be seen late and in random order, another one every time. With STALENESS the gradients do not
  * depend on the values, so that the serial run is still the end; on the way each group must hold the
- * parameters of one of the last S + 1 iterations. */
+ * parameters of one of the last S + 1 iterations. With NODE, so many ranks each add up among themselves. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sync/node.h"
 #include "sync/sync.h"
 #include "util/error.h"
 #include "util/rng.h"
@@ -87,6 +89,8 @@ static int test_some(int n, MPI_Request *requests, int *done, int *which, MPI_St
 
     if (!chaos || n == 0)
         return PMPI_Testsome(n, requests, done, which, statuses);
+    if (chance() % 16 == 0) /* what does not go through MPI, as a node's adding up, is late too */
+        usleep((useconds_t)(chance() % 200));
     start = (int)(chance() % (uint64_t)n);
     step = chance() % 2 ? 1 : n - 1;
     *done = 0;
@@ -135,6 +139,19 @@ void net_touch(struct net *net, int group)
     net->params[net->groups[group].first].version++;
 }
 
+float *net_host_value(const struct net *net, const struct param *param)
+{
+    (void)net;
+    return param->value;
+}
+
+size_t net_param_begin(const struct net *net, int param)
+{
+    (void)net;
+    (void)param;
+    return 0; /* asked for statistics alone, and there are none */
+}
+
 /* The values are where the host finds them. */
 int net_push_values(struct net *net, int group)
 {
@@ -161,10 +178,10 @@ static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int
 static const struct engine_i plain_engine_i = {.name = "plain", .gemm = plain_gemm};
 static struct engine plain_engine = {.i = &plain_engine_i};
 
-/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. */
-static void make_net(struct net *net, bool worker)
+/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. first: of group 0. */
+static void make_net(struct net *net, int64_t first_elems)
 {
-    static const int64_t sizes[GROUPS][3] = {{300, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
+    const int64_t sizes[GROUPS][3] = {{first_elems, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
     static struct param params[GROUPS * 2];
     static struct param_group groups[GROUPS];
 
@@ -188,10 +205,17 @@ static void make_net(struct net *net, bool worker)
         net->elems += (groups[g].elems + 15) / 16 * 16;
     }
     net->engine = &plain_engine;
-    if (worker) {
-        net->values = calloc(net->elems, sizeof(float));
-        net->grads = calloc(net->elems, sizeof(float));
-    }
+}
+
+/* Arenas of its own, or the node's. */
+static void place_net(struct net *net, bool worker, const struct node *node)
+{
+    bool alone = !node || node->nranks == 1;
+
+    if (!worker)
+        return;
+    net->values = alone ? calloc(net->elems, sizeof(float)) : node->values;
+    net->grads = alone ? calloc(net->elems, sizeof(float)) : node_grads(node, node->rank);
 }
 
 static float draw(int worker, int iteration, int micro, int group, size_t i)
@@ -204,7 +228,8 @@ static float draw(int worker, int iteration, int micro, int group, size_t i)
 static float feedback = 0.1f; /* how gradients depend on values; 0 with staleness */
 static float *versions;       /* the serial values after 0, 1, ... iterations; with staleness alone */
 
-/* What a worker's backward leaves behind: factors, or a gradient that depends on the values. */
+/* What a worker's backward leaves behind: factors, or a gradient that depends on the values. `group`: the
+ * net's. */
 static void make_factors(const struct param_group *g, int group, int worker, int iteration, int micro,
                          const float *values, float *bottom, float *top)
 {
@@ -242,18 +267,21 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
 
 struct serial {
     float *values, *history, *sum, *one, *rows;
-    float *lost;      /* per worker: what its codecs rounded away */
+    float *node;      /* the sum of a node's workers */
+    size_t elems;     /* of the net */
+    float *lost;      /* per speaker: what its codecs rounded away */
     float *lost_home; /* and the homes' */
 };
 
-static bool by_factors(const struct plan *plan, int group)
+/* These two and what follows: `bucket` is one of the plan's. */
+static bool by_factors(const struct plan *plan, int bucket)
 {
-    return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM;
+    return plan->scheme[bucket] == SCHEME_SFB || plan->scheme[bucket] == SCHEME_ADAM;
 }
 
-static bool trains(const struct plan *plan, int group)
+static bool trains(const struct plan *plan, int bucket)
 {
-    return plan->groups[group].trains;
+    return plan->groups[bucket].trains;
 }
 
 /* x (a chunk of one worker's gradient, or of the sum) as it comes out of the codec. */
@@ -272,18 +300,20 @@ static void through_codec(const struct plan *plan, int chunk, float *x, float *l
     free(encoded);
 }
 
-static void serial_group_sum(struct serial *s, const struct plan *plan, int group, int iteration, int rank)
+static void serial_bucket_sum(struct serial *s, const struct plan *plan, const struct net *net, int bucket,
+                              int iteration, int rank)
 {
-    const struct param_group *g = &plan->groups[group];
-    int64_t width = g->m + g->n, rows = plan->nworkers * g->k * plan->options.iter_size;
+    const struct param_group *g = &plan->groups[bucket];
+    int first = plan->first_member[bucket], end = plan->first_member[bucket + 1];
+    int64_t width = g->m + g->n, rows = plan->ncomputing * g->k * plan->options.iter_size;
     float *sum = s->sum + g->begin;
 
-    if (by_factors(plan, group)) {
+    if (by_factors(plan, bucket)) {
         float bottom[ROWS * 100], top[ROWS * 100];
         float *row = s->rows;
-        for (int w = 0; w < plan->nworkers; w++)
+        for (int w = 0; w < plan->ncomputing; w++)
             for (int micro = 0; micro < plan->options.iter_size; micro++) {
-                make_factors(g, group, w, iteration, micro, s->values, bottom, top);
+                make_factors(g, first, w, iteration, micro, s->values, bottom, top);
                 for (int64_t k = 0; k < g->k; k++, row += width) {
                     memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                     memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
@@ -299,39 +329,49 @@ static void serial_group_sum(struct serial *s, const struct plan *plan, int grou
         }
         return;
     }
-    for (int w = 0; w < plan->nworkers; w++) {
-        for (int micro = 0; micro < plan->options.iter_size; micro++)
-            make_gradient(g, group, w, iteration, micro, s->values, s->one, micro > 0);
-        if (plan->scheme[group] == SCHEME_NONE) { /* alone */
+    for (int w = 0; w < plan->ncomputing; w++) {
+        int speaker = plan->speaker[w];
+        bool last = w + 1 == plan->ncomputing || plan->speaker[w + 1] != speaker;
+        for (int m = first; m < end; m++)
+            for (int micro = 0; micro < plan->options.iter_size; micro++)
+                make_gradient(&net->groups[m], m, w, iteration, micro, s->values,
+                              s->one + (net->groups[m].begin - g->begin), micro > 0);
+        for (size_t i = 0; i < g->elems; i++)
+            s->node[i] = plan->world_rank[speaker] == w ? s->one[i] : s->node[i] + s->one[i];
+        if (!last)
+            continue;
+        if (plan->scheme[bucket] == SCHEME_NONE) { /* alone */
             if (w == rank)
-                memcpy(sum, s->one, g->elems * sizeof *sum);
+                memcpy(sum, s->node, g->elems * sizeof *sum);
             continue;
         }
-        for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
-            through_codec(plan, c, s->one + (plan->chunks[c].begin - g->begin),
-                          s->lost + (size_t)w * 4096 + plan->chunks[c].begin);
+        for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
+            through_codec(plan, c, s->node + (plan->chunks[c].begin - g->begin),
+                          s->lost + (size_t)speaker * s->elems + plan->chunks[c].begin);
         for (size_t i = 0; i < g->elems; i++)
-            sum[i] = w == 0 ? s->one[i] : sum[i] + s->one[i];
+            sum[i] = speaker == 0 ? s->node[i] : sum[i] + s->node[i];
     }
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
-        if (plan->scheme[group] != SCHEME_PS)
+    for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
+        if (plan->scheme[bucket] != SCHEME_PS)
             through_codec(plan, c, s->sum + plan->chunks[c].begin, s->lost_home + plan->chunks[c].begin);
 }
 
 static void serial_iteration(struct serial *s, const struct plan *plan, const struct net *net, float clip,
                              int iteration, int rank)
 {
-    float adding = plan->options.comm == COMM_NONE ? 1 : (float)plan->nworkers;
+    float adding = plan->options.comm == COMM_NONE ? 1 : (float)plan->ncomputing;
     float scale = 1.0f / (adding * (float)plan->options.iter_size);
     double total = 0;
 
-    for (int g = 0; g < GROUPS; g++)
-        if (trains(plan, g))
-            serial_group_sum(s, plan, g, iteration, rank);
+    for (int b = 0; b < plan->ngroups; b++) {
+        memset(s->one, 0, net->elems * sizeof *s->one); /* the padding between members */
+        if (trains(plan, b))
+            serial_bucket_sum(s, plan, net, b, iteration, rank);
+    }
     for (int c = 0; c < plan->nchunks; c++) {
         double part = 0;
         for (size_t i = 0; i < plan->chunks[c].elems; i++) {
-            double x = (double)s->sum[plan->chunks[c].begin + i] * (double)(1.0f / (float)plan->nworkers);
+            double x = (double)s->sum[plan->chunks[c].begin + i] * (double)(1.0f / (float)plan->ncomputing);
             part += x * x;
         }
         if (trains(plan, plan->chunks[c].group))
@@ -340,9 +380,9 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
     if (clip > 0 && sqrt(total) > (double)clip)
         scale *= (float)((double)clip / sqrt(total));
     for (int g = 0; g < GROUPS; g++) {
-        size_t at = plan->groups[g].begin;
-        for (int p = 0; trains(plan, g) && p < plan->groups[g].nparams; p++) {
-            const struct param *param = &net->params[plan->groups[g].first + p];
+        size_t at = net->groups[g].begin;
+        for (int p = 0; net->groups[g].trains && p < net->groups[g].nparams; p++) {
+            const struct param *param = &net->params[net->groups[g].first + p];
             size_t n = (size_t)param->shape.dim[0];
             apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at, s->sum + at,
                   s->history + at, 0, n);
@@ -381,18 +421,18 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
         if (sync_wait(sync, g))
             return -1;
     for (int g = 0; versions && g < GROUPS; g++)
-        REQUIRE(is_recent(net, &plan->groups[g], iteration, staleness),
+        REQUIRE(is_recent(net, &net->groups[g], iteration, staleness),
                 "iteration %d: group %d is older than %d iterations, or torn", iteration, g, staleness);
     for (int micro = 0; micro < plan->options.iter_size; micro++)
         for (int g = GROUPS - 1; g >= 0; g--) {
-            const struct param_group *group = &plan->groups[g];
+            const struct param_group *group = &net->groups[g];
             if ((iteration * 7 + rank * 3 + g) % 5 == 0)
                 usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
-            if (by_factors(plan, g)) {
+            if (by_factors(plan, plan->bucket[g])) {
                 make_factors(group, g, rank, iteration, micro, net->values, bottom, top);
                 factor_bottom = bottom;
                 factor_top = top;
-            } else if (trains(plan, g)) {
+            } else if (group->trains) {
                 make_gradient(group, g, rank, iteration, micro, net->values,
                               net->grads + group->begin, micro > 0);
             }
@@ -407,7 +447,7 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
 {
     uint64_t sent = 0;
 
-    for (int g = 0; g < GROUPS; g++) {
+    for (int g = 0; g < plan->ngroups; g++) {
         struct traffic t = plan_traffic(plan, g, rank);
         REQUIRE(measured->sent[g] == t.sent * ITERATIONS && measured->received[g] == t.received * ITERATIONS,
                 "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
@@ -421,26 +461,40 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
 }
 
 /* One training from start to end. */
-static void run(const struct plan_options *options, const struct sync_options *sync_options, int rank)
+static void run(struct plan_options *options, struct sync_options *sync_options, int each, int rank)
 {
+    bool worker = rank < options->nranks - options->servers;
+    struct node_map map = {.node = NULL};
+    struct node *node = NULL;
     struct sync_update update = {.nhistory = 1, .apply = apply};
     struct net net = {0};
     struct serial serial;
     struct plan *plan;
     struct sync *sync;
 
-    make_net(&net, rank < options->nranks - options->servers);
+    make_net(&net, each > 0 ? 20000 : 300); /* worth adding up in slices */
+    if (each > 0) {
+        REQUIRE(!node_map_create(MPI_COMM_WORLD, options->nranks - options->servers, each, &map) &&
+                    !node_create(MPI_COMM_WORLD, &map, net.elems, &node),
+                "%s", error_text());
+        options->nodes = map.node;
+        sync_options->node = node;
+    }
+    place_net(&net, worker, node);
     REQUIRE(!plan_create(options, GROUPS, net.groups, &plan), "%s", error_text());
     REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, sync_options, &sync), "%s", error_text());
-    float **arrays[] = {&serial.values, &serial.history, &serial.sum, &serial.one, &serial.lost_home};
-    for (int i = 0; i < 5; i++)
+    float **arrays[] = {&serial.values, &serial.history, &serial.sum, &serial.one, &serial.node,
+                        &serial.lost_home};
+    for (int i = 0; i < 6; i++)
         *arrays[i] = calloc(net.elems, sizeof(float));
-    serial.rows = calloc((size_t)(plan->nworkers * ROWS * options->iter_size) * 200, sizeof(float));
-    serial.lost = calloc((size_t)plan->nworkers * 4096, sizeof(float));
+    serial.rows = calloc((size_t)(plan->ncomputing * ROWS * options->iter_size) * 200, sizeof(float));
+    serial.lost = calloc((size_t)plan->nworkers * net.elems, sizeof(float));
+    serial.elems = net.elems;
     for (size_t i = 0; i < net.elems; i++)
         serial.values[i] = draw(99, 0, 0, 0, i);
     if (rank == 0)
         memcpy(net.values, serial.values, net.elems * sizeof(float));
+    REQUIRE(options->merge_bytes < 1 << 20 || plan->ngroups <= 4, "nothing was merged");
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
     feedback = sync_options->staleness > 0 ? 0 : 0.1f;
@@ -468,7 +522,7 @@ static void run(const struct plan_options *options, const struct sync_options *s
         double ones[3] = {1, rank == 0, 2};
         REQUIRE(memcmp(net.values, serial.values, net.elems * sizeof(float)) == 0,
                 "parameters differ from the serial run");
-        REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->nworkers && ones[1] == 1, "sum is wrong");
+        REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->ncomputing && ones[1] == 1, "sum is wrong");
     }
     float *history = rank == 0 ? calloc(net.elems, sizeof(float)) : NULL;
     struct counted measured = counted;
@@ -480,27 +534,31 @@ static void run(const struct plan_options *options, const struct sync_options *s
     REQUIRE(!sync_close(sync, 0), "%s", error_text());
     sync_destroy(sync);
     plan_destroy(plan);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         free(*arrays[i]);
     free(versions);
     free(serial.rows);
     free(serial.lost);
     free(history);
-    free(net.values);
-    free(net.grads);
+    if (!node || node->nranks == 1) {
+        free(net.values);
+        free(net.grads);
+    }
+    node_destroy(node);
+    node_map_free(&map);
 }
 
 int main(int argc, char **argv)
 {
     struct plan_options options = {.iter_size = argc > 6 ? atoi(argv[6]) : 1};
     struct sync_options sync_options = {.stall_seconds = 20, .engine = &plain_engine};
-    int rank, level, seeds = argc > 10 ? atoi(argv[10]) : 0;
+    int rank, level, seeds = argc > 10 ? atoi(argv[10]) : 0, node = argc > 13 ? atoi(argv[13]) : 0;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
     REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
-                       "[ORDER [SEEDS [STALENESS]]]]]]");
+                       "[ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]]]");
     REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
     options.servers = atoi(argv[2]);
     options.chunk_bytes = (size_t)atol(argv[3]);
@@ -511,11 +569,12 @@ int main(int argc, char **argv)
     sync_options.window = argc > 8 ? (size_t)atol(argv[8]) : 0;
     sync_options.fifo = argc > 9 && !strcmp(argv[9], "fifo");
     sync_options.staleness = argc > 11 ? atoi(argv[11]) : 0;
+    options.merge_bytes = argc > 12 ? (size_t)atol(argv[12]) : 0;
     if (seeds == 0)
-        run(&options, &sync_options, rank);
+        run(&options, &sync_options, node, rank);
     for (int seed = 1; seed <= seeds; seed++) {
         chaos = (uint64_t)seed * 1000003 + (uint64_t)rank + 1;
-        run(&options, &sync_options, rank);
+        run(&options, &sync_options, node, rank);
     }
     MPI_Finalize();
     return 0;

@@ -60,6 +60,11 @@ run allreduce-7 7 --comm=allreduce --chunk=40k
 run adam-3 3 --comm=adam
 run adam-7-of-which-1-server 7 --comm=adam --servers=1 --overlap=backward
 run auto-4 4 --comm=auto
+run sfb-4-in-nodes-of-2 4 --comm=sfb --hierarchy=2
+run ps-3-in-nodes-of-2 3 --comm=ps --hierarchy=2
+run allreduce-7-in-nodes-of-3 7 --comm=allreduce --hierarchy=3
+run paper-7-in-nodes-of-2-and-1-server 7 --comm=paper --hierarchy=2 --servers=1 --overlap=none
+run ps-one-node-of-4 4 --comm=ps --hierarchy=4
 batch=96
 
 make_net net.prototxt

@@ -28,6 +28,8 @@ sed -n 's/.*Iteration 0 .*loss = //p' tuned.log | awk '{ exit !($1 < 1.5) }' ||
     fail "started from weights, the loss is that of a new net: $(grep 'Iteration 0' tuned.log)"
 
 went_on sfb 3 --comm=sfb
+went_on nodes 3 --comm=paper --hierarchy=2
+went_on nodes-and-server 4 --comm=ps --hierarchy=2 --servers=1
 went_on dedicated 4 --comm=paper --servers=2
 echo 'iter_size: 2' >>whole.prototxt
 echo 'clip_gradients: 1' >>whole.prototxt
@@ -43,6 +45,7 @@ at=$(($(grep -n '"conv2"' net.prototxt | head -n 1 | cut -d: -f1) - 2))
     tail -n +$((at + 1)) net.prototxt
 } >normed && mv normed net.prototxt
 went_on batch-norm 3 --comm=paper
+went_on batch-norm-in-nodes 3 --comm=paper --hierarchy=2
 make_net net.prototxt
 
 # The state says where the data stood, whatever the number of ranks.

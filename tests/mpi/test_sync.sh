@@ -1,10 +1,11 @@
 #!/bin/sh
-# Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, with and without
-# overlap: parameters and history equal the serial run bit for bit, bytes on the wire the prediction.
+# Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with and
+# without overlap, with and without nodes: parameters and history equal the serial run bit for bit, bytes on the
+# wire the prediction.
 set -u
 program=$abs_top_builddir/tests/mpi/sync_conformance
 failures=0
-# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness
+# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness merge node
 while read -r ranks arguments; do
     # shellcheck disable=SC2086
     if POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments; then
@@ -50,5 +51,32 @@ done <<LIST
 7 paper     2 700  1 0.2 1 fp32 2000
 7 allreduce 0 300  1 0   1 bf16 1000
 7 sfb       0 1024 2 0   1
+4 ps        0 4096   1 0   1 fp32 0    urgency 0 0 0 2
+3 ps        0 100000 0 0.5 2 fp32 3000 fifo    0 0 0 2
+7 ps        0 4096   1 0.2 1 fp32 0    urgency 0 0 0 3
+6 ps        2 4096   2 0   2 fp32 0    urgency 0 0 0 2
+4 ps        0 4096   1 0.2 1 bf16 0    urgency 0 0 0 2
+4 ps        0 4096   1 0.3 1 fp32 0    urgency 0 0 0 4
+4 sfb       0 4096   1 0   1 fp32 0    urgency 0 0 0 2
+3 sfb       0 4096   1 0.3 2 fp32 0    urgency 0 0 0 2
+7 sfb       0 4096   0 0.2 2 fp32 2000 urgency 0 0 0 3
+5 sfb       1 4096   1 0.2 1 fp32 0    urgency 0 0 0 2
+4 paper     0 4096   2 0.2 2 fp32 0    urgency 0 0 0 2
+4 allreduce 0 4096   1 0.2 2 fp32 0    urgency 0 0 0 2
+7 allreduce 0 4096   1 0   1 fp32 0    urgency 0 0 0 3
+3 allreduce 1 4096   1 0   1 bf16 0    urgency 0 0 0 2
+4 adam      0 4096   1 0   2 fp32 0    urgency 0 0 0 2
+7 adam      0 4096   1 0.2 1 fp32 0    urgency 0 0 0 3
+5 adam      1 4096   1 0.2 1 fp32 0    urgency 0 0 0 2
+4 onebit    0 4096   1 0.2 1 fp32 0    urgency 0 0 0 2
+2 ps        0 1024 1 0   1 fp32 0 urgency 0 0 1048576
+3 ps        1 400  1 0.2 2 bf16 1000 urgency 0 0 1048576
+4 allreduce 0 300  0 0.3 2 fp32 0 fifo 0 0 1048576
+7 allreduce 1 2097152 2 0 1 bf16 0 urgency 0 0 1048576
+3 sfb       0 700  1 0.1 1 fp32 500 urgency 0 0 2000
+4 ps        1 400  1 0   2 fp32 0 urgency 0 3 1048576
+3 paper     0 512  1 0.1 2 fp32 0 urgency 0 0 5000
+4 paper     0 16384  1 0.1 2 fp32 0 urgency 0 0 1048576 2
+7 allreduce 0 8192   0 0   1 fp32 0 urgency 0 0 1048576 3
 LIST
 exit $((failures > 0))

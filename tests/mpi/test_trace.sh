@@ -29,7 +29,7 @@ traced() {
     name=$1 ranks=$2
     shift 2
     train "$ranks" "$name.log" --trace="$name.json" --log="$name.jsonl" --summary="$name-summary.json" "$@" ||
-        { fail "$name"; tail "$name.log"; return; }
+        { fail "$name"; grep -m 3 "poseidon:" "$name.log" || tail "$name.log"; return; }
     # shellcheck disable=SC2086
     "$python" "$abs_top_srcdir/tests/mpi/check_trace.py" "$name.json" "$name-summary.json" "$name.jsonl" \
         $order || fail "$name: $*"
@@ -41,6 +41,8 @@ POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" 4 "$abs_top_builddir/tests/mpi/test_t
 traced ps 2 --solver=solver.prototxt --batch=8 --comm=ps --chunk=100k
 traced clip 2 --solver=stepped.prototxt --batch=4
 traced servers 3 --solver=solver.prototxt --batch=8 --servers=1 --comm=sfb
+traced nodes 3 --solver=stepped.prototxt --batch=4 --hierarchy=2
+grep -q '"sum' nodes.json || fail "the adding up of a node is not in the trace"
 grep -q 'rank 2 (server,' servers.json || fail "a dedicated server is not named as one"
 
 # Replayed: wait-free backprop begins with the last layer while the first one is still at work, and
@@ -48,7 +50,7 @@ grep -q 'rank 2 (server,' servers.json || fail "a dedicated server is not named 
 rm -f -- *_iter_*
 order='wfbp conv1 ip2'
 # shellcheck disable=SC2086
-traced wfbp 2 --solver=solver.prototxt --comm=ps $replay
+traced wfbp 2 --solver=solver.prototxt --comm=ps --merge=0 $replay
 # shellcheck disable=SC2086
 traced dilated 4 --solver=solver.prototxt --comm=sfb $replay --dilate=20 --max-iter=4
 order=
@@ -60,10 +62,20 @@ done
 traced bf16 2 --solver=solver.prototxt --comm=sfb --wire=bf16 $replay --max-iter=2
 order='none conv1 ip2'
 # shellcheck disable=SC2086
-traced none 2 --solver=solver.prototxt --comm=ps $replay --overlap=none
+traced none 2 --solver=solver.prototxt --comm=ps --merge=0 $replay --overlap=none
 grep -q 'What would help most' wfbp.log || fail "no advice"
 grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
 ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
+
+# The terminal's table: times are there where they were asked for, and no empty columns where not.
+train 2 account.log --solver=solver.prototxt --batch=8 --account || fail '--account'
+grep -q 'predicted time time alone time waited  exposed' account.log || fail '--account prints no times'
+grep -q 'conv2 .* %' account.log || fail '--account: how much of conv2 was exposed is not said'
+train 2 bare.log --solver=solver.prototxt --batch=8 || fail 'no account'
+grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
+grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
+grep -q 'The progress thread used [0-9.]* % of a core, mean of the ranks; most on rank [01] ' bare.log ||
+    fail 'the share of a core of the progress thread is not said'
 
 # A window holds its iterations and no others.
 train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json --trace-iterations=3-4 ||
@@ -100,6 +112,12 @@ says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
 says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
 says '--dilate is for --engine=replay alone' --dilate=4
 says 'computes nothing and trains nothing: --weights has no meaning' --engine=replay --weights=x.h5
+# what "poseidon time" writes knows its batch
+"$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
+says 'batch4.csv holds the times of a batch of 4 samples a pass, and this run takes 8: give --batch=4 here' \
+    --engine=replay --profile=batch4.csv --input-shape=1,28,28 --batch=8
+train 2 batch4.log --solver=solver.prototxt --engine=replay --profile=batch4.csv --input-shape=1,28,28 --batch=4 \
+    --max-iter=2 || { fail 'the batch of the profile'; tail -n 3 batch4.log; }
 sed /conv2/d profile.csv >short.csv
 says "profile short.csv has no line for layer 'conv2' (convolution)" --engine=replay --profile=short.csv \
     --input-shape=1,28,28

@@ -5,6 +5,7 @@
 #include "util/error.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,23 @@ static int add_layer(struct profile *profile, char *field[FIELDS], int line)
     return layer.name && layer.type ? 0 : error_memory(strlen(field[0]), "a profile");
 }
 
+/* Other comments may begin with that word, too: only a number makes it the input's shape. */
+static int take_comment(struct profile *profile, const char *text)
+{
+    static const char input[] = "# input ";
+    const char *number = text + sizeof input - 1;
+    long batch;
+
+    if (strncmp(text, input, sizeof input - 1) || *number < '0' || *number > '9')
+        return 0;
+    errno = 0;
+    batch = strtol(number, NULL, 10);
+    if (errno || batch < 1 || batch > INT_MAX)
+        return error_set("the input's first axis must be a batch from 1 to %d, found '%s'", INT_MAX, number);
+    profile->batch = (int)batch;
+    return 0;
+}
+
 static int read_lines(FILE *in, struct profile *profile)
 {
     char *text = NULL, *field[FIELDS];
@@ -103,13 +121,15 @@ static int read_lines(FILE *in, struct profile *profile)
         line++;
         while (length > 0 && strchr(" \t\r\n", text[length - 1]))
             text[--length] = '\0';
-        if (length == 0 || text[0] == '#')
+        if (length == 0)
             continue;
-        if (!header && strcmp(text, HEADER) != 0)
+        if (text[0] == '#')
+            status = take_comment(profile, text);
+        else if (!header && strcmp(text, HEADER) != 0)
             status = error_set("expected the header '%s', found '%s'", HEADER, text);
         else if (header)
             status = split(text, field) || add_layer(profile, field, line);
-        header = true;
+        header |= text[0] != '#';
         if (status)
             error_context("%s:%d", profile->file, line);
     }

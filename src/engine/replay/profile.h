@@ -1,12 +1,14 @@
 /* A profile: how long each layer of a net computes, one pass over a batch. A CSV file:
  *
- *     # lines that begin with # are comments
+ *     # lines that begin with # are comments, all but the next one
+ *     # input 64 1 28 28
  *     layer,type,forward_s,backward_s
  *     conv1,Convolution,0.00113,0.00198
  *     pool1,Pooling,0.00041,0.00052
  *     *,GEMM,0.021,0
  *
- * One line per layer of the net, in any order; type is for the reader. A name with a comma or a quote
+ * The input's first axis is the batch that was timed: where that line is there, nothing else can be
+ * replayed. One line per layer of the net, in any order; type is for the reader. A name with a comma or a quote
  * is written in quotes, quotes doubled. The layer '*' is no layer: its forward_s is the time of one
  * GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding gradients from sufficient
  * factors costs; without that line it costs nothing. `poseidon time --profile=FILE` writes one. */
@@ -25,6 +27,7 @@ struct profile_layer {
 
 struct profile {
     char *file; /* owned */
+    int batch;  /* samples of the passes that were timed; 0: the file does not tell */
     int nlayers;
     struct profile_layer *layers; /* owned */
 };

@@ -98,6 +98,15 @@ single = field(7, field(1, 2) + field(1, 2)) + b"".join(
 unknown = field(999, b"?" * 300) + varint(998 << 3 | 1) + b"12345678" + varint(997 << 3 | 5) + b"1234" + field(996, 5)
 layer = field(1, b"odd") + unknown + field(7, doubles) + field(7, single) + field(2, b"Odd")
 write("odd.caffemodel", unknown + field(1, b"odd forms") + field(100, layer) + unknown)
+# a net whose input size its weights alone tell: 3 x 28 x 28; and one that lost its layers' settings
+sized = """
+layer { name: "d" type: "Data" top: "data" data_param { batch_size: 5 } }
+layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 1 bias_term: false }
+  blobs { shape { dim: [1, 2352] } data: [%s] } }""" % ", ".join(["1"] * 2352)
+write("sized.caffemodel", protoc("encode", "NetParameter", sized.encode()))
+bare = b"""
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" blobs { shape { dim: [1, 1, 1, 1] } data: 1 } }"""
+write("bare.caffemodel", protoc("encode", "NetParameter", bare))
 # an enum's number that does not exist
 write("enum.caffemodel", field(100, field(1, b"p") + field(2, b"Pooling") + field(121, field(1, 77))))
 

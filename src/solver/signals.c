@@ -1,0 +1,88 @@
+/* Signals that wait until they are asked for. No handler: none of the libraries' calls of the
+ * system is ever interrupted, in whatever thread. */
+#define _GNU_SOURCE
+#include "solver/signals.h"
+
+#include "util/error.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+    int number;
+    const char *name;
+} kinds[SIGNALS] = {[SIGNAL_INT] = {SIGINT, "SIGINT"},
+                    [SIGNAL_HUP] = {SIGHUP, "SIGHUP"},
+                    [SIGNAL_TERM] = {SIGTERM, "SIGTERM"},
+                    [SIGNAL_USR1] = {SIGUSR1, "SIGUSR1"}};
+
+const char *signal_kind_name(enum signal_kind kind)
+{
+    return kinds[kind].name;
+}
+
+int signal_effect_parse(const char *option, const char *text, enum signal_effect *out)
+{
+    static const char *const names[] = {
+        [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop"};
+
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (!strcmp(text, names[i])) {
+            *out = (enum signal_effect)i;
+            return 0;
+        }
+    return error_set("Invalid signal effect \"%s\" was specified: %s wants none, snapshot or stop",
+                     text, option);
+}
+
+static void all_kinds(sigset_t *set)
+{
+    sigemptyset(set);
+    for (int k = 0; k < SIGNALS; k++)
+        sigaddset(set, kinds[k].number);
+}
+
+int signals_catch(const enum signal_effect effects[SIGNALS])
+{
+    sigset_t set;
+
+    for (int k = 0; k < SIGNALS; k++) {
+        struct sigaction action = {.sa_handler = effects[k] == SIGNAL_NOTHING ? SIG_IGN : SIG_DFL};
+        sigemptyset(&action.sa_mask);
+        if (sigaction(kinds[k].number, &action, NULL))
+            return error_set("%s cannot be caught: %s", kinds[k].name, strerror(errno));
+    }
+    all_kinds(&set);
+    if (sigprocmask(SIG_BLOCK, &set, NULL))
+        return error_set("signals cannot be held back: %s", strerror(errno));
+    return 0;
+}
+
+unsigned signals_take(void)
+{
+    const struct timespec at_once = {0};
+    unsigned bits = 0;
+    sigset_t set;
+    int number;
+
+    all_kinds(&set);
+    while ((number = sigtimedwait(&set, NULL, &at_once)) > 0)
+        for (int k = 0; k < SIGNALS; k++)
+            if (kinds[k].number == number)
+                bits |= 1u << k;
+    return bits;
+}
+
+bool signals_stop_pending(const enum signal_effect effects[SIGNALS])
+{
+    sigset_t pending;
+
+    if (sigpending(&pending))
+        return false;
+    for (int k = 0; k < SIGNALS; k++)
+        if (effects[k] == SIGNAL_STOP && sigismember(&pending, kinds[k].number) == 1)
+            return true;
+    return false;
+}

@@ -1,0 +1,200 @@
+/* Who is together, and the memory that they share. */
+#include "sync/node.h"
+
+#include "util/agree.h"
+#include "util/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+enum { LINE = 64 }; /* bytes of a cache line */
+
+/* The lowest rank on every rank's machine. */
+static int find_hosts(MPI_Comm world, int *host)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+    int rank, lowest;
+
+    MPI_Comm_rank(world, &rank);
+    lowest = rank;
+    MPI_TRY(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
+    MPI_TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, machine));
+    MPI_TRY(MPI_Comm_free(&machine));
+    MPI_TRY(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, world));
+    return 0;
+fail:
+    return -1;
+}
+
+/* Scratch per rank (that gives its name to its machine). */
+struct machine {
+    int last;     /* its node that has room, or -1 */
+    int members;  /* of that node */
+    int speakers;
+};
+
+static void put_together(struct node_map *map, const int *host, int nranks, int each,
+                         struct machine *machines)
+{
+    for (int r = 0; r < nranks; r++)
+        machines[r] = (struct machine){.last = -1};
+    for (int r = 0; r < nranks; r++) {
+        struct machine *machine = &machines[host[r]];
+        if (r >= map->nworkers) {
+            machine->speakers++;
+        } else {
+            map->hosts += machine->last < 0;
+            if (machine->last < 0 || (each > 0 && machine->members == each)) {
+                machine->last = map->nnodes++;
+                machine->members = 0;
+                machine->speakers++;
+            }
+            map->node[r] = machine->last;
+            if (++machine->members > map->most)
+                map->most = machine->members;
+        }
+        if (machine->speakers > map->speakers_per_host)
+            map->speakers_per_host = machine->speakers;
+    }
+}
+
+int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out)
+{
+    int nranks, status = 0;
+    struct machine *machines;
+    int *host;
+
+    MPI_Comm_size(world, &nranks);
+    *out = (struct node_map){.nworkers = nworkers, .node = calloc((size_t)nranks, sizeof *out->node)};
+    host = calloc((size_t)nranks, sizeof *host);
+    machines = calloc((size_t)nranks, sizeof *machines);
+    if (!out->node || !host || !machines)
+        status = error_memory((size_t)nranks * sizeof *machines, "the nodes");
+    status = error_agree(world, status);
+    if (!status)
+        status = error_agree(world, find_hosts(world, host));
+    if (!status)
+        put_together(out, host, nranks, each, machines);
+    free(host);
+    free(machines);
+    return status;
+}
+
+void node_map_free(struct node_map *map)
+{
+    free(map->node);
+    map->node = NULL;
+}
+
+/* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the others for
+ * ever, so it is looked at before. */
+static int check_space(size_t bytes, const char *what)
+{
+    static const char folder[] = "/dev/shm";
+    struct statvfs fs;
+    uint64_t there;
+
+    if (statvfs(folder, &fs))
+        return 0;
+    there = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (bytes <= there)
+        return 0;
+    return error_set("%s of this node's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
+                     "enlarge it, or use --hierarchy=off",
+                     what, (double)bytes / 1048576, folder, (double)there / 1048576);
+}
+
+static int allocate(const struct node *node, size_t bytes, struct node_window *out)
+{
+    MPI_Aint mine = node->rank == 0 ? (MPI_Aint)(bytes + LINE) : 0, size;
+    char *base = NULL;
+    int unit;
+
+    MPI_TRY(MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node->comm, (void *)&base, &out->window));
+    MPI_TRY(MPI_Win_shared_query(out->window, 0, &size, &unit, (void *)&base));
+    /* mapped at whole pages everywhere: all ranks skip as much */
+    out->memory = base + (LINE - (uintptr_t)base % LINE) % LINE;
+    return 0;
+fail:
+    return -1;
+}
+
+int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, const char *what,
+                     struct node_window *out)
+{
+    bool alone = node->nranks == 1;
+
+    *out = (struct node_window){.window = MPI_WIN_NULL};
+    if (error_agree(world, alone || node->rank > 0 ? 0 : check_space(bytes, what)))
+        return -1;
+    return error_agree(world, alone ? 0 : allocate(node, bytes, out));
+}
+
+void node_window_close(struct node_window *window)
+{
+    if (window->window != MPI_WIN_NULL)
+        MPI_Win_free(&window->window);
+    window->memory = NULL;
+}
+
+/* The ranks of a node; those that are alone have none. */
+static int split(MPI_Comm world, const struct node_map *map, struct node *node)
+{
+    int rank, mates = 0;
+
+    MPI_Comm_rank(world, &rank);
+    for (int w = 0; rank < map->nworkers && w < map->nworkers; w++)
+        mates += map->node[w] == map->node[rank];
+    MPI_TRY(MPI_Comm_split(world, mates > 1 ? map->node[rank] : MPI_UNDEFINED, rank, &node->comm));
+    if (mates <= 1)
+        return 0;
+    MPI_TRY(MPI_Comm_set_errhandler(node->comm, MPI_ERRORS_RETURN));
+    MPI_TRY(MPI_Comm_rank(node->comm, &node->rank));
+    MPI_TRY(MPI_Comm_size(node->comm, &node->nranks));
+    return 0;
+fail:
+    return -1;
+}
+
+int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct node **out)
+{
+    struct node *node = calloc(1, sizeof *node);
+    size_t bytes;
+
+    *out = NULL;
+    if (error_agree(world, node ? 0 : error_memory(sizeof *node, "the node")))
+        goto fail;
+    *node = (struct node){.comm = MPI_COMM_NULL, .nranks = 1, .elems = elems,
+                          .arenas = {.window = MPI_WIN_NULL}};
+    if (error_agree(world, split(world, map, node)))
+        goto fail;
+    bytes = elems * sizeof(float) * (1 + (size_t)node->nranks);
+    if (node_window_open(world, node, bytes, "parameters and gradients", &node->arenas))
+        goto fail;
+    if (node->nranks > 1) {
+        node->values = node->arenas.memory;
+        node->grads = node->values + elems;
+        /* each its own, so that it lies in memory near its cores; padding stays zero */
+        memset(node_grads(node, node->rank), 0, elems * sizeof(float));
+        if (node->rank == 0)
+            memset(node->values, 0, elems * sizeof(float));
+    }
+    *out = node;
+    return 0;
+fail:
+    node_destroy(node);
+    return -1;
+}
+
+void node_destroy(struct node *node)
+{
+    if (!node)
+        return;
+    node_window_close(&node->arenas);
+    if (node->comm != MPI_COMM_NULL)
+        MPI_Comm_free(&node->comm);
+    free(node);
+}

@@ -1,0 +1,61 @@
+/* Nodes: workers that share memory add up their gradients among themselves, through a shared-memory window
+ * of MPI's, before the first of them speaks to the other nodes (the multi-GPU nodes of Zhang et al., USENIX
+ * ATC'17, section 4.2, have one client each, too). Gradients lie in the window from the start, so that
+ * nobody copies them to have them added, and there is one array of parameters that all train from.
+ *
+ * How the adding goes is node_reduce.c's; who sends how much, the plan's. */
+#ifndef POSEIDON_SYNC_NODE_H
+#define POSEIDON_SYNC_NODE_H
+
+#include <mpi.h>
+#include <stddef.h>
+
+/* Which workers are together. */
+struct node_map {
+    int nworkers;
+    int *node;             /* per worker; numbered as they first come. Owned */
+    int nnodes;
+    int most;              /* workers of the largest node */
+    int hosts;             /* machines with workers */
+    int speakers_per_host; /* most, dedicated servers included: they share its link */
+};
+
+/* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of them do.
+ * Workers are the lowest ranks of `world`. Collective. */
+int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out);
+void node_map_free(struct node_map *map);
+
+/* A piece of memory that the ranks of a node share. */
+struct node_window {
+    MPI_Win window; /* MPI_WIN_NULL: none */
+    void *memory;   /* aligned to a cache line, here in this rank's addresses */
+};
+
+/* This rank's node. */
+struct node {
+    MPI_Comm comm;    /* its ranks, in their order; MPI_COMM_NULL where this rank is alone */
+    int rank, nranks; /* there; 0 speaks for all */
+    struct node_window arenas;
+    size_t elems;
+    float *values;    /* elems parameters, the same memory on all ranks; NULL where this rank is alone */
+    float *grads;     /* nranks x elems: every rank's gradients */
+};
+
+/* elems: of the net's arenas. Collective over world. */
+int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct node **out);
+
+/* After what uses its arenas. Collective over the node. */
+void node_destroy(struct node *node);
+
+static inline float *node_grads(const struct node *node, int rank)
+{
+    return node->grads + (size_t)rank * node->elems;
+}
+
+/* Memory for the node's ranks; nothing on ranks that are alone. `what` is for messages. Collective over
+ * world. The closing is collective over the node. */
+int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, const char *what,
+                     struct node_window *out);
+void node_window_close(struct node_window *window);
+
+#endif

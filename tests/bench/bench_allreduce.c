@@ -1,0 +1,119 @@
+/* Which allreduce is faster for which size: ours (src/sync/shard.c, two trips of point-to-point messages, every
+ * rank the home of a part) or MPI_Iallreduce. In turns, the same buffers, medians over the repetitions of the
+ * slowest rank. Both leave the sum on every rank; ours is told from a thread, as in training, and applies a
+ * rule that changes nothing.
+ *
+ *     mpirun -np N bench_allreduce [REPETITIONS] */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "net/net_internal.h"
+#include "sync/cost.h"
+#include "sync/sync.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+enum { SIZES = 10, MOST = 64 };
+
+static void apply_nothing(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                          float *value, const float *grad, float *history, size_t stride, size_t n)
+{
+    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
+    (void)value, (void)grad, (void)history, (void)stride, (void)n;
+}
+
+static void die(int rank)
+{
+    fprintf(stderr, "rank %d: %s\n", rank, error_text());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* Of the slowest rank. */
+static double median(double *seconds, int count)
+{
+    MPI_Allreduce(MPI_IN_PLACE, seconds, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    qsort(seconds, (size_t)count, sizeof *seconds, by_value);
+    return seconds[count / 2];
+}
+
+static double run_theirs(float *from, float *to, size_t elems)
+{
+    MPI_Request request;
+    double start;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    start = clock_seconds();
+    MPI_Iallreduce(from, to, (int)elems, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return clock_seconds() - start;
+}
+
+/* One size; the sync lives for all its repetitions, and between them MPI is the progress thread's. */
+static void compare(size_t elems, int repetitions, int rank, int nranks)
+{
+    struct param param = {.shape = {.naxes = 1, .dim = {(int64_t)elems}}, .lr_mult = 1};
+    struct param_group group = {.name = "all", .elems = elems, .nparams = 1, .trains = true};
+    struct net_internals internals = {.nviews = 0};
+    struct net net = {.internals = &internals, .groups = &group, .ngroups = 1, .params = &param, .nparams = 1, .elems = elems};
+    struct plan_options options = {.comm = COMM_ALLREDUCE, .nranks = nranks, .iter_size = 1,
+                                   .chunk_bytes = COST_USUAL_SIZES.chunk};
+    struct sync_options how = {.overlap = true, .window = COST_USUAL_SIZES.window, .stall_seconds = 60};
+    struct sync_update update = {.apply = apply_nothing};
+    double ours[MOST], theirs[MOST], zero = 0;
+    struct plan *plan;
+    struct sync *sync;
+
+    net.values = calloc(elems, sizeof(float));
+    net.grads = calloc(elems, sizeof(float));
+    if (!net.values || !net.grads || plan_create(&options, 1, &group, &plan) ||
+        sync_create(MPI_COMM_WORLD, plan, &net, &update, &how, &sync))
+        die(rank);
+    for (int i = 0; i < repetitions; i++)
+        theirs[i] = run_theirs(net.grads, net.values, elems);
+    if (sync_start(sync))
+        die(rank);
+    for (int i = 0; i < repetitions; i++) {
+        double start;
+        if (sync_sum(sync, &zero, 1)) /* all start together */
+            die(rank);
+        start = clock_seconds();
+        if (sync_post(sync, 0, true) || sync_wait(sync, 0))
+            die(rank);
+        ours[i] = clock_seconds() - start;
+    }
+    if (sync_close(sync, 0))
+        die(rank);
+    sync_destroy(sync);
+    plan_destroy(plan);
+    free(net.values);
+    free(net.grads);
+    double a = median(ours, repetitions), b = median(theirs, repetitions);
+    if (rank == 0)
+        printf("| %zu kB | %.3f | %.3f | %.2f |\n", elems * sizeof(float) / 1024, a * 1e3, b * 1e3, b / a);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    int rank, nranks, level, repetitions = argc > 1 ? atoi(argv[1]) : 9;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    repetitions = repetitions < 1 ? 1 : repetitions > MOST ? MOST : repetitions;
+    if (rank == 0)
+        printf("%d ranks, medians of %d\n\n| size | ours ms | MPI_Iallreduce ms | ratio |\n|---|---|---|---|\n", nranks,
+               repetitions);
+    for (int s = 0; s < SIZES; s++)
+        compare((size_t)1024 << s << s / 2, repetitions, rank, nranks); /* 4 kB to 32 MB */
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""How close an iteration comes to its bound on the hosts of a box, computation replayed.
+
+    tests/cluster/box.sh --hosts=4 --rate=1gbit -- /usr/bin/python3 tests/cluster/bench_replay.py \\
+        --poseidon=build/poseidon [--comm=auto,paper,ps,allreduce,sfb] [--parts] [--iterations=16] [NET...]
+
+Each net's layers are timed once on this machine (poseidon time, one thread, TIMES kept in --profiles=FOLDER) and
+then slept by --engine=replay on every host, so that the cores are free for the network as a GPU's host's are.
+Buffers and messages are real.
+
+    bound   the longer of forward + backward and of the bytes the busiest rank sends over the goodput
+    goodput what plain TCP streams reach on these links, every host sending to the next at once, measured first
+
+--parts adds, for the first scheme, the same without what makes it fast, one thing at a time: no overlap with
+computation; forward waits for all layers; messages in order of posting; no merging of small layers.
+Ends with rows for tests/bench/RESULTS.md.
+"""
+import argparse
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import bench_ddp  # noqa: E402
+
+PORT, BLOCK = 40123, 1 << 20
+PARTS = {
+    "no overlap": ["--overlap=none"],
+    "forward waits for all": ["--overlap=backward"],
+    "fifo": ["--order=fifo", "--window=0"],
+    "not merged": ["--merge=0"],
+}
+
+
+def stream(peer, seconds):
+    """On one host: receives from whoever comes, sends to `peer`; prints the bytes received per second."""
+    server = socket.create_server(("", PORT))
+    received = [0]
+
+    def serve():
+        connection = server.accept()[0]
+        while True:
+            n = connection.recv_into(buffer)
+            if not n:
+                return
+            received[0] += n
+
+    buffer = bytearray(BLOCK)
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    for _ in range(100):
+        try:
+            client = socket.create_connection((peer, PORT))
+            break
+        except OSError:
+            time.sleep(0.1)
+    block, begun = bytes(BLOCK), time.monotonic()
+    warm = None
+    while time.monotonic() - begun < seconds + 0.5:
+        client.sendall(block)
+        if warm is None and time.monotonic() - begun >= 0.5:  # the shaper's burst is spent
+            warm = time.monotonic(), received[0]
+    print((received[0] - warm[1]) / (time.monotonic() - warm[0]), flush=True)
+    client.close()
+    thread.join(5)
+
+
+def goodput(seconds=2.0):
+    hosts = os.environ["BOX_HOSTS"].split()
+    net = os.environ["BOX_NET"].rsplit(".", 1)[0]
+    children = []
+    for i, host in enumerate(hosts):
+        peer = "%s.%d" % (net, (i + 1) % len(hosts) + 1)
+        children.append(subprocess.Popen([os.environ["BOX_AGENT"], host, sys.executable, os.path.abspath(__file__),
+                                          "--stream=%s" % peer, "--seconds=%g" % seconds],
+                                         stdout=subprocess.PIPE, text=True))
+    return min(float(child.communicate(timeout=60)[0]) for child in children)
+
+
+def profile(o, name, net, batch, folder):
+    path = os.path.join(o.profiles, "%s-%d.csv" % (name, batch))
+    if not os.path.exists(path):
+        bench_ddp.run([o.poseidon, "time", "--model=%s/net.prototxt" % folder, "--threads=1", "--iterations=5",
+                       "--input-shape=%s" % ",".join(map(str, net.shape)), "--profile=" + path], o.timeout)
+    seconds = 0
+    with open(path) as f:
+        for line in f:
+            fields = line.split(",")
+            if not line.startswith(("#", "layer,", "*")) and len(fields) >= 4:
+                seconds += float(fields[2]) + float(fields[3])
+    return path, seconds
+
+
+def iterate(o, folder, net, times, options):
+    """Seconds of an iteration, the first third left out, and the bytes that the busiest rank sends in one."""
+    summary = os.path.join(folder, "summary.json")
+    command = bench_ddp.mpirun(o.ranks) + [
+        o.poseidon, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
+        "--input-shape=%s" % ",".join(map(str, net.shape)), "--summary=" + summary] + options
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
+    if done.returncode:
+        sys.exit("failed: %s\n%s" % (" ".join(command), done.stdout[-2000:]))
+    rates = [float(rate) for rate in re.findall(r"Iteration \d+ \(([\d.e+-]+) iter/s", done.stdout)]
+    rates = rates[len(rates) // 3 + 1:]
+    with open(summary) as f:
+        sent = json.load(f)["bytes_sent_per_iteration_by_rank"]
+    return 1 / statistics.median(rates), max(sent)
+
+
+def bench(o, name, link):
+    batch = o.batch or bench_ddp.BATCHES.get(name, 16)
+    net = bench_ddp.NETS[name]()
+    if o.dilate > 1:
+        link *= o.dilate
+    with tempfile.TemporaryDirectory() as folder:
+        bench_ddp.write_net(folder, net, batch, o.iterations)
+        solver = os.path.join(folder, "solver.prototxt")
+        with open(solver) as f:
+            text = f.read().replace("display: 0", "display: %d" % max(1, o.iterations // 8))
+        with open(solver, "w") as f:
+            f.write(text)
+        times, alone = profile(o, name, net, batch, folder)
+        cluster = ["--cluster-file=" + os.path.join(folder, "cluster")]
+        variants = [(comm, ["--comm=" + comm] + cluster) for comm in o.comm.split(",")]
+        if o.parts:
+            variants += [("%s, %s" % (variants[0][0], part), variants[0][1] + options)
+                         for part, options in PARTS.items()]
+        found = {label: [] for label, _ in variants}
+        for _ in range(o.rounds):
+            for label, options in variants:
+                options = options + (["--dilate=%d" % o.dilate] if o.dilate > 1 else [])
+                found[label].append(iterate(o, folder, net, times, options))
+    for label, _ in variants:
+        seconds = statistics.median(seconds for seconds, _ in found[label])
+        sent = found[label][0][1] * max(1, o.dilate)
+        bound = max(alone, sent / link)
+        print("| %s | %d | %s | %.1f | %.1f | %.1f | %.1f | %.2f |" % (
+            name, batch, label, sent / 1e6, alone * 1e3, sent / link * 1e3, seconds * 1e3, seconds / bound),
+            flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--poseidon")
+    parser.add_argument("--comm", default="auto,paper,ps,allreduce,sfb")
+    parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--iterations", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=0, help="images a rank (default: as the net's)")
+    parser.add_argument("--dilate", type=int, default=1, help="divide all bytes: a link that many times faster")
+    parser.add_argument("--profiles", default=".", help="folder of the layers' times")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")
+    parser.add_argument("--stream", help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=2, help=argparse.SUPPRESS)
+    parser.add_argument("nets", nargs="*", default=["alexnet", "vgg16_64", "googlenet", "cifar10_quick"])
+    o = parser.parse_args()
+    if o.stream:
+        return stream(o.stream, o.seconds)
+    if "BOX_HOSTS" not in os.environ or not o.poseidon:
+        sys.exit("bench_replay.py runs inside tests/cluster/box.sh and wants --poseidon=PROGRAM")
+    o.ranks = len(os.environ["BOX_HOSTS"].split())
+    o.poseidon, o.profiles = os.path.abspath(o.poseidon), os.path.abspath(o.profiles)
+    link = goodput()
+    print("%d hosts, links %s, goodput of plain streams %.1f MB/s%s\n" % (
+        o.ranks, os.environ["BOX_RATE"] or "unlimited", link / 1e6,
+        ", bytes divided by %d" % o.dilate if o.dilate > 1 else ""))
+    print("| net | images a rank | scheme | MB sent | computing ms | bytes / goodput ms | iteration ms | over the "
+          "bound |\n|---|---|---|---|---|---|---|---|", flush=True)
+    for name in o.nets:
+        bench(o, name, link)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+/* Who forms a node, and the memory of one, on ranks of one machine. Run under mpirun with at least two, by
+ * test_nodes.sh. Prints what is wrong and ends all ranks. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sync/node.h"
+#include "util/error.h"
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition, error_text()); \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
+        }                                                                                          \
+    } while (0)
+
+static int rank, nranks;
+
+/* `servers` ranks at the end do not compute. */
+static void check_map(int servers, int each)
+{
+    int workers = nranks - servers, full = each ? each : workers;
+    int nodes = (workers + full - 1) / full;
+    struct node_map map;
+
+    REQUIRE(!node_map_create(MPI_COMM_WORLD, workers, each, &map));
+    REQUIRE(map.hosts == 1 && map.nnodes == nodes && map.speakers_per_host == nodes + servers);
+    REQUIRE(map.most == (workers < full ? workers : full));
+    for (int w = 0; w < workers; w++)
+        REQUIRE(map.node[w] == w / full);
+    node_map_free(&map);
+}
+
+/* What one writes the others read, and the gradients do not overlap. */
+static void check_memory(int each)
+{
+    enum { ELEMS = 1000 };
+    struct node_map map;
+    struct node *node;
+    int mine, size;
+
+    REQUIRE(!node_map_create(MPI_COMM_WORLD, nranks, each, &map));
+    REQUIRE(!node_create(MPI_COMM_WORLD, &map, ELEMS, &node));
+    mine = rank % each;
+    size = nranks - rank / each * each < each ? nranks - rank / each * each : each;
+    REQUIRE(node->nranks == size && node->rank == mine);
+    if (size > 1) {
+        for (int i = 0; i < ELEMS; i++) {
+            node_grads(node, mine)[i] = (float)(rank * ELEMS + i);
+            if (mine == 0)
+                node->values[i] = (float)-rank - 1;
+        }
+        MPI_Barrier(node->comm);
+        for (int i = 0; i < ELEMS; i++) {
+            REQUIRE(node->values[i] == (float)-(rank - mine) - 1);
+            for (int r = 0; r < size; r++)
+                REQUIRE(node_grads(node, r)[i] == (float)((rank - mine + r) * ELEMS + i));
+        }
+        REQUIRE((size_t)node->values % 64 == 0);
+        MPI_Barrier(node->comm);
+    } else {
+        REQUIRE(!node->values && !node->grads);
+    }
+    node_destroy(node);
+    node_map_free(&map);
+}
+
+/* More than any machine has: all ranks fail, with the same message. */
+static void check_space(void)
+{
+    struct node_map map;
+    struct node *node;
+
+    REQUIRE(!node_map_create(MPI_COMM_WORLD, nranks, 0, &map));
+    REQUIRE(node_create(MPI_COMM_WORLD, &map, (size_t)1 << 45, &node) && !node);
+    REQUIRE(strstr(error_text(), "MiB of shared memory, but /dev/shm has "));
+    REQUIRE(strstr(error_text(), "--hierarchy=off"));
+    node_map_free(&map);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    for (int each = 0; each <= nranks + 1; each++)
+        for (int servers = 0; servers < nranks; servers++)
+            check_map(servers, each);
+    for (int each = 1; each <= nranks; each++)
+        check_memory(each);
+    check_space();
+    MPI_Finalize();
+    return 0;
+}

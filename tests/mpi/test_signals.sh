@@ -1,0 +1,170 @@
+#!/bin/sh
+# Signals to a run: to one rank, to the launcher, twice, in a test, between iterations; what each does, that
+# all ranks do it together, and that what goes on afterwards is the run that nobody disturbed, bit for bit.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver solver.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"$work/run\""
+
+# begin RANKS LOG OPTION...: in the background; ranks' processes in pid.RANK, the launcher's in $launcher.
+begin() {
+    ranks=$1 log=$2
+    shift 2
+    rm -f pid.*
+    : >"$log"
+    # shellcheck disable=SC2016 # every rank expands it
+    "$POSEIDON_MPIRUN" "$ranks" sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --batch=8 --threads=1 "$@" >"$log" 2>&1 </dev/null &
+    launcher=$!
+}
+
+# await TEXT: until the run says it.
+await() {
+    tries=0
+    until grep -q -e "$1" "$log"; do
+        kill -0 "$launcher" 2>/dev/null && [ $tries -lt 1200 ] || { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+}
+
+# ended WHAT STATUS: the run is over, with that status.
+ended() {
+    wait "$launcher"
+    status=$?
+    [ "$status" -eq "$2" ] || { fail "$1: exit status $status, expected $2"; tail -n 5 "$log"; }
+}
+
+count() { # TEXT
+    grep -c -e "$1" "$log"
+}
+
+states() {
+    ls run_iter_*.solverstate.h5 2>/dev/null | wc -l | tr -d ' '
+}
+
+# stopped WHAT SNAPSHOTS: orderly, with so many snapshots in all, and one word on it.
+stopped() {
+    ended "$1" 0
+    [ "$(count 'Optimization stopped early')" = 1 ] || fail "$1: 'Optimization stopped early.' is not said once"
+    [ "$(count ': stopping after [0-9]* iterations')" = 1 ] || fail "$1: the reason is not said once"
+    [ "$(states)" = "$2" ] || fail "$1: $(states) snapshots, expected $2"
+    rm -f run_iter_*
+}
+
+begin 2 one.log --solver=solver.prototxt
+await 'Iteration 20 ' && kill -USR1 "$(cat pid.1)"
+stopped 'SIGUSR1 to one rank' 1
+grep -q 'SIGUSR1 to rank 1: stopping' one.log || fail "who was told is not said: $(grep SIGUSR1 one.log)"
+
+# What mpirun itself forwards, with a dedicated server among the ranks.
+begin 3 all.log --solver=solver.prototxt --servers=1 --summary=all.json
+await 'Iteration 20 ' && kill -USR1 "$(pgrep -P $launcher)"
+stopped 'SIGUSR1 to mpirun' 1
+at=$(sed -n 's/.*stopping after \([0-9]*\) iterations.*/\1/p' all.log)
+[ "$(json_value all.json stopped_early)" = true ] || fail 'the summary does not say that it stopped'
+[ "$(json_value all.json iterations)" = "$at" ] || fail "the summary's iterations are not the $at done"
+
+# The server alone, under bounded staleness.
+make_solver slow.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"$work/run\"" 'base_lr: 0.0001'
+begin 3 server.log --solver=slow.prototxt --servers=1 --comm=ps --staleness=2
+await 'Iteration 20 ' && kill -TERM "$(cat pid.2)"
+stopped 'SIGTERM to a server' 1
+
+begin 2 twice.log --solver=solver.prototxt
+await 'Iteration 20 ' && kill -TERM "$(cat pid.0)" && kill -TERM "$(cat pid.0)" "$(cat pid.1)" &&
+    kill -INT "$(cat pid.1)"
+stopped 'three signals at once' 1
+
+# SIGHUP: a snapshot, and on; SIGINT: the end, as after training (Caffe's).
+begin 2 hup.log --solver=solver.prototxt
+await 'Iteration 20 ' && kill -HUP "$(cat pid.1)"
+await 'SIGHUP to rank 1: a snapshot after' && await 'Snapshotting solver state' && kill -INT "$(cat pid.0)"
+stopped 'SIGHUP, then SIGINT' 2
+make_solver bare.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"$work/run\"" \
+    'snapshot_after_train: false'
+begin 2 bare.log --solver=bare.prototxt
+await 'Iteration 20 ' && kill -INT "$(cat pid.0)"
+stopped 'SIGINT where no snapshot is wanted after training' 0
+begin 2 term.log --solver=bare.prototxt
+await 'Iteration 20 ' && kill -TERM "$(cat pid.0)"
+stopped 'SIGTERM where no snapshot is wanted after training' 1
+
+# Other effects, by Caffe's names of the options.
+begin 2 none.log --solver=solver.prototxt --sigterm_effect=none --sigint_effect snapshot -sighup_effect=stop
+await 'Iteration 20 ' && kill -TERM "$(cat pid.0)" "$(cat pid.1)" && kill -INT "$(cat pid.0)"
+await 'SIGINT to rank 0: a snapshot after' && kill -HUP "$(cat pid.0)"
+stopped 'effects by option' 2
+grep -q SIGTERM none.log && fail 'SIGTERM is to be ignored'
+
+# Asked to end, Open MPI's mpirun lets its ranks go on for odls_base_sigkill_timeout seconds (1), ends them
+# with SIGTERM, waits as long again, and kills them; its own exit status is 1 then.
+case $(${MPIRUN:-mpirun} --version) in
+*'Open MPI'*)
+    OMPI_MCA_odls_base_sigkill_timeout=4
+    export OMPI_MCA_odls_base_sigkill_timeout
+    begin 2 mpirun.log --solver=solver.prototxt
+    await 'Iteration 20 ' && kill -TERM "$(pgrep -P $launcher)"
+    unset OMPI_MCA_odls_base_sigkill_timeout
+    wait $launcher
+    [ "$(states)" = 1 ] || fail "SIGTERM to mpirun: $(states) snapshots, expected 1"
+    rm -f run_iter_*
+    ;;
+esac
+
+# A test that would take minutes does not keep a scheduler waiting.
+make_solver test.prototxt 'max_iter: 1000000' 'display: 10' 'test_interval: 20' 'test_iter: 1000000' \
+    'test_initialization: false' "snapshot_prefix: \"$work/run\""
+begin 2 test.log --solver=test.prototxt
+await 'Iteration 20, Testing' && sleep 0.3 && kill -USR1 "$(pgrep -P $launcher)"
+stopped 'SIGUSR1 in a test' 1
+[ "$(count 'Test interrupted')" = 1 ] || fail "'Test interrupted.' is not said once"
+
+# Stopped at random moments and started again by the same command line: the run that never stopped.
+# whole NAME RANKS OPTION...
+whole() {
+    name=$1 n=$2
+    shift 2
+    make_solver again.prototxt 'max_iter: 240' 'display: 10' "snapshot_prefix: \"$work/$name\"" "average_loss: 5"
+    train "$n" "$name.log" --solver=again.prototxt --batch=8 --threads=1 --summary="$name-a.json" "$@" ||
+        { fail "$name"; tail -n 5 "$name.log"; }
+    rm -f "${name}"_iter_*
+    stops=0
+    for part in 1 2 3 4 5 6; do
+        begin "$n" "$name-$part.log" --solver=again.prototxt --resume --summary="$name-b.json" "$@"
+        if [ $part -lt 6 ]; then # the last one is left in peace
+            await 'Iteration [0-9]* ' && sleep "0.$(($$ * part % 4))" && kill -USR1 "$(pgrep -P $launcher)" 2>/dev/null
+        fi
+        ended "$name, part $part" 0
+        grep -q 'Optimization Done' "$log" && break
+        stops=$((stops + 1))
+    done
+    [ $stops -gt 0 ] || fail "$name: it was never stopped"
+    [ "$(json_value "$name-a.json" parameters_sha256)" = "$(json_value "$name-b.json" parameters_sha256)" ] ||
+        fail "$name: stopped $stops times, the parameters after 240 iterations differ"
+    echo "$name: stopped $stops times"
+}
+whole ps 2 --comm=ps
+whole servers 4 --comm=paper --servers=1
+grep -q 'No snapshot .*ps_iter_\* yet: starting as without --resume' ps-1.log || fail '--resume does not say that there is nothing'
+grep -q 'Resuming from .*/ps_iter_' ps-2.log || fail '--resume does not say what from'
+
+# What --resume finds goes before what a first run is to start from; what is no state is no snapshot.
+touch ps_iter_999.solverstate.h5.tmp ps_iter_x.solverstate.h5 ps_iter_998.caffemodel.h5 psx_iter_999.solverstate.h5
+make_solver again.prototxt 'max_iter: 242' "snapshot_prefix: \"$work/ps\""
+train 2 resume.log --solver=again.prototxt --batch=8 --resume --weights=/nowhere || { fail '--resume with --weights'; tail -n 3 resume.log; }
+grep -q 'Resuming from .*/ps_iter_240.solverstate.h5' resume.log || fail 'the newest is not found by its number'
+
+# says TEXT OPTION...: refused before training, with that text.
+says() {
+    text=$1
+    shift
+    train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
+    grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
+}
+says 'Invalid signal effect "die" was specified: --sigint-effect wants none, snapshot or stop' --sigint_effect=die
+make_solver nowhere.prototxt 'max_iter: 10' 'snapshot_after_train: false' 'snapshot_prefix: "/nowhere/run"'
+says "cannot look for snapshots in '/nowhere/'" --solver=nowhere.prototxt --resume
+# shellcheck disable=SC2016
+"$POSEIDON_MPIRUN" 2 sh -c 'exec "$0" "$@" --sigterm-effect=$([ $OMPI_COMM_WORLD_RANK = 1 ] && echo none || echo stop)' \
+    "$POSEIDON" train --solver=solver.prototxt --max-iter=2 >refused.log 2>&1 </dev/null && fail 'ranks that differ are accepted'
+grep -q "options differ from rank 0's" refused.log || fail 'ranks that differ are not told so'
+finish
