@@ -58,6 +58,8 @@ static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x
                 first += a;
             if (WHAT == SUMS_VARIANCE)
                 first += (a - mean) * (a - mean);
+            if (WHAT == SUMS_ABS)
+                first += fabsf(a);
             if (WHAT == SUMS_BATCH_NORM) {
                 first += d;
                 second += d * ((a - mean) * inverse);
@@ -156,6 +158,9 @@ cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_su
         break;
     case SUMS_VARIANCE:
         WITH_TYPE(type, (sums_launch<SUMS_VARIANCE, T>(stream, v, x, dy, mean, inverse, scratch)));
+        break;
+    case SUMS_ABS:
+        WITH_TYPE(type, (sums_launch<SUMS_ABS, T>(stream, v, x, dy, mean, inverse, scratch)));
         break;
     case SUMS_BATCH_NORM:
         WITH_TYPE(type, (sums_launch<SUMS_BATCH_NORM, T>(stream, v, x, dy, mean, inverse, scratch)));

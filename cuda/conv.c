@@ -1,5 +1,5 @@
-/* Convolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked precision, the plain
- * definition (direct.cu) otherwise.
+/* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked precision,
+ * the plain definition (direct.cu) otherwise.
  *
  * Parameters stay as Caffe has them, O x C x kh x kw floats; the copy that the kernels read is renewed when
  * the parameter's version changes, and the weight gradient is turned back on its way out. Where the two
@@ -10,21 +10,73 @@
 
 #include <inttypes.h>
 
+int cuda_window_check(const struct conv_args *a, const struct shape *image, const struct shape *places)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
+        int64_t room = image->dim[2 + i] + 2 * (int64_t)a->pad[i] - extent;
+        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
+            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window", a->kernel[i],
+                             a->stride[i], a->pad[i], a->dilation[i]);
+        if (room < 0 || room / a->stride[i] + 1 != places->dim[2 + i])
+            return error_set("windows of extent %" PRId64 " on axis %d of %" PRId64 " do not have %" PRId64
+                             " places",
+                             extent, 2 + i, image->dim[2 + i], places->dim[2 + i]);
+    }
+    return 0;
+}
+
+struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
+                                   const struct shape *places)
+{
+    struct kernel_conv s = {.samples = (int)image->dim[0],
+                            .channels = (int)image->dim[1],
+                            .height = (int)image->dim[2],
+                            .width = (int)image->dim[3],
+                            .outputs = (int)places->dim[1],
+                            .top_height = (int)places->dim[2],
+                            .top_width = (int)places->dim[3],
+                            .group = a->group};
+
+    for (int i = 0; i < 2; i++) {
+        s.kernel[i] = a->kernel[i];
+        s.stride[i] = a->stride[i];
+        s.pad[i] = a->pad[i];
+        s.dilation[i] = a->dilation[i];
+    }
+    return s;
+}
+
+/* The weight's copy, (O, kh kw, C per group). */
+struct weight {
+    struct param *param;
+    int outputs, places, channels;
+    bool same; /* parameter and kernels agree on the layout: no copy */
+    void *copy;
+    uint64_t version; /* of the parameter when it was copied */
+    bool fresh;
+};
+
+/* Convolution, and its transpose, which runs backward's kernels forward and the other way round: `image` and
+ * `places` are then its top and bottom, not bottom and top. */
 struct conv {
     struct cuda_op op;
-    struct kernel_conv shape;
-    struct cuda_plan *forward, *back_data, *back_weight; /* NULL: direct */
-    struct cuda_input bottom; /* kept for backward */
+    bool transposed;
+    struct kernel_conv shape; /* from image to places */
+    struct cuda_plan *to_places, *to_image, *to_weight; /* NULL: direct */
+    struct cuda_pair bottom;
     struct cuda_input top_grad;
-    struct cuda_output bottom_grad;
-    bool same;      /* parameter and kernels agree on the layout of weights */
-    size_t weights;
-    void *weight;   /* the kernels' copy, unless same */
-    void *bias;     /* the same of the bias, in bfloat16 */
+    struct weight weight;
+    void *bias;     /* the kernels' copy of the bias, in bfloat16 */
     bool biased;    /* the plan adds it */
-    uint64_t version, bias_version; /* of the parameters when they were copied */
-    bool fresh, bias_fresh;
+    uint64_t bias_version;
+    bool bias_fresh;
 };
+
+static const char *name_of(const struct conv *conv)
+{
+    return conv->transposed ? "deconvolution" : "convolution";
+}
 
 static int shape_fill(struct conv *conv)
 {
@@ -32,47 +84,39 @@ static int shape_fill(struct conv *conv)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     const struct shape *top = &op->args.tops[0]->value.shape;
-    struct kernel_conv *s = &conv->shape;
+    const struct shape *image = conv->transposed ? top : bottom, *places = conv->transposed ? bottom : top;
     char text[128];
 
-    if (bottom->naxes != 4 || top->naxes != 4)
-        return error_set("convolution needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(bottom, text, sizeof text));
+    if (bottom->naxes != 4 || top->naxes != 4 || bottom->dim[0] != top->dim[0])
+        return error_set("%s needs blobs of 4 axes (N, C, H, W), one batch; the bottom's shape is %s",
+                         name_of(conv), shape_text(bottom, text, sizeof text));
     if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
         return error_set("%" PRId64 " input and %" PRId64 " output channels do not divide into %d groups",
                          bottom->dim[1], top->dim[1], a->group);
-    *s = (struct kernel_conv){.samples = (int)bottom->dim[0],
-                              .channels = (int)bottom->dim[1],
-                              .height = (int)bottom->dim[2],
-                              .width = (int)bottom->dim[3],
-                              .outputs = (int)top->dim[1],
-                              .top_height = (int)top->dim[2],
-                              .top_width = (int)top->dim[3],
-                              .group = a->group};
-    for (int i = 0; i < 2; i++) {
-        s->kernel[i] = a->kernel[i];
-        s->stride[i] = a->stride[i];
-        s->pad[i] = a->pad[i];
-        s->dilation[i] = a->dilation[i];
-    }
-    conv->weights = (size_t)s->outputs * (size_t)(s->channels / s->group) *
-                    (size_t)(s->kernel[0] * s->kernel[1]);
+    if (cuda_window_check(a, image, places))
+        return -1;
+    conv->shape = cuda_conv_shape(a, image, places);
     return 0;
+}
+
+static size_t weight_elems(const struct weight *weight)
+{
+    return (size_t)weight->outputs * (size_t)(weight->places * weight->channels);
 }
 
 static int params_check(const struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;
+    size_t weights = weight_elems(&conv->weight), tops = (size_t)op->args.tops[0]->value.shape.dim[1];
     int wanted = op->args.u.conv.bias ? 2 : 1;
 
     if (op->args.nparams != wanted)
-        return error_set("convolution needs %d parameters, not %d", wanted, op->args.nparams);
-    if (shape_elems(&op->args.params[0]->shape) != conv->weights)
+        return error_set("%s needs %d parameters, not %d", name_of(conv), wanted, op->args.nparams);
+    if (shape_elems(&op->args.params[0]->shape) != weights)
         return error_set("the weight has %zu elements, not %zu", shape_elems(&op->args.params[0]->shape),
-                         conv->weights);
-    if (wanted == 2 && shape_elems(&op->args.params[1]->shape) != (size_t)conv->shape.outputs)
-        return error_set("the bias has %zu elements, not %d", shape_elems(&op->args.params[1]->shape),
-                         conv->shape.outputs);
+                         weights);
+    if (wanted == 2 && shape_elems(&op->args.params[1]->shape) != tops)
+        return error_set("the bias has %zu elements, not %zu", shape_elems(&op->args.params[1]->shape), tops);
     return 0;
 }
 
@@ -83,29 +127,62 @@ static bool needs_backward(const struct conv *conv)
             (conv->op.args.nparams > 1 && conv->op.args.params[1]->wants_grad));
 }
 
+/* Rows of the top as a matrix of its channels. */
+static int top_rows(const struct conv *conv)
+{
+    const struct shape *top = &conv->op.args.tops[0]->value.shape;
+
+    return (int)(top->dim[0] * top->dim[2] * top->dim[3]);
+}
+
+static int top_channels(const struct conv *conv)
+{
+    return (int)conv->op.args.tops[0]->value.shape.dim[1];
+}
+
 static int create_backward(struct conv *conv)
 {
     struct cuda_op *op = &conv->op;
     struct cuda_engine *engine = op->engine;
     const struct kernel_conv *s = &conv->shape;
-    int rows = s->samples * s->top_height * s->top_width;
 
     if (!needs_backward(conv))
         return 0;
     if (cuda_input_create(engine, &op->args.tops[0]->grad, cuda_nhwc(engine), WORK_TOP_GRAD,
                           &conv->top_grad) ||
-        cuda_work_reserve(engine, WORK_WEIGHT_GRAD, conv->weights * sizeof(float)) ||
-        cuda_bias_reserve(engine, rows, s->outputs))
+        cuda_work_reserve(engine, WORK_WEIGHT_GRAD, weight_elems(&conv->weight) * sizeof(float)) ||
+        cuda_bias_reserve(engine, top_rows(conv), top_channels(conv)))
         return -1;
-    if (op->args.params[0]->wants_grad &&
-        cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->back_weight))
+    if (op->args.params[0]->wants_grad && cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->to_weight))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->back_data))
-        return -1;
-    return cuda_output_create(engine, &op->args.bottoms[0]->grad, cuda_nhwc(engine), WORK_BOTTOM_GRAD,
-                              &conv->bottom_grad);
+    return conv->transposed ? cuda_plan_create(engine, PLAN_FORWARD, s, &conv->to_places)
+                            : cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
+}
+
+static int create_forward(struct conv *conv)
+{
+    struct cuda_engine *engine = conv->op.engine;
+    const struct kernel_conv *s = &conv->shape;
+
+    if (conv->transposed)
+        return cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
+    if (!conv->op.args.u.conv.bias)
+        return cuda_plan_create(engine, PLAN_FORWARD, s, &conv->to_places);
+    return cuda_plan_create_biased(engine, s, &conv->to_places, &conv->biased);
+}
+
+static int weight_create(struct conv *conv)
+{
+    struct cuda_engine *engine = conv->op.engine;
+    struct weight *weight = &conv->weight;
+
+    weight->param = conv->op.args.params[0];
+    weight->same = engine->type == CUDA_F32 && (weight->places == 1 || weight->channels == 1);
+    return weight->same ? 0
+                        : cuda_alloc(weight_elems(weight) * cuda_type_bytes(engine->type),
+                                     "a convolution's weights in the GPU's layout", &weight->copy);
 }
 
 static int conv_create(struct cuda_op *op)
@@ -114,38 +191,33 @@ static int conv_create(struct cuda_op *op)
     struct cuda_engine *engine = op->engine;
     const struct kernel_conv *s = &conv->shape;
 
-    if (shape_fill(conv) || params_check(conv))
+    conv->transposed = op->args.kind == OP_DECONV;
+    if (shape_fill(conv))
+        return -1;
+    conv->weight.outputs = s->outputs;
+    conv->weight.channels = s->channels / s->group;
+    conv->weight.places = s->kernel[0] * s->kernel[1];
+    if (params_check(conv))
         return -1;
     cuda_top_set(op->args.tops[0], cuda_nhwc(engine));
-    conv->same = engine->type == CUDA_F32 &&
-                 (s->kernel[0] * s->kernel[1] == 1 || s->channels == s->group);
-    if (cuda_input_create(engine, &op->args.bottoms[0]->value, cuda_nhwc(engine), WORK_OWN,
-                          &conv->bottom) ||
-        (op->args.u.conv.bias ? cuda_plan_create_biased(engine, s, &conv->forward, &conv->biased)
-                              : cuda_plan_create(engine, PLAN_FORWARD, s, &conv->forward)))
+    if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) || create_forward(conv) ||
+        weight_create(conv))
         return -1;
     if (conv->biased && engine->type == CUDA_BF16 &&
         cuda_alloc((size_t)s->outputs * 2, "a convolution's bias in bfloat16", &conv->bias))
         return -1;
-    if (!conv->same && cuda_alloc(conv->weights * cuda_type_bytes(engine->type),
-                                  "a convolution's weights in the GPU's layout", &conv->weight))
-        return -1;
     return create_backward(conv);
 }
 
-static int weight_refresh(struct conv *conv)
+static int weight_refresh(struct cuda_engine *engine, struct weight *weight)
 {
-    const struct param *param = conv->op.args.params[0];
-    const struct kernel_conv *s = &conv->shape;
-    struct cuda_engine *engine = conv->op.engine;
-
-    if (conv->same || (conv->fresh && conv->version == param->version))
+    if (weight->same || (weight->fresh && weight->version == weight->param->version))
         return 0;
-    conv->version = param->version;
-    conv->fresh = true;
-    return cuda_check(kernel_transpose(engine->stream, CUDA_F32, param->value, engine->type,
-                                       conv->weight, s->outputs, s->channels / s->group,
-                                       s->kernel[0] * s->kernel[1], false));
+    weight->version = weight->param->version;
+    weight->fresh = true;
+    return cuda_check(kernel_transpose(engine->stream, CUDA_F32, weight->param->value, engine->type,
+                                       weight->copy, weight->outputs, weight->channels, weight->places,
+                                       false));
 }
 
 static int bias_refresh(struct conv *conv)
@@ -161,61 +233,80 @@ static int bias_refresh(struct conv *conv)
                                        conv->shape.outputs, false));
 }
 
-static const void *weight_data(const struct conv *conv)
+static const void *weight_data(const struct weight *weight)
 {
-    return conv->same ? conv->op.args.params[0]->value : conv->weight;
+    return weight->same ? weight->param->value : weight->copy;
+}
+
+static int run_to_places(struct conv *conv, const void *image, void *places, const void *bias)
+{
+    struct cuda_engine *engine = conv->op.engine;
+    const void *weight = weight_data(&conv->weight);
+
+    if (conv->to_places)
+        return cuda_plan_run(engine, conv->to_places, image, weight, places, bias);
+    return cuda_check(kernel_conv(engine->stream, engine->type, &conv->shape, image, weight, places));
+}
+
+static int run_to_image(struct conv *conv, const void *places, void *image)
+{
+    struct cuda_engine *engine = conv->op.engine;
+    const void *weight = weight_data(&conv->weight);
+
+    if (conv->to_image)
+        return cuda_plan_run(engine, conv->to_image, image, weight, places, NULL);
+    return cuda_check(kernel_conv_back_data(engine->stream, engine->type, &conv->shape, places, weight,
+                                            image));
 }
 
 static int conv_forward(struct cuda_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
     struct cuda_engine *engine = op->engine;
-    const struct kernel_conv *s = &conv->shape;
     void *top = op->args.tops[0]->value.data;
-    const void *bottom = cuda_input_data(engine, &conv->bottom), *bias = NULL;
+    const void *bottom = cuda_input_data(engine, &conv->bottom.in), *bias = NULL;
 
     (void)run;
-    if (cuda_input_load(engine, &conv->bottom) || weight_refresh(conv) || bias_refresh(conv))
+    if (cuda_input_load(engine, &conv->bottom.in) || weight_refresh(engine, &conv->weight) ||
+        bias_refresh(conv))
         return -1;
     if (op->args.u.conv.bias)
         bias = conv->bias ? conv->bias : op->args.params[1]->value;
-    if (conv->forward ? cuda_plan_run(engine, conv->forward, bottom, weight_data(conv), top, bias)
-                      : cuda_check(kernel_conv(engine->stream, engine->type, s, bottom,
-                                               weight_data(conv), top)))
+    if (conv->transposed ? run_to_image(conv, bottom, top) : run_to_places(conv, bottom, top, bias))
         return -1;
     if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
-                                      s->samples * s->top_height * s->top_width, s->outputs));
+                                      top_rows(conv), top_channels(conv)));
 }
 
-static int weight_backward(struct conv *conv, const void *dy)
+static int weight_backward(struct conv *conv, const void *image, const void *places)
 {
-    struct param *param = conv->op.args.params[0];
-    const struct kernel_conv *s = &conv->shape;
+    const struct weight *weight = &conv->weight;
+    struct param *param = weight->param;
     struct cuda_engine *engine = conv->op.engine;
-    const void *x = cuda_input_data(engine, &conv->bottom);
-    bool direct = conv->same && !param->accumulate;
+    bool direct = weight->same && !param->accumulate;
     void *dw = direct ? param->grad : engine->work[WORK_WEIGHT_GRAD].data;
 
-    if (conv->back_weight ? cuda_plan_run(engine, conv->back_weight, x, dw, dy, NULL)
-                          : cuda_check(kernel_conv_back_weight(engine->stream, engine->type, s, dy, x,
-                                                               dw)))
+    if (conv->to_weight
+            ? cuda_plan_run(engine, conv->to_weight, image, dw, places, NULL)
+            : cuda_check(kernel_conv_back_weight(engine->stream, engine->type, &conv->shape, places, image,
+                                                 dw)))
         return -1;
     if (direct)
         return 0;
     /* (O, kh kw, C) becomes (O, C, kh kw) */
     return cuda_check(kernel_transpose(engine->stream, engine->type, dw, CUDA_F32, param->grad,
-                                       s->outputs, s->kernel[0] * s->kernel[1],
-                                       s->channels / s->group, param->accumulate));
+                                       weight->outputs, weight->places, weight->channels,
+                                       param->accumulate));
 }
 
 static int conv_backward(struct cuda_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
     struct cuda_engine *engine = op->engine;
-    const struct kernel_conv *s = &conv->shape;
     struct param *bias = op->args.u.conv.bias ? op->args.params[1] : NULL;
+    const void *x = cuda_input_data(engine, &conv->bottom.in);
     const void *dy = cuda_input_data(engine, &conv->top_grad);
     void *dx;
 
@@ -225,42 +316,37 @@ static int conv_backward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &conv->top_grad))
         return -1;
     if (bias && bias->wants_grad &&
-        cuda_bias_gradient(engine, engine->type, dy, s->samples * s->top_height * s->top_width,
-                           s->outputs, bias))
+        cuda_bias_gradient(engine, engine->type, dy, top_rows(conv), top_channels(conv), bias))
         return -1;
-    if (op->args.params[0]->wants_grad && weight_backward(conv, dy))
+    if (op->args.params[0]->wants_grad &&
+        weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    dx = cuda_output_data(engine, &conv->bottom_grad);
-    if (conv->back_data ? cuda_plan_run(engine, conv->back_data, dx, weight_data(conv), dy, NULL)
-                        : cuda_check(kernel_conv_back_data(engine->stream, engine->type, s, dy,
-                                                           weight_data(conv), dx)))
+    dx = cuda_output_data(engine, &conv->bottom.out);
+    if (conv->transposed ? run_to_places(conv, dy, dx, NULL) : run_to_image(conv, dy, dx))
         return -1;
-    return cuda_output_store(engine, &conv->bottom_grad);
+    return cuda_output_store(engine, &conv->bottom.out);
 }
 
 static void conv_destroy(struct cuda_op *op)
 {
     struct conv *conv = (struct conv *)op;
 
-    cuda_plan_destroy(op->engine, conv->forward);
-    cuda_plan_destroy(op->engine, conv->back_data);
-    cuda_plan_destroy(op->engine, conv->back_weight);
-    cuda_input_destroy(&conv->bottom);
-    cuda_free(conv->weight);
+    cuda_plan_destroy(op->engine, conv->to_places);
+    cuda_plan_destroy(op->engine, conv->to_image);
+    cuda_plan_destroy(op->engine, conv->to_weight);
+    cuda_pair_destroy(&conv->bottom);
+    cuda_free(conv->weight.copy);
     cuda_free(conv->bias);
 }
 
-const struct cuda_kind cuda_conv = {
-    .size = sizeof(struct conv),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
-    .create = conv_create,
-    .forward = conv_forward,
-    .backward = conv_backward,
-    .destroy = conv_destroy,
-};
+#define CONV_KIND                                                                                  \
+    {                                                                                              \
+        .size = sizeof(struct conv), .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1,            \
+        .max_tops = 1, .params = 2, .create = conv_create, .forward = conv_forward,                \
+        .backward = conv_backward, .destroy = conv_destroy,                                        \
+    }
+
+const struct cuda_kind cuda_conv = CONV_KIND;
+const struct cuda_kind cuda_deconv = CONV_KIND;

@@ -110,7 +110,10 @@ struct cuda_kind {
 
 extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_relu, cuda_lrn,
     cuda_dropout, cuda_softmax, cuda_softmax_loss, cuda_accuracy, cuda_concat, cuda_split,
-    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice;
+    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice, cuda_crop,
+    cuda_tile, cuda_reduce, cuda_argmax, cuda_mvn, cuda_im2col, cuda_deconv, cuda_embed, cuda_silence,
+    cuda_parameter, cuda_batch_reindex, cuda_shuffle, cuda_interp, cuda_spp, cuda_sigmoid_loss,
+    cuda_euclidean_loss, cuda_hinge_loss, cuda_contrastive_loss, cuda_infogain_loss, cuda_multinomial_loss;
 
 /* engine.c */
 int cuda_status(cudaError_t status, const char *call);
@@ -168,6 +171,19 @@ int cuda_output_create(struct cuda_engine *engine, struct tensor *tensor,
 void *cuda_output_data(const struct cuda_engine *engine, const struct cuda_output *output);
 int cuda_output_store(struct cuda_engine *engine, struct cuda_output *output);
 
+/* A bottom that is read, and whose gradient is written, in one format. */
+struct cuda_pair {
+    struct cuda_input in;
+    struct cuda_output out;
+};
+/* Bottom i of the op. kept: backward reads it too. The output is there where it propagates. */
+int cuda_pair_create(struct cuda_op *op, int i, const struct cuda_format *format, bool kept,
+                     struct cuda_pair *out);
+void cuda_pair_destroy(struct cuda_pair *pair);
+
+/* Pieces are what is contiguous in memory, from the axis on; how many there are. */
+int cuda_pieces(const struct shape *shape, const struct cuda_format *format, int axis);
+
 /* matmul.c: C = alpha op(A) op(B) + beta C, row-major, C is m x n, inner size k. A and B are of one
  * type, C of its own. bias: n floats (of C's type) added to every row of C, or NULL. */
 struct cuda_matmul_shape {
@@ -194,6 +210,13 @@ bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kern
 int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns);
 int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
                        int columns, struct param *bias);
+
+/* conv.c */
+/* Fails unless the windows over `image` have as many places as the other shape says. */
+int cuda_window_check(const struct conv_args *a, const struct shape *image, const struct shape *places);
+/* The convolution from image to places. */
+struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
+                                   const struct shape *places);
 
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
@@ -231,6 +254,13 @@ static inline const struct kernel_run *cuda_recorded_run(const struct cuda_engin
 
 /* graph.c */
 extern const struct engine_graph_i cuda_graph;
+
+/* images.c */
+int cuda_images_create(void *context, const struct engine_images_args *args, struct blob *top,
+                       struct engine_images **out);
+void cuda_images_destroy(void *context, struct engine_images *images);
+int cuda_images_write(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
+                      const struct engine_window *windows);
 
 /* remote.c */
 extern const struct engine_remote_i cuda_remote;

@@ -1,5 +1,5 @@
-/* Convolution by its definition, NHWC with weights KRSC: slow, for the rare shapes that the library has
- * no kernel for under the asked precision, and the reference for the others. */
+/* Windows as columns, plain; and convolution by its definition, NHWC with weights KRSC: slow, for the rare
+ * shapes that the library has no kernel for under the asked precision, and the reference for the others. */
 #include "kernel.cuh"
 
 /* A position of an NHWC tensor. */
@@ -127,5 +127,59 @@ cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
 
     WITH_TYPE(type, LAUNCH(conv_back_weight<T>, grid_rows(weights), THREADS, stream, *c, (const T *)dy,
                            (const T *)x, (T *)dw, weights));
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void columns_take(struct kernel_conv v, const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int rest = (int)i / v.top_width, ow = (int)i % v.top_width, oh = rest % v.top_height;
+        rest /= v.top_height;
+        int s = rest % v.kernel[1], r = rest / v.kernel[1] % v.kernel[0];
+        int plane = rest / (v.kernel[0] * v.kernel[1]); /* sample and channel */
+        int h = oh * v.stride[0] - v.pad[0] + r * v.dilation[0];
+        int w = ow * v.stride[1] - v.pad[1] + s * v.dilation[1];
+        if (h >= 0 && h < v.height && w >= 0 && w < v.width)
+            y[i] = x[(plane * v.height + h) * v.width + w];
+        else
+            element_set(&y[i], 0);
+    }
+}
+
+template <typename T> KERNEL void columns_add(struct kernel_conv v, const T *columns, T *image, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int at_w = (int)i % v.width, at_h = (int)i / v.width % v.height, plane = (int)i / (v.width * v.height);
+        float sum = 0;
+        for (int r = 0; r < v.kernel[0]; r++)
+            for (int s = 0; s < v.kernel[1]; s++) {
+                int h = at_h + v.pad[0] - r * v.dilation[0], w = at_w + v.pad[1] - s * v.dilation[1];
+                if (h < 0 || w < 0 || h % v.stride[0] || w % v.stride[1])
+                    continue;
+                h /= v.stride[0];
+                w /= v.stride[1];
+                if (h < v.top_height && w < v.top_width)
+                    sum += element(columns[(((plane * v.kernel[0] + r) * v.kernel[1] + s) * v.top_height + h) *
+                                               v.top_width +
+                                           w]);
+            }
+        element_set(&image[i], sum);
+    }
+}
+
+cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c, bool back,
+                           const void *x, void *y)
+{
+    size_t planes = (size_t)(c->samples * c->channels);
+    size_t n = planes * (size_t)(c->height * c->width);
+
+    if (back) {
+        WITH_TYPE(type, LAUNCH(columns_add<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (T *)y, n));
+        return cudaGetLastError();
+    }
+    n = planes * (size_t)(c->kernel[0] * c->kernel[1] * c->top_height * c->top_width);
+    WITH_TYPE(type, LAUNCH(columns_take<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (T *)y, n));
     return cudaGetLastError();
 }

@@ -35,15 +35,26 @@ cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const voi
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
                             int rows, int columns);
 
+struct engine_window;
+/* y = (x - mean) scale, turned where its window says so; x: bytes, plain. mean: an image of mean_height x
+ * mean_width, at the window's place; or one number per channel, 1 x 1; or NULL. */
+struct kernel_images {
+    int samples, channels, height, width, mean_height, mean_width;
+    float scale;
+};
+cudaError_t kernel_images(cudaStream_t stream, const struct kernel_images *p, const uint8_t *x,
+                          const struct engine_window *windows, const float *mean, enum cuda_type type,
+                          bool nhwc, void *y);
+
 /* ---- channel.cu: tensors as outer x channels x inner; NHWC has inner = 1 ---- */
 
 struct kernel_channels {
     int outer, channels, inner;
 };
 
-/* Sums over all that is not the channel: of x; of (x - mean)^2; of dy and of dy (x - mean) inverse; of dy x and
- * of dy; of dy x where x <= 0. */
-enum kernel_sums { SUMS_X, SUMS_VARIANCE, SUMS_BATCH_NORM, SUMS_SCALE, SUMS_PRELU };
+/* Sums over all that is not the channel: of x; of (x - mean)^2; of |x|; of dy and of dy (x - mean) inverse; of
+ * dy x and of dy; of dy x where x <= 0. */
+enum kernel_sums { SUMS_X, SUMS_VARIANCE, SUMS_ABS, SUMS_BATCH_NORM, SUMS_SCALE, SUMS_PRELU };
 /* Doubles of scratch that kernel_sums needs. */
 size_t kernel_sums_scratch(const struct kernel_channels *v);
 /* Leaves one or two sums per channel, all first ones before all second ones, at the beginning of scratch. */
@@ -166,11 +177,13 @@ cudaError_t kernel_lrn_back(cudaStream_t stream, enum cuda_type type, const stru
 struct kernel_bad {
     int position; /* 1 + where; 0: none. Stays until cleared */
     int classes, inner;
+    bool rows; /* not classes: rows of a table */
     float label;
     const char *layer;
 };
 struct kernel_labels {
     int outer, classes, inner;
+    bool rows; /* only passed on to the report */
     bool has_ignore;
     int ignore;
     struct kernel_bad *report;
@@ -193,6 +206,116 @@ cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_la
 cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, int top_k,
                             const float *x, const float *labels, int32_t *hits,
                             float *accuracy, float *per_class);
+
+/* ---- loss.cu: the other losses, on plain floats ---- */
+
+enum kernel_loss_kind {
+    KERNEL_SIGMOID,
+    KERNEL_EUCLIDEAN,
+    KERNEL_HINGE,
+    KERNEL_MULTINOMIAL,
+    KERNEL_CONTRASTIVE,
+    KERNEL_INFOGAIN
+};
+struct kernel_loss {
+    enum kernel_loss_kind kind;
+    int rows, length;            /* of bottom 0; INFOGAIN: all of `labels` instead */
+    bool other;                  /* HINGE: squares; CONTRASTIVE: the legacy form */
+    bool has_ignore;             /* SIGMOID */
+    int ignore;
+    float margin;                /* CONTRASTIVE */
+    double divisor;              /* what the sum is divided by; 0: the places that count, at least 1 */
+    struct kernel_labels labels; /* HINGE, MULTINOMIAL, INFOGAIN */
+};
+struct kernel_loss_data {
+    const float *x, *t;     /* bottoms 0 and 1; INFOGAIN: x are the probabilities */
+    const float *third;     /* CONTRASTIVE: similar; INFOGAIN: the matrix */
+    const double *distance; /* CONTRASTIVE: per row, (a - b)^2 */
+    const float *row_sums;  /* INFOGAIN: of the matrix */
+};
+enum { KERNEL_LOSS_SCRATCH = 1 + 2 * 256 }; /* doubles; the first is the divisor, for backward */
+cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l, const struct kernel_loss_data *d,
+                        double *scratch, float *loss);
+/* sign: of the bottom whose gradient is asked for, 1 or -1 */
+cudaError_t kernel_loss_back(cudaStream_t stream, const struct kernel_loss *l,
+                             const struct kernel_loss_data *d, const float *weight,
+                             const double *divisor, float sign, float *dx);
+/* distance[row] = sum of (a - b)^2 */
+cudaError_t kernel_distances(cudaStream_t stream, const float *a, const float *b, int rows, int length,
+                             double *distance);
+/* sums[row] = sum of the row */
+cudaError_t kernel_row_sums(cudaStream_t stream, const float *x, int rows, int length, float *sums);
+
+/* ---- move.cu ---- */
+
+enum { KERNEL_AXES = 12 };
+/* Part of a tensor, axes in the order of memory: from offset on, `small` of `large`. */
+struct kernel_window {
+    int naxes, small[KERNEL_AXES], large[KERNEL_AXES], offset[KERNEL_AXES];
+};
+/* y: the part of x. back: y, all of it, is x where x's part is, 0 elsewhere. */
+cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w, bool back,
+                          const void *x, void *y);
+/* Each of `outer` pieces of `length` elements, `tiles` times; and the sum over the copies. */
+cudaError_t kernel_tile(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
+                        const void *x, void *y);
+cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
+                             const void *dy, void *dx);
+/* y's row i = x's row index[i] (+ bias, which may be NULL); l: as many labels as y has rows, as many classes
+ * as x has. */
+cudaError_t kernel_take_rows(cudaStream_t stream, const struct kernel_labels *l, const float *index,
+                             int length, enum cuda_type x_type, const void *x, const float *bias,
+                             enum cuda_type y_type, void *y);
+/* dx's row r (+)= sum of dy's rows i with index[i] = r. */
+cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l, const float *index,
+                                  int length, enum cuda_type dy_type, const void *dy,
+                                  enum cuda_type dx_type, void *dx, bool add);
+/* Channel c of y is channel c % rows * (C / rows) + c / rows of x. */
+cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                           int rows, const void *x, void *y);
+
+/* ---- resize.cu ---- */
+
+struct kernel_interp {
+    int samples, channels, height, width, top_height, top_width;
+    int begin, end; /* rows and columns of the bottom that are left out */
+    bool nhwc;
+};
+cudaError_t kernel_interp(cudaStream_t stream, enum cuda_type type, const struct kernel_interp *p,
+                          const void *x, void *y);
+cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_interp *p,
+                               const void *dy, void *dx);
+
+/* x plain, y (samples, over the levels: channels x bins x bins) */
+struct kernel_spp {
+    int samples, channels, height, width, levels, places; /* places: bins of all levels */
+    bool max;
+};
+/* winner (MAX; may be NULL): per element of y, the place of its maximum in the plane */
+cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p, const void *x,
+                       void *y, int32_t *winner);
+cudaError_t kernel_spp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
+                            const void *dy, const int32_t *winner, void *dx);
+
+/* ---- row.cu: plain rows ---- */
+
+/* y[row] = coeff sums[row] */
+cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums, int rows,
+                                double coeff, void *y);
+enum kernel_slope { KERNEL_ONE, KERNEL_SIGN, KERNEL_TWICE };
+/* dx = coeff dy[row] slope(x), slope 1, sign(x) or 2 x */
+cudaError_t kernel_reduce_back(cudaStream_t stream, enum cuda_type type, enum kernel_slope slope,
+                               float coeff, const void *x, const void *dy, int rows, int length, void *dx);
+/* inverse[row] = 1 / (sqrt(sums[row] / elems) + eps) */
+cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows, double elems, float eps,
+                               float *inverse);
+struct kernel_argmax {
+    int outer, length, inner, top_k;
+    bool values; /* instead of places */
+    bool both;   /* places, then values; inner is 1 */
+};
+cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct kernel_argmax *a,
+                          const void *x, float *y);
 
 /* ---- update.cu ---- */
 
@@ -218,6 +341,11 @@ cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
 cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_conv *c, const void *dy, const void *x,
                                     void *dw);
+
+/* Windows as columns: x (N, C, H, W) and y (N, C kh kw, oh, ow), plain; outputs and group are not used. back:
+ * adds up columns x into the image y. */
+cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c, bool back,
+                           const void *x, void *y);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,8 @@
 /* Moving and adding: layouts, types, rows, biases. All bound by memory. */
 #include "kernel.cuh"
 
+#include "engine/engine.h"
+
 template <typename From, typename To>
 KERNEL void transpose(const From *from, To *to, int rows, int columns, size_t n, bool add)
 {
@@ -123,5 +125,46 @@ cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, c
 
     WITH_TYPE(type, LAUNCH(add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns,
                            n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void images(struct kernel_images p, const uint8_t *x, const struct engine_window *windows,
+                   const float *mean, bool nhwc, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int rest = (int)i, c = 0, column, row;
+        if (nhwc) {
+            c = rest % p.channels;
+            rest /= p.channels;
+        }
+        column = rest % p.width;
+        rest /= p.width;
+        row = rest % p.height;
+        rest /= p.height;
+        if (!nhwc) {
+            c = rest % p.channels;
+            rest /= p.channels;
+        }
+        struct engine_window window = windows[rest];
+        if (window.mirror)
+            column = p.width - 1 - column;
+        float value = (float)x[((rest * p.channels + c) * p.height + row) * p.width + column], from = 0;
+        if (mean)
+            from = p.mean_width > 1 || p.mean_height > 1
+                       ? mean[(c * p.mean_height + window.top + row) * p.mean_width + window.left + column]
+                       : mean[c];
+        element_set(&y[i], (value - from) * p.scale);
+    }
+}
+
+cudaError_t kernel_images(cudaStream_t stream, const struct kernel_images *p, const uint8_t *x,
+                          const struct engine_window *windows, const float *mean, enum cuda_type type,
+                          bool nhwc, void *y)
+{
+    size_t n = (size_t)(p->samples * p->channels) * (size_t)(p->height * p->width);
+
+    WITH_TYPE(type, LAUNCH(images<T>, grid_for(n), THREADS, stream, *p, x, windows, mean, nhwc, (T *)y, n));
     return cudaGetLastError();
 }

@@ -21,6 +21,19 @@ static DEVICE struct span span_of(int at, int kernel, int stride, int pad, int s
     return s;
 }
 
+/* What an empty window has: the lowest number of the type, where rounding would give infinity. */
+static DEVICE float lowest(const float *type)
+{
+    (void)type;
+    return -FLT_MAX;
+}
+
+static DEVICE float lowest(const struct bf16 *type)
+{
+    (void)type;
+    return -3.38953139e38f;
+}
+
 template <typename T>
 KERNEL void pool_max(struct kernel_pool p, const T *x, T *y, int32_t *where, size_t n)
 {
@@ -42,7 +55,7 @@ KERNEL void pool_max(struct kernel_pool p, const T *x, T *y, int32_t *where, siz
                     at = (int32_t)here;
                 }
             }
-        element_set(&y[i], best);
+        element_set(&y[i], at < 0 ? lowest(y) : best);
         if (where)
             where[i] = at;
     }

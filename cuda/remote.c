@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct engine_ticket {
-    cudaEvent_t before; /* fetch: the place in the computation that it waits for */
+    cudaEvent_t before; /* the place in the computation that it waits for */
     cudaEvent_t over;
 };
 
@@ -114,6 +114,17 @@ static int store(void *context, const struct engine_rows *rows, struct engine_ti
     return cuda_check(cudaEventRecord(ticket->over, engine->up));
 }
 
+static int store_in_turn(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        cuda_check(cudaEventRecord(ticket->before, engine->stream)) ||
+        cuda_check(cudaStreamWaitEvent(engine->up, ticket->before, 0)))
+        return -1;
+    return store(context, rows, ticket);
+}
+
 static int ready(void *context, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
@@ -160,8 +171,12 @@ const struct engine_remote_i cuda_remote = {
     .ticket_destroy = ticket_destroy,
     .fetch = fetch,
     .store = store,
+    .store_in_turn = store_in_turn,
     .ready = ready,
     .order = order,
     .update = update,
     .sumsq = sumsq,
+    .images_create = cuda_images_create,
+    .images_destroy = cuda_images_destroy,
+    .images_write = cuda_images_write,
 };

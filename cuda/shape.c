@@ -50,8 +50,7 @@ static const struct cuda_format *common_format(const struct cuda_op *op)
     return cuda_tensor_format(&op->args.bottoms[0]->value);
 }
 
-/* Pieces are what is contiguous in memory, from the axis on; how many there are. */
-static int pieces_of(const struct shape *shape, const struct cuda_format *format, int axis)
+int cuda_pieces(const struct shape *shape, const struct cuda_format *format, int axis)
 {
     static const int nhwc[4] = {0, 2, 3, 1};
     int pieces = 1;
@@ -70,7 +69,7 @@ static void concat_measure(struct concat *concat, int axis)
     const struct cuda_op *op = &concat->op;
     const struct shape *top = &op->args.tops[0]->value.shape;
 
-    concat->outer = pieces_of(top, concat->format, axis);
+    concat->outer = cuda_pieces(top, concat->format, axis);
     concat->total = (int)shape_elems(top) / concat->outer;
     for (int i = 0; i < op->args.nbottoms; i++)
         concat->length[i] = (int)shape_elems(&op->args.bottoms[i]->value.shape) / concat->outer;
@@ -189,7 +188,7 @@ static int slice_create(struct cuda_op *op)
     if (!slice->length)
         return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
     slice->format = cuda_tensor_format(&bottom->value);
-    slice->outer = pieces_of(shape, slice->format, axis);
+    slice->outer = cuda_pieces(shape, slice->format, axis);
     slice->total = (int)shape_elems(shape) / slice->outer;
     for (int i = 0; i < op->args.ntops; i++) {
         const struct shape *top = &op->args.tops[i]->value.shape;

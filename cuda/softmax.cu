@@ -1,6 +1,6 @@
 /* Softmax, its loss, and accuracy, on plain floats seen as outer x classes x inner. One block per
  * position: the classes are shared out among its threads. */
-#include "kernel.cuh"
+#include "label.cuh"
 
 static DEVICE float block_max(float value)
 {
@@ -80,17 +80,6 @@ cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float
     return cudaGetLastError();
 }
 
-enum { LABEL_IGNORED = -1, LABEL_BAD = -2 };
-
-static DEVICE int label_of(const struct kernel_labels *l, float value)
-{
-    bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
-
-    if (fits && l->has_ignore && (int)value == l->ignore)
-        return LABEL_IGNORED;
-    return fits && (int)value >= 0 && (int)value < l->classes ? (int)value : LABEL_BAD;
-}
-
 /* -log of the label's probability; NaN where it is one, -1 where it is ignored (no loss is negative). */
 KERNEL void loss_terms(struct kernel_labels l, const float *p, const float *labels, double *terms)
 {
@@ -102,37 +91,6 @@ KERNEL void loss_terms(struct kernel_labels l, const float *p, const float *labe
             q = p[(i / l.inner * l.classes + label) * l.inner + i % l.inner];
         terms[i] = label < 0 ? -1.0 : -log(q < FLT_MIN ? (double)FLT_MIN : (double)q) + 0.0;
     }
-}
-
-/* The lowest position whose label is no class: threads look through every blockDim-th one. */
-static DEVICE int first_bad(const struct kernel_labels *l, const float *labels)
-{
-    int bad = 0, n = l->outer * l->inner;
-
-    for (int i = threadIdx.x; i < n && !bad; i += blockDim.x)
-        if (label_of(l, labels[i]) == LABEL_BAD)
-            bad = i + 1;
-#ifdef __CUDACC__
-    __shared__ int part[THREADS];
-    part[threadIdx.x] = bad;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (unsigned t = 1; t < blockDim.x; t++)
-            if (part[t] && (!bad || part[t] < bad))
-                bad = part[t];
-#endif
-    return bad;
-}
-
-static DEVICE void note_bad(const struct kernel_labels *l, const float *labels, int bad)
-{
-    if (!bad || l->report->position)
-        return;
-    l->report->classes = l->classes;
-    l->report->inner = l->inner;
-    l->report->label = labels[bad - 1];
-    l->report->layer = l->layer;
-    l->report->position = bad;
 }
 
 KERNEL void loss_finish(struct kernel_labels l, const float *labels,

@@ -64,7 +64,7 @@ static DEVICE float slope_of(const struct kernel_unary *u, float v)
     case UNARY_CLIP:
         return v >= u->a && v <= u->b ? 1 : 0;
     case UNARY_ELU:
-        return v > 0 ? 1 : v + u->a;
+        return v > 0 ? 1 : u->a >= 0 ? v + u->a : u->a * expf(v);
     case UNARY_EXP:
         return u->a * v;
     case UNARY_LOG:
@@ -90,12 +90,13 @@ static DEVICE float slope_of(const struct kernel_unary *u, float v)
 bool kernel_unary_from_top(const struct kernel_unary *u)
 {
     switch (u->function) {
-    case UNARY_ELU:
     case UNARY_EXP:
     case UNARY_RELU6:
     case UNARY_SIGMOID:
     case UNARY_TANH:
         return true;
+    case UNARY_ELU: /* with a negative a, y has both signs on either side */
+        return u->a >= 0;
     case UNARY_POWER:
         return u->c == 1;
     default:

@@ -15,6 +15,7 @@ enum check_column {
 };
 
 struct check_tally {
+    double limit; /* of the error, CHECK_REFERENCE excepted */
     double worst[CHECK_COLUMNS];
     int tensors[CHECK_COLUMNS];
     int failed;

@@ -17,4 +17,7 @@ void reference_forward(struct reference *r);
 /* Fills bottom_grad[] and param_grad[] from top_grad[] and what forward saw. */
 void reference_backward(struct reference *r);
 
+/* Those in engine_reference_more.c; false: not one of them. Gradients must be 0 before. */
+bool reference_run_more(struct reference *r, bool backward);
+
 #endif

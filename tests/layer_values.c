@@ -447,7 +447,7 @@ int main(int argc, char **argv)
     const char *path = argc > 1 && argv[argc - 1][0] != '-'
                            ? argv[argc - 1]
                            : source_file("tests/data/layers_more/values.txt");
-    const struct engine_options options = {.threads = 2};
+    const struct engine_options options = {.threads = 2, .math = MATH_FP32, .deterministic = true};
     static struct value_case c;
     int cases = 0, more;
     FILE *in;

@@ -12,6 +12,7 @@ struct fake {
     bool fail_from_there; /* so do all behind it */
     int delay_us;
     _Atomic uint64_t calls;
+    bool floats_at_4;    /* record 4 says it has floats */
     _Atomic int *closed; /* counts closings, may be NULL */
 };
 
@@ -56,7 +57,7 @@ static int fake_read_record(struct source *source, uint64_t number, struct recor
     fields[0] = out->planes.data;
     fields[1] = &out->label;
     out->shape = source->field[0].shape;
-    out->type = SOURCE_U8;
+    out->type = fake->floats_at_4 && number == 4 ? SOURCE_F32 : SOURCE_U8;
     out->data = out->planes.data;
     return fake_read(&fake->source, number, 1, fields);
 }
@@ -493,6 +494,7 @@ START_TEST(impossible_options_are_refused_and_everything_is_freed)
          ((uint64_t)1 << 40) + 1,
          "cannot be shuffled"},
         {{.batch = 1 << 28, .nranks = 1, .depth = 2}, 10, "exceeds INT_MAX"},
+        {{.batch = 1, .nranks = 1, .depth = 2, .bytes = true}, 10, "only images of bytes with a transform"},
     };
     _Atomic int closed = 0;
     int n = sizeof cases / sizeof *cases;
@@ -507,6 +509,55 @@ START_TEST(impossible_options_are_refused_and_everything_is_freed)
         ck_assert_ptr_null(feeder);
     }
     ck_assert_int_eq(atomic_load(&closed), n);
+}
+END_TEST
+
+/* What an engine that makes the values itself is given, against what the feeder makes. */
+START_TEST(bytes_turned_at_their_windows_are_the_transformed_values)
+{
+    singly = _i;
+    struct feeder_options o = options(5, 1, 2);
+    o.shuffle = true;
+    struct feeder *values = feed(fake_create(23), o, true);
+    o.bytes = true;
+    struct feeder *bytes = feed(fake_create(23), o, true);
+
+    for (int pass = 0; pass < 8; pass++) {
+        const float *const *expected, *const *found;
+        const struct engine_window *windows;
+        const uint8_t *pixels;
+        expect_ok(feeder_next(values, &expected));
+        expect_ok(feeder_next(bytes, &found));
+        feeder_bytes(bytes, &pixels, &windows);
+        ck_assert_ptr_null(found[0]);
+        for (int k = 0; k < 5; k++) {
+            ck_assert(found[1][k] == expected[1][k]);
+            for (int e = 0; e < 4; e++)
+                ck_assert((float)pixels[4 * k + (windows[k].mirror ? e ^ 1 : e)] == expected[0][4 * k + e]);
+        }
+    }
+    feeder_destroy(values);
+    feeder_destroy(bytes);
+    singly = false;
+}
+END_TEST
+
+START_TEST(floats_among_bytes_are_refused_where_bytes_are_fed)
+{
+    struct feeder_options o = options(5, 0, 1);
+    const float *const *fields;
+    struct feeder *feeder;
+    struct fake *fake;
+
+    singly = true;
+    o.bytes = true;
+    fake = fake_create(23);
+    fake->floats_at_4 = true;
+    feeder = feed(fake, o, true);
+    expect_error(feeder_next(feeder, &fields), "fake: record 4 holds floats, but the first one bytes",
+                 "--engine=cpu takes both");
+    feeder_destroy(feeder);
+    singly = false;
 }
 END_TEST
 
@@ -622,6 +673,8 @@ int main(void)
     tcase_add_test(tcase, a_source_that_keeps_ahead_stays_with_one_thread);
     tcase_add_test(tcase, the_first_failing_sample_is_the_one_reported);
     tcase_add_test(tcase, impossible_options_are_refused_and_everything_is_freed);
+    tcase_add_loop_test(tcase, bytes_turned_at_their_windows_are_the_transformed_values, 0, 2);
+    tcase_add_test(tcase, floats_among_bytes_are_refused_where_bytes_are_fed);
     tcase_add_test(tcase, hdf5_data_in_batches_of_five_over_the_ends_of_the_files);
     tcase_add_test(tcase, hdf5_data_skips_what_belongs_to_the_other_eight_ranks);
     tcase_add_test(tcase, images_are_fed_transformed_with_float_labels);

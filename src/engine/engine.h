@@ -130,6 +130,23 @@ struct engine_rows {
     size_t width, rows;
 };
 
+/* What is cut out of an image, and whether it is turned left to right. */
+struct engine_window {
+    int32_t top, left; /* in the image that the mean has the size of */
+    int32_t mirror;    /* 0 or 1 */
+};
+
+/* How bytes of images become values: (x - mean) * scale. */
+struct engine_images_args {
+    int64_t channels, height, width; /* of what is cut out: of bytes and values */
+    const float *mean;               /* of the window's place; channels x mean_height x mean_width, or NULL */
+    int64_t mean_height, mean_width;
+    const float *channel_mean;       /* one per channel, or NULL; never both. Lent for the call, like mean */
+    float scale;
+};
+
+struct engine_images; /* the engine's own */
+
 struct engine_ticket; /* one copy under way; reusable after it is ready */
 
 /* What an engine offers beyond the rest where the host cannot address its memory. Copies run beside the
@@ -146,6 +163,8 @@ struct engine_remote_i {
     int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Host to engine: begins at once; the caller knows that no op run so far still uses that memory. */
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* The same, but it begins when every op run so far is over: they may use that memory. */
+    int (*store_in_turn)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
@@ -156,6 +175,15 @@ struct engine_remote_i {
                   float *history, size_t stride, size_t n);
     /* Sum of (scale x)^2 over n elements of engine memory. Waits. */
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
+    /* For a data layer, at its build: a batch of images that is turned into values on the device, to the bits that
+     * the host would give. Chooses the layout of `top`, as creating an op does. */
+    int (*images_create)(void *context, const struct engine_images_args *args, struct blob *top,
+                         struct engine_images **out);
+    void (*images_destroy)(void *context, struct engine_images *images);
+    /* pixels: batch x channels x height x width, cut out but not turned; one window per image. Both may be changed
+     * when this returns. Takes its turn among the ops. */
+    int (*images_write)(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
+                        const struct engine_window *windows);
 };
 
 struct engine_graph; /* ops that were recorded, with all that they read of the host but `run` */

@@ -26,6 +26,8 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_FAILED, SLOT_BORROWE
 struct slot {
     enum slot_state state;
     float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f] */
+    uint8_t *pixels;                  /* o.bytes: field 0, batch x elems[0]; else NULL */
+    struct engine_window *windows;    /* ditto, batch */
     uint64_t generation, pass, first; /* which batch this is; its first sample */
     int64_t begun;                    /* when, on the trace's clock */
     int next, running;                /* the job to be given out next; how many are being done */
@@ -150,15 +152,27 @@ static void field_deliver(const struct feeder *f, int i, const void *from, enum 
             to[e] = (float)((const uint8_t *)from)[e];
 }
 
+/* What is cut out of one sample, and how it is to be turned. */
+static void bytes_deliver(const struct feeder *f, const struct slot *slot, int sample, const void *record,
+                          const struct shape *shape)
+{
+    slot->windows[sample] = transform_window(&f->transform, shape, f->o.seed, f->o.layer_index,
+                                             slot->first + (uint64_t)sample);
+    transform_cut(&f->transform, record, shape, &slot->windows[sample],
+                  slot->pixels + (size_t)sample * f->elems[0]);
+}
+
 /* One sample from staging to its place in the batch. */
 static void sample_deliver(const struct feeder *f, const struct pick *pick, const struct slot *slot)
 {
     for (int i = 0; i < f->source->nfields; i++) {
         const void *from = f->staging[i] + (size_t)pick->place * f->bytes[i];
-        float *to = slot->field[i] + (size_t)pick->sample * f->elems[i];
+        float *to = slot->field[i] ? slot->field[i] + (size_t)pick->sample * f->elems[i] : NULL;
         enum source_type type = f->source->field[i].type;
 
-        if (i == 0 && f->has_transform)
+        if (i == 0 && f->o.bytes)
+            bytes_deliver(f, slot, pick->sample, from, NULL);
+        else if (i == 0 && f->has_transform)
             transform_apply(&f->transform, from, NULL, type, f->o.seed, f->o.layer_index,
                             slot->first + (uint64_t)pick->sample, to);
         else
@@ -180,13 +194,18 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
     uint64_t global = slot->first + (uint64_t)sample, number = record_of(f, global);
-    float *to = slot->field[0] + (size_t)sample * f->elems[0];
+    float *to = f->o.bytes ? NULL : slot->field[0] + (size_t)sample * f->elems[0];
 
     if (f->source->i->read_record(f->source, number, record))
         return -1;
-    if (f->has_transform) {
-        if (transform_accepts(&f->transform, &record->shape))
-            return error_context("%s: record %llu", f->source->path, (unsigned long long)number);
+    if (f->has_transform && transform_accepts(&f->transform, &record->shape))
+        return error_context("%s: record %llu", f->source->path, (unsigned long long)number);
+    if (f->o.bytes) {
+        if (record->type != SOURCE_U8)
+            return error_set("%s: record %llu holds floats, but the first one bytes; --engine=cpu takes both",
+                             f->source->path, (unsigned long long)number);
+        bytes_deliver(f, slot, sample, record->data, &record->shape);
+    } else if (f->has_transform) {
         transform_apply(&f->transform, record->data, &record->shape, record->type, f->o.seed,
                         f->o.layer_index, global, to);
     } else {
@@ -314,6 +333,8 @@ static int options_check(const struct feeder *f)
         return error_set("%s: %llu records cannot be shuffled; at most %llu can", source->path,
                          (unsigned long long)source->nrecords,
                          (unsigned long long)ORDER_MAX_RECORDS);
+    if (o->bytes && (!f->has_transform || source->field[0].type != SOURCE_U8))
+        return error_set("%s: only images of bytes with a transform can be fed as bytes", source->path);
     if (f->has_transform && !shape_equal(&f->transform.in, &source->field[0].shape))
         return error_set("%s: the transform was made for records of another shape", source->path);
     return 0;
@@ -329,11 +350,45 @@ static void *allocate(size_t count, size_t size, const char *what)
     return memory;
 }
 
+/* Memory of a batch; from the engine if the copies to it are to be fast. */
+static void *batch_allocate(const struct feeder *f, size_t bytes)
+{
+    const struct engine *engine = f->o.pinned;
+    void *memory = NULL;
+
+    if (!engine)
+        return allocate(bytes, 1, "a batch");
+    return engine->i->remote->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL : memory;
+}
+
+static void batch_free(const struct feeder *f, void *memory)
+{
+    const struct engine *engine = f->o.pinned;
+
+    if (engine)
+        engine->i->remote->host_free(engine->context, memory);
+    else
+        free(memory);
+}
+
+static int field_create(struct feeder *f, int i, struct slot *slot)
+{
+    size_t batch = (size_t)f->o.batch;
+
+    if (i > 0 || !f->o.bytes) {
+        slot->field[i] = batch_allocate(f, batch * f->elems[i] * sizeof(float));
+        return slot->field[i] ? 0 : -1;
+    }
+    slot->pixels = batch_allocate(f, batch * f->elems[0]);
+    slot->windows = batch_allocate(f, batch * sizeof *slot->windows);
+    return slot->pixels && slot->windows ? 0 : -1;
+}
+
 static int buffers_create(struct feeder *f)
 {
-    size_t batch = (size_t)f->o.batch, depth = (size_t)f->o.depth;
+    size_t batch = (size_t)f->o.batch;
 
-    f->slot = allocate(depth, sizeof *f->slot, "the feeder's slots");
+    f->slot = allocate((size_t)f->o.depth, sizeof *f->slot, "the feeder's slots");
     f->pick = allocate(batch, sizeof *f->pick, "the feeder's picks");
     if (!f->slot || !f->pick)
         return -1;
@@ -349,11 +404,9 @@ static int buffers_create(struct feeder *f)
         f->staging[i] = f->njobs > 1 ? NULL : allocate(batch, f->bytes[i], "a batch as read");
         if (f->njobs == 1 && !f->staging[i])
             return -1;
-        for (int s = 0; s < f->o.depth; s++) {
-            f->slot[s].field[i] = allocate(batch, f->elems[i] * sizeof(float), "a batch");
-            if (!f->slot[s].field[i])
+        for (int s = 0; s < f->o.depth; s++)
+            if (field_create(f, i, &f->slot[s]))
                 return -1;
-        }
     }
     return 0;
 }
@@ -486,6 +539,12 @@ int feeder_next(struct feeder *f, const float *const **fields)
     return status;
 }
 
+void feeder_bytes(const struct feeder *f, const uint8_t **pixels, const struct engine_window **windows)
+{
+    *pixels = f->borrowed->pixels;
+    *windows = f->borrowed->windows;
+}
+
 int feeder_seek(struct feeder *f, uint64_t first_sample)
 {
     pthread_mutex_lock(&f->mutex);
@@ -532,8 +591,12 @@ void feeder_destroy(struct feeder *f)
     pthread_mutex_destroy(&f->mutex);
     for (int i = 0; i < f->source->nfields; i++) {
         for (int s = 0; f->slot && s < f->o.depth; s++)
-            free(f->slot[s].field[i]);
+            batch_free(f, f->slot[s].field[i]);
         free(f->staging[i]);
+    }
+    for (int s = 0; f->slot && s < f->o.depth; s++) {
+        batch_free(f, f->slot[s].pixels);
+        batch_free(f, f->slot[s].windows);
     }
     free(f->pick);
     free(f->slot);

@@ -278,24 +278,46 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
     return 0;
 }
 
+struct engine_window transform_window(const struct transform *t, const struct shape *shape, uint64_t seed,
+                                      int layer_index, uint64_t sample)
+{
+    struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    int64_t rows = (shape ? shape : &t->in)->dim[1] - t->out.dim[1];
+    int64_t columns = (shape ? shape : &t->in)->dim[2] - t->out.dim[2];
+    struct engine_window window = {.top = (int32_t)(rows / 2), .left = (int32_t)(columns / 2)};
+
+    window.mirror = t->mirror && rng_below(&rng, DRAW_MIRROR, 2);
+    if (t->crop && t->random_crop) {
+        window.top = (int32_t)rng_below(&rng, DRAW_ROW, (uint32_t)(rows + 1));
+        window.left = (int32_t)rng_below(&rng, DRAW_COLUMN, (uint32_t)(columns + 1));
+    }
+    return window;
+}
+
+void transform_cut(const struct transform *t, const uint8_t *record, const struct shape *shape,
+                   const struct engine_window *window, uint8_t *out)
+{
+    int64_t height = (shape ? shape : &t->in)->dim[1], width = (shape ? shape : &t->in)->dim[2];
+    int64_t rows = t->out.dim[1], columns = t->out.dim[2];
+
+    for (int64_t c = 0; c < t->in.dim[0]; c++)
+        for (int64_t h = 0; h < rows; h++)
+            memcpy(out + (c * rows + h) * columns,
+                   record + (c * height + window->top + h) * width + window->left, (size_t)columns);
+}
+
 void transform_apply(const struct transform *t, const void *record, const struct shape *shape,
                      enum source_type type, uint64_t seed, int layer_index, uint64_t sample,
                      float *out)
 {
-    struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
+    const struct engine_window window = transform_window(t, shape, seed, layer_index, sample);
     int64_t height = (shape ? shape : &t->in)->dim[1], width = (shape ? shape : &t->in)->dim[2];
     int64_t rows = t->out.dim[1], columns = t->out.dim[2];
-    bool mirror = t->mirror && rng_below(&rng, DRAW_MIRROR, 2);
-    int64_t top = (height - rows) / 2, left = (width - columns) / 2;
 
-    if (t->crop && t->random_crop) {
-        top = rng_below(&rng, DRAW_ROW, (uint32_t)(height - rows + 1));
-        left = rng_below(&rng, DRAW_COLUMN, (uint32_t)(width - columns + 1));
-    }
     for (int64_t c = 0; c < t->in.dim[0]; c++) {
         float value = t->channel_mean ? t->channel_mean[c] : 0;
         for (int64_t h = 0; h < rows; h++) {
-            int64_t from = (c * height + top + h) * width + left;
+            int64_t from = (c * height + window.top + h) * width + window.left;
             const float *mean = t->mean ? t->mean + from : NULL;
             float *y = out + (c * rows + h) * columns;
 
@@ -303,7 +325,7 @@ void transform_apply(const struct transform *t, const void *record, const struct
                 row_u8((const uint8_t *)record + from, mean, value, t->scale, columns, y);
             else
                 row_f32((const float *)record + from, mean, value, t->scale, columns, y);
-            if (mirror)
+            if (window.mirror)
                 row_reverse(y, columns);
         }
     }

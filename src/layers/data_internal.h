@@ -16,6 +16,7 @@ struct data {
                                   one place in the global order is this many times one of its own */
     uint64_t skip;             /* rand_skip: every place in the order is so many samples further */
     struct feeder *feeder;     /* owned; NULL before build, or when only looked at */
+    struct engine_images *images; /* the engine makes values of bytes; NULL: the feeder does */
 };
 
 /* Where the file is: as named, or beside base_file. The caller frees it; NULL with a message. */

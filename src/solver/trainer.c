@@ -161,10 +161,10 @@ static int default_threads(struct trainer *t)
 }
 
 /* Collective. */
-static int open_engine(struct trainer *t, int threads)
+static int open_engine(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
-    struct engine_options options = {.threads = threads, .profile = o->profile, .dilate = o->dilate,
+    struct engine_options options = {.threads = t->threads, .profile = o->profile, .dilate = o->dilate,
                                      .device = device_local_rank(t->world), .math = o->math,
                                      .deterministic = o->deterministic, .workspace = o->workspace,
                                      .no_graphs = o->no_graphs};
@@ -319,16 +319,12 @@ static int start_sync(struct trainer *t, const float *history)
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
                                  .apply_remote = apply_remote};
 
-    if (error_agree(t->world, t->options->staleness > 0 && t->engine.i->remote
-                                  ? error_set("--staleness=%d needs parameters in host memory: use --engine=cpu",
-                                              t->options->staleness)
-                                  : 0))
-        return -1;
     t->sync_options = (struct sync_options){
         .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness, .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
         .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .engine = &t->engine,
+        .threads = t->threads,
         .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
         .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
     if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
@@ -398,7 +394,6 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
 {
     struct trainer *t = calloc(1, sizeof *t);
     float *history = NULL;
-    int threads;
 
     *out = t;
     if (error_agree(world, t ? 0 : error_memory(sizeof *t, "the trainer")))
@@ -411,8 +406,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     MPI_Comm_size(world, &t->nranks);
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
         goto fail;
-    threads = default_threads(t); /* collective */
-    if (error_agree(world, create_nets(t)) || open_engine(t, threads) ||
+    t->threads = default_threads(t); /* collective */
+    if (error_agree(world, create_nets(t)) || open_engine(t) ||
         error_agree(world, check_profile(t)) || trainer_find_nodes(t) || error_agree(world, build_nets(t)) ||
         trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;

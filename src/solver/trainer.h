@@ -82,6 +82,7 @@ struct trainer {
     bool worker;             /* this rank computes; else it is a dedicated server */
     bool blank;              /* the engine computes nothing: no data, losses, tests or snapshots */
     int nworkers;
+    int threads;             /* of this rank's computation on the host */
 
     struct text_doc *doc;    /* the solver file */
     const Caffe__SolverParameter *solver; /* its message */

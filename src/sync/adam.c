@@ -2,7 +2,8 @@
  * a fully connected layer to the one server that owns it, which rebuilds the gradient, updates, and sends
  * the whole matrix back to everybody. Cheap to send, dear to receive, and the owner is a hot spot.
  *
- * From the rebuilt sum on it is the parameter server's business (ps.c). */
+ * From the rebuilt sum on it is the parameter server's business (ps.c): so it is made on the host, whatever the
+ * workers' engine. */
 #include "sync/collect.h"
 #include "sync/factors.h"
 
@@ -30,10 +31,6 @@ static int adam_open(struct sync *sync, int group)
     sync->groups[group].own = adam;
     if (!adam)
         return error_memory(sizeof *adam, "sufficient factors");
-    if (sync->remote)
-        return error_set("layer '%s': --comm=adam rebuilds gradients on the owner's host, which "
-                         "--engine=cuda does not do; use sfb or ps",
-                         plan->groups[group].name);
     adam->owner = plan_home(plan, plan->first_chunk[group]) == sync->rank;
     adam->iteration = sync->options.iteration;
     if (!adam->owner && !sync->worker)

@@ -169,11 +169,14 @@ static int wait_for(struct sync *sync, int group, int lag)
         return 0;
     if (compute_wait(sync, &state->done, state->posted - lag, group))
         return -1;
-    if (state->lag > 0)
+    if (state->lag > 0) {
         newest = stale_take(sync, group);
-    else if (settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
-             remote_order(sync, group))
+        if (newest < 0)
+            return -1;
+    } else if (settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
+             remote_order(sync, group)) {
         return -1;
+    }
     if (newest == state->settled)
         return 0;
     state->settled = newest;

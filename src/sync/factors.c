@@ -21,6 +21,8 @@ static int open_remote(struct sync *sync, size_t elems, struct factors *out)
     if (sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors", &host))
         return -1;
     out->rows = host;
+    if (out->on_host)
+        return 0;
     if (engine->i->alloc(engine->context, out->each * (size_t)out->workers * sizeof(float),
                          "sufficient factors", &memory))
         return -1;
@@ -73,6 +75,8 @@ int factors_open(struct sync *sync, int group, struct factors *out)
     int64_t width = g->m + g->n;
 
     lay_out(sync, group, out);
+    if (sync->plan->scheme[group] == SCHEME_ADAM && !(out->on_host = remote_host_engine(sync)))
+        return -1;
     if (out->rows_each > INT_MAX / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; use "
                          "--comm=ps",
@@ -156,17 +160,18 @@ int factors_rebuild(struct sync *sync, int group, const struct factors *factors,
 {
     const struct param_group *g = &sync->plan->groups[group];
     int64_t rows = factors->workers * factors->rows_each, width = g->m + g->n;
-    const float *from = sync->remote ? factors->remote_rows : factors_rows(factors, 0, slot);
+    bool remote = sync->remote && !factors->on_host;
+    const float *from = remote ? factors->remote_rows : factors_rows(factors, 0, slot);
     float *bias = gradient + g->m * g->n;
-    const struct engine *engine = sync->options.engine;
+    const struct engine *engine = factors->on_host ? factors->on_host : sync->options.engine;
 
-    if (remote_order(sync, group) ||
+    if ((remote && remote_order(sync, group)) ||
         engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width, from,
                         width, 0.0f, gradient, g->n))
         return error_context("layer '%s': rebuilding the gradient from factors", g->name);
     if (g->elems == (size_t)(g->m * g->n))
         return 0;
-    if (sync->remote)
+    if (remote)
         return engine->i->gemm(engine->context, true, false, g->m, 1, rows, 1.0f, from + g->n, width,
                                factors->ones, 1, 0.0f, bias, 1);
     memset(bias, 0, (size_t)g->m * sizeof *bias);

@@ -18,13 +18,14 @@ struct factors {
     /* Where the engine has memory of its own: the rows of one slot there, and as many ones, which make the
      * bias gradient a product too. */
     float *remote_rows, *ones;
+    const struct engine *on_host; /* rebuilds there; NULL: where the net's engine has its memory */
 };
 
 /* Floats of all slots on this rank and those it speaks for. */
 size_t factors_elems(const struct sync *sync, int group);
 
 /* Tells the net to leave this gradient to us. SFB keeps the rows of all workers, of two iterations; Adam's
- * way those of all at the owner, and this node's elsewhere, of one. */
+ * way those of all at the owner, and this node's elsewhere, of one; the sum is made on the host. */
 int factors_open(struct sync *sync, int group, struct factors *out);
 void factors_close(struct sync *sync, struct factors *factors);
 
@@ -52,8 +53,8 @@ int factors_stage(struct sync *sync, int group, int micro, float *rows);
  * thread. */
 int factors_store(struct sync *sync, int group, const struct factors *factors, int slot);
 
-/* The sum of all workers' gradients, weight then bias, from the slot's rows; gradient is the engine's memory,
- * and the rows those last stored, where it has its own. */
+/* The sum of all workers' gradients, weight then bias, from the slot's rows; where the engine has memory of its own,
+ * and the sum is not wanted on the host, gradient is there, and the rows are those last stored. */
 int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
                     float *gradient);
 

@@ -5,7 +5,7 @@
  * progress thread, told of the group as ever, posts it when the copy is there. The other way round it starts
  * the copy of new parameters itself, as soon as the last of them came, and the compute thread only has what
  * it runs next wait for it: neither thread waits for a copy. */
-#include "sync/sync_internal.h"
+#include "sync/stale.h"
 
 #include "util/error.h"
 
@@ -21,7 +21,8 @@ int remote_open(struct sync *sync)
     sync->remote = sync->worker && sync->net->engine ? sync->net->engine->i->remote : NULL;
     if (!sync->remote)
         return 0;
-    sync->waiting = calloc((size_t)sync->plan->ngroups * 2 + 1, sizeof *sync->waiting);
+    sync->waiting = calloc((size_t)sync->plan->ngroups * (size_t)(2 + sync->options.staleness) + 1,
+                           sizeof *sync->waiting);
     if (!sync->waiting)
         return error_memory((size_t)sync->plan->ngroups * sizeof *sync->waiting, "groups on their way");
     for (int g = 0; g < sync->plan->ngroups; g++)
@@ -38,6 +39,38 @@ void remote_close(struct sync *sync)
         sync->remote->ticket_destroy(context_of(sync), sync->groups[g].up);
     }
     free(sync->waiting);
+    engine_close(&sync->host_engine);
+}
+
+const struct engine *remote_host_engine(struct sync *sync)
+{
+    const struct engine_options options = {.threads = sync->options.threads};
+
+    if (!sync->remote)
+        return sync->options.engine;
+    if (!sync->host_engine.i && engine_open("cpu", &options, &sync->host_engine))
+        return NULL;
+    return &sync->host_engine;
+}
+
+float *remote_slots_alloc(struct sync *sync, size_t elems, const char *what)
+{
+    void *memory = NULL;
+
+    if (sync->remote)
+        return sync->remote->host_alloc(context_of(sync), elems * sizeof(float), what, &memory) ? NULL : memory;
+    memory = calloc(elems, sizeof(float));
+    if (!memory)
+        error_memory(elems * sizeof(float), what);
+    return memory;
+}
+
+void remote_slots_free(struct sync *sync, float *slots)
+{
+    if (sync->remote)
+        sync->remote->host_free(context_of(sync), slots);
+    else
+        free(slots);
 }
 
 static struct engine_rows rows_of(const struct sync *sync, int group, float *host, float *memory)
@@ -51,17 +84,24 @@ static struct engine_rows rows_of(const struct sync *sync, int group, float *hos
 
 int remote_fetch_gradient(struct sync *sync, int group)
 {
+    struct group_state *state = &sync->groups[group];
     struct engine_rows rows;
 
-    if (!sync->remote || sync->groups[group].syncer->factors || sync->groups[group].syncer->local)
+    if (!sync->remote || state->syncer->factors || state->syncer->local)
         return 0;
     rows = rows_of(sync, group, sync->net->grads, sync->net->remote_grads);
-    return sync->remote->fetch(context_of(sync), &rows, sync->groups[group].down);
+    if (state->lag == 0)
+        return sync->remote->fetch(context_of(sync), &rows, state->down);
+    rows.host = stale_gradient(sync, group, state->posted, sync->plan->groups[group].begin);
+    return sync->remote->fetch(context_of(sync), &rows, stale_fetch(sync, group, state->posted));
 }
 
 int remote_fetched(struct sync *sync, int group)
 {
-    return sync->remote->ready(context_of(sync), sync->groups[group].down);
+    struct group_state *state = &sync->groups[group];
+
+    return sync->remote->ready(context_of(sync),
+                               state->lag > 0 ? stale_fetch(sync, group, state->running) : state->down);
 }
 
 int remote_store_values(struct sync *sync, int group, bool settled)
@@ -69,7 +109,7 @@ int remote_store_values(struct sync *sync, int group, bool settled)
     const struct syncer_i *syncer = sync->groups[group].syncer;
     struct engine_rows rows;
 
-    if (!sync->remote || syncer->factors || syncer->local || sync_settles(sync, group) != settled)
+    if (!sync->remote || syncer->stays || syncer->local || sync_settles(sync, group) != settled)
         return 0;
     rows = rows_of(sync, group, sync->net->values, sync->net->remote_values);
     return sync->remote->store(context_of(sync), &rows, sync->groups[group].up);

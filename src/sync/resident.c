@@ -59,4 +59,5 @@ const struct syncer_i syncer_resident = {
     .history = resident_history,
     .restore = resident_restore,
     .local = true,
+    .stays = true,
 };

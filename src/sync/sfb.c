@@ -182,4 +182,5 @@ const struct syncer_i syncer_sfb = {
     .history = sfb_history,
     .restore = sfb_restore,
     .factors = true,
+    .stays = true,
 };

@@ -19,6 +19,8 @@ struct stale {
     float *values;    /* depth x elems: after iteration i's update */
     int *pending;     /* per slot: transfers in flight (progress thread) */
     int64_t complete; /* iterations whose transfers are over, without a gap (progress thread) */
+    /* Per slot, where the engine has memory of its own: its gradient on the way to the host. */
+    struct engine_ticket **fetches;
 };
 
 int stale_open(struct sync *sync, int group);
@@ -37,7 +39,11 @@ const float *stale_newest(struct sync *sync, int group, size_t begin);
 /* Progress thread: one of the iteration's transfers is over. */
 void stale_finish_one(struct sync *sync, int group, int64_t iteration);
 
-/* Compute thread: the newest complete parameters into the arena; returns how many updates are in them. */
+/* The iteration's gradient on its way from an engine with memory of its own. */
+struct engine_ticket *stale_fetch(struct sync *sync, int group, int64_t iteration);
+
+/* Compute thread: the newest complete parameters into the arena, or on their way to an engine with memory of its
+ * own; returns how many updates are in them, -1 with a message. */
 int64_t stale_take(struct sync *sync, int group);
 
 #endif

@@ -98,7 +98,7 @@ static int open_groups(struct sync *sync)
         state->posted = state->told = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
         state->syncer = syncer_of(sync, g);
-        state->lag = plan->scheme[g] == SCHEME_PS ? sync->options.staleness : 0;
+        state->lag = state->syncer == &syncer_ps ? sync->options.staleness : 0;
         if (state->syncer && state->syncer->open && state->syncer->open(sync, g))
             return -1;
     }

@@ -52,6 +52,7 @@ struct sync_options {
                                 borrowed; NULL: every worker speaks for itself. Not with staleness, COMM_NONE
                                 or engines with memory of their own */
     const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
+    int threads;         /* of the host's engine, which multiplies where that one cannot; 0: its default */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int64_t iteration;     /* the first one to come */
     double stall_seconds;  /* after that long without progress in a wait, say what is waited for */

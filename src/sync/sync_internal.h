@@ -125,6 +125,7 @@ struct sync {
     MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period;         /* iterations told apart by a tag */
     const struct engine_remote_i *remote; /* of the net's engine; NULL: its memory is the host's */
+    struct engine host_engine;  /* beside one with memory of its own; opened where it is needed */
     float *values;              /* = net->values, or own on a dedicated server */
     bool owns_values;
     float scale;                /* 1 / (workers * iter_size) */
@@ -299,6 +300,12 @@ int remote_order(struct sync *sync, int group);
 int remote_order_staged(struct sync *sync, int group);
 /* The solver's rule on the whole group, in the engine's memory. history: blocks of the group's elems. */
 int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history);
+/* For rebuilding on the host what the engine would rebuild in its own memory: an engine that computes there. */
+const struct engine *remote_host_engine(struct sync *sync);
+/* Where staleness lets gradients and parameters wait on their way; page-locked where the engine has memory of its
+ * own. Zeroed; NULL with a message. */
+float *remote_slots_alloc(struct sync *sync, size_t elems, const char *what);
+void remote_slots_free(struct sync *sync, float *slots);
 /* A group's history in the engine's memory, with a copy on the host for snapshots. */
 struct remote_history {
     float *memory; /* nhistory blocks of the group's elems */

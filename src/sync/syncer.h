@@ -35,6 +35,7 @@ struct syncer_i {
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int group);
     bool factors; /* sends factors: the gradient itself need not reach the host */
+    bool stays;   /* where the engine has memory of its own, parameters are updated there */
     bool local;   /* nothing travels and nobody waits: what is posted is done */
 };
 

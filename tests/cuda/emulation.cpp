@@ -27,11 +27,15 @@ struct CUevent_st {
 #undef STRIPES
 #include "../../cuda/direct.cu"
 #include "../../cuda/layout.cu"
+#include "../../cuda/loss.cu"
 #define place lrn_place
 #include "../../cuda/lrn.cu"
 #undef place
+#include "../../cuda/move.cu"
 #include "../../cuda/neuron.cu"
 #include "../../cuda/pool.cu"
+#include "../../cuda/resize.cu"
+#include "../../cuda/row.cu"
 #include "../../cuda/softmax.cu"
 #include "../../cuda/unary.cu"
 #include "../../cuda/update.cu"

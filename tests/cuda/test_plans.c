@@ -1,8 +1,10 @@
-/* What cuDNN offers for the convolutions of known nets, asked of GPUs that are only described: cuDNN builds
+/* Whether the CUDA engine has all that the nets in models/ consist of, and what cuDNN offers for their
+ * convolutions, asked of GPUs that are only described: cuDNN builds
  * plans for a device that it is told about, so the graphs that plan.c makes are judged by the library itself
  * on a machine without a GPU. Skipped where cuDNN is not installed. */
 #include "cuda/plan.h"
-#include "util/error.h"
+#include "engine/engine_internal.h"
+#include "tests/test_net_common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ static const struct device devices[] = {
     {"H200", DESCRIBE("NVIDIA H200", 900, 132, 232448)},
 };
 
-struct layer {
+struct conv_layer {
     const char *name;
     struct kernel_conv conv;
 };
@@ -36,7 +38,7 @@ struct layer {
 #define CONV(n, c, h, o, t, g, f, s, p)                                                            \
     {n, c, h, h, o, t, t, g, {f, f}, {s, s}, {p, p}, {1, 1}}
 
-static const struct layer layers[] = {
+static const struct conv_layer layers[] = {
     {"lenet conv1", CONV(64, 1, 28, 20, 24, 1, 5, 1, 0)},
     {"lenet conv2", CONV(64, 20, 12, 50, 8, 1, 5, 1, 0)},
     {"cifar10_quick conv1", CONV(100, 3, 32, 32, 32, 1, 5, 1, 2)},
@@ -75,7 +77,7 @@ static int describe(struct cuda_engine *engine, const struct device *device)
 }
 
 /* Prints what there is for one convolution; returns whether something can be built. */
-static int try_layer(struct cuda_engine *engine, const struct layer *layer, enum cuda_plan_kind kind)
+static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer, enum cuda_plan_kind kind)
 {
     static const char *const names[] = {"forward", "data", "weight", "biased"};
     struct cuda_configs configs;
@@ -126,10 +128,147 @@ static int try_device(struct cuda_engine *engine, const struct device *device)
     return failed;
 }
 
+/* ---- the nets in models/ ---- */
+
+static const struct model {
+    const char *name;
+    int batch;
+    int64_t input[3]; /* 0: as the definition says */
+} models[] = {
+    {"alexnet", 256, {3, 227, 227}},   {"caffenet", 256, {3, 227, 227}}, {"cifar10_full", 100, {3, 32, 32}},
+    {"cifar10_quick", 100, {3, 32, 32}}, {"googlenet", 128, {3, 224, 224}}, {"inception_v3", 32, {3, 299, 299}},
+    {"lenet", 64, {1, 28, 28}},        {"mobilenet_v1", 64, {3, 224, 224}}, {"nin", 64, {3, 224, 224}},
+    {"resnet152", 32, {3, 224, 224}},  {"resnet20_cifar10", 128, {3, 32, 32}}, {"resnet50", 128, {3, 224, 224}},
+    {"squeezenet_v1.0", 64, {3, 227, 227}}, {"squeezenet_v1.1", 64, {3, 227, 227}}, {"vgg16", 64, {3, 224, 224}},
+    {"vgg19", 64, {3, 224, 224}},      {"vgg19_22k", 32, {3, 224, 224}},
+};
+
+/* What the nets ask for. Convolutions of one shape are kept once. */
+static struct asked {
+    int nconvs, nops, missing;
+    struct conv_layer layers[1024];
+} asked;
+
+static bool known(const struct kernel_conv *conv)
+{
+    for (int i = 0; i < asked.nconvs; i++)
+        if (memcmp(&asked.layers[i].conv, conv, sizeof *conv) == 0)
+            return true;
+    return false;
+}
+
+static void note_conv(const struct op_args *args)
+{
+    struct kernel_conv conv = cuda_conv_shape(&args->u.conv, &args->bottoms[0]->value.shape,
+                                              &args->tops[0]->value.shape);
+
+    if (asked.nconvs < (int)(sizeof asked.layers / sizeof *asked.layers) && !known(&conv))
+        asked.layers[asked.nconvs++] = (struct conv_layer){"", conv};
+}
+
+static void destroy_nothing(struct op *op)
+{
+    free(op);
+}
+
+static int note_op(void *context, const struct op_args *args, struct op **out)
+{
+    static const struct op_i table = {.destroy = destroy_nothing};
+
+    (void)context;
+    *out = malloc(sizeof **out);
+    if (!*out)
+        return error_memory(sizeof **out, "an operator");
+    (*out)->i = &table;
+    asked.nops++;
+    if (!engine_cuda.supports(NULL, args->kind)) {
+        printf("FAIL: layer '%s': the CUDA engine has no %s\n", args->layer, op_kind_name(args->kind));
+        asked.missing++;
+    }
+    if (args->kind == OP_CONV)
+        note_conv(args);
+    return 0;
+}
+
+static int give_nothing(void *context, size_t bytes, const char *what, void **out)
+{
+    static float nowhere[16];
+
+    (void)context;
+    (void)bytes;
+    (void)what;
+    *out = nowhere;
+    return 0;
+}
+
+static void take_nothing(void *context, void *memory)
+{
+    (void)context;
+    (void)memory;
+}
+
+static void release_nothing(void *context, struct tensor *tensor)
+{
+    (void)context;
+    tensor->layout = NULL;
+}
+
+/* Builds the net on an engine that only writes down what it is asked for. */
+static int ask_model(const struct model *model)
+{
+    static const struct engine_i table = {.name = "asked", .blank = true, .alloc = give_nothing,
+                                          .free = take_nothing, .release = release_nothing,
+                                          .op_create = note_op};
+    const char *folder = getenv("abs_top_srcdir");
+    struct engine engine = {.i = &table};
+    struct layer_env env = {.look_only = true, .nranks = 1, .seed = 1, .batch = model->batch,
+                            .input_chw = model->input};
+    struct made made = {0};
+    struct text_doc *doc;
+    char path[1024];
+    int status;
+
+    snprintf(path, sizeof path, "%s/models/%s/train_val.prototxt", folder ? folder : ".", model->name);
+    status = text_read_file(path, &caffe__net_parameter__descriptor, &doc) ||
+             made_from(&made, doc, true, &env, NULL) || net_build(made.net, &engine, 1);
+    if (status)
+        printf("FAIL: %s: %s\n", path, error_text());
+    unmake_net(&made);
+    return status;
+}
+
+/* All of their convolutions, on one device: there are many. */
+static int try_models(struct cuda_engine *engine)
+{
+    const struct device *device = &devices[sizeof devices / sizeof *devices - 1];
+    int failed = 0;
+
+    if (describe(engine, device))
+        return -1;
+    for (size_t m = 1; m < sizeof modes / sizeof *modes; m++) {
+        engine->math = modes[m].math;
+        engine->type = modes[m].type;
+        engine->deterministic = true;
+        printf("%s, %s, deterministic, all models\n", device->name, modes[m].name);
+        for (int l = 0; l < asked.nconvs; l++)
+            for (int kind = PLAN_FORWARD; kind <= PLAN_BACK_WEIGHT; kind++)
+                failed += !try_layer(engine, &asked.layers[l], (enum cuda_plan_kind)kind);
+    }
+    printf("%d convolutions of %d nets\n", asked.nconvs, (int)(sizeof models / sizeof *models));
+    engine->libs.cudnnBackendDestroyDescriptor_(engine->described);
+    return failed;
+}
+
 int main(void)
 {
     static struct cuda_engine engine = {.workspace = (size_t)1 << 30};
     int failed = 0;
+
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        failed += ask_model(&models[m]) ? 1 : 0;
+    if (failed || asked.missing)
+        return 1;
+    printf("%d operators of %d nets: the engine has all\n", asked.nops, (int)(sizeof models / sizeof *models));
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (cuda_libs_open(&engine.libs)) {
@@ -138,6 +277,10 @@ int main(void)
     }
     for (size_t d = 0; d < sizeof devices / sizeof *devices && failed >= 0; d++) {
         int status = try_device(&engine, &devices[d]);
+        failed = status < 0 ? -1 : failed + status;
+    }
+    if (failed >= 0) {
+        int status = try_models(&engine);
         failed = status < 0 ? -1 : failed + status;
     }
     cuda_libs_close(&engine.libs);

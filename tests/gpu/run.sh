@@ -99,7 +99,8 @@ compile() {
     mkdir -p "$build" && cd "$build" && "$top/configure" -q --with-cuda ${cudnn:+--with-cudnn="$cudnn"} \
         NVCC_ARCH="${NVCC_ARCH:--gencode=arch=compute_$capability,code=sm_$capability}" CFLAGS='-O2 -g' &&
         make -s -j"$(nproc)" && make -s -j"$(nproc)" tests/engine_conformance &&
-        make -s tests/gpu/bench_step && ! ldd poseidon | grep 'not found'
+        make -s tests/gpu/bench_step && ! ldd poseidon | grep 'not found' &&
+        { make -s -j"$(nproc)" tests/layer_values || echo 'tests/layer_values needs Check: left out'; }
 }
 
 # Ranks of one machine without a network, a remote shell or network cards.
@@ -206,11 +207,14 @@ say "--- built ($(($(date +%s) - begun)) s)"
 lines=20 step 'device_query' 30 "$build/poseidon" device_query || give_up 'no GPU to test' "$work/step.log"
 mpi_works >"$work/log" 2>&1 || { failed=1; tail -n 20 "$work/log" | tee -a "$results"; say 'FAILED: mpirun'; }
 lines=40 step 'conformance, fp32' 90 "$build/tests/engine_conformance" --engine=cuda || failed=1
+lines=40 step 'conformance, bf16' 60 "$build/tests/engine_conformance" --engine=cuda --math=bf16 --cases=30 || failed=1
+[ ! -x "$build/tests/layer_values" ] ||
+    step 'layers against PyTorch' 40 "$build/tests/layer_values" --engine=cuda tests/data/layers_more/values.txt || failed=1
 cifar
 say "--- losses ($(($(date +%s) - begun)) s)"
 for case in "models/lenet/solver.prototxt 64" "$work/cifar_solver.prototxt 100"; do
     # shellcheck disable=SC2086
-    same_losses $case '1 ps' '2 ps' '2 sfb' '2 allreduce' '2 onebit' '2 auto' '4 ps' '4 sfb' '4 allreduce' \
+    same_losses $case '1 ps' '2 ps' '2 sfb' '2 allreduce' '2 adam' '2 onebit' '2 auto' '4 ps' '4 sfb' '4 allreduce' \
         >"$work/same.log" 2>&1 || failed=1
     sed "s|$work/||" "$work/same.log" | tee -a "$results"
 done

@@ -1,0 +1,326 @@
+/* Losses other than the softmax loss, in float whatever the engine's type: loss.cu says what they
+ * add up. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { LOSS_BOTTOMS = 3 };
+
+struct loss {
+    struct cuda_op op;
+    struct kernel_loss kernel;
+    struct cuda_input in[LOSS_BOTTOMS];
+    struct cuda_output out[2]; /* the first two bottoms' gradients, where they propagate */
+    void *scratch;             /* partial sums; kept for the divisor */
+    void *distance;            /* CONTRASTIVE */
+    void *own;                 /* INFOGAIN: probabilities, if there is no second top */
+    void *matrix, *row_sums;   /* INFOGAIN: H if it was given, and the sums of its rows */
+};
+
+static int loss_create(struct cuda_op *op)
+{
+    struct loss *loss = (struct loss *)op;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+
+    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
+        return error_set("a loss gives one number; its top has %zu elements",
+                         shape_elems(&op->args.tops[0]->value.shape));
+    loss->kernel.rows = (int)shape_dim(x, 0);
+    loss->kernel.length = (int)((int64_t)shape_elems(x) / loss->kernel.rows);
+    for (int i = 0; i < op->args.ntops; i++)
+        cuda_top_set(op->args.tops[i], NULL);
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (cuda_input_create(op->engine, &op->args.bottoms[i]->value, NULL, WORK_OWN,
+                              &loss->in[i]))
+            return -1;
+    for (int i = 0; i < 2; i++)
+        if (cuda_op_propagates(op, i) && cuda_output_create(op->engine, &op->args.bottoms[i]->grad,
+                                                            NULL, WORK_BOTTOM_GRAD, &loss->out[i]))
+            return -1;
+    return cuda_alloc(KERNEL_LOSS_SCRATCH * sizeof(double), "the terms of a loss", &loss->scratch);
+}
+
+static void loss_destroy(struct cuda_op *op)
+{
+    struct loss *loss = (struct loss *)op;
+
+    for (int i = 0; i < LOSS_BOTTOMS; i++)
+        cuda_input_destroy(&loss->in[i]);
+    cuda_free(loss->scratch);
+    cuda_free(loss->distance);
+    cuda_free(loss->own);
+    cuda_free(loss->matrix);
+    cuda_free(loss->row_sums);
+}
+
+static const float *loss_bottom(const struct loss *loss, int i)
+{
+    return i < loss->op.args.nbottoms ? cuda_input_data(loss->op.engine, &loss->in[i]) : NULL;
+}
+
+static float *loss_probabilities(const struct loss *loss)
+{
+    return loss->own ? loss->own : loss->op.args.tops[1]->value.data;
+}
+
+static struct kernel_loss_data loss_data(const struct loss *loss)
+{
+    bool infogain = loss->kernel.kind == KERNEL_INFOGAIN;
+
+    return (struct kernel_loss_data){.x =
+                                         infogain ? loss_probabilities(loss) : loss_bottom(loss, 0),
+                                     .t = loss_bottom(loss, 1),
+                                     .third = loss->matrix ? loss->matrix : loss_bottom(loss, 2),
+                                     .distance = loss->distance,
+                                     .row_sums = loss->row_sums};
+}
+
+/* What has to be known before the sum. */
+static int loss_prepare(const struct loss *loss)
+{
+    const struct kernel_labels *l = &loss->kernel.labels;
+    cudaStream_t stream = loss->op.engine->stream;
+
+    if (loss->kernel.kind == KERNEL_CONTRASTIVE)
+        return cuda_check(kernel_distances(stream, loss_bottom(loss, 0), loss_bottom(loss, 1),
+                                           loss->kernel.rows, loss->kernel.length, loss->distance));
+    if (loss->kernel.kind != KERNEL_INFOGAIN)
+        return 0;
+    if (cuda_check(kernel_row_sums(stream, loss->matrix ? loss->matrix : loss_bottom(loss, 2),
+                                   l->classes, l->classes, loss->row_sums)))
+        return -1;
+    return cuda_check(kernel_softmax(stream, loss_bottom(loss, 0), loss_probabilities(loss),
+                                     l->outer, l->classes, l->inner));
+}
+
+static int loss_forward(struct cuda_op *op, const struct run *run)
+{
+    struct loss *loss = (struct loss *)op;
+    struct kernel_loss_data data;
+
+    (void)run;
+    for (int i = 0; i < op->args.nbottoms; i++)
+        if (cuda_input_load(op->engine, &loss->in[i]))
+            return -1;
+    if (loss_prepare(loss))
+        return -1;
+    data = loss_data(loss);
+    return cuda_check(kernel_loss(op->engine->stream, &loss->kernel, &data, loss->scratch,
+                                  op->args.tops[0]->value.data));
+}
+
+static int loss_backward(struct cuda_op *op, const struct run *run)
+{
+    struct loss *loss = (struct loss *)op;
+    const struct kernel_loss_data data = loss_data(loss);
+
+    (void)run;
+    for (int i = 0; i < 2; i++) {
+        if (!cuda_op_propagates(op, i))
+            continue;
+        if (cuda_check(kernel_loss_back(op->engine->stream, &loss->kernel, &data,
+                                        op->args.tops[0]->grad.data, loss->scratch, i == 0 ? 1 : -1,
+                                        cuda_output_data(op->engine, &loss->out[i]))) ||
+            cuda_output_store(op->engine, &loss->out[i]))
+            return -1;
+    }
+    return 0;
+}
+
+#define LOSS_KIND(variable, number, most_bottoms, most_tops, create_function)                      \
+    const struct cuda_kind variable = {                                                            \
+        .size = sizeof(struct loss),                                                               \
+        .min_bottoms = number,                                                                     \
+        .max_bottoms = most_bottoms,                                                               \
+        .min_tops = 1,                                                                             \
+        .max_tops = most_tops,                                                                     \
+        .create = create_function,                                                                 \
+        .forward = loss_forward,                                                                   \
+        .backward = loss_backward,                                                                 \
+        .destroy = loss_destroy,                                                                   \
+    }
+
+static int same_size_check(const struct cuda_op *op)
+{
+    size_t a = shape_elems(&op->args.bottoms[0]->value.shape);
+    size_t b = shape_elems(&op->args.bottoms[1]->value.shape);
+
+    if (a != b)
+        return error_set("the two bottoms have %zu and %zu elements; expected as many", a, b);
+    return 0;
+}
+
+static int labels_check(const struct cuda_op *op, size_t expected)
+{
+    if (cuda_op_propagates(op, 1))
+        return error_set("a loss cannot backpropagate to its labels");
+    if (shape_elems(&op->args.bottoms[1]->value.shape) != expected)
+        return error_set("%zu labels are needed, one per prediction; there are %zu", expected,
+                         shape_elems(&op->args.bottoms[1]->value.shape));
+    return 0;
+}
+
+/* What the sum is divided by; 0: by the places that count. */
+static double divisor_of(enum loss_normalization normalization, int places, int outer)
+{
+    switch (normalization) {
+    case LOSS_FULL:
+        return places;
+    case LOSS_VALID:
+        return 0;
+    case LOSS_BATCH_SIZE:
+        return outer;
+    case LOSS_NONE:
+        break;
+    }
+    return 1;
+}
+
+static int sigmoid_loss_create(struct cuda_op *op)
+{
+    struct loss *loss = (struct loss *)op;
+    const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
+    size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
+
+    if (same_size_check(op) || labels_check(op, n) || loss_create(op))
+        return -1;
+    loss->kernel.kind = KERNEL_SIGMOID;
+    loss->kernel.has_ignore = a->has_ignore_label;
+    loss->kernel.ignore = a->ignore_label;
+    loss->kernel.divisor = divisor_of(a->normalization, (int)n, loss->kernel.rows);
+    return 0;
+}
+
+LOSS_KIND(cuda_sigmoid_loss, 2, 2, 1, sigmoid_loss_create);
+
+static int euclidean_loss_create(struct cuda_op *op)
+{
+    struct loss *loss = (struct loss *)op;
+
+    if (same_size_check(op) || loss_create(op))
+        return -1;
+    loss->kernel.kind = KERNEL_EUCLIDEAN;
+    loss->kernel.divisor = 2 * (double)loss->kernel.rows;
+    return 0;
+}
+
+LOSS_KIND(cuda_euclidean_loss, 2, 2, 1, euclidean_loss_create);
+
+static struct kernel_labels labels_of(const struct cuda_op *op, int outer, int classes, int inner)
+{
+    return (struct kernel_labels){.outer = outer,
+                                  .classes = classes,
+                                  .inner = inner,
+                                  .report = op->engine->bad,
+                                  .layer = op->args.layer};
+}
+
+/* One label per row. */
+static int rows_loss_create(struct cuda_op *op, enum kernel_loss_kind kind)
+{
+    struct loss *loss = (struct loss *)op;
+
+    if (labels_check(op, (size_t)shape_dim(&op->args.bottoms[0]->value.shape, 0)) ||
+        loss_create(op))
+        return -1;
+    loss->kernel.kind = kind;
+    loss->kernel.divisor = loss->kernel.rows;
+    loss->kernel.labels = labels_of(op, loss->kernel.rows, loss->kernel.length, 1);
+    return 0;
+}
+
+static int hinge_loss_create(struct cuda_op *op)
+{
+    ((struct loss *)op)->kernel.other = op->args.u.hinge_loss.l2;
+    return rows_loss_create(op, KERNEL_HINGE);
+}
+
+LOSS_KIND(cuda_hinge_loss, 2, 2, 1, hinge_loss_create);
+
+static int multinomial_loss_create(struct cuda_op *op)
+{
+    return rows_loss_create(op, KERNEL_MULTINOMIAL);
+}
+
+LOSS_KIND(cuda_multinomial_loss, 2, 2, 1, multinomial_loss_create);
+
+static int contrastive_loss_create(struct cuda_op *op)
+{
+    struct loss *loss = (struct loss *)op;
+    size_t similar = shape_elems(&op->args.bottoms[2]->value.shape);
+    int64_t pairs = shape_dim(&op->args.bottoms[0]->value.shape, 0);
+
+    if (same_size_check(op))
+        return -1;
+    if (cuda_op_propagates(op, 2))
+        return error_set("the similarities take no gradient");
+    if (similar != (size_t)pairs)
+        return error_set("%" PRId64 " similarities are needed, one per pair; there are %zu", pairs,
+                         similar);
+    if (loss_create(op))
+        return -1;
+    loss->kernel.kind = KERNEL_CONTRASTIVE;
+    loss->kernel.other = op->args.u.contrastive_loss.legacy;
+    loss->kernel.margin = op->args.u.contrastive_loss.margin;
+    loss->kernel.divisor = 2 * (double)pairs;
+    return cuda_alloc((size_t)pairs * sizeof(double), "the distances of a loss", &loss->distance);
+}
+
+LOSS_KIND(cuda_contrastive_loss, 3, 3, 1, contrastive_loss_create);
+
+/* The matrix if it was given, which is for this call only, and room for the sums of its rows. */
+static int infogain_matrix(struct loss *loss, size_t classes)
+{
+    struct cuda_op *op = &loss->op;
+    struct tensor matrix = {.shape = {.naxes = 1, .dim = {(int64_t)(classes * classes)}}};
+    const float *given = op->args.u.infogain_loss.matrix;
+
+    matrix.bytes = classes * classes * sizeof(float);
+    if (cuda_alloc(classes * sizeof(float), "sums of the infogain matrix", &loss->row_sums))
+        return -1;
+    if (op->args.nbottoms == 3) {
+        if (shape_elems(&op->args.bottoms[2]->value.shape) != classes * classes)
+            return error_set("the infogain matrix has %zu elements, not %zu",
+                             shape_elems(&op->args.bottoms[2]->value.shape), classes * classes);
+        return 0;
+    }
+    if (!given)
+        return error_set("infogain loss has no matrix");
+    if (cuda_alloc(matrix.bytes, "the infogain matrix", &loss->matrix))
+        return -1;
+    matrix.data = loss->matrix;
+    op->args.u.infogain_loss.matrix = NULL;
+    return cuda_write(op->engine, &matrix, given);
+}
+
+static int infogain_loss_create(struct cuda_op *op)
+{
+    struct loss *loss = (struct loss *)op;
+    const struct infogain_loss_args *a = &op->args.u.infogain_loss;
+    const struct shape *x = &op->args.bottoms[0]->value.shape;
+    int axis, outer, inner;
+
+    if (shape_axis(x, a->axis, &axis))
+        return -1;
+    outer = (int)shape_count(x, 0, axis);
+    inner = (int)shape_count(x, axis + 1, x->naxes);
+    if (labels_check(op, (size_t)outer * (size_t)inner) || loss_create(op) ||
+        infogain_matrix(loss, (size_t)x->dim[axis]))
+        return -1;
+    loss->kernel.kind = KERNEL_INFOGAIN;
+    loss->kernel.divisor = divisor_of(a->normalization, outer * inner, outer);
+    loss->kernel.labels = labels_of(op, outer, (int)x->dim[axis], inner);
+    loss->kernel.labels.has_ignore = a->has_ignore_label;
+    loss->kernel.labels.ignore = a->ignore_label;
+    if (op->args.ntops == 2) {
+        if (!shape_equal(x, &op->args.tops[1]->value.shape))
+            return error_set("the probabilities must have the scores' shape");
+        return 0;
+    }
+    return cuda_alloc(shape_elems(x) * sizeof(float), "class probabilities", &loss->own);
+}
+
+LOSS_KIND(cuda_infogain_loss, 2, 3, 2, infogain_loss_create);

@@ -1,0 +1,192 @@
+/* Moving values: windows, tiles, rows by number, channels. Backward gathers what it adds up, so nothing is
+ * written twice. */
+#include "label.cuh"
+
+template <typename T> KERNEL void window_take(struct kernel_window w, const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int rest = (int)i, at = 0, stride = 1;
+        for (int d = w.naxes - 1; d >= 0; d--) {
+            at += (rest % w.small[d] + w.offset[d]) * stride;
+            rest /= w.small[d];
+            stride *= w.large[d];
+        }
+        y[i] = x[at];
+    }
+}
+
+template <typename T> KERNEL void window_give(struct kernel_window w, const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int rest = (int)i, at = 0, stride = 1;
+        bool inside = true;
+        for (int d = w.naxes - 1; d >= 0; d--) {
+            int here = rest % w.large[d] - w.offset[d];
+            inside = inside && here >= 0 && here < w.small[d];
+            at += here * stride;
+            rest /= w.large[d];
+            stride *= w.small[d];
+        }
+        if (inside)
+            y[i] = x[at];
+        else
+            element_set(&y[i], 0);
+    }
+}
+
+cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w, bool back,
+                          const void *x, void *y)
+{
+    size_t n = 1;
+
+    for (int d = 0; d < w->naxes; d++)
+        n *= (size_t)(back ? w->large[d] : w->small[d]);
+    if (back)
+        WITH_TYPE(type, LAUNCH(window_give<T>, grid_for(n), THREADS, stream, *w, (const T *)x, (T *)y, n));
+    else
+        WITH_TYPE(type, LAUNCH(window_take<T>, grid_for(n), THREADS, stream, *w, (const T *)x, (T *)y, n));
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void tile_take(int length, int tiles, const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    y[i] = x[i / (uint32_t)(length * tiles) * (uint32_t)length + i % (uint32_t)length];
+}
+
+cudaError_t kernel_tile(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
+                        const void *x, void *y)
+{
+    size_t n = (size_t)outer * (size_t)(length * tiles);
+
+    WITH_TYPE(type, LAUNCH(tile_take<T>, grid_for(n), THREADS, stream, length, tiles, (const T *)x, (T *)y,
+                           n));
+    return cudaGetLastError();
+}
+
+template <typename T> KERNEL void tile_add(int length, int tiles, const T *dy, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const T *from = dy + (int)i / length * length * tiles + (int)i % length;
+        float sum = 0;
+        for (int t = 0; t < tiles; t++)
+            sum += element(from[t * length]);
+        element_set(&dx[i], sum);
+    }
+}
+
+cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
+                             const void *dy, void *dx)
+{
+    size_t n = (size_t)outer * (size_t)length;
+
+    WITH_TYPE(type, LAUNCH(tile_add<T>, grid_for(n), THREADS, stream, length, tiles, (const T *)dy, (T *)dx,
+                           n));
+    return cudaGetLastError();
+}
+
+template <typename X, typename Y>
+KERNEL void rows_take(struct kernel_labels l, const float *index, int length, const X *x, const float *bias,
+                      Y *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int j = (int)i % length, row = label_of(&l, index[(int)i / length]);
+        float value = row < 0 ? 0 : element(x[row * length + j]);
+        element_set(&y[i], bias ? value + bias[j] : value);
+    }
+}
+
+KERNEL void rows_check(struct kernel_labels l, const float *index)
+{
+    int bad = first_bad(&l, index);
+
+    if (threadIdx.x == 0)
+        note_bad(&l, index, bad);
+}
+
+template <typename X, typename Y>
+static void rows_take_launch(cudaStream_t stream, const struct kernel_labels *l, const float *index, int length,
+                             const void *x, const float *bias, void *y)
+{
+    size_t n = (size_t)l->outer * (size_t)length;
+
+    LAUNCH(rows_check, 1, THREADS, stream, *l, index);
+    LAUNCH((rows_take<X, Y>), grid_for(n), THREADS, stream, *l, index, length, (const X *)x, bias, (Y *)y, n);
+}
+
+/* Calls `call` with X and Y = the two element types. */
+#define WITH_TYPES(x_type, y_type, call)                                                           \
+    do {                                                                                           \
+        if ((x_type) == CUDA_F32) {                                                                \
+            typedef float X;                                                                       \
+            WITH_TYPE(y_type, typedef T Y; call);                                                  \
+        } else {                                                                                   \
+            typedef struct bf16 X;                                                                 \
+            WITH_TYPE(y_type, typedef T Y; call);                                                  \
+        }                                                                                          \
+    } while (0)
+
+cudaError_t kernel_take_rows(cudaStream_t stream, const struct kernel_labels *l, const float *index,
+                             int length, enum cuda_type x_type, const void *x, const float *bias,
+                             enum cuda_type y_type, void *y)
+{
+    WITH_TYPES(x_type, y_type, (rows_take_launch<X, Y>(stream, l, index, length, x, bias, y)));
+    return cudaGetLastError();
+}
+
+template <typename X, typename Y>
+KERNEL void rows_add(struct kernel_labels l, const float *index, int length, const X *dy, Y *dx, bool add,
+                     size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        int j = (int)i % length, row = (int)i / length;
+        double sum = add ? (double)element(dx[i]) : 0;
+        for (int p = 0; p < l.outer; p++)
+            if (label_of(&l, index[p]) == row)
+                sum += (double)element(dy[p * length + j]);
+        element_set(&dx[i], (float)sum);
+    }
+}
+
+template <typename X, typename Y>
+static void rows_add_launch(cudaStream_t stream, const struct kernel_labels *l, const float *index, int length,
+                            const void *dy, void *dx, bool add)
+{
+    size_t n = (size_t)l->classes * (size_t)length;
+
+    LAUNCH((rows_add<X, Y>), grid_for(n), THREADS, stream, *l, index, length, (const X *)dy, (Y *)dx, add, n);
+}
+
+cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l, const float *index,
+                                  int length, enum cuda_type dy_type, const void *dy,
+                                  enum cuda_type dx_type, void *dx, bool add)
+{
+    WITH_TYPES(dy_type, dx_type, (rows_add_launch<X, Y>(stream, l, index, length, dy, dx, add)));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void shuffle(struct kernel_channels v, int rows, const T *x, T *y, size_t n)
+{
+    int columns = v.channels / rows;
+
+    FOR_EACH(i, n)
+    {
+        int p = (int)i % v.inner, c = (int)i / v.inner % v.channels, outer = (int)i / (v.inner * v.channels);
+        y[i] = x[(outer * v.channels + c % rows * columns + c / rows) * v.inner + p];
+    }
+}
+
+cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
+                           int rows, const void *x, void *y)
+{
+    size_t n = (size_t)v->outer * (size_t)(v->channels * v->inner);
+
+    WITH_TYPE(type, LAUNCH(shuffle<T>, grid_for(n), THREADS, stream, *v, rows, (const T *)x, (T *)y, n));
+    return cudaGetLastError();
+}
