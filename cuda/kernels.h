@@ -109,9 +109,9 @@ struct kernel_unary {
 /* y = f(x) */
 cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
                          const void *x, void *y, size_t n);
-/* dx = dy f'(x); at: y for the functions whose derivative it tells (kernel_unary_from_top), else x */
+/* dx = dy f'(x); at: x, or y (`top`) for the functions whose derivative it tells: kernel_unary_from_top */
 bool kernel_unary_from_top(const struct kernel_unary *u);
-cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
+cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u, bool top,
                               const void *at, const void *dy, void *dx, size_t n);
 
 /* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own sequence

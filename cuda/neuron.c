@@ -93,13 +93,14 @@ static int unary_forward(struct cuda_op *op, const struct run *run)
 static int unary_backward(struct cuda_op *op, const struct run *run)
 {
     struct unary *unary = (struct unary *)op;
-    const struct blob *at = kernel_unary_from_top(&unary->args) ? op->args.tops[0] : op->args.bottoms[0];
 
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args, at->value.data,
-                                        op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data,
+    /* a top of its own may be gone by now */
+    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args, cuda_op_in_place(op),
+                                        op->args.bottoms[0]->value.data, op->args.tops[0]->grad.data,
+                                        op->args.bottoms[0]->grad.data,
                                         shape_elems(&op->args.tops[0]->value.shape)));
 }
 

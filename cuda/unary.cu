@@ -117,17 +117,23 @@ cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct 
     return cudaGetLastError();
 }
 
+/* again: the slope wants y, and `at` is x. */
 template <typename T>
-KERNEL void unary_back(struct kernel_unary u, const T *at, const T *dy, T *dx, size_t n)
+KERNEL void unary_back(struct kernel_unary u, bool again, const T *at, const T *dy, T *dx, size_t n)
 {
     FOR_EACH(i, n)
-    element_set(&dx[i], element(dy[i]) * slope_of(&u, element(at[i])));
+    {
+        float v = element(at[i]);
+        element_set(&dx[i], element(dy[i]) * slope_of(&u, again ? value_of(&u, v) : v));
+    }
 }
 
-cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
+cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u, bool top,
                               const void *at, const void *dy, void *dx, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, (const T *)at, (const T *)dy,
+    bool again = !top && kernel_unary_from_top(u);
+
+    WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, again, (const T *)at, (const T *)dy,
                            (T *)dx, n));
     return cudaGetLastError();
 }

@@ -88,6 +88,7 @@ void case_net_open_text(struct case_net *n, const char *text, int threads)
     ck_assert_msg(engine_open("cpu", &options, &n->engine) == 0, "%s", error_text());
     ck_assert_msg(make_net(&n->made, text, true, NULL, NULL) == 0, "%s", error_text());
     n->net = n->made.net;
+    net_keep(n->net, NULL); /* every blob is looked at */
     ck_assert_msg(net_build(n->net, &n->engine, 1) == 0, "%s", error_text());
 }
 

@@ -157,10 +157,10 @@ unset FAILS
 cd "$abs_top_srcdir" || exit 1
 PATH=$real_path
 if POSEIDON=$real_poseidon LAUNCH="${POSEIDON_MPIRUN:?} {ranks}" sh "$jobs/speedup.sh" --solver=models/lenet/solver.prototxt \
-    --counts=1,2 --comm=ps,paper --iterations=3 --out="$folder/real" -- --threads=1 >"$folder/table" 2>"$folder/errors"; then
+    --counts=1,2 --comm=ps,paper --iterations=3 --out="$folder/real" -- --threads=1 --merge=0 >"$folder/table" 2>"$folder/errors"; then
     cat "$folder/table"
     same 'rows of a real measurement' 5 "$(wc -l <"$folder/real.csv" | tr -d ' ')"
-    # 2 (P - 1) 4 bytes of 431080 parameters
+    # 2 (P - 1) 4 bytes of 431080 parameters; merged layers would have a few bytes of padding between them
     same 'bytes by PS on two nodes' 3448640 "$(awk -F, '$1 == "ps" && $2 == 2 { print $8 }' "$folder/real.csv")"
 else
     fail "a real measurement: $(tail -n 5 "$folder/errors")"

@@ -213,9 +213,9 @@ int sync_wait(struct sync *sync, int member)
     return 0;
 }
 
-bool sync_is_local(const struct sync *sync, int group)
+bool sync_is_local(const struct sync *sync, int member)
 {
-    const struct syncer_i *syncer = sync->groups[group].syncer;
+    const struct syncer_i *syncer = sync->groups[sync->plan->bucket[member]].syncer;
 
     return !syncer || syncer->local;
 }

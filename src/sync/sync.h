@@ -109,7 +109,7 @@ int sync_flush(struct sync *sync);
 int sync_wait(struct sync *sync, int member);
 
 /* Whether nobody else waits for the group: its posts and waits may then come in any order of groups. */
-bool sync_is_local(const struct sync *sync, int group);
+bool sync_is_local(const struct sync *sync, int member);
 
 /* ---- workers and servers ---- */
 
