@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/replay/profile.h"
+#include "solver/rule.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -304,16 +305,46 @@ static int measure_gemm(struct timing *t, double *out)
     return status;
 }
 
+/* Seconds that SGD with momentum takes for 10^9 parameters, the best of a few. */
+static int measure_update(struct timing *t, double *out)
+{
+    const struct engine *engine = &t->model.engine;
+    const struct engine_remote_i *remote = engine->i->remote;
+    enum { ELEMS = 1 << 24, TIMES = 5 };
+    const struct rule rule = {.type = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
+    const struct rule_step step = {.rate = 0.01f, .scale = 1};
+    struct engine_update update;
+    void *memory;
+    int status = 0;
+
+    if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "parameters, gradients and history", &memory))
+        return -1;
+    float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
+    *out = 0;
+    for (int i = 0; i < TIMES && !status; i++) {
+        double start = clock_seconds(), seconds;
+        rule_describe(&rule, &step, 1, 1, &update);
+        if (remote)
+            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS) || finish(t);
+        else
+            rule_apply(&rule, &step, 1, 1, values, grads, history, ELEMS, ELEMS);
+        seconds = (clock_seconds() - start) * (1e9 / ELEMS);
+        *out = i == 0 || seconds < *out ? seconds : *out;
+    }
+    engine->i->free(engine->context, memory);
+    return status;
+}
+
 static int write_profile(struct timing *t)
 {
     const struct net *net = t->model.net;
     struct strbuf text = {.data = NULL};
     const struct blob *input = net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
     char shape[288];
-    double gemm;
+    double gemm, update;
     int status;
 
-    if (measure_gemm(t, &gemm))
+    if (measure_gemm(t, &gemm) || measure_update(t, &update))
         return -1;
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->engine, t->iterations);
@@ -324,6 +355,7 @@ static int write_profile(struct timing *t)
         profile_add(&text, net->layers[i].def->name, net->layers[i].def->type,
                     t->forward[i] / t->iterations, t->backward[i] / t->iterations);
     profile_add(&text, PROFILE_GEMM, "GEMM", gemm, 0);
+    profile_add(&text, PROFILE_UPDATE, "SGD", update, 0);
     status = strbuf_status(&text);
     if (!status)
         status = file_write(t->profile, text.data, text.length);

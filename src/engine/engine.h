@@ -224,6 +224,8 @@ struct engine_i {
     int (*gemm)(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                 const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                 int64_t ldc);
+    /* Blank engines: lets the time pass that the solver's rule takes on so many parameters. NULL: it is applied. */
+    void (*update)(void *context, size_t elems);
     /* The plain (rows x columns) input and top gradient that an inner product op saw in its last
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */

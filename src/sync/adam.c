@@ -87,7 +87,7 @@ static int rebuild(struct sync *sync, int group)
     struct adam *adam = sync->groups[group].own;
     size_t begin = plan->groups[group].begin;
 
-    if (factors_rebuild(sync, group, &adam->factors, 0, adam->gradient))
+    if (factors_rebuild(sync, group, &adam->factors, 0, 0, adam->gradient))
         return -1;
     adam->arrived = 0;
     adam->iteration++;

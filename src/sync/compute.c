@@ -121,6 +121,13 @@ static int chunk_norm(struct sync *sync, int chunk, double *out)
     return 0;
 }
 
+static int ahead(struct sync *sync, int group, int64_t iteration)
+{
+    const struct syncer_i *syncer = sync->groups[group].syncer;
+
+    return syncer->ahead ? syncer->ahead(sync, group, iteration) : 0;
+}
+
 /* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since all
  * workers have the same. */
 static int give_norms(struct sync *sync)
@@ -131,7 +138,7 @@ static int give_norms(struct sync *sync)
         struct group_state *state = &sync->groups[g];
         if (!state->syncer || !state->syncer->rebuild)
             continue;
-        if (compute_wait(sync, &state->done, state->posted, g) ||
+        if (ahead(sync, g, state->posted - 1) || compute_wait(sync, &state->done, state->posted, g) ||
             state->syncer->rebuild(sync, g, state->posted - 1))
             return -1;
         for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
@@ -167,7 +174,8 @@ static int wait_for(struct sync *sync, int group, int lag)
 
     if (state->settled >= state->posted)
         return 0;
-    if (compute_wait(sync, &state->done, state->posted - lag, group))
+    if ((sync->options.clip <= 0 && ahead(sync, group, state->posted - 1)) ||
+        compute_wait(sync, &state->done, state->posted - lag, group))
         return -1;
     if (state->lag > 0) {
         newest = stale_take(sync, group);

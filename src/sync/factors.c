@@ -155,21 +155,47 @@ int factors_store(struct sync *sync, int group, const struct factors *factors, i
     return sync->remote->store(sync->net->engine->context, &rows, sync->groups[group].up);
 }
 
-int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
+/* Who rebuilds, and where the rows of the slot are for it. */
+static const struct engine *rebuilder(struct sync *sync, const struct factors *factors, int slot,
+                                      const float **rows)
+{
+    bool remote = sync->remote && !factors->on_host;
+
+    *rows = remote ? factors->remote_rows : factors_rows(factors, 0, slot);
+    return factors->on_host ? factors->on_host : sync->options.engine;
+}
+
+int factors_product(struct sync *sync, int group, const struct factors *factors, int slot, int first, int last,
+                    float *gradient)
+{
+    const struct param_group *g = &sync->plan->groups[group];
+    int64_t rows = (last - first) * factors->rows_each, width = g->m + g->n;
+    const float *from;
+    const struct engine *engine = rebuilder(sync, factors, slot, &from);
+
+    from += (size_t)first * factors->each;
+    if (engine->i->blank && first <= factors->mine && factors->mine < last)
+        rows -= factors->rows_each; /* the time of the layer's backward has this rank's own in it */
+    if (rows > 0 && engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width,
+                                    from, width, first > 0 ? 1.0f : 0.0f, gradient, g->n))
+        return error_context("layer '%s': rebuilding the gradient from factors", g->name);
+    return 0;
+}
+
+int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot, int first,
                     float *gradient)
 {
     const struct param_group *g = &sync->plan->groups[group];
     int64_t rows = factors->workers * factors->rows_each, width = g->m + g->n;
-    bool remote = sync->remote && !factors->on_host;
-    const float *from = remote ? factors->remote_rows : factors_rows(factors, 0, slot);
     float *bias = gradient + g->m * g->n;
-    const struct engine *engine = factors->on_host ? factors->on_host : sync->options.engine;
+    const float *from;
+    const struct engine *engine = rebuilder(sync, factors, slot, &from);
+    bool remote = sync->remote && !factors->on_host;
 
     if ((remote && remote_order(sync, group)) ||
-        engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width, from,
-                        width, 0.0f, gradient, g->n))
-        return error_context("layer '%s': rebuilding the gradient from factors", g->name);
-    if (g->elems == (size_t)(g->m * g->n))
+        factors_product(sync, group, factors, slot, first, factors->workers, gradient))
+        return -1;
+    if (g->elems == (size_t)(g->m * g->n) || engine->i->blank)
         return 0;
     if (remote)
         return engine->i->gemm(engine->context, true, false, g->m, 1, rows, 1.0f, from + g->n, width,

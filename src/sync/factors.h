@@ -54,8 +54,13 @@ int factors_stage(struct sync *sync, int group, int micro, float *rows);
 int factors_store(struct sync *sync, int group, const struct factors *factors, int slot);
 
 /* The sum of all workers' gradients, weight then bias, from the slot's rows; where the engine has memory of its own,
- * and the sum is not wanted on the host, gradient is there, and the rows are those last stored. */
-int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
+ * and the sum is not wanted on the host, gradient is there, and the rows are those last stored. With first > 0
+ * the weight's part of the workers before is in `gradient` already. */
+int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot, int first,
+                    float *gradient);
+
+/* The weight's part of workers [first, last); of first > 0: added to what is there. */
+int factors_product(struct sync *sync, int group, const struct factors *factors, int slot, int first, int last,
                     float *gradient);
 
 #endif

@@ -3,8 +3,8 @@
  * Open MPI moves a nonblocking call only inside MPI calls, so somebody must keep calling; that must not
  * be the thread that computes. The loop takes events from the compute thread, tests all active
  * requests at once, hands each completed one to whom it belongs, and rests on a semaphore when nothing
- * happened: 50 us between polls cost no time on the wire and save three quarters of the processor
- * time of a spinning thread. While the compute thread waits for us anyway, it spins a little first. */
+ * happened. Every rest costs the core some 25 us in a virtual machine (RESULTS.md), so rests grow while
+ * the compute thread has better use for the core; they are short while it waits for us anyway. */
 #define _GNU_SOURCE
 #include "sync/sync_internal.h"
 
@@ -20,7 +20,10 @@
 #include <time.h>
 
 enum { TAG_ALARM = 1, TAG_HISTORY = 2 };
-enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50 };
+/* A rest is short at first and doubles with every second poll that finds nothing: 16-fold at most
+ * while something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold when
+ * only another rank's alarm can come. */
+enum { REST_NS = 50000, DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, SPINS_WHILE_WAITED_FOR = 50 };
 
 int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer)
 {
@@ -478,6 +481,17 @@ static void watch_stall(struct sync *sync)
         tell_stall(sync, waited);
 }
 
+static long rest_length(struct sync *sync, int idle_polls)
+{
+    bool under_way = sync->nrequests > 1 || sync->sendq.count > 0 || node_busy(sync);
+    int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST;
+    int doublings = idle_polls / 2 < most ? idle_polls / 2 : most;
+
+    if (!sync->worker || atomic_load(&sync->sleeping) || sync->nwaiting > 0)
+        return REST_NS; /* somebody waits, or a device's clock runs, which costs no core */
+    return (long)REST_NS << doublings;
+}
+
 static void rest(struct sync *sync, int idle_polls)
 {
     struct timespec until;
@@ -487,7 +501,7 @@ static void rest(struct sync *sync, int idle_polls)
         return;
     }
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += REST_NS;
+    until.tv_nsec += rest_length(sync, idle_polls);
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;

@@ -3,7 +3,10 @@
  * of m*n numbers; every worker rebuilds the same sum and applies the solver itself.
  *
  * Receives are posted one iteration ahead, into the second of two slots: nothing arrives unexpected, and
- * a worker that is ahead does not clog its own wire with rows that nobody takes. */
+ * a worker that is ahead does not clog its own wire with rows that nobody takes.
+ *
+ * Where each worker has many rows, the product is taken worker by worker, while the rows of the later ones are
+ * on their way; in the order of ranks, so that the sum has the same bits everywhere. */
 #include "sync/factors.h"
 
 #include "util/error.h"
@@ -12,12 +15,31 @@
 
 enum { WHAT_OUT, WHAT_IN };
 
+/* Every further product reads and writes the whole gradient again: with fewer rows a worker that costs more
+ * than there is to hide (RESULTS.md). */
+enum { ROWS_WORTH_A_PRODUCT = 128 };
+
 struct sfb {
     struct factors factors;
-    int arrived[2]; /* per slot: rows of other workers that are here */
+    int arrived[2]; /* per slot: other workers whose rows are here */
+    bool by_worker; /* products are taken worker by worker */
+    bool *here[2];  /* then, per slot and worker: its rows are here */
+    _Atomic int64_t in_order; /* iteration * workers + how many workers in a row have theirs here */
     float *history; /* nhistory blocks of the group's elems; or, in the engine's memory: */
     struct remote_history remote_history;
 };
+
+static int open_order(const struct sync *sync, struct sfb *sfb)
+{
+    size_t workers = (size_t)sync->plan->nworkers;
+
+    sfb->here[0] = calloc(2 * workers, sizeof *sfb->here[0]);
+    if (!sfb->here[0])
+        return error_memory(2 * workers * sizeof *sfb->here[0], "sufficient factors");
+    sfb->here[1] = sfb->here[0] + workers;
+    atomic_store(&sfb->in_order, sync->options.iteration * sync->plan->nworkers);
+    return 0;
+}
 
 static int sfb_open(struct sync *sync, int group)
 {
@@ -31,6 +53,8 @@ static int sfb_open(struct sync *sync, int group)
     sync->groups[group].own = sfb;
     if (!sfb)
         return error_memory(sizeof *sfb, "sufficient factors");
+    if (open_order(sync, sfb))
+        return -1;
     if (sync->remote) {
         if (remote_history_open(sync, group, &sfb->remote_history))
             return -1;
@@ -39,7 +63,10 @@ static int sfb_open(struct sync *sync, int group)
     sfb->history = calloc(elems, sizeof *sfb->history);
     if (!sfb->history)
         return error_memory(elems * sizeof *sfb->history, "history");
-    return factors_open(sync, group, &sfb->factors);
+    if (factors_open(sync, group, &sfb->factors))
+        return -1;
+    sfb->by_worker = sfb->factors.rows_each >= ROWS_WORTH_A_PRODUCT;
+    return 0;
 }
 
 static void sfb_close(struct sync *sync, int group)
@@ -52,6 +79,7 @@ static void sfb_close(struct sync *sync, int group)
     if (sync->remote)
         remote_history_close(sync, &sfb->remote_history);
     free(sfb->history);
+    free(sfb->here[0]);
     free(sfb);
     sync->groups[group].own = NULL;
 }
@@ -82,6 +110,23 @@ static int expect(struct sync *sync, int group, int64_t iteration)
     return 0;
 }
 
+/* A worker's rows of the running iteration, or of the next, are here. */
+static void take(struct sync *sync, int group, int worker, int slot)
+{
+    struct sfb *sfb = sync->groups[group].own;
+    int64_t iteration = sync->groups[group].running - 1, count;
+
+    sfb->here[slot][worker] = true;
+    if (slot != (int)(iteration & 1))
+        return;
+    count = atomic_load(&sfb->in_order) - iteration * sync->plan->nworkers;
+    for (; count < sync->plan->nworkers && sfb->here[slot][count]; count++)
+        sfb->here[slot][count] = false;
+    atomic_store_explicit(&sfb->in_order, iteration * sync->plan->nworkers + count, memory_order_release);
+    if (sfb->by_worker)
+        progress_wake(sync);
+}
+
 static int finish_one(struct sync *sync, int group, int slot)
 {
     struct group_state *state = &sync->groups[group];
@@ -106,6 +151,7 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
 
     state->pending = 2 * others - sfb->arrived[slot] + 1;
     sfb->arrived[slot] = 0;
+    take(sync, group, sync->rank, slot);
     if (expect(sync, group, iteration + 1))
         return -1;
     /* everybody starts with the rank after its own: no receiver gets all at once */
@@ -125,6 +171,8 @@ static int sfb_complete(struct sync *sync, const struct transfer *transfer)
     struct group_state *state = &sync->groups[transfer->group];
     struct sfb *sfb = state->own;
 
+    if (transfer->what == WHAT_IN)
+        take(sync, transfer->group, transfer->peer, transfer->slot);
     /* rows of an iteration that this rank has not come to */
     if (transfer->what == WHAT_IN && transfer->slot != (int)((state->running - 1) & 1))
         sfb->arrived[transfer->slot]++;
@@ -133,11 +181,31 @@ static int sfb_complete(struct sync *sync, const struct transfer *transfer)
     return 0;
 }
 
+static int sfb_ahead(struct sync *sync, int group, int64_t iteration)
+{
+    struct sfb *sfb = sync->groups[group].own;
+    const struct param_group *g = &sync->plan->groups[group];
+    int64_t first = iteration * sync->plan->nworkers;
+
+    for (int w = 0; sfb->by_worker && w < sync->plan->nworkers - 1; w++) {
+        int64_t start;
+        if (compute_wait(sync, &sfb->in_order, first + w + 1, group))
+            return -1;
+        start = trace_begin(sync->options.trace);
+        if (factors_product(sync, group, &sfb->factors, (int)(iteration & 1), w, w + 1,
+                            sync->net->grads + g->begin))
+            return -1;
+        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, g->layer, start);
+    }
+    return 0;
+}
+
 static int sfb_rebuild(struct sync *sync, int group, int64_t iteration)
 {
     struct sfb *sfb = sync->groups[group].own;
 
     return factors_rebuild(sync, group, &sfb->factors, (int)(iteration & 1),
+                           sfb->by_worker ? sync->plan->nworkers - 1 : 0,
                            (sync->remote ? sync->net->remote_grads : sync->net->grads) +
                                sync->plan->groups[group].begin);
 }
@@ -150,8 +218,8 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
     if (sync->remote)
         return remote_update(sync, group, iteration, sync->scale * sync->clip.scale,
                              sfb->remote_history.memory);
-    update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                 sync->values + g->begin, sync->net->grads + g->begin, sfb->history, g->elems);
+    update_group(sync, group, iteration, sync->scale * sync->clip.scale, sync->net->grads + g->begin,
+                 sfb->history);
     return 0;
 }
 
@@ -177,6 +245,7 @@ const struct syncer_i syncer_sfb = {
     .stage = sfb_stage,
     .post = sfb_post,
     .complete = sfb_complete,
+    .ahead = sfb_ahead,
     .rebuild = sfb_rebuild,
     .settle = sfb_settle,
     .history = sfb_history,

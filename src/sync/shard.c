@@ -245,12 +245,10 @@ static int shard_complete(struct sync *sync, const struct transfer *transfer)
 
 static int shard_settle(struct sync *sync, int group, int64_t iteration)
 {
-    const struct param_group *g = &sync->plan->groups[group];
     struct shard *shard = sync->groups[group].own;
 
     if (sync->options.clip > 0)
-        update_range(sync, group, iteration, sync->scale * sync->clip.scale, g->begin, g->elems,
-                     sync->values + g->begin, shard->total, shard->history, g->elems);
+        update_group(sync, group, iteration, sync->scale * sync->clip.scale, shard->total, shard->history);
     return 0;
 }
 

@@ -60,6 +60,19 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
     }
 }
 
+void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
+                  float *history)
+{
+    const struct param_group *g = &sync->plan->groups[group];
+    const struct engine *engine = sync->options.engine;
+
+    if (engine && engine->i->update)
+        engine->i->update(engine->context, g->elems);
+    else
+        update_range(sync, group, iteration, scale, g->begin, g->elems, sync->values + g->begin, grad, history,
+                     g->elems);
+}
+
 /* ---- creation ---- */
 
 static const struct syncer_i *syncer_of(const struct sync *sync, int group)

@@ -261,6 +261,10 @@ int ps_complete(struct sync *sync, const struct transfer *transfer);
 void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
                   float *values, const float *grad, float *history, size_t stride);
 
+/* To a whole group, on the compute thread; a blank engine lets the time pass instead. */
+void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
+                  float *history);
+
 /* Whether the compute thread has something to do for the group before its parameters are in place. */
 bool sync_settles(const struct sync *sync, int group);
 

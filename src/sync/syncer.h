@@ -24,6 +24,9 @@ struct syncer_i {
     int (*post)(struct sync *sync, int group, int64_t iteration);
     /* Progress thread: one of its transfers is complete. */
     int (*complete)(struct sync *sync, const struct transfer *transfer);
+    /* Compute thread, before it waits for the transfers of `iteration`: computes with what of them is here,
+     * and waits for them one by one. NULL: nothing can be done before the last. */
+    int (*ahead)(struct sync *sync, int group, int64_t iteration);
     /* Compute thread, when all transfers of `iteration` are complete: what is left to compute before
      * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */
     int (*rebuild)(struct sync *sync, int group, int64_t iteration);

@@ -167,10 +167,10 @@ static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int
     (void)context;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            float sum = 0;
+            float sum = beta != 0 ? beta * c[i * ldc + j] : 0; /* further products sum on in the same order */
             for (int64_t l = 0; l < k; l++)
-                sum += (ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
-            c[i * ldc + j] = alpha * sum + (beta != 0 ? beta * c[i * ldc + j] : 0);
+                sum += alpha * (ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
+            c[i * ldc + j] = sum;
         }
     return 0;
 }

@@ -74,6 +74,9 @@ done <<LIST
 4 allreduce 0 300  0 0.3 2 fp32 0 fifo 0 0 1048576
 7 allreduce 1 2097152 2 0 1 bf16 0 urgency 0 0 1048576
 3 sfb       0 700  1 0.1 1 fp32 500 urgency 0 0 2000
+3 sfb       0 4096 1 0   43
+4 sfb       2 128  0 0.5 43
+7 sfb       0 4096 1 0   22 fp32 500 urgency 0 0 0 3
 4 ps        1 400  1 0   2 fp32 0 urgency 0 3 1048576
 3 paper     0 512  1 0.1 2 fp32 0 urgency 0 0 5000
 4 paper     0 16384  1 0.1 2 fp32 0 urgency 0 0 1048576 2

@@ -20,6 +20,7 @@ done <<LIST
 3 2 0 ps        0 512  1 0   1 fp32 1000 urgency
 4 0 2 paper     0 16384 1 0.3 1 fp32 2000 urgency
 3 0 2 sfb       0 16384 1 0   1 fp32 0    urgency
+3 0 0 sfb       0 16384 1 0   43 fp32 500 urgency
 4 0 2 ps        1 16384 1 0   1 fp32 9000 urgency
 LIST
 exit $((failures > 0))

@@ -6,18 +6,21 @@
  *     conv1,Convolution,0.00113,0.00198
  *     pool1,Pooling,0.00041,0.00052
  *     *,GEMM,0.021,0
+ *     *update,SGD,0.55,0
  *
  * The input's first axis is the batch that was timed: where that line is there, nothing else can be
  * replayed. One line per layer of the net, in any order; type is for the reader. A name with a comma or a quote
- * is written in quotes, quotes doubled. The layer '*' is no layer: its forward_s is the time of one
- * GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding gradients from sufficient
- * factors costs; without that line it costs nothing. `poseidon time --profile=FILE` writes one. */
+ * is written in quotes, quotes doubled. Two are no layers: the forward_s of '*' is the time of one GFLOP (a
+ * multiply-add counted as 2) of matrix product, which rebuilding gradients from sufficient factors costs; that of
+ * '*update' the time in which the solver's rule changes 10^9 parameters. Without those lines it costs nothing.
+ * `poseidon time --profile=FILE` writes one. */
 #ifndef POSEIDON_ENGINE_REPLAY_PROFILE_H
 #define POSEIDON_ENGINE_REPLAY_PROFILE_H
 
 #include "util/strbuf.h"
 
 #define PROFILE_GEMM "*"
+#define PROFILE_UPDATE "*update"
 
 struct profile_layer {
     char *name, *type;        /* owned */

@@ -31,6 +31,7 @@ struct replay_engine {
     struct profile profile;
     int64_t dilate; /* at least 1 */
     double gemm; /* seconds per GFLOP */
+    double update; /* seconds per 10^9 parameters */
     int64_t end;  /* when the last op ended, ns */
     int64_t owed; /* how much later than it should have, ns */
     float *zeros; /* what factors() shows */
@@ -287,6 +288,14 @@ static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int
     return 0;
 }
 
+static void replay_update(void *context, size_t elems)
+{
+    const struct replay_engine *engine = context;
+
+    if (engine->update > 0) /* 10^9 parameters in so many seconds: one in as many ns */
+        nap_until(now_ns() + (int64_t)(engine->update * (double)elems * (double)engine->dilate));
+}
+
 /* ---- the engine ---- */
 
 static void replay_close(void *context)
@@ -304,7 +313,7 @@ static void replay_close(void *context)
 static int replay_open(const struct engine_options *options, void **context)
 {
     struct replay_engine *engine;
-    const struct profile_layer *gemm;
+    const struct profile_layer *gemm, *update;
 
     *context = NULL;
     if (!options || !options->profile)
@@ -320,6 +329,8 @@ static int replay_open(const struct engine_options *options, void **context)
     }
     gemm = profile_find(&engine->profile, PROFILE_GEMM);
     engine->gemm = gemm ? gemm->forward : 0;
+    update = profile_find(&engine->profile, PROFILE_UPDATE);
+    engine->update = update ? update->forward : 0;
     prctl(PR_SET_TIMERSLACK, 1UL); /* of this thread, which will compute: wake it on time */
     *context = engine;
     return 0;
@@ -338,5 +349,6 @@ const struct engine_i engine_replay = {
     .supports = replay_supports,
     .op_create = replay_op_create,
     .gemm = replay_gemm,
+    .update = replay_update,
     .factors = replay_factors,
 };
