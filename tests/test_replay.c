@@ -239,6 +239,20 @@ START_TEST(product_takes_the_time_of_its_flops)
 }
 END_TEST
 
+START_TEST(update_takes_the_time_of_its_parameters)
+{
+    struct engine engine;
+    double start;
+
+    /* 2 s for 10^9 parameters: 2 ms for a million */
+    open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
+    start = clock_seconds();
+    engine.i->update(engine.context, 1000000);
+    ck_assert_double_ge(clock_seconds() - start, 0.002);
+    engine_close(&engine);
+}
+END_TEST
+
 START_TEST(dilated_product_takes_the_time_of_its_layer)
 {
     struct engine_options options = {.profile = write_file(times), .dilate = 10};
@@ -324,6 +338,7 @@ int main(void)
     tcase_add_test(tests, passes_take_no_less_than_the_profile_says);
     tcase_add_test(tests, only_parameters_have_memory);
     tcase_add_test(tests, product_takes_the_time_of_its_flops);
+    tcase_add_test(tests, update_takes_the_time_of_its_parameters);
     tcase_add_test(tests, dilated_product_takes_the_time_of_its_layer);
     tcase_add_loop_test(tests, dilation_divides_bytes_and_keeps_schemes, 0, 3);
     suite_add_tcase(suite, tests);

@@ -67,6 +67,20 @@ grep -q 'What would help most' wfbp.log || fail "no advice"
 grep -q 'loss = 0 (replayed, not computed)' wfbp.log || fail "a loss that nobody computed looks like one"
 ls -- *_iter_* >/dev/null 2>&1 && fail "a replay left a snapshot"
 
+# Updates on the computing side are slept, too: 400 s for 10^9 parameters are 160 ms for ip1's 400500.
+sed 's/^loss.*/&\n*update,SGD,400,0/' profile.csv >updates.csv
+for comm in sfb none; do
+    # shellcheck disable=SC2086
+    train 2 updates.log --solver=solver.prototxt --comm=$comm $replay --profile=updates.csv --max-iter=2 \
+        --trace=updates.json || fail "updates, $comm"
+    "$python" - <<'END' || fail "$comm: the update of ip1 is not slept"
+import json
+spans = [e for e in json.load(open("updates.json"))["traceEvents"]
+         if e["ph"] == "X" and e["cat"] == "update" and e["args"].get("layer") == "ip1"]
+assert spans and all(e["dur"] >= 160e3 for e in spans), [e["dur"] for e in spans]
+END
+done
+
 # The terminal's table: times are there where they were asked for, and no empty columns where not.
 train 2 account.log --solver=solver.prototxt --batch=8 --account || fail '--account'
 grep -q 'predicted time time alone time waited  exposed' account.log || fail '--account prints no times'
