@@ -20,10 +20,13 @@
 #include <time.h>
 
 enum { TAG_ALARM = 1, TAG_HISTORY = 2 };
-/* A rest is short at first and doubles with every second poll that finds nothing: 16-fold at most
- * while something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold when
- * only another rank's alarm can come. */
-enum { REST_NS = 50000, DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, SPINS_WHILE_WAITED_FOR = 50 };
+/* A rest is short at first and doubles with every few polls that find nothing: 16-fold at most while
+ * something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold when only another
+ * rank's alarm can come. While the compute thread waits, it grows slowly and eightfold at most (100 us after a
+ * ms, 400 us after 30): other ranks may compute on the same core. */
+enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50 };
+enum { DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, DOUBLINGS_WAITED_FOR = 3 };
+enum { POLLS_A_DOUBLING = 2, POLLS_A_DOUBLING_WAITED_FOR = 64 };
 
 int progress_track(struct sync *sync, MPI_Request request, struct transfer transfer)
 {
@@ -481,27 +484,30 @@ static void watch_stall(struct sync *sync)
         tell_stall(sync, waited);
 }
 
-static long rest_length(struct sync *sync, int idle_polls)
+static long rest_length(struct sync *sync, int idle_polls, bool waited_for)
 {
     bool under_way = sync->nrequests > 1 || sync->sendq.count > 0 || node_busy(sync);
-    int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST;
-    int doublings = idle_polls / 2 < most ? idle_polls / 2 : most;
+    int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST, polls = POLLS_A_DOUBLING;
 
-    if (!sync->worker || atomic_load(&sync->sleeping) || sync->nwaiting > 0)
-        return REST_NS; /* somebody waits, or a device's clock runs, which costs no core */
-    return (long)REST_NS << doublings;
+    if (!sync->worker || sync->nwaiting > 0)
+        return REST_NS; /* a server has nothing else to do; a device's clock runs, which costs no core */
+    if (waited_for) {
+        most = DOUBLINGS_WAITED_FOR;
+        polls = POLLS_A_DOUBLING_WAITED_FOR;
+    }
+    return (long)REST_NS << (idle_polls / polls < most ? idle_polls / polls : most);
 }
 
-static void rest(struct sync *sync, int idle_polls)
+static void rest(struct sync *sync, int idle_polls, bool waited_for)
 {
     struct timespec until;
 
-    if (atomic_load(&sync->sleeping) && idle_polls < SPINS_WHILE_WAITED_FOR) {
+    if (waited_for && idle_polls < SPINS_WHILE_WAITED_FOR) {
         sched_yield();
         return;
     }
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += rest_length(sync, idle_polls);
+    until.tv_nsec += rest_length(sync, idle_polls, waited_for);
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
@@ -547,6 +553,7 @@ void *progress_main(void *argument)
     double start = clock_seconds();
     struct timespec used;
     int idle_polls = 0;
+    bool waited_for = false;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
     if (open_traffic(sync))
@@ -572,7 +579,11 @@ void *progress_main(void *argument)
             sync->stall_told = false;
             continue;
         }
-        rest(sync, idle_polls++);
+        bool waits = atomic_load(&sync->sleeping);
+        if (waits && !waited_for)
+            idle_polls = 0; /* what went before was no hurry */
+        waited_for = waits;
+        rest(sync, idle_polls++, waited_for);
         if (idle_polls % 1000 == 0)
             watch_stall(sync);
     }
