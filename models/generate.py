@@ -252,10 +252,10 @@ def alexnet_flowers():
     alexnet_layers(net, flowers_data(net, scale=0.015625), 17, bias=0, full=xavier(), last="fc8_flowers",
                    last_filler=gaussian(0.001))
     net.write(name + "/train_val.prototxt")
-    solver(name, "From scratch on two ranks: 1530 iterations of 32 images, 45 passes over 1088 photographs."
-           + FLOWERS_COMMANDS % (name, ""), test_iter=8, test_interval=153, base_lr=0.005, momentum=0.9,
+    solver(name, "From scratch on two ranks: 1020 iterations of 32 images, 30 passes over 1088 photographs."
+           + FLOWERS_COMMANDS % (name, ""), test_iter=8, test_interval=102, base_lr=0.005, momentum=0.9,
            weight_decay=0.0005, lr_policy="poly", power=1.0, display=34, average_loss=34,
-           max_iter=1530, snapshot=1530, random_seed=1)
+           max_iter=1020, snapshot=1020, random_seed=1)
 
 
 def squeezenet_flowers():
@@ -424,7 +424,7 @@ def resnet20_cifar10():
 
     def conv(x, outputs, kernel, stride, relu=True):
         x = net.conv(number("Convolution"), x, outputs, kernel, stride, kernel // 2)
-        net.norm(number("BatchNorm"), number("Scale"), x)
+        net.norm(number("BatchNorm"), number("Scale"), x, fraction=0.99)
         return net.relu(number("ReLU"), x) if relu else x
     x = conv("data", 16, 3, 1)
     for stage, width in enumerate((16, 32, 64)):
