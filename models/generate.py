@@ -261,16 +261,17 @@ def alexnet_flowers():
 def squeezenet_flowers():
     name = "squeezenet_flowers"
     net = Net("SqueezeNet_flowers", "SqueezeNet v1.0 for the 17 classes of Oxford Flowers-17, to be fine-tuned: the layers have\n"
-              "the names of its first release's weights, except the last, which learns ten times as fast." + FLOWERS,
+              "the names of its first release's weights, except the last, which learns ten times as fast and has no\n"
+              "ReLU: a class whose scores it has cut off everywhere is never learnt again." + FLOWERS,
               xavier(), mult=False)
     squeezenet_layers(net, flowers_data(net), "1.0", FIRST_RELEASE[:3] + ("conv_flowers", "pool_final"), 17,
-                      [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001))
+                      [Message(lr_mult=10), Message(lr_mult=20, decay_mult=0)], gaussian(0.001), last_relu=False)
     net.loss("pool_final", tops=(1,))
     net.write(name + "/train_val.prototxt")
-    solver(name, "Fine-tuning on two ranks: 1020 iterations of 32 images, 30 passes over 1088 photographs."
+    solver(name, "Fine-tuning on two ranks: 680 iterations of 32 images, 20 passes over 1088 photographs."
            + FLOWERS_COMMANDS % (name, " \\\n        --weights=squeezenet_v1.0.caffemodel"), test_iter=8,
-           test_interval=102, base_lr=0.00005, momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0,
-           display=34, average_loss=34, max_iter=1020, snapshot=1020, random_seed=1)
+           test_interval=68, base_lr=0.0001, momentum=0.9, weight_decay=0.0002, lr_policy="poly", power=1.0,
+           display=34, average_loss=34, max_iter=680, snapshot=680, random_seed=1)
 
 
 def nin():
@@ -445,7 +446,7 @@ FIRST_RELEASE = ("conv1x1_1", "conv1x1_2", "conv3x3_2", "conv_final", "pool_fina
 
 
 def squeezenet_layers(net, x, version, names, outputs=1000, last_params=(),
-                      last_filler=gaussian(0.01)):
+                      last_filler=gaussian(0.01), last_relu=True):
     """names: of a fire module's three convolutions, of the last one and of the last pooling."""
     squeeze, expand1, expand3, last_conv, last_pool = names
 
@@ -467,7 +468,7 @@ def squeezenet_layers(net, x, version, names, outputs=1000, last_params=(),
             x = net.pool("pool%d" % n, x, MAX, 3, 2)
     x = net.dropout("drop9", x)
     net.params = list(last_params)
-    x = conv(last_conv, x, outputs, 1, filler=last_filler)
+    x = (conv if last_relu else net.conv)(last_conv, x, outputs, 1, filler=last_filler)
     return net.global_pool(last_pool, x)
 
 
