@@ -1,8 +1,9 @@
-/* Whether MPI reaches the memory of an engine that has its own, so that messages need no copy on the host.
+/* Whether MPI reaches the memory of an engine that has its own, so that messages need no copy on
+ * the host.
  *
- * Open MPI says so where it was built with CUDA; whether the network below it can is another matter. So the
- * workers send each other what lies there once, at start: short enough to go at once, and long enough to go by
- * appointment, which are different ways through every transport. */
+ * Open MPI says so where it was built with CUDA; whether the network below it can is another
+ * matter. So the workers send each other what lies there once, at start: short enough to go at
+ * once, and long enough to go by appointment, which are different ways through every transport. */
 #include "sync/sync_internal.h"
 
 #include "util/agree.h"
@@ -42,8 +43,8 @@ static float sample(int rank, int i)
     return (float)(rank * 7919 % 65536 + i);
 }
 
-/* Round the ring of workers, from the first half of that memory to the second; fails also where something else
- * arrives than was sent. */
+/* Round the ring of workers, from the first half of that memory to the second; fails also where
+ * something else arrives than was sent. */
 static int pass_on(struct sync *sync, struct tensor *half, float *host, int elems)
 {
     const struct engine *engine = sync->net->engine;
@@ -53,17 +54,18 @@ static int pass_on(struct sync *sync, struct tensor *half, float *host, int elem
     MPI_Comm_rank(sync->sums, &rank);
     MPI_Comm_size(sync->sums, &size);
     from = (rank + size - 1) % size;
-    MPI_TRY(MPI_Sendrecv(memory, elems, MPI_FLOAT, (rank + 1) % size, 0, memory + LONG_ELEMS, elems, MPI_FLOAT,
-                         from, 0, sync->sums, MPI_STATUS_IGNORE));
+    MPI_TRY(MPI_Sendrecv(memory, elems, MPI_FLOAT, (rank + 1) % size, 0, memory + LONG_ELEMS, elems,
+                         MPI_FLOAT, from, 0, sync->sums, MPI_STATUS_IGNORE));
     half->data = memory + LONG_ELEMS;
     if (engine->i->read(engine->context, half, host))
         return -1;
     half->data = memory;
     for (int i = 0; i < elems; i++)
         if (host[i] != sample(from, i))
-            return error_set("MPI says that it reaches the engine's memory, but number %d of %d that worker %d "
-                             "sent from there arrived as %g and not as %g",
-                             i, elems, from, (double)host[i], (double)sample(from, i));
+            return error_set(
+                "MPI says that it reaches the engine's memory, but number %d of %d that worker %d "
+                "sent from there arrived as %g and not as %g",
+                i, elems, from, (double)host[i], (double)sample(from, i));
     return 0;
 fail:
     return -1;
@@ -72,7 +74,8 @@ fail:
 static int try_both(struct sync *sync, float *memory, float *host)
 {
     const struct engine *engine = sync->net->engine;
-    struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}}, .bytes = LONG_ELEMS * sizeof(float),
+    struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}},
+                          .bytes = LONG_ELEMS * sizeof(float),
                           .data = memory};
     int rank, status;
 
@@ -80,8 +83,11 @@ static int try_both(struct sync *sync, float *memory, float *host)
     for (int i = 0; i < LONG_ELEMS; i++)
         host[i] = sample(rank, i);
     status = engine->i->write(engine->context, &half, host) ||
-                     (engine->i->finish && engine->i->finish(engine->context)) ? -1 : 0;
-    if (error_agree(sync->sums, status) || error_agree(sync->sums, pass_on(sync, &half, host, SHORT_ELEMS)))
+                     (engine->i->finish && engine->i->finish(engine->context))
+                 ? -1
+                 : 0;
+    if (error_agree(sync->sums, status) ||
+        error_agree(sync->sums, pass_on(sync, &half, host, SHORT_ELEMS)))
         return -1;
     return error_agree(sync->sums, pass_on(sync, &half, host, LONG_ELEMS));
 }
@@ -96,7 +102,8 @@ static int make_trial(struct sync *sync)
 
     status = host ? 0 : error_memory(LONG_ELEMS * sizeof *host, "a trial message");
     if (!status)
-        status = engine->i->alloc(engine->context, 2 * LONG_ELEMS * sizeof(float), "a trial message", &memory);
+        status = engine->i->alloc(engine->context, 2 * LONG_ELEMS * sizeof(float),
+                                  "a trial message", &memory);
     status = error_agree(sync->sums, status); /* nobody waits for one that sends nothing */
     if (!status)
         status = try_both(sync, memory, host);
@@ -113,9 +120,12 @@ static const char *find_obstacle(const struct sync *sync)
     if (sync->options.direct == SYNC_DIRECT_OFF)
         return "--direct=off";
 #ifdef OMPI_HAVE_MPI_EXT_CUDA
-    return MPIX_Query_cuda_support() ? NULL : "this MPI was built without CUDA (MPIX_Query_cuda_support says so)";
+    return MPIX_Query_cuda_support()
+               ? NULL
+               : "this MPI was built without CUDA (MPIX_Query_cuda_support says so)";
 #else
-    return "this MPI has no MPIX_Query_cuda_support that would say whether it reaches a GPU's memory";
+    return "this MPI has no MPIX_Query_cuda_support that would say whether it reaches a GPU's "
+           "memory";
 #endif
 }
 

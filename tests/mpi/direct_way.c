@@ -1,9 +1,9 @@
-/* Whether messages go straight to the memory of an engine that has its own: who decides it, in which words, and
- * what is copied to the host all the same. The engine is made by hand: its memory is the host's, but another
- * place. What MPI says of itself, and one message, are replaced here. Run under mpirun by test_direct.sh:
- *     direct_way WANTED AWARE SERVERS [SPOILT]
- * WANTED as --direct; AWARE: a digit per rank, 1 where MPI says that it reaches that memory; - for an engine
- * without. SPOILT: the rank where a trial message arrives wrong. Rank 0 prints the way, or the refusal. */
+/* Whether messages go straight to the memory of an engine that has its own: who decides it, in
+ * which words, and what is copied to the host all the same. The engine is made by hand: its memory
+ * is the host's, but another place. What MPI says of itself, and one message, are replaced here.
+ * Run under mpirun by test_direct.sh: direct_way WANTED AWARE SERVERS [SPOILT] WANTED as --direct;
+ * AWARE: a digit per rank, 1 where MPI says that it reaches that memory; - for an engine without.
+ * SPOILT: the rank where a trial message arrives wrong. Rank 0 prints the way, or the refusal. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static const char *aware;
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition, error_text()); \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition,              \
+                    error_text());                                                                 \
             MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
         }                                                                                          \
     } while (0)
@@ -33,10 +34,12 @@ int MPIX_Query_cuda_support(void)
     return aware[rank] == '1';
 }
 
-int MPI_Sendrecv(const void *from, int sent, MPI_Datatype type, int to, int tag, void *into, int received,
-                 MPI_Datatype as, int source, int mark, MPI_Comm comm, MPI_Status *status)
+int MPI_Sendrecv(const void *from, int sent, MPI_Datatype type, int to, int tag, void *into,
+                 int received, MPI_Datatype as, int source, int mark, MPI_Comm comm,
+                 MPI_Status *status)
 {
-    int code = PMPI_Sendrecv(from, sent, type, to, tag, into, received, as, source, mark, comm, status);
+    int code =
+        PMPI_Sendrecv(from, sent, type, to, tag, into, received, as, source, mark, comm, status);
 
     if (rank == spoilt)
         ((float *)into)[received - 1] += 1;
@@ -118,19 +121,29 @@ static int order(void *context, struct engine_ticket *ticket)
     return 0;
 }
 
-static const struct engine_remote_i remote = {.enter = enter, .ticket_create = ticket_create,
-                                              .ticket_destroy = ticket_destroy, .fetch = fetch, .store = store,
-                                              .copy = fetch, .ready = ready, .order = order};
-static const struct engine_i table = {.name = "far", .alloc = alloc, .free = release, .write = write_tensor,
-                                      .read = read_tensor, .remote = &remote};
+static const struct engine_remote_i remote = {.enter = enter,
+                                              .ticket_create = ticket_create,
+                                              .ticket_destroy = ticket_destroy,
+                                              .fetch = fetch,
+                                              .store = store,
+                                              .copy = fetch,
+                                              .ready = ready,
+                                              .order = order};
+static const struct engine_i table = {.name = "far",
+                                      .alloc = alloc,
+                                      .free = release,
+                                      .write = write_tensor,
+                                      .read = read_tensor,
+                                      .remote = &remote};
 static const struct engine_i near_table = {.name = "near"};
 
 /* ---- training ---- */
 
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult, float *value,
-                  const float *grad, float *history, size_t stride, size_t n)
+static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                  float *value, const float *grad, float *history, size_t stride, size_t n)
 {
-    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult, (void)history, (void)stride;
+    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult, (void)history,
+        (void)stride;
     for (size_t i = 0; i < n; i++)
         value[i] -= grad[i];
 }
@@ -162,7 +175,8 @@ static void place(struct net *net, bool far)
 static void forget(struct net *net, const struct plan *plan)
 {
     for (int c = 0; c < plan->nchunks; c++)
-        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems; i++) {
+        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
+             i++) {
             net->grads[i] = NAN;
             if (plan_home(plan, c) != rank)
                 net->values[i] = NAN;
@@ -179,7 +193,8 @@ static void check(const struct net *net, const struct plan *plan, bool direct, i
     for (int i = 0; i < ELEMS; i++)
         REQUIRE(values[i] == value_after(iterations, plan->nworkers, i));
     for (int c = 0; c < plan->nchunks && net->remote_values; c++)
-        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems; i++) {
+        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
+             i++) {
             bool here = !direct || plan_home(plan, c) == rank;
             REQUIRE(here ? net->grads[i] == gradient(rank, (int)i) : isnan(net->grads[i]));
             REQUIRE(here ? net->values[i] == values[i] : isnan(net->values[i]));
@@ -212,7 +227,11 @@ int main(int argc, char **argv)
     struct param param = {.shape = {.naxes = 1, .dim = {ELEMS}}, .lr_mult = 1};
     struct param_group group = {.name = "all", .elems = ELEMS, .nparams = 1, .trains = true};
     struct net_internals internals = {.nviews = 0};
-    struct net net = {.internals = &internals, .groups = &group, .ngroups = 1, .params = &param, .nparams = 1,
+    struct net net = {.internals = &internals,
+                      .groups = &group,
+                      .ngroups = 1,
+                      .params = &param,
+                      .nparams = 1,
                       .elems = ELEMS};
     struct plan_options options = {.comm = COMM_PS, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
     struct sync_options how = {.overlap = true, .stall_seconds = 20};
