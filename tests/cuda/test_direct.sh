@@ -52,7 +52,7 @@ straight() { # RANKS ARGUMENTS...
     [ "$(value parameters_sha256)" = "$expected" ] || fail "$*: other parameters than by way of the host"
     [ "$(value bytes_sent_per_iteration_by_rank)" = "$bytes" ] || fail "$*: other bytes than by way of the host"
     [ "$(value bytes_predicted_per_iteration_by_rank)" = "$bytes" ] || fail "$*: other bytes than predicted"
-    echo "ok: $*: $expected, bytes $bytes"
+    echo "$*: $expected, bytes $bytes"
 }
 
 for ranks in 2 3; do
