@@ -15,6 +15,13 @@ struct engine_ticket {
     cudaEvent_t over;
 };
 
+static int enter(void *context)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_check(cudaSetDevice(engine->device));
+}
+
 static int host_alloc(void *context, size_t bytes, const char *what, void **out)
 {
     const struct cuda_engine *engine = context;
@@ -73,24 +80,19 @@ static int ticket_create(void *context, struct engine_ticket **out)
     return 0;
 }
 
-static int copy_rows(const struct engine_rows *r, bool to_host, cudaStream_t stream)
+static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     size_t width = r->width * sizeof(float);
     bool one = r->rows == 1 || (r->host_stride == r->width && r->stride == r->width);
+    bool up = kind == cudaMemcpyHostToDevice;
+    void *to = up ? r->memory : r->host;
+    const void *from = up ? r->host : r->memory;
+    size_t to_stride = up ? r->stride : r->host_stride, stride = up ? r->host_stride : r->stride;
 
-    if (one && to_host)
-        return cuda_check(cudaMemcpyAsync(r->host, r->memory, width * r->rows, cudaMemcpyDeviceToHost,
-                                          stream));
     if (one)
-        return cuda_check(cudaMemcpyAsync(r->memory, r->host, width * r->rows, cudaMemcpyHostToDevice,
-                                          stream));
-    if (to_host)
-        return cuda_check(cudaMemcpy2DAsync(r->host, r->host_stride * sizeof(float), r->memory,
-                                            r->stride * sizeof(float), width, r->rows,
-                                            cudaMemcpyDeviceToHost, stream));
-    return cuda_check(cudaMemcpy2DAsync(r->memory, r->stride * sizeof(float), r->host,
-                                        r->host_stride * sizeof(float), width, r->rows,
-                                        cudaMemcpyHostToDevice, stream));
+        return cuda_check(cudaMemcpyAsync(to, from, width * r->rows, kind, stream));
+    return cuda_check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, stride * sizeof(float), width,
+                                        r->rows, kind, stream));
 }
 
 static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
@@ -100,7 +102,7 @@ static int fetch(void *context, const struct engine_rows *rows, struct engine_ti
     if (cuda_check(cudaSetDevice(engine->device)) ||
         cuda_check(cudaEventRecord(ticket->before, engine->stream)) ||
         cuda_check(cudaStreamWaitEvent(engine->down, ticket->before, 0)) ||
-        copy_rows(rows, true, engine->down))
+        copy_rows(rows, cudaMemcpyDeviceToHost, engine->down))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, engine->down));
 }
@@ -109,7 +111,7 @@ static int store(void *context, const struct engine_rows *rows, struct engine_ti
 {
     const struct cuda_engine *engine = context;
 
-    if (cuda_check(cudaSetDevice(engine->device)) || copy_rows(rows, false, engine->up))
+    if (cuda_check(cudaSetDevice(engine->device)) || copy_rows(rows, cudaMemcpyHostToDevice, engine->up))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, engine->up));
 }
@@ -123,6 +125,16 @@ static int store_in_turn(void *context, const struct engine_rows *rows, struct e
         cuda_check(cudaStreamWaitEvent(engine->up, ticket->before, 0)))
         return -1;
     return store(context, rows, ticket);
+}
+
+static int copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToDevice, engine->stream)))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, engine->stream));
 }
 
 static int ready(void *context, struct engine_ticket *ticket)
@@ -165,6 +177,7 @@ static int sumsq(void *context, const float *x, float scale, size_t n, double *o
 }
 
 const struct engine_remote_i cuda_remote = {
+    .enter = enter,
     .host_alloc = host_alloc,
     .host_free = host_free,
     .ticket_create = ticket_create,
@@ -172,6 +185,7 @@ const struct engine_remote_i cuda_remote = {
     .fetch = fetch,
     .store = store,
     .store_in_turn = store_in_turn,
+    .copy = copy,
     .ready = ready,
     .order = order,
     .update = update,

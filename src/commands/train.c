@@ -42,7 +42,7 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto", *direct = "auto";
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     int nwords;
     const struct option options[] = {
@@ -61,6 +61,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL, "cuda: launch every kernel by itself, record no passes"},
         {"workspace", OPTION_BYTES, &o->workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
         {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL, "cuda: several ranks may compute on one GPU"},
+        {"direct", OPTION_TEXT, &direct, "HOW",
+         "cuda: MPI sends from and to the GPU's own memory: auto (default: where it can), on, off"},
         {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},
         {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
@@ -124,7 +126,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
     if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
-        wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy))
+        wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
+        sync_direct_parse(direct, &o->direct))
         return -1;
     return check_staleness(o);
 }

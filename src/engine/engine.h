@@ -153,6 +153,8 @@ struct engine_ticket; /* one copy under way; reusable after it is ready */
  * computation; a ticket tells when one is over. Any thread may call these, each ticket from one thread
  * at a time. */
 struct engine_remote_i {
+    /* The calling thread is going to hand the engine's memory to a library that reaches it by itself. */
+    int (*enter)(void *context);
     /* Host memory that copies reach fast (page-locked), zeroed. */
     int (*host_alloc)(void *context, size_t bytes, const char *what, void **out);
     void (*host_free)(void *context, void *memory);
@@ -165,6 +167,9 @@ struct engine_remote_i {
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* The same, but it begins when every op run so far is over: they may use that memory. */
     int (*store_in_turn)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Within the engine's memory, where rows->host lies as well; takes its turn among the ops. No rows: the
+     * ticket only tells when every op run so far is over. */
+    int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */

@@ -323,7 +323,8 @@ static int start_sync(struct trainer *t, const float *history)
         .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness, .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
-        .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .engine = &t->engine,
+        .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .direct = t->options->direct,
+        .engine = &t->engine,
         .threads = t->threads,
         .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
         .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
@@ -386,6 +387,8 @@ static void introduce(struct trainer *t)
         LOG_INFO(t->log, "%d workers on %d node%s add up their gradients in shared memory; one of each speaks "
                          "for it",
                  t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s");
+    if (sync_way(t->sync))
+        LOG_INFO(t->log, "Messages go %s", sync_way(t->sync));
     LOG_INFO(t->log, "Solver scaffolding done.");
 }
 

@@ -52,6 +52,7 @@ struct trainer_options {
     bool deterministic;
     bool no_graphs;
     size_t workspace;
+    enum sync_direct direct; /* ditto: whether messages go straight from and to the device's memory */
     bool share_gpu;          /* several ranks may compute on one device */
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */

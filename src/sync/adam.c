@@ -60,7 +60,7 @@ static int adam_stage(struct sync *sync, int group, int micro)
 {
     struct adam *adam = sync->groups[group].own;
 
-    return factors_stage(sync, group, micro, factors_own(sync, &adam->factors, 0));
+    return factors_stage(sync, group, &adam->factors, 0, micro);
 }
 
 /* The owner's receives of the iteration to come. */

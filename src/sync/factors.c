@@ -18,13 +18,14 @@ static int open_remote(struct sync *sync, size_t elems, struct factors *out)
     float *values;
     int status;
 
-    if (sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors", &host))
+    if (out->direct ? engine->i->alloc(engine->context, elems * sizeof(float), "sufficient factors", &host)
+                    : sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors", &host))
         return -1;
     out->rows = host;
     if (out->on_host)
         return 0;
-    if (engine->i->alloc(engine->context, out->each * (size_t)out->workers * sizeof(float),
-                         "sufficient factors", &memory))
+    if (!out->direct && engine->i->alloc(engine->context, out->each * (size_t)out->workers * sizeof(float),
+                                         "sufficient factors", &memory))
         return -1;
     out->remote_rows = memory;
     if (engine->i->alloc(engine->context, rows * sizeof(float), "sufficient factors", &column))
@@ -77,6 +78,7 @@ int factors_open(struct sync *sync, int group, struct factors *out)
     lay_out(sync, group, out);
     if (sync->plan->scheme[group] == SCHEME_ADAM && !(out->on_host = remote_host_engine(sync)))
         return -1;
+    out->direct = sync->direct && !out->on_host;
     if (out->rows_each > INT_MAX / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; use "
                          "--comm=ps",
@@ -105,38 +107,43 @@ void factors_close(struct sync *sync, struct factors *factors)
             free(factors->rows);
         return;
     }
-    sync->remote->host_free(engine->context, factors->rows);
+    if (factors->direct)
+        engine->i->free(engine->context, factors->rows);
+    else
+        sync->remote->host_free(engine->context, factors->rows);
     engine->i->free(engine->context, factors->remote_rows);
     engine->i->free(engine->context, factors->ones);
 }
 
-static int stage_remote(struct sync *sync, int group, float *row, const float *bottom,
+static int stage_remote(struct sync *sync, int group, bool direct, float *row, const float *bottom,
                         const float *top_grad)
 {
+    int (*move)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket) =
+        direct ? sync->remote->copy : sync->remote->fetch;
     const struct param_group *g = &sync->plan->groups[group];
     struct engine_rows rows = {.host = row, .host_stride = (size_t)(g->m + g->n), .width = (size_t)g->n,
                                .memory = (float *)(uintptr_t)bottom, .stride = (size_t)g->n,
                                .rows = (size_t)g->k};
     void *context = sync->net->engine->context;
 
-    if (sync->remote->fetch(context, &rows, sync->groups[group].down))
+    if (move(context, &rows, sync->groups[group].down))
         return -1;
     rows.host = row + g->n;
     rows.memory = (float *)(uintptr_t)top_grad;
     rows.width = rows.stride = (size_t)g->m;
-    return sync->remote->fetch(context, &rows, sync->groups[group].down);
+    return move(context, &rows, sync->groups[group].down);
 }
 
-int factors_stage(struct sync *sync, int group, int micro, float *rows)
+int factors_stage(struct sync *sync, int group, const struct factors *factors, int slot, int micro)
 {
     const struct param_group *g = &sync->plan->groups[group];
     size_t m = (size_t)g->m, n = (size_t)g->n, width = m + n;
-    float *row = rows + (size_t)(micro * g->k) * width;
+    float *row = factors_own(sync, factors, slot) + (size_t)(micro * g->k) * width;
     const float *bottom, *top_grad;
 
     net_factors(sync->net, sync->plan->first_member[group], &bottom, &top_grad);
     if (sync->remote)
-        return stage_remote(sync, group, row, bottom, top_grad);
+        return stage_remote(sync, group, factors->direct, row, bottom, top_grad);
     for (int64_t i = 0; i < g->k; i++, row += width, bottom += n, top_grad += m) {
         memcpy(row, bottom, n * sizeof *row);
         memcpy(row + n, top_grad, m * sizeof *row);
@@ -150,7 +157,7 @@ int factors_store(struct sync *sync, int group, const struct factors *factors, i
     struct engine_rows rows = {.host = factors_rows(factors, 0, slot), .host_stride = elems,
                                .memory = factors->remote_rows, .stride = elems, .width = elems, .rows = 1};
 
-    if (!sync->remote)
+    if (!sync->remote || factors->direct)
         return 0;
     return sync->remote->store(sync->net->engine->context, &rows, sync->groups[group].up);
 }
@@ -161,7 +168,7 @@ static const struct engine *rebuilder(struct sync *sync, const struct factors *f
 {
     bool remote = sync->remote && !factors->on_host;
 
-    *rows = remote ? factors->remote_rows : factors_rows(factors, 0, slot);
+    *rows = remote && !factors->direct ? factors->remote_rows : factors_rows(factors, 0, slot);
     return factors->on_host ? factors->on_host : sync->options.engine;
 }
 

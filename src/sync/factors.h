@@ -8,16 +8,18 @@
 #include "sync/sync_internal.h"
 
 struct factors {
-    float *rows;       /* slots x workers x rows_each x (n + m); the node's where it has several ranks */
+    float *rows;       /* slots x workers x rows_each x (n + m); the node's where it has several ranks; in the
+                          engine's memory where `direct` */
     int slots;         /* iterations side by side */
     int workers;       /* whose rows there is room for */
     int mine;          /* which of them this rank (or who speaks for it) is */
     int64_t rows_each; /* per worker: batch * iter_size * the most that one speaks for. What a worker has
                           less stays zero */
     size_t each;       /* floats of one worker: rows_each * (n + m) */
-    /* Where the engine has memory of its own: the rows of one slot there, and as many ones, which make the
-     * bias gradient a product too. */
+    /* Where the engine has memory of its own: the rows of one slot there (NULL where `direct`), and as many
+     * ones, which make the bias gradient a product too. */
     float *remote_rows, *ones;
+    bool direct;       /* messages go straight from and to that memory */
     const struct engine *on_host; /* rebuilds there; NULL: where the net's engine has its memory */
 };
 
@@ -46,8 +48,8 @@ static inline size_t factors_floats(const struct sync *sync, int group, int spea
 /* Where this rank itself puts its rows: behind those of its node's ranks before it. */
 float *factors_own(const struct sync *sync, const struct factors *factors, int slot);
 
-/* Copies the factors of the micro-batch just passed: the net reuses its buffers. Compute thread. */
-int factors_stage(struct sync *sync, int group, int micro, float *rows);
+/* Copies the factors of the micro-batch just passed into the slot: the net reuses its buffers. Compute thread. */
+int factors_stage(struct sync *sync, int group, const struct factors *factors, int slot, int micro);
 
 /* All rows of the slot are here: they start on their way to an engine with memory of its own. Progress
  * thread. */

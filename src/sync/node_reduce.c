@@ -256,8 +256,7 @@ static int member_stage(struct sync *sync, int group, int micro)
 {
     const struct factors *factors = sync->groups[group].own;
 
-    return factors_stage(sync, group, micro,
-                         factors_own(sync, factors, (int)(sync->groups[group].posted % factors->slots)));
+    return factors_stage(sync, group, factors, (int)(sync->groups[group].posted % factors->slots), micro);
 }
 
 const struct syncer_i syncer_member = {.scheme = SCHEME_NONE};

@@ -556,7 +556,7 @@ void *progress_main(void *argument)
     bool waited_for = false;
 
     prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
-    if (open_traffic(sync))
+    if ((sync->direct && sync->remote->enter(sync->net->engine->context)) || open_traffic(sync))
         raise_alarm(sync, true);
     sync->last_progress = clock_seconds();
     while (!sync->stop) {

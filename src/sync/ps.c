@@ -1,5 +1,5 @@
 /* Sharded parameter server. A worker sends its gradient of every chunk to the chunk's server and
- * receives the new parameters straight into its arena; a server sums the gradients (collect.h), applies
+ * receives the new parameters into its arena; a server sums the gradients (collect.h), applies
  * the solver once, and sends the chunk back at once, not waiting for other chunks. A worker's own chunks
  * never touch the network: server and worker share the arena.
  *
@@ -265,7 +265,7 @@ int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration)
     const struct chunk *c = &sync->plan->chunks[chunk];
     struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = c->group, .chunk = chunk,
                                 .peer = plan_home(sync->plan, chunk), .what = WHAT_PARAMETERS_IN};
-    float *to = sync->values + c->begin;
+    float *to = remote_parameters(sync, chunk);
 
     if (sync->groups[c->group].lag > 0) {
         to = stale_values(sync, c->group, iteration, c->begin);
@@ -301,7 +301,7 @@ static int ps_post(struct sync *sync, int group, int64_t iteration)
         struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = c, .slot = slot,
                                     .peer = plan_home(plan, c), .what = WHAT_GRADIENT_OUT};
         const float *gradient = lag > 0 ? stale_gradient(sync, group, iteration, plan->chunks[c].begin)
-                                        : sync->net->grads + plan->chunks[c].begin;
+                                        : remote_gradient(sync, c);
         const void *out = outbox_fill(sync, c, gradient, &ps->outboxes[c]);
         if (lag > 0)
             transfer.weight = progress_weight(sync, gradient, stale_newest(sync, group, plan->chunks[c].begin),

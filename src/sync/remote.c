@@ -1,6 +1,10 @@
 /* Engines with memory of their own: the way of gradients to the host and of parameters back, beside the
  * computation.
  *
+ * Where MPI reaches that memory by itself (direct.c), only what the host computes with is copied: gradients and
+ * parameters of the chunks that are served here. All else goes straight, a gradient when the computation has
+ * passed it, which is all that its ticket then tells.
+ *
  * When backward has run a layer, its gradient's copy is asked for at once, behind the computation; the
  * progress thread, told of the group as ever, posts it when the copy is there. The other way round it starts
  * the copy of new parameters itself, as soon as the last of them came, and the compute thread only has what
@@ -18,7 +22,6 @@ static void *context_of(const struct sync *sync)
 
 int remote_open(struct sync *sync)
 {
-    sync->remote = sync->worker && sync->net->engine ? sync->net->engine->i->remote : NULL;
     if (!sync->remote)
         return 0;
     sync->waiting = calloc((size_t)sync->plan->ngroups * (size_t)(2 + sync->options.staleness) + 1,
@@ -73,27 +76,79 @@ void remote_slots_free(struct sync *sync, float *slots)
         free(slots);
 }
 
-static struct engine_rows rows_of(const struct sync *sync, int group, float *host, float *memory)
+/* Messages to and from this rank's own chunks are none. */
+static bool goes_straight(const struct sync *sync, int chunk)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct plan *plan = sync->plan;
 
-    return (struct engine_rows){.host = host + g->begin, .host_stride = g->elems,
-                                .memory = memory + g->begin, .stride = g->elems, .width = g->elems,
-                                .rows = 1};
+    return sync->direct && sync->groups[plan->chunks[chunk].group].lag == 0 &&
+           plan_home(plan, chunk) != sync->rank;
+}
+
+static bool gradient_straight(const struct sync *sync, int chunk)
+{
+    return goes_straight(sync, chunk) && !plan_codec(sync->plan, chunk);
+}
+
+/* Those that come from a server are parameters when they arrive. */
+static bool parameters_straight(const struct sync *sync, int chunk)
+{
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
+
+    return goes_straight(sync, chunk) && (syncer == &syncer_ps || syncer == &syncer_adam);
+}
+
+const float *remote_gradient(const struct sync *sync, int chunk)
+{
+    return (gradient_straight(sync, chunk) ? sync->net->remote_grads : sync->net->grads) +
+           sync->plan->chunks[chunk].begin;
+}
+
+float *remote_parameters(const struct sync *sync, int chunk)
+{
+    return (parameters_straight(sync, chunk) ? sync->net->remote_values : sync->values) +
+           sync->plan->chunks[chunk].begin;
+}
+
+/* Copies the group, which begins there in both arenas, but for the chunks that go straight; neighbours
+ * together. */
+static int copy_others(struct sync *sync, int group, bool (*straight)(const struct sync *sync, int chunk),
+                       float *host, float *memory,
+                       int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket),
+                       struct engine_ticket *ticket)
+{
+    const struct plan *plan = sync->plan;
+    size_t at = 0;
+
+    for (int c = plan->first_chunk[group], end = plan->first_chunk[group + 1]; c < end;) {
+        struct engine_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
+        bool skip = straight(sync, c);
+
+        for (; c < end && straight(sync, c) == skip; c++)
+            rows.width += plan->chunks[c].elems;
+        rows.host_stride = rows.stride = rows.width;
+        if (!skip && copy(context_of(sync), &rows, ticket))
+            return -1;
+        at += rows.width;
+    }
+    return 0;
 }
 
 int remote_fetch_gradient(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
-    struct engine_rows rows;
+    const struct engine_rows none = {.rows = 0};
+    size_t begin = sync->plan->groups[group].begin;
+    float *host, *memory;
 
     if (!sync->remote || state->syncer->factors || state->syncer->local)
         return 0;
-    rows = rows_of(sync, group, sync->net->grads, sync->net->remote_grads);
-    if (state->lag == 0)
-        return sync->remote->fetch(context_of(sync), &rows, state->down);
-    rows.host = stale_gradient(sync, group, state->posted, sync->plan->groups[group].begin);
-    return sync->remote->fetch(context_of(sync), &rows, stale_fetch(sync, group, state->posted));
+    memory = sync->net->remote_grads + begin;
+    host = state->lag > 0 ? stale_gradient(sync, group, state->posted, begin) : sync->net->grads + begin;
+    if (sync->direct && sync->remote->copy(context_of(sync), &none, state->down)) /* perhaps nothing is fetched */
+        return -1;
+    return copy_others(sync, group, gradient_straight, host, memory, sync->remote->fetch,
+                       state->lag > 0 ? stale_fetch(sync, group, state->posted) : state->down);
 }
 
 int remote_fetched(struct sync *sync, int group)
@@ -107,12 +162,12 @@ int remote_fetched(struct sync *sync, int group)
 int remote_store_values(struct sync *sync, int group, bool settled)
 {
     const struct syncer_i *syncer = sync->groups[group].syncer;
-    struct engine_rows rows;
+    size_t begin = sync->plan->groups[group].begin;
 
     if (!sync->remote || syncer->stays || syncer->local || sync_settles(sync, group) != settled)
         return 0;
-    rows = rows_of(sync, group, sync->net->values, sync->net->remote_values);
-    return sync->remote->store(context_of(sync), &rows, sync->groups[group].up);
+    return copy_others(sync, group, parameters_straight, sync->net->values + begin,
+                       sync->net->remote_values + begin, sync->remote->store, sync->groups[group].up);
 }
 
 int remote_order(struct sync *sync, int group)

@@ -90,8 +90,7 @@ static int sfb_stage(struct sync *sync, int group, int micro)
     struct group_state *state = &sync->groups[group];
     struct sfb *sfb = state->own;
 
-    return factors_stage(sync, group, micro,
-                         factors_own(sync, &sfb->factors, (int)(state->posted & 1)));
+    return factors_stage(sync, group, &sfb->factors, (int)(state->posted & 1), micro);
 }
 
 static int expect(struct sync *sync, int group, int64_t iteration)

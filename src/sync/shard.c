@@ -199,8 +199,7 @@ static int post_part(struct sync *sync, int group, int64_t iteration, struct par
     struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = part->chunk,
                                 .peer = plan_home(sync->plan, part->chunk)};
     size_t floats = plan_gradient_bytes(sync->plan, part->chunk) / sizeof(float);
-    const float *arena = sync->net->grads + sync->plan->chunks[part->chunk].begin;
-    const void *gradient = outbox_fill(sync, part->chunk, arena, &part->outbox);
+    const void *gradient = outbox_fill(sync, part->chunk, remote_gradient(sync, part->chunk), &part->outbox);
 
     if (part->home)
         return arrive(sync, part, sync->rank, gradient);

@@ -250,6 +250,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     sync->update = *update;
     sync->options = *options;
     sync->worker = plan_is_worker(plan, sync->world_rank);
+    sync->remote = sync->worker && net->engine ? net->engine->i->remote : NULL;
     sync->scale = 1.0f / ((float)plan->ncomputing * (float)plan->options.iter_size);
     sync->my_failing = sync->lowest_failing = INT_MAX;
     sem_init(&sync->bell, 0, 0);
@@ -257,7 +258,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     atomic_init(&sync->served, options->iteration);
     if (error_agree(world, split_communicators(sync, world)) ||
         error_agree(world, check_digest(sync)) || node_open(sync, world) ||
-        error_agree(world, open_local(sync))) {
+        error_agree(world, direct_open(sync)) || error_agree(world, open_local(sync))) {
         sync_destroy(sync);
         return -1;
     }

@@ -41,6 +41,16 @@ struct sync_update {
                         float *value, const float *grad, float *history, size_t stride, size_t n);
 };
 
+/* Whether messages go straight from and to the memory of an engine that has its own, not by way of the host's. */
+enum sync_direct {
+    SYNC_DIRECT_AUTO, /* where MPI says that it can, and a trial on all workers bears it out */
+    SYNC_DIRECT_ON,   /* ditto, else it is an error */
+    SYNC_DIRECT_OFF,
+};
+
+/* "auto", "on" or "off"; fails with the list of them. */
+int sync_direct_parse(const char *name, enum sync_direct *out);
+
 struct sync_options {
     bool overlap;          /* false: traffic starts when backward is over, forward waits for all of it */
     bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
@@ -51,6 +61,7 @@ struct sync_options {
     const struct node *node; /* the ranks that add up together, as the plan has it, and the arenas of net;
                                 borrowed; NULL: every worker speaks for itself. Not with staleness, COMM_NONE
                                 or engines with memory of their own */
+    enum sync_direct direct;
     const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
     int threads;         /* of the host's engine, which multiplies where that one cannot; 0: its default */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
@@ -140,6 +151,10 @@ int sync_close(struct sync *sync, int status);
 /* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. Not for workers
  * that another one speaks for: they are not told. */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
+
+/* By which way messages reach the engine's memory, and why, in words; NULL where it is the host's, or nothing
+ * travels. */
+const char *sync_way(const struct sync *sync);
 
 const struct sync_stats *sync_stats(struct sync *sync);
 

@@ -125,6 +125,8 @@ struct sync {
     MPI_Comm closing;           /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period;         /* iterations told apart by a tag */
     const struct engine_remote_i *remote; /* of the net's engine; NULL: its memory is the host's */
+    bool direct;                /* MPI reaches that engine's memory: what lies there as it travels goes straight */
+    char way[512];              /* that in words; empty without such an engine */
     struct engine host_engine;  /* beside one with memory of its own; opened where it is needed */
     float *values;              /* = net->values, or own on a dedicated server */
     bool owns_values;
@@ -288,11 +290,18 @@ void node_publish(struct sync *sync, int group);
 /* " for X layer 'A'; Y layer 'B'": what is waited for; returns how many. */
 int node_describe_wait(const struct sync *sync, char *text, size_t bytes);
 
+/* ---- whether MPI reaches the engine's memory (direct.c); collective over the workers ---- */
+int direct_open(struct sync *sync);
+
 /* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
 int remote_open(struct sync *sync);
 void remote_close(struct sync *sync);
 /* Compute thread: the group's gradient starts on its way to the host, unless its factors did. */
 int remote_fetch_gradient(struct sync *sync, int group);
+/* Where the message with the chunk's gradient to its home begins, unless it is of a stale iteration; and where
+ * the one with its new parameters arrives: on the host, or in the engine's memory where MPI reaches that. */
+const float *remote_gradient(const struct sync *sync, int chunk);
+float *remote_parameters(const struct sync *sync, int chunk);
 /* Progress thread: whether what was fetched for the group is there; -1 with a message. */
 int remote_fetched(struct sync *sync, int group);
 /* Whichever thread changed them: the group's new parameters start on their way to the engine, once its

@@ -437,6 +437,15 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
     return cudaSuccess;
 }
 
+/* Takes the place of MPI's own: the emulated GPU's memory is the host's, which every MPI reaches.
+ * POSEIDON_EMULATED_AWARE: whether it says so. */
+int MPIX_Query_cuda_support(void)
+{
+    const char *text = getenv("POSEIDON_EMULATED_AWARE");
+
+    return text && atoi(text);
+}
+
 } /* extern "C" */
 
 /* ---- cuBLASLt ---- */

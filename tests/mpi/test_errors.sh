@@ -88,6 +88,8 @@ refused 'too stale' '--staleness=99 is out of range' --solver=solver.prototxt --
 make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
 refused 'staleness and clipping' 'clip_gradients.*--staleness=1' --solver=clipping.prototxt --staleness=1
 refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
+refused 'unknown way' '--direct=maybe is not known .auto, on or off' --solver=solver.prototxt --direct=maybe
+refused 'direct without a GPU' "--direct=on: the engine works in the host's memory" --solver=solver.prototxt --direct=on
 refused 'unknown order' '--order=random.*fifo' --solver=solver.prototxt --order=random
 
 # snapshots

@@ -1,0 +1,159 @@
+/* Whether MPI reaches the memory of an engine that has its own, so that messages need no copy on
+ * the host.
+ *
+ * Open MPI says so where it was built with CUDA; whether the network below it can is another
+ * matter. So the workers send each other what lies there once, at start: short enough to go at
+ * once, and long enough to go by appointment, which are different ways through every transport. */
+#include "sync/sync_internal.h"
+
+#include "util/agree.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+
+enum { SHORT_ELEMS = 64, LONG_ELEMS = 1 << 18 };
+
+int sync_direct_parse(const char *name, enum sync_direct *out)
+{
+    static const char *const names[] = {
+        [SYNC_DIRECT_AUTO] = "auto", [SYNC_DIRECT_ON] = "on", [SYNC_DIRECT_OFF] = "off"};
+
+    for (int i = 0; i <= SYNC_DIRECT_OFF; i++)
+        if (!strcmp(name, names[i])) {
+            *out = (enum sync_direct)i;
+            return 0;
+        }
+    return error_set("--direct=%s is not known (auto, on or off)", name);
+}
+
+const char *sync_way(const struct sync *sync)
+{
+    return sync->way[0] && sync->nranks > 1 ? sync->way : NULL;
+}
+
+/* What worker `rank` sends; whole numbers that floats hold. */
+static float sample(int rank, int i)
+{
+    return (float)(rank * 7919 % 65536 + i);
+}
+
+/* Round the ring of workers, from the first half of that memory to the second; fails also where
+ * something else arrives than was sent. */
+static int pass_on(struct sync *sync, struct tensor *half, float *host, int elems)
+{
+    const struct engine *engine = sync->net->engine;
+    float *memory = half->data;
+    int rank, size, from;
+
+    MPI_Comm_rank(sync->sums, &rank);
+    MPI_Comm_size(sync->sums, &size);
+    from = (rank + size - 1) % size;
+    MPI_TRY(MPI_Sendrecv(memory, elems, MPI_FLOAT, (rank + 1) % size, 0, memory + LONG_ELEMS, elems,
+                         MPI_FLOAT, from, 0, sync->sums, MPI_STATUS_IGNORE));
+    half->data = memory + LONG_ELEMS;
+    if (engine->i->read(engine->context, half, host))
+        return -1;
+    half->data = memory;
+    for (int i = 0; i < elems; i++)
+        if (host[i] != sample(from, i))
+            return error_set(
+                "MPI says that it reaches the engine's memory, but number %d of %d that worker %d "
+                "sent from there arrived as %g and not as %g",
+                i, elems, from, (double)host[i], (double)sample(from, i));
+    return 0;
+fail:
+    return -1;
+}
+
+static int try_both(struct sync *sync, float *memory, float *host)
+{
+    const struct engine *engine = sync->net->engine;
+    struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}},
+                          .bytes = LONG_ELEMS * sizeof(float),
+                          .data = memory};
+    int rank, status;
+
+    MPI_Comm_rank(sync->sums, &rank);
+    for (int i = 0; i < LONG_ELEMS; i++)
+        host[i] = sample(rank, i);
+    status = engine->i->write(engine->context, &half, host) ||
+                     (engine->i->finish && engine->i->finish(engine->context))
+                 ? -1
+                 : 0;
+    if (error_agree(sync->sums, status) ||
+        error_agree(sync->sums, pass_on(sync, &half, host, SHORT_ELEMS)))
+        return -1;
+    return error_agree(sync->sums, pass_on(sync, &half, host, LONG_ELEMS));
+}
+
+/* The same status and message on all workers. */
+static int make_trial(struct sync *sync)
+{
+    const struct engine *engine = sync->net->engine;
+    float *host = malloc(LONG_ELEMS * sizeof *host);
+    void *memory = NULL;
+    int status;
+
+    status = host ? 0 : error_memory(LONG_ELEMS * sizeof *host, "a trial message");
+    if (!status)
+        status = engine->i->alloc(engine->context, 2 * LONG_ELEMS * sizeof(float),
+                                  "a trial message", &memory);
+    status = error_agree(sync->sums, status); /* nobody waits for one that sends nothing */
+    if (!status)
+        status = try_both(sync, memory, host);
+    engine->i->free(engine->context, memory);
+    free(host);
+    return status;
+}
+
+/* What speaks against it before anything was tried; NULL: nothing. */
+static const char *find_obstacle(const struct sync *sync)
+{
+    if (!sync->remote)
+        return "the engine works in the host's memory, there is no other";
+    if (sync->options.direct == SYNC_DIRECT_OFF)
+        return "--direct=off";
+#ifdef OMPI_HAVE_MPI_EXT_CUDA
+    return MPIX_Query_cuda_support()
+               ? NULL
+               : "this MPI was built without CUDA (MPIX_Query_cuda_support says so)";
+#else
+    return "this MPI has no MPIX_Query_cuda_support that would say whether it reaches a GPU's "
+           "memory";
+#endif
+}
+
+int direct_open(struct sync *sync)
+{
+    const char *obstacle;
+    int all;
+
+    if (!sync->worker)
+        return 0;
+    obstacle = find_obstacle(sync);
+    all = !obstacle;
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, sync->sums));
+    if (obstacle && sync->options.direct == SYNC_DIRECT_ON)
+        return error_set("--direct=on: %s", obstacle);
+    if (all && sync->nranks > 1 && make_trial(sync)) {
+        if (sync->options.direct == SYNC_DIRECT_ON)
+            return error_context("--direct=on");
+        obstacle = error_text();
+        all = 0;
+    }
+    sync->direct = all && sync->nranks > 1;
+    if (sync->direct)
+        snprintf(sync->way, sizeof sync->way, "straight from and to the engine's memory");
+    else if (sync->remote)
+        snprintf(sync->way, sizeof sync->way, "by way of the host's memory: %s",
+                 obstacle ? obstacle : "another worker's MPI does not reach the engine's");
+    return 0;
+fail:
+    return -1;
+}

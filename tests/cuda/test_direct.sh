@@ -1,0 +1,91 @@
+#!/bin/sh
+# Messages straight from and to the emulated GPU's memory, which its MPI is told to reach: the same parameters to
+# the last bit and the same bytes on the wire as by way of the host, for every scheme. What arrives or leaves too
+# early shows, as streams of the emulated GPU are worked off as late as can be.
+set -u
+here=${abs_top_srcdir:?}
+emulated=${abs_top_builddir:?}/tests/cuda/poseidon
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 99
+ln -s "$here/data" data
+cp "$here/tests/cuda/mixed.prototxt" net.prototxt
+POSEIDON_CACHE=$folder/cache
+POSEIDON_EMULATED_AWARE=1
+export POSEIDON_CACHE POSEIDON_EMULATED_AWARE
+failures=0
+
+cat >plain.prototxt <<END
+net: "net.prototxt"
+base_lr: 0.05
+momentum: 0.9
+weight_decay: 0.0005
+lr_policy: "fixed"
+max_iter: 6
+snapshot_after_train: false
+END
+{ cat plain.prototxt; printf 'clip_gradients: 0.5\niter_size: 2\n'; } >clipped.prototxt
+sed 's/base_lr.*/base_lr: 0.005/' plain.prototxt >slow.prototxt
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+value() { # KEY of out.json: the value, or the list
+    tr -d '\n\r\t ' <out.json | sed 's/.*"'"$1"'":\(\[[^]]*\]\|[^,}]*\).*/\1/'
+}
+
+run() { # RANKS ARGUMENTS...
+    ranks=$1; shift
+    timeout 100 "$here/tests/mpirun.sh" "$ranks" "$emulated" train --engine=cuda --share-gpu --threads=1 --seed=3 \
+        --summary=out.json "$@" >log 2>&1 || { cat log; fail "$*"; return 1; }
+}
+
+straight() { # RANKS ARGUMENTS...
+    run "$@" --direct=off || return
+    expected=$(value parameters_sha256)
+    bytes=$(value bytes_sent_per_iteration_by_rank)
+    grep -q "Messages go by way of the host's memory: --direct=off" log || fail "the log does not say which way"
+    run "$@" --direct=on || return
+    grep -q "Messages go straight from and to the engine's memory" log || fail "the log does not say which way"
+    [ "$(value parameters_sha256)" = "$expected" ] || fail "$*: other parameters than by way of the host"
+    [ "$(value bytes_sent_per_iteration_by_rank)" = "$bytes" ] || fail "$*: other bytes than by way of the host"
+    [ "$(value bytes_predicted_per_iteration_by_rank)" = "$bytes" ] || fail "$*: other bytes than predicted"
+    echo "$*: $expected, bytes $bytes"
+}
+
+for ranks in 2 3; do
+    for file in plain clipped; do
+        straight $ranks --solver=$file.prototxt --comm=ps --chunk=1k
+        straight $ranks --solver=$file.prototxt --comm=sfb
+    done
+done
+straight 3 --solver=plain.prototxt --comm=ps --servers=1
+straight 3 --solver=plain.prototxt --comm=ps --chunk=1k --overlap=none --no-graphs
+straight 2 --solver=plain.prototxt --comm=ps --wire=bf16
+straight 3 --solver=clipped.prototxt --comm=allreduce --chunk=1k
+straight 2 --solver=plain.prototxt --comm=onebit
+straight 3 --solver=plain.prototxt --comm=adam
+
+# gradients and parameters that wait for others do so on the host, all the same
+run 2 --solver=slow.prototxt --comm=ps --direct=off && expected=$(value final_loss) &&
+    run 2 --solver=slow.prototxt --comm=ps --staleness=2 --direct=on && found=$(value final_loss) &&
+    awk -v a="$expected" -v b="$found" 'BEGIN { exit !(a > 0 && b > 0 && (a - b)^2 < (0.05 * a)^2) }' ||
+    fail "staleness: loss $found, not about $expected"
+run 2 --solver=plain.prototxt --comm=sfb && grep -q 'Messages go straight' log || fail 'not straight by itself'
+# the real engine writes down the cluster's figures: measuring the emulated GPU's products takes long
+timeout 100 "$here/tests/mpirun.sh" 2 "$abs_top_builddir/poseidon" train --solver=plain.prototxt --account --threads=1 \
+    --cluster-file=cluster >log 2>&1 || { cat log; fail 'the cluster was not measured'; }
+run 2 --solver=plain.prototxt --comm=sfb --account --cluster-file=cluster --direct=on &&
+    grep -q 'Communication alone' log || fail 'no transfers alone'
+
+POSEIDON_EMULATED_AWARE=0
+run 2 --solver=plain.prototxt && grep -q "by way of the host's memory: this MPI was built without CUDA" log ||
+    fail 'straight where MPI does not reach the GPU'
+if timeout 60 "$here/tests/mpirun.sh" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt \
+    --direct=on >log 2>&1 || ! grep -q -e '--direct=on: this MPI was built without CUDA' log; then
+    cat log
+    fail '--direct=on without an MPI that reaches the GPU was not refused'
+fi
+[ "$failures" -eq 0 ]

@@ -1,0 +1,274 @@
+/* Whether messages go straight to the memory of an engine that has its own: who decides it, in
+ * which words, and what is copied to the host all the same. The engine is made by hand: its memory
+ * is the host's, but another place. What MPI says of itself, and one message, are replaced here.
+ * Run under mpirun by test_direct.sh: direct_way WANTED AWARE SERVERS [SPOILT] WANTED as --direct;
+ * AWARE: a digit per rank, 1 where MPI says that it reaches that memory; - for an engine without.
+ * SPOILT: the rank where a trial message arrives wrong. Rank 0 prints the way, or the refusal. */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/net_internal.h"
+#include "sync/sync.h"
+#include "util/error.h"
+
+enum { ELEMS = 3000, CHUNK_BYTES = 4096, ITERATIONS = 3 };
+
+static int rank, nranks, spoilt = -1;
+static const char *aware;
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition,              \
+                    error_text());                                                                 \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
+        }                                                                                          \
+    } while (0)
+
+int MPIX_Query_cuda_support(void);
+int MPIX_Query_cuda_support(void)
+{
+    return aware[rank] == '1';
+}
+
+int MPI_Sendrecv(const void *from, int sent, MPI_Datatype type, int to, int tag, void *into,
+                 int received, MPI_Datatype as, int source, int mark, MPI_Comm comm,
+                 MPI_Status *status)
+{
+    int code =
+        PMPI_Sendrecv(from, sent, type, to, tag, into, received, as, source, mark, comm, status);
+
+    if (rank == spoilt)
+        ((float *)into)[received - 1] += 1;
+    return code;
+}
+
+/* ---- the engine ---- */
+
+static int alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    (void)context, (void)what;
+    *out = calloc(1, bytes);
+    return *out ? 0 : error_memory(bytes, "the test's engine");
+}
+
+static void release(void *context, void *memory)
+{
+    (void)context;
+    free(memory);
+}
+
+static int write_tensor(void *context, struct tensor *to, const float *from)
+{
+    (void)context;
+    memcpy(to->data, from, to->bytes);
+    return 0;
+}
+
+static int read_tensor(void *context, const struct tensor *from, float *to)
+{
+    (void)context;
+    memcpy(to, from->data, from->bytes);
+    return 0;
+}
+
+static int enter(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+static int ticket_create(void *context, struct engine_ticket **out)
+{
+    (void)context;
+    *out = NULL;
+    return 0;
+}
+
+static void ticket_destroy(void *context, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+}
+
+/* A parameter server moves whole ranges: one row. */
+static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    if (rows->rows > 0)
+        memcpy(rows->host, rows->memory, rows->width * sizeof(float));
+    return 0;
+}
+
+static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    memcpy(rows->memory, rows->host, rows->width * sizeof(float));
+    return 0;
+}
+
+static int ready(void *context, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    return 1;
+}
+
+static int order(void *context, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    return 0;
+}
+
+static const struct engine_remote_i remote = {.enter = enter,
+                                              .ticket_create = ticket_create,
+                                              .ticket_destroy = ticket_destroy,
+                                              .fetch = fetch,
+                                              .store = store,
+                                              .copy = fetch,
+                                              .ready = ready,
+                                              .order = order};
+static const struct engine_i table = {.name = "far",
+                                      .alloc = alloc,
+                                      .free = release,
+                                      .write = write_tensor,
+                                      .read = read_tensor,
+                                      .remote = &remote};
+static const struct engine_i near_table = {.name = "near"};
+
+/* ---- training ---- */
+
+static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                  float *value, const float *grad, float *history, size_t stride, size_t n)
+{
+    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult, (void)history,
+        (void)stride;
+    for (size_t i = 0; i < n; i++)
+        value[i] -= grad[i];
+}
+
+/* Whole numbers: every sum is exact. */
+static float gradient(int worker, int i)
+{
+    return (float)((worker + 1) * (i % 7 + 1));
+}
+
+static float value_after(int iterations, int workers, int i)
+{
+    return (float)(i - iterations * workers * (workers + 1) / 2 * (i % 7 + 1));
+}
+
+static void place(struct net *net, bool far)
+{
+    float **arrays[] = {&net->values, &net->grads, &net->remote_values, &net->remote_grads};
+
+    for (int i = 0; i < (far ? 4 : 2); i++) {
+        *arrays[i] = malloc(ELEMS * sizeof(float));
+        REQUIRE(*arrays[i]);
+    }
+    for (int i = 0; i < ELEMS; i++)
+        net->values[i] = value_after(0, 1, i);
+}
+
+/* Before an iteration the host knows nothing but the parameters that it serves. */
+static void forget(struct net *net, const struct plan *plan)
+{
+    for (int c = 0; c < plan->nchunks; c++)
+        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
+             i++) {
+            net->grads[i] = NAN;
+            if (plan_home(plan, c) != rank)
+                net->values[i] = NAN;
+        }
+    for (int i = 0; i < ELEMS; i++)
+        net->remote_grads[i] = gradient(rank, i);
+}
+
+/* What goes straight leaves no trace on the host. */
+static void check(const struct net *net, const struct plan *plan, bool direct, int iterations)
+{
+    const float *values = net->remote_values ? net->remote_values : net->values;
+
+    for (int i = 0; i < ELEMS; i++)
+        REQUIRE(values[i] == value_after(iterations, plan->nworkers, i));
+    for (int c = 0; c < plan->nchunks && net->remote_values; c++)
+        for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
+             i++) {
+            bool here = !direct || plan_home(plan, c) == rank;
+            REQUIRE(here ? net->grads[i] == gradient(rank, (int)i) : isnan(net->grads[i]));
+            REQUIRE(here ? net->values[i] == values[i] : isnan(net->values[i]));
+        }
+}
+
+static void train(struct sync *sync, const struct plan *plan, struct net *net)
+{
+    bool direct = sync_way(sync) && !strncmp(sync_way(sync), "straight", 8);
+
+    REQUIRE(!sync_share_values(sync) && !sync_start(sync));
+    for (int t = 0; t < ITERATIONS; t++) {
+        if (!plan_is_worker(plan, rank)) {
+            REQUIRE(!sync_wait_all(sync, t));
+            continue;
+        }
+        if (net->remote_grads)
+            forget(net, plan);
+        for (int i = 0; i < ELEMS && !net->remote_grads; i++)
+            net->grads[i] = gradient(rank, i);
+        REQUIRE(!sync_post(sync, 0, true) && !sync_flush(sync) && !sync_wait(sync, 0));
+        check(net, plan, direct, t + 1);
+    }
+    REQUIRE(!sync_close(sync, 0));
+}
+
+int main(int argc, char **argv)
+{
+    struct engine engine = {.i = &table};
+    struct param param = {.shape = {.naxes = 1, .dim = {ELEMS}}, .lr_mult = 1};
+    struct param_group group = {.name = "all", .elems = ELEMS, .nparams = 1, .trains = true};
+    struct net_internals internals = {.nviews = 0};
+    struct net net = {.internals = &internals,
+                      .groups = &group,
+                      .ngroups = 1,
+                      .params = &param,
+                      .nparams = 1,
+                      .elems = ELEMS};
+    struct plan_options options = {.comm = COMM_PS, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
+    struct sync_options how = {.overlap = true, .stall_seconds = 20};
+    struct sync_update update = {.apply = apply};
+    struct plan *plan;
+    struct sync *sync;
+    int level;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    REQUIRE(argc > 3 && !sync_direct_parse(argv[1], &how.direct));
+    aware = argv[2];
+    options.servers = atoi(argv[3]);
+    spoilt = argc > 4 ? atoi(argv[4]) : -1;
+    options.nranks = nranks;
+    REQUIRE(aware[0] == '-' || (int)strlen(aware) == nranks);
+    REQUIRE(!plan_create(&options, 1, &group, &plan));
+    if (aware[0] == '-')
+        engine.i = &near_table;
+    if (plan_is_worker(plan, rank)) {
+        net.engine = &engine;
+        place(&net, aware[0] != '-');
+    }
+    if (!sync_create(MPI_COMM_WORLD, plan, &net, &update, &how, &sync)) {
+        train(sync, plan, &net);
+        if (rank == 0)
+            printf("way: %s\n", sync_way(sync) ? sync_way(sync) : "none");
+        sync_destroy(sync);
+    } else if (rank == 0) {
+        printf("refused: %s\n", error_text());
+    }
+    plan_destroy(plan);
+    free(net.values);
+    free(net.grads);
+    free(net.remote_values);
+    free(net.remote_grads);
+    MPI_Finalize();
+    return 0;
+}
