@@ -320,10 +320,10 @@ static int measure_update(struct timing *t, double *out)
     if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "parameters, gradients and history", &memory))
         return -1;
     float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
+    rule_describe(&rule, &step, 1, 1, &update);
     *out = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
-        rule_describe(&rule, &step, 1, 1, &update);
         if (remote)
             status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS) || finish(t);
         else

@@ -21,13 +21,17 @@ enum { ROWS_WORTH_A_PRODUCT = 128 };
 
 struct sfb {
     struct factors factors;
-    int arrived[2]; /* per slot: other workers whose rows are here */
-    bool by_worker; /* products are taken worker by worker */
-    bool *here[2];  /* then, per slot and worker: its rows are here */
+    bool *here[2]; /* per slot and worker: its rows are here and not yet in `in_order` */
     _Atomic int64_t in_order; /* iteration * workers + how many workers in a row have theirs here */
     float *history; /* nhistory blocks of the group's elems; or, in the engine's memory: */
     struct remote_history remote_history;
 };
+
+/* Whether products are taken worker by worker. */
+static bool by_worker(const struct sync *sync, const struct sfb *sfb)
+{
+    return !sync->remote && sfb->factors.rows_each >= ROWS_WORTH_A_PRODUCT;
+}
 
 static int open_order(const struct sync *sync, struct sfb *sfb)
 {
@@ -63,10 +67,7 @@ static int sfb_open(struct sync *sync, int group)
     sfb->history = calloc(elems, sizeof *sfb->history);
     if (!sfb->history)
         return error_memory(elems * sizeof *sfb->history, "history");
-    if (factors_open(sync, group, &sfb->factors))
-        return -1;
-    sfb->by_worker = sfb->factors.rows_each >= ROWS_WORTH_A_PRODUCT;
-    return 0;
+    return factors_open(sync, group, &sfb->factors);
 }
 
 static void sfb_close(struct sync *sync, int group)
@@ -122,7 +123,7 @@ static void take(struct sync *sync, int group, int worker, int slot)
     for (; count < sync->plan->nworkers && sfb->here[slot][count]; count++)
         sfb->here[slot][count] = false;
     atomic_store_explicit(&sfb->in_order, iteration * sync->plan->nworkers + count, memory_order_release);
-    if (sfb->by_worker)
+    if (by_worker(sync, sfb))
         progress_wake(sync);
 }
 
@@ -148,8 +149,9 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
     int chunk = sync->plan->first_chunk[group], slot = (int)(iteration & 1);
     int others = sync->plan->nworkers - 1;
 
-    state->pending = 2 * others - sfb->arrived[slot] + 1;
-    sfb->arrived[slot] = 0;
+    state->pending = 2 * others + 1;
+    for (int w = 0; w <= others; w++)
+        state->pending -= sfb->here[slot][w]; /* came before this rank was so far */
     take(sync, group, sync->rank, slot);
     if (expect(sync, group, iteration + 1))
         return -1;
@@ -167,17 +169,13 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
 
 static int sfb_complete(struct sync *sync, const struct transfer *transfer)
 {
-    struct group_state *state = &sync->groups[transfer->group];
-    struct sfb *sfb = state->own;
+    int slot = (int)((sync->groups[transfer->group].running - 1) & 1);
 
     if (transfer->what == WHAT_IN)
         take(sync, transfer->group, transfer->peer, transfer->slot);
-    /* rows of an iteration that this rank has not come to */
-    if (transfer->what == WHAT_IN && transfer->slot != (int)((state->running - 1) & 1))
-        sfb->arrived[transfer->slot]++;
-    else
-        return finish_one(sync, transfer->group, (int)((state->running - 1) & 1));
-    return 0;
+    if (transfer->what == WHAT_IN && transfer->slot != slot)
+        return 0; /* of an iteration that this rank has not come to */
+    return finish_one(sync, transfer->group, slot);
 }
 
 static int sfb_ahead(struct sync *sync, int group, int64_t iteration)
@@ -186,7 +184,7 @@ static int sfb_ahead(struct sync *sync, int group, int64_t iteration)
     const struct param_group *g = &sync->plan->groups[group];
     int64_t first = iteration * sync->plan->nworkers;
 
-    for (int w = 0; sfb->by_worker && w < sync->plan->nworkers - 1; w++) {
+    for (int w = 0; by_worker(sync, sfb) && w < sync->plan->nworkers - 1; w++) {
         int64_t start;
         if (compute_wait(sync, &sfb->in_order, first + w + 1, group))
             return -1;
@@ -204,7 +202,7 @@ static int sfb_rebuild(struct sync *sync, int group, int64_t iteration)
     struct sfb *sfb = sync->groups[group].own;
 
     return factors_rebuild(sync, group, &sfb->factors, (int)(iteration & 1),
-                           sfb->by_worker ? sync->plan->nworkers - 1 : 0,
+                           by_worker(sync, sfb) ? sync->plan->nworkers - 1 : 0,
                            (sync->remote ? sync->net->remote_grads : sync->net->grads) +
                                sync->plan->groups[group].begin);
 }

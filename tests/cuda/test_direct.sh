@@ -3,17 +3,13 @@
 # the last bit and the same bytes on the wire as by way of the host, for every scheme. What arrives or leaves too
 # early shows, as streams of the emulated GPU are worked off as late as can be.
 set -u
-here=${abs_top_srcdir:?}
+. "${abs_top_srcdir:?}/tests/mpi/common.sh"
 emulated=${abs_top_builddir:?}/tests/cuda/poseidon
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 99
-ln -s "$here/data" data
-cp "$here/tests/cuda/mixed.prototxt" net.prototxt
-POSEIDON_CACHE=$folder/cache
+ln -s "$abs_top_srcdir/data" data
+cp "$abs_top_srcdir/tests/cuda/mixed.prototxt" net.prototxt
+POSEIDON_CACHE=$work/cache
 POSEIDON_EMULATED_AWARE=1
 export POSEIDON_CACHE POSEIDON_EMULATED_AWARE
-failures=0
 
 cat >plain.prototxt <<END
 net: "net.prototxt"
@@ -27,18 +23,13 @@ END
 { cat plain.prototxt; printf 'clip_gradients: 0.5\niter_size: 2\n'; } >clipped.prototxt
 sed 's/base_lr.*/base_lr: 0.005/' plain.prototxt >slow.prototxt
 
-fail() {
-    echo "FAIL: $*"
-    failures=$((failures + 1))
-}
-
 value() { # KEY of out.json: the value, or the list
     tr -d '\n\r\t ' <out.json | sed 's/.*"'"$1"'":\(\[[^]]*\]\|[^,}]*\).*/\1/'
 }
 
 run() { # RANKS ARGUMENTS...
     ranks=$1; shift
-    timeout 100 "$here/tests/mpirun.sh" "$ranks" "$emulated" train --engine=cuda --share-gpu --threads=1 --seed=3 \
+    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --share-gpu --threads=1 --seed=3 \
         --summary=out.json "$@" >log 2>&1 || { cat log; fail "$*"; return 1; }
 }
 
@@ -75,7 +66,7 @@ run 2 --solver=slow.prototxt --comm=ps --direct=off && expected=$(value final_lo
     fail "staleness: loss $found, not about $expected"
 run 2 --solver=plain.prototxt --comm=sfb && grep -q 'Messages go straight' log || fail 'not straight by itself'
 # the real engine writes down the cluster's figures: measuring the emulated GPU's products takes long
-timeout 100 "$here/tests/mpirun.sh" 2 "$abs_top_builddir/poseidon" train --solver=plain.prototxt --account --threads=1 \
+timeout 100 "$POSEIDON_MPIRUN" 2 "$abs_top_builddir/poseidon" train --solver=plain.prototxt --account --threads=1 \
     --cluster-file=cluster >log 2>&1 || { cat log; fail 'the cluster was not measured'; }
 run 2 --solver=plain.prototxt --comm=sfb --account --cluster-file=cluster --direct=on &&
     grep -q 'Communication alone' log || fail 'no transfers alone'
@@ -83,9 +74,9 @@ run 2 --solver=plain.prototxt --comm=sfb --account --cluster-file=cluster --dire
 POSEIDON_EMULATED_AWARE=0
 run 2 --solver=plain.prototxt && grep -q "by way of the host's memory: this MPI was built without CUDA" log ||
     fail 'straight where MPI does not reach the GPU'
-if timeout 60 "$here/tests/mpirun.sh" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt \
+if timeout 60 "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt \
     --direct=on >log 2>&1 || ! grep -q -e '--direct=on: this MPI was built without CUDA' log; then
     cat log
     fail '--direct=on without an MPI that reaches the GPU was not refused'
 fi
-[ "$failures" -eq 0 ]
+finish

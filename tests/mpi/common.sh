@@ -1,4 +1,4 @@
-# What the scripts of this folder share: a private folder, solvers made to order, a count of failures.
+# What the scripts of this folder and of tests/cuda share: a private folder, solvers made to order, a count of failures.
 # shellcheck shell=sh
 : "${POSEIDON:?}" "${POSEIDON_MPIRUN:?}" "${abs_top_srcdir:?}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/poseidon-test.XXXXXX") || exit 99
