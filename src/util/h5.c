@@ -100,6 +100,58 @@ static int file_missing(const char *path)
     return error_set("%s: no such file", path);
 }
 
+static uint64_t little_endian(const unsigned char *bytes, size_t n)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < n; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+
+/* A superblock of version 0 or 1 may point at a driver information block, and the library makes room
+ * for the length it finds there before it reads on: in a damaged file, up to 4 GB. Returns that
+ * length, 0 if there is none (HDF5 File Format Specification 3.0, II.A and II.B). */
+static uint64_t driver_block_bytes(FILE *file, uint64_t file_bytes)
+{
+    static const char signature[8] = "\211HDF\r\n\032\n";
+    unsigned char block[60], length[4] = {0};
+    uint64_t start = 0;
+    size_t fixed, address;
+
+    for (; start < file_bytes; start = start ? 2 * start : 512) {
+        memset(block, 0, sizeof block); /* as the library reads beyond the end of a file */
+        if (fseeko(file, (off_t)start, SEEK_SET) || fread(block, 1, sizeof block, file) < 16)
+            return 0;
+        if (memcmp(block, signature, sizeof signature) == 0)
+            break;
+    }
+    fixed = block[8] == 1 ? 28 : 24;
+    address = block[13]; /* the size of one of the four addresses; the last is the block's */
+    if (start >= file_bytes || block[8] > 1 || address > 8)
+        return 0;
+    start += little_endian(block + fixed + 3 * address, address);
+    if (start >= file_bytes || fseeko(file, (off_t)start + 4, SEEK_SET))
+        return 0;
+    return fread(length, 1, sizeof length, file) ? little_endian(length, sizeof length) : 0;
+}
+
+static int superblock_check(const char *path, uint64_t file_bytes)
+{
+    FILE *file = fopen(path, "rb");
+    uint64_t bytes;
+
+    if (!file)
+        return error_set("%s: %s", path, strerror(errno));
+    bytes = driver_block_bytes(file, file_bytes);
+    fclose(file);
+    if (bytes <= file_bytes)
+        return 0;
+    return error_set("%s: damaged HDF5 file: its superblock points at a driver information block of "
+                     "%llu bytes, the file has %llu",
+                     path, (unsigned long long)bytes, (unsigned long long)file_bytes);
+}
+
 int h5_file_open(const char *path, hid_t *out)
 {
     struct stat st;
@@ -119,6 +171,8 @@ int h5_file_open(const char *path, hid_t *out)
         return error_set("%s is not an HDF5 file: it is empty", path);
     if (H5Fis_hdf5(path) <= 0)
         return error_set("%s is not an HDF5 file", path);
+    if (superblock_check(path, (uint64_t)st.st_size))
+        return -1;
     *out = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (*out >= 0)
         return 0;
