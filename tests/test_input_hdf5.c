@@ -151,7 +151,7 @@ START_TEST(bad_image_files_say_what_is_wrong)
         {"bad_text.h5", {"'label' holds text", "expected integers or floats"}},
         {"bad_bool.h5", {"'data' holds an enumeration (or booleans)"}},
         {"bad_group.h5", {"'data' cannot be opened as a data set"}},
-        {"bad_driver_block.h5", {"damaged HDF5 file", "of 4022206472 bytes", "the file has 49"}},
+        {"bad_driver_block.h5", {"truncated HDF5 file of 49 bytes", "information block of 4022206472"}},
         {"list.txt", {"is not an HDF5 file"}},
         {"nowhere.h5", {"no such file"}},
         {"", {"is a folder; expected an HDF5 file"}},

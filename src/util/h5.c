@@ -147,9 +147,9 @@ static int superblock_check(const char *path, uint64_t file_bytes)
     fclose(file);
     if (bytes <= file_bytes)
         return 0;
-    return error_set("%s: damaged HDF5 file: its superblock points at a driver information block of "
-                     "%llu bytes, the file has %llu",
-                     path, (unsigned long long)bytes, (unsigned long long)file_bytes);
+    return error_set("%s: truncated HDF5 file of %llu bytes (its superblock points at a driver information "
+                     "block of %llu)",
+                     path, (unsigned long long)file_bytes, (unsigned long long)bytes);
 }
 
 int h5_file_open(const char *path, hid_t *out)

@@ -61,8 +61,8 @@ def sources():
         f["label"] = label
     # Found by fuzzing: the driver information block lies in the superblock itself and says 4 GB.
     with open(os.path.join(HERE, "bad_driver_block.h5"), "wb") as f:
-        f.write(b"\x89HDF\r\n\x1a\n" + bytes([0, 0, 0, 0, 0, 8, 8, 0, 0xbe, 0xef, 0xc0, 0xde]) +
-                bytes(28) + b"\n")
+        f.write(b"\x89HDF\r\n\x1a\n" + bytes([0, 0, 0, 0, 0, 8, 8, 0, 0xbe, 0xef]) +
+                bytes(30) + b"\n")
 
 
 # ---- HDF5Data as in the conformance case: 0..2399 as 10x8x6x5, a second gzip file with 2400 more
