@@ -48,6 +48,7 @@ struct cuda_engine {
     size_t memory;            /* of the device, bytes */
     cudaStream_t stream;      /* computes */
     cudaStream_t down, up;    /* copy to and from the host */
+    cudaStream_t back;        /* copies to the host what was made of what went up */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
     enum engine_math math;    /* not MATH_DEFAULT */

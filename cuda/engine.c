@@ -109,6 +109,8 @@ static void cuda_close(void *context)
         cudaStreamDestroy(engine->up);
     if (engine->down)
         cudaStreamDestroy(engine->down);
+    if (engine->back)
+        cudaStreamDestroy(engine->back);
     if (engine->stream)
         cudaStreamDestroy(engine->stream);
     cuda_libs_close(&engine->libs);
@@ -140,6 +142,7 @@ static int open_streams(struct cuda_engine *engine)
         cuda_check(cudaStreamCreateWithPriority(&engine->stream, cudaStreamNonBlocking, least)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->up, cudaStreamNonBlocking, greatest)) ||
+        cuda_check(cudaStreamCreateWithPriority(&engine->back, cudaStreamNonBlocking, greatest)) ||
         cuda_check(cudaHostAlloc((void **)&engine->bad, sizeof *engine->bad, cudaHostAllocMapped)) ||
         cuda_alloc((KERNEL_SUM_BLOCKS + 1) * sizeof *engine->sums, "partial sums", &sums))
         return -1;

@@ -1,8 +1,9 @@
 /* Copies beside the computation, for those who move parameters and gradients.
  *
- * Two streams, since a GPU has an engine for either direction: gradients on their way to the host do not
- * wait for parameters on their way back. Every copy keeps the order in which it was asked for; its event is
- * the ticket. */
+ * A stream for either direction, since a GPU has an engine for each: gradients on their way to the host do
+ * not wait for parameters on their way back. What a server has updated goes to the host by a third: it must
+ * not wait behind gradients that are still to be computed. Every copy keeps the order in which it was asked
+ * for; its event is the ticket. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -127,6 +128,18 @@ static int store_in_turn(void *context, const struct engine_rows *rows, struct e
     return store(context, rows, ticket);
 }
 
+static int fetch_stored(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        cuda_check(cudaEventRecord(ticket->before, engine->up)) ||
+        cuda_check(cudaStreamWaitEvent(engine->back, ticket->before, 0)) ||
+        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, engine->back)))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, engine->back));
+}
+
 static int copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
@@ -158,11 +171,13 @@ static int order(void *context, struct engine_ticket *ticket)
 }
 
 static int update(void *context, const struct engine_update *u, float *value, const float *grad,
-                  float *history, size_t stride, size_t n)
+                  float *history, size_t stride, size_t n, bool stored)
 {
     const struct cuda_engine *engine = context;
 
-    return cuda_check(kernel_update(engine->stream, u, value, grad, history, stride, n));
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    return cuda_check(kernel_update(stored ? engine->up : engine->stream, u, value, grad, history, stride, n));
 }
 
 static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
@@ -185,6 +200,7 @@ const struct engine_remote_i cuda_remote = {
     .fetch = fetch,
     .store = store,
     .store_in_turn = store_in_turn,
+    .fetch_stored = fetch_stored,
     .copy = copy,
     .ready = ready,
     .order = order,

@@ -340,6 +340,29 @@ START_TEST(layer_smaller_than_its_servers_burdens_some_links)
 }
 END_TEST
 
+START_TEST(servers_update_where_it_is_faster)
+{
+    struct param_group fc = connected(1000, 1000, 10);
+    struct cost_setup setup = shared(5), apart = setup;
+    struct cost_cluster device = usual;
+    struct cost host = cost_of(&usual, &setup, &fc, SCHEME_PS), there;
+    double bytes = 4.0 * (double)fc.elems, rate = cost_host_update_rate(&usual);
+
+    ck_assert(!cost_updates_remotely(&usual)); /* no memory but the host's */
+    device.serve_Bps = 0.9 * rate;
+    ck_assert(!cost_updates_remotely(&device));
+    ck_assert(cost_of(&device, &setup, &fc, SCHEME_PS).seconds == host.seconds);
+    device.serve_Bps = 4 * rate;
+    ck_assert(cost_updates_remotely(&device));
+    there = cost_of(&device, &setup, &fc, SCHEME_PS);
+    ck_assert_double_eq_tol(host.sum_seconds - there.sum_seconds, bytes / 5 * 0.75 / rate, 1e-12);
+    ck_assert(cost_of(&device, &setup, &fc, SCHEME_SFB).seconds < cost_of(&usual, &setup, &fc, SCHEME_SFB).seconds);
+    apart.dedicated = true; /* they train on nothing */
+    apart.nservers = 2;
+    ck_assert(cost_of(&device, &apart, &fc, SCHEME_PS).seconds == cost_of(&usual, &apart, &fc, SCHEME_PS).seconds);
+}
+END_TEST
+
 START_TEST(without_a_core_to_spare_traffic_costs_computing)
 {
     struct param_group fc = connected(1000, 1000, 10);
@@ -831,6 +854,7 @@ int main(void)
     tcase_add_test(tcase, sides_add_up_to_all_bytes);
     tcase_add_test(tcase, seconds_follow_the_link_the_latency_and_the_product);
     tcase_add_test(tcase, layer_smaller_than_its_servers_burdens_some_links);
+    tcase_add_test(tcase, servers_update_where_it_is_faster);
     tcase_add_test(tcase, without_a_core_to_spare_traffic_costs_computing);
     tcase_add_test(tcase, ranks_of_a_node_share_its_link);
     tcase_add_test(tcase, impossible_and_frozen_layers_cost_nothing);

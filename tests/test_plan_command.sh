@@ -103,6 +103,7 @@ local_bytes_per_second = 4e9
 gemm_flops = 3e11
 copy_bytes_per_second = 8e9
 sum_bytes_per_second = 7e9
+served_bytes_per_second = 0
 transport_bytes_per_second = 1e9
 core_share = 0
 END

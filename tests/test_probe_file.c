@@ -17,6 +17,7 @@ static const struct probe sample = {
                 .gemm_flops = 2e11 / 7,
                 .copy_Bps = 8e9,
                 .sum_Bps = 0.1e9,
+                .serve_Bps = 2e9 / 3,
                 .transport_Bps = 1e9 / 3,
                 .core_share = 0.25},
     .nranks = 8,
@@ -51,7 +52,7 @@ START_TEST(figures_survive_the_file_to_the_last_bit)
 }
 END_TEST
 
-/* Figures in the file's order, then what replaces line `line` (1 to 11), and the message it must
+/* Figures in the file's order, then what replaces line `line` (1 to 12), and the message it must
  * give. */
 static const char *const lines[] = {
     "ranks = 8",
@@ -63,6 +64,7 @@ static const char *const lines[] = {
     "gemm_flops = 2e11",
     "copy_bytes_per_second = 8e9\r",
     "sum_bytes_per_second = 4e9",
+    "served_bytes_per_second = 0",
     "transport_bytes_per_second = 1e9",
     "core_share = 0",
 };
@@ -88,9 +90,10 @@ static const struct {
     {1, "ranks = 1e300", ":1: ranks must be a whole number of at least 1, found 1e+300"},
     {1, "ranks = 1", ": 2 ranks per node are more than the 1 ranks in all"},
     {9, "ranks = 8", ":9: ranks is already in line 1"},
-    {9, "# left out", ":11: the file ends without sum_bytes_per_second"},
-    {11, "core_share = -0.5", ":11: core_share must be 0 or more, found -0.5"},
-    {11, "core_share = 2.5", ": core_share must be at most 2, found 2.5"},
+    {9, "# left out", ":12: the file ends without sum_bytes_per_second"},
+    {10, "served_bytes_per_second = -1", ":10: served_bytes_per_second must be 0 or more, found -1"},
+    {12, "core_share = -0.5", ":12: core_share must be 0 or more, found -0.5"},
+    {12, "core_share = 2.5", ": core_share must be at most 2, found 2.5"},
 };
 
 START_TEST(damage_is_told_with_file_and_line)
@@ -99,7 +102,7 @@ START_TEST(damage_is_told_with_file_and_line)
     char expected[256];
     FILE *to = fopen(path, "w");
 
-    for (int i = 0; i < 11; i++)
+    for (int i = 0; i < (int)(sizeof lines / sizeof *lines); i++)
         fprintf(to, "%s\n", cases[_i].line == i + 1 ? cases[_i].text : lines[i]);
     fclose(to);
     if (!cases[_i].message) {

@@ -37,6 +37,7 @@ static void put_cluster(const struct forecast *f, struct json *json)
     put_double(json, "gemm_flops", f->cluster.gemm_flops);
     put_double(json, "copy_bytes_per_second", f->cluster.copy_Bps);
     put_double(json, "sum_bytes_per_second", f->cluster.sum_Bps);
+    put_double(json, "served_bytes_per_second", f->cluster.serve_Bps);
     put_double(json, "transport_bytes_per_second", f->cluster.transport_Bps);
     put_double(json, "core_share", f->cluster.core_share);
     put_uint(json, "ranks_per_node", (uint64_t)f->options->ranks_per_node);

@@ -325,7 +325,7 @@ static int measure_update(struct timing *t, double *out)
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
         if (remote)
-            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS) || finish(t);
+            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS, false) || finish(t);
         else
             rule_apply(&rule, &step, 1, 1, values, grads, history, ELEMS, ELEMS);
         seconds = (clock_seconds() - start) * (1e9 / ELEMS);

@@ -42,7 +42,7 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto", *direct = "auto";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto", *direct = "auto", *ps_update = "auto";
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     int nwords;
     const struct option options[] = {
@@ -63,6 +63,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL, "cuda: several ranks may compute on one GPU"},
         {"direct", OPTION_TEXT, &direct, "HOW",
          "cuda: MPI sends from and to the GPU's own memory: auto (default: where it can), on, off"},
+        {"ps-update", OPTION_TEXT, &ps_update, "PLACE",
+         "cuda: servers apply the solver on the host or the device; auto (default): measured, whichever is faster"},
         {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},
         {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
@@ -127,7 +129,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_context("--trace-iterations");
     if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
         wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
-        sync_direct_parse(direct, &o->direct))
+        sync_direct_parse(direct, &o->direct) || ps_update_parse(ps_update, &o->ps_update))
         return -1;
     return check_staleness(o);
 }

@@ -167,6 +167,9 @@ struct engine_remote_i {
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* The same, but it begins when every op run so far is over: they may use that memory. */
     int (*store_in_turn)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
+    /* Engine to host: begins when what was stored, and updated after it, is over; the computation goes on. No
+     * rows: the ticket only tells when that is over. */
+    int (*fetch_stored)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Within the engine's memory, where rows->host lies as well; takes its turn among the ops. No rows: the
      * ticket only tells when every op run so far is over. */
     int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
@@ -175,9 +178,10 @@ struct engine_remote_i {
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
     int (*order)(void *context, struct engine_ticket *ticket);
     /* The solver's rule on n elements of engine memory; history: one or two blocks, `stride` apart. Takes
-     * its turn among the ops. */
+     * its turn among the ops, or, if `stored`, comes after what was stored so far: beside the computation, which
+     * does not use value and grad meanwhile. */
     int (*update)(void *context, const struct engine_update *update, float *value, const float *grad,
-                  float *history, size_t stride, size_t n);
+                  float *history, size_t stride, size_t n, bool stored);
     /* Sum of (scale x)^2 over n elements of engine memory. Waits. */
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
     /* For a data layer, at its build: a batch of images that is turned into values on the device, to the bits that

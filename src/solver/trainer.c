@@ -278,7 +278,7 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
 
 /* The same rule in the engine's own memory. */
 static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                        float *value, const float *grad, float *history, size_t stride, size_t n)
+                        float *value, const float *grad, float *history, size_t stride, size_t n, bool stored)
 {
     const struct trainer *t = context;
     struct rule_step step = {.iteration = iteration, .scale = scale,
@@ -286,7 +286,8 @@ static int apply_remote(void *context, int64_t iteration, float scale, float lr_
     struct engine_update update;
 
     rule_describe(&t->rule, &step, lr_mult, decay_mult, &update);
-    return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n);
+    return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n,
+                                        stored);
 }
 
 static void warn(void *context, const char *text)
@@ -319,8 +320,10 @@ static int start_sync(struct trainer *t, const float *history)
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
                                  .apply_remote = apply_remote};
 
+    if (trainer_place_updates(t))
+        return -1;
     t->sync_options = (struct sync_options){
-        .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
+        .update_remotely = t->update_remotely, .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness, .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
         .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .direct = t->options->direct,

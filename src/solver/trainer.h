@@ -20,6 +20,13 @@
 /* trainer_options.hierarchy, where it is not the ranks of a node. */
 enum { HIERARCHY_AUTO = -1, HIERARCHY_OFF = 0 };
 
+/* Where parameter servers apply the solver. */
+enum ps_update {
+    PS_UPDATE_AUTO, /* as measured */
+    PS_UPDATE_HOST,
+    PS_UPDATE_DEVICE, /* of the worker that serves; an error where its engine has none */
+};
+
 struct trainer_options {
     const char *solver;      /* path of the solver file */
     const char *weights;     /* comma list of weight files, or NULL */
@@ -53,6 +60,7 @@ struct trainer_options {
     bool no_graphs;
     size_t workspace;
     enum sync_direct direct; /* ditto: whether messages go straight from and to the device's memory */
+    enum ps_update ps_update; /* ditto */
     bool share_gpu;          /* several ranks may compute on one device */
     const char *trace;       /* Chrome trace file, or NULL */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
@@ -98,6 +106,7 @@ struct trainer {
     struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
                                 dilated */
     bool probed;             /* they are there */
+    bool update_remotely;    /* as in sync_options */
     struct cost_sizes sizes; /* of messages; set by trainer_plan */
     struct sync *sync;
     struct sync_options sync_options; /* what it was made with */
@@ -139,6 +148,12 @@ struct trainer {
 
 /* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
 int trainer_probe(struct trainer *trainer);
+
+/* "auto", "host" or "device"; fails with the list of them. */
+int ps_update_parse(const char *name, enum ps_update *out);
+
+/* Decides where this rank's server updates, after the plan; says so. Collective. */
+int trainer_place_updates(struct trainer *trainer);
 
 /* "auto", "off" or a number. */
 int hierarchy_parse(const char *text, int *out);

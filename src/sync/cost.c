@@ -64,9 +64,25 @@ static double per_rank_on_wire(const struct cost_cluster *cluster, const struct 
     return on_wire(cluster, bytes, remote_share(setup, all), sharing);
 }
 
+double cost_host_update_rate(const struct cost_cluster *cluster)
+{
+    return cluster->sum_Bps / UPDATE_PER_SUM;
+}
+
+bool cost_updates_remotely(const struct cost_cluster *cluster)
+{
+    return cluster->serve_Bps > cost_host_update_rate(cluster);
+}
+
 static double update_seconds(const struct cost_cluster *cluster, double bytes)
 {
-    return UPDATE_PER_SUM * bytes / cluster->sum_Bps;
+    return bytes / cost_host_update_rate(cluster);
+}
+
+/* Of a worker that can do it in its engine's memory. */
+static double worker_update_seconds(const struct cost_cluster *cluster, double bytes)
+{
+    return cost_updates_remotely(cluster) ? bytes / cluster->serve_Bps : update_seconds(cluster, bytes);
 }
 
 /* trips: messages that can only follow each other; overlap: into how many pieces link and progress
@@ -198,7 +214,8 @@ static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
                             plus(cut.exact, times(group->elems, sizeof(float))));
     }
     cost->sum_seconds =
-        (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) + update_seconds(cluster, b / p2);
+        (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) +
+        (setup->dedicated ? update_seconds(cluster, b / p2) : worker_update_seconds(cluster, b / p2));
     total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
 }
 
@@ -238,7 +255,7 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
     cost->messages = peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
     cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
-                            update_seconds(cluster, (double)group->elems * sizeof(float));
+                            worker_update_seconds(cluster, (double)group->elems * sizeof(float));
     total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
 }
 

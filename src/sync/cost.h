@@ -43,6 +43,8 @@ struct cost_cluster {
     double gemm_flops;    /* operations per second of one rank in a matrix product (2 m n k) */
     double copy_Bps;      /* bytes one rank copies per second, in memory */
     double sum_Bps;       /* bytes of gradient one rank adds to a sum per second */
+    double serve_Bps;     /* bytes of parameters a server updates per second in the memory of the engine it trains
+                             on: sums there, rule, new values back; 0: that memory is the host's */
     double transport_Bps; /* bytes sent, and as many received, per second of the progress thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
@@ -122,6 +124,12 @@ typedef unsigned cost_schemes_t;
 /* What --comm=auto chooses from: those that change no result. Adam's way is one of them too, but
  * never beats PS and SFB both for more than two workers: its owner sends all that PS spreads. */
 #define COST_AUTO_SCHEMES (1u << SCHEME_PS | 1u << SCHEME_SFB | 1u << SCHEME_ALLREDUCE)
+
+/* Whether a server that trains on an engine with memory of its own had better update its chunks there. The host
+ * reads values, sums and history and writes two of them, the other way moves each twice over the bus: the faster
+ * of both as measured. */
+bool cost_updates_remotely(const struct cost_cluster *cluster);
+double cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameters per second */
 
 /* Sizes of what is sent, in bytes. */
 struct cost_sizes {

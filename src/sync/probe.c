@@ -420,7 +420,7 @@ fail:
     return -1;
 }
 
-/* This rank's rate of products; then what traffic takes from it. */
+/* This rank's rate of products and of updates in the engine's memory; then what traffic takes from the first. */
 static int measure_products(struct prober *p, const struct engine *engine,
                             struct cost_cluster *cluster)
 {
@@ -428,14 +428,14 @@ static int measure_products(struct prober *p, const struct engine *engine,
     void *memory = NULL;
     int status = 0;
 
-    cluster->gemm_flops = DBL_MAX;
+    cluster->gemm_flops = cluster->serve_Bps = DBL_MAX;
     if (engine) {
         status = engine->i->alloc(
             engine->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
             "measuring products", &memory);
         products.memory = memory;
         cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
-        status = cluster->gemm_flops > 0 ? 0 : -1;
+        status = cluster->gemm_flops > 0 ? probe_serving(engine, &cluster->serve_Bps) : -1;
     }
     status = error_agree(p->comm, status);
     if (!status)
@@ -494,15 +494,31 @@ static void measure_memory(struct prober *p, struct cost_cluster *cluster)
     cluster->sum_Bps = measure_rate(add_piece, &walk);
 }
 
+int probe_sums(double *Bps)
+{
+    struct memory_walk walk = {calloc(1, BUFFER_BYTES), calloc(1, BUFFER_BYTES), 0};
+    int status = walk.to && walk.from ? 0 : error_memory(2 * (size_t)BUFFER_BYTES, "measuring sums");
+
+    if (!status) {
+        memset(walk.to, 0, BUFFER_BYTES); /* there, not only promised */
+        memset(walk.from, 0, BUFFER_BYTES);
+        *Bps = measure_rate(add_piece, &walk);
+    }
+    free(walk.to);
+    free(walk.from);
+    return status;
+}
+
 /* The slowest rank's rates, then rank 0's bits. */
 static int agree_figures(struct prober *p, struct cost_cluster *cluster)
 {
-    double mine[3] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps}, least[3];
+    double mine[4] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps}, least[4];
 
-    MPI_TRY(MPI_Allreduce(mine, least, 3, MPI_DOUBLE, MPI_MIN, p->comm));
+    MPI_TRY(MPI_Allreduce(mine, least, 4, MPI_DOUBLE, MPI_MIN, p->comm));
     cluster->gemm_flops = least[0];
     cluster->copy_Bps = least[1];
     cluster->sum_Bps = least[2];
+    cluster->serve_Bps = least[3];
     if (cluster->link_Bps <= 0)
         cluster->link_Bps = cluster->copy_Bps;
     if (cluster->local_Bps <= 0)

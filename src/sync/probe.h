@@ -23,6 +23,13 @@ struct probe {
  * no network: its latency is 0 and its link as fast as its copies. Collective. */
 int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out);
 
+/* Bytes of parameters that a server updates per second in this engine's memory; 0 where that is the host's. Not
+ * collective. */
+int probe_serving(const struct engine *engine, double *Bps);
+
+/* As a server's update on the host is measured: bytes of gradient added to a sum per second. */
+int probe_sums(double *Bps);
+
 /* As probe_measure, but figures in `file` for as many ranks, as many of them a node, are taken
  * instead of measuring; else they are measured and rank 0 writes the file. A damaged file is an
  * error, not overwritten. file NULL: measures. Collective. */

@@ -37,6 +37,8 @@ static const struct figure figures[] = {
     {"gemm_flops", "a rank, operations per second in products", CLUSTER(gemm_flops), false, false},
     {"copy_bytes_per_second", "a rank, in memory", CLUSTER(copy_Bps), false, false},
     {"sum_bytes_per_second", "a rank, gradients added up", CLUSTER(sum_Bps), false, false},
+    {"served_bytes_per_second", "a rank, parameters updated in its engine's memory; 0: that is the host's",
+     CLUSTER(serve_Bps), false, true},
     {"transport_bytes_per_second", "a rank, of its progress thread's processor time",
      CLUSTER(transport_Bps), false, false},
     {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false,

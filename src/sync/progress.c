@@ -213,7 +213,9 @@ static int start_gather(struct sync *sync)
         if (sync->groups[chunk->group].syncer == NULL || sync->groups[chunk->group].syncer->history ||
             (sync->rank != 0 && sync->rank != home))
             continue; /* rank 0 has it already */
-        mine = ps_history(sync, c);
+        mine = home == sync->rank ? ps_history(sync, c) : NULL;
+        if (home == sync->rank && !mine)
+            return -1;
         for (int b = 0; b < sync->update.nhistory; b++) {
             struct transfer transfer = {.kind = TRANSFER_GATHER, .chunk = c};
             float *to = sync->rank == 0 ? sync->gather_history + (size_t)b * elems + chunk->begin : NULL;
@@ -418,7 +420,8 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->sendq.count > 0 || sync->nwaiting > 0 || node_busy(sync) || sync->nrequests > sync->idle_receives))
+        (sync->sendq.count > 0 || sync->nwaiting > 0 || node_busy(sync) || ps_busy(sync) ||
+         sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
@@ -489,7 +492,7 @@ static long rest_length(struct sync *sync, int idle_polls, bool waited_for)
     bool under_way = sync->nrequests > 1 || sync->sendq.count > 0 || node_busy(sync);
     int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST, polls = POLLS_A_DOUBLING;
 
-    if (!sync->worker || sync->nwaiting > 0)
+    if (!sync->worker || sync->nwaiting > 0 || ps_busy(sync))
         return REST_NS; /* a server has nothing else to do; a device's clock runs, which costs no core */
     if (waited_for) {
         most = DOUBLINGS_WAITED_FOR;
@@ -566,6 +569,12 @@ void *progress_main(void *argument)
         worked += poll_requests(sync);
         if (node_busy(sync) && !atomic_load(&sync->failed)) {
             int moved = node_poll(sync);
+            worked += moved != 0;
+            if (moved < 0)
+                raise_alarm(sync, true);
+        }
+        if (ps_busy(sync) && !atomic_load(&sync->failed)) {
+            int moved = ps_poll(sync);
             worked += moved != 0;
             if (moved < 0)
                 raise_alarm(sync, true);

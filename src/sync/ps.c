@@ -3,6 +3,9 @@
  * the solver once, and sends the chunk back at once, not waiting for other chunks. A worker's own chunks
  * never touch the network: server and worker share the arena.
  *
+ * Where the worker's engine has memory of its own, a server may apply the solver there (options.update_remotely):
+ * the chunk's sum goes up, the new values come back, and the progress thread does other things meanwhile.
+ *
  * Adam's way (adam.c) is a parameter server too, whose sums come from factors. */
 #include "sync/collect.h"
 #include "sync/stale.h"
@@ -18,12 +21,15 @@ enum { WHAT_GRADIENT_OUT, WHAT_GRADIENT_IN, WHAT_PARAMETERS_OUT, WHAT_PARAMETERS
 struct served {
     struct collect collect;
     bool ready;             /* summed */
+    bool updating;          /* in the engine's memory */
     bool cleared;           /* the clipping scale of this iteration is known; true without clipping */
     double weight;          /* of the last update, for the order of sends */
     int sends;              /* parameters of the last iteration still being sent */
     float *values;          /* the arena's; a copy of its own where the worker here may lag behind */
     float *own_values;      /* that copy, or NULL */
-    float *history;         /* nhistory blocks of the chunk's elems */
+    float *history;         /* nhistory blocks of the chunk's elems; NULL where it is in the engine's memory */
+    struct remote_history remote_history;
+    struct engine_ticket *ticket; /* of an update there; NULL: on the host */
 };
 
 struct ps {
@@ -31,6 +37,8 @@ struct ps {
     struct served *served;
     int *index;             /* per chunk: in served, -1 */
     struct outbox *outboxes; /* per chunk */
+    int *updating, nupdating; /* in served: being updated in the engine's memory, in order; room for each twice,
+                                 as the end of one update may begin the next */
     int64_t updates;        /* chunks updated and sent, over the whole run */
     int64_t first;          /* iteration of the start */
 };
@@ -42,19 +50,36 @@ static bool by_server(const struct sync *sync, int chunk)
     return syncer == &syncer_ps || syncer == &syncer_adam;
 }
 
+bool ps_serves(const struct sync *sync, int chunk)
+{
+    const struct ps *ps = sync->ps;
+
+    return ps && ps->index[chunk] >= 0;
+}
+
+/* A worker that may lag behind has values of its own. */
+bool ps_updates_remotely(const struct sync *sync, int chunk)
+{
+    return sync->remote && sync->options.update_remotely && sync->options.staleness == 0 && ps_serves(sync, chunk);
+}
+
 static int open_served(struct sync *sync, struct served *served, int chunk)
 {
-    size_t elems = sync->plan->chunks[chunk].elems;
+    const struct chunk *c = &sync->plan->chunks[chunk];
     size_t blocks = sync_history_blocks(sync);
-    bool receives = sync->plan->scheme[sync->plan->chunks[chunk].group] == SCHEME_PS;
+    bool receives = sync->plan->scheme[c->group] == SCHEME_PS, remote = ps_updates_remotely(sync, chunk);
 
     served->cleared = sync->options.clip <= 0;
-    served->history = calloc(elems * blocks, sizeof(float));
-    served->values = sync->values + sync->plan->chunks[chunk].begin;
+    if (remote && (sync->remote->ticket_create(sync->net->engine->context, &served->ticket) ||
+                   remote_history_open(sync, sync->plan->groups[c->group].name, c->elems, &served->remote_history)))
+        return -1;
+    if (!remote)
+        served->history = calloc(c->elems * blocks, sizeof(float));
+    served->values = remote ? remote_served_values(sync, chunk) : sync->values + c->begin;
     if (receives && sync->options.staleness > 0)
-        served->values = served->own_values = malloc(elems * sizeof(float));
-    if (!served->history || !served->values)
-        return error_memory(elems * (blocks + 1) * sizeof(float), "a parameter server's chunk");
+        served->values = served->own_values = malloc(c->elems * sizeof(float));
+    if ((!remote && !served->history) || !served->values)
+        return error_memory(c->elems * (blocks + 1) * sizeof(float), "a parameter server's chunk");
     return collect_open(sync, chunk, receives, receives ? 1 + sync->options.staleness : 1,
                         &served->collect);
 }
@@ -70,11 +95,13 @@ int ps_open(struct sync *sync)
     ps->index = malloc(((size_t)plan->nchunks + 1) * sizeof *ps->index);
     ps->served = calloc((size_t)plan->nchunks + 1, sizeof *ps->served);
     ps->outboxes = calloc((size_t)plan->nchunks + 1, sizeof *ps->outboxes);
+    ps->updating = calloc(2 * (size_t)plan->nchunks + 1, sizeof *ps->updating);
     ps->first = sync->options.iteration;
-    if (!ps->index || !ps->served || !ps->outboxes)
+    if (!ps->index || !ps->served || !ps->outboxes || !ps->updating)
         return error_memory((size_t)plan->nchunks * sizeof *ps->served, "the parameter server");
-    for (int c = 0; c < plan->nchunks; c++) {
+    for (int c = 0; c < plan->nchunks; c++)
         ps->index[c] = -1;
+    for (int c = 0; c < plan->nchunks; c++) {
         if (!by_server(sync, c))
             continue;
         if (sync->worker && outbox_open(sync, c, &ps->outboxes[c]))
@@ -96,12 +123,17 @@ void ps_close(struct sync *sync)
         return;
     for (int i = 0; ps->served && i < ps->nserved; i++) {
         collect_close(sync, &ps->served[i].collect);
+        if (ps->served[i].ticket)
+            sync->remote->ticket_destroy(sync->net->engine->context, ps->served[i].ticket);
+        if (ps->served[i].remote_history.memory)
+            remote_history_close(sync, &ps->served[i].remote_history);
         free(ps->served[i].history);
         free(ps->served[i].own_values);
     }
     for (int c = 0; ps->outboxes && c < sync->plan->nchunks; c++)
         outbox_close(&ps->outboxes[c]);
     free(ps->outboxes);
+    free(ps->updating);
     free(ps->served);
     free(ps->index);
     free(ps);
@@ -111,8 +143,20 @@ void ps_close(struct sync *sync)
 float *ps_history(struct sync *sync, int chunk)
 {
     struct ps *ps = sync->ps;
+    struct served *served = &ps->served[ps->index[chunk]];
 
-    return ps->index[chunk] < 0 ? NULL : ps->served[ps->index[chunk]].history;
+    return served->history ? served->history : remote_history_read(sync, &served->remote_history);
+}
+
+int ps_restore(struct sync *sync)
+{
+    struct ps *ps = sync->ps;
+    int status = 0;
+
+    for (int i = 0; i < ps->nserved && !status; i++)
+        if (!ps->served[i].history)
+            status = remote_history_restore(sync, &ps->served[i].remote_history);
+    return status;
 }
 
 float *ps_sum(struct sync *sync, int chunk)
@@ -188,20 +232,11 @@ static int send_parameters(struct sync *sync, struct served *served, int64_t ite
 
 static int chunk_summed(struct sync *sync, struct served *served);
 
-/* The sum is complete and may be applied: update, expect the next gradients, send the parameters. */
-static int update_chunk(struct sync *sync, struct served *served)
+/* The new values are there: expect the next gradients, send the parameters. */
+static int chunk_updated(struct sync *sync, struct served *served)
 {
-    const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
-    int64_t iteration = served->collect.iteration, start = trace_begin(sync->options.trace);
+    int64_t iteration = served->collect.iteration;
 
-    served->ready = false;
-    served->cleared = sync->options.clip <= 0;
-    served->weight = progress_weight(sync, collect_sum(sync, &served->collect), served->values, chunk->elems);
-    update_range(sync, chunk->group, iteration, sync->scale * sync->clip.scale, chunk->begin,
-                 chunk->elems, served->values, collect_sum(sync, &served->collect), served->history,
-                 chunk->elems);
-    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[chunk->group].layer,
-               start);
     if (collect_next(sync, &served->collect, WHAT_GRADIENT_IN) ||
         send_parameters(sync, served, iteration))
         return -1;
@@ -210,6 +245,60 @@ static int update_chunk(struct sync *sync, struct served *served)
     if (served->sends == 0)
         count_update(sync);
     return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0; /* all ran ahead */
+}
+
+/* The sum is complete and may be applied: here, or in the engine's memory, which ps_poll sees the end of. */
+static int update_chunk(struct sync *sync, struct served *served)
+{
+    const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
+    struct ps *ps = sync->ps;
+    struct update update = {.place = UPDATE_ON_HOST, .iteration = served->collect.iteration,
+                            .scale = sync->scale * sync->clip.scale, .begin = chunk->begin,
+                            .elems = chunk->elems, .values = served->values,
+                            .grad = collect_sum(sync, &served->collect), .history = served->history,
+                            .stride = chunk->elems};
+    int64_t start = trace_begin(sync->options.trace);
+    int status;
+
+    served->ready = false;
+    served->cleared = sync->options.clip <= 0;
+    if (served->ticket) {
+        served->updating = true;
+        ps->updating[ps->nupdating++] = (int)(served - ps->served);
+        return remote_serve(sync, served->collect.chunk, update.iteration, update.scale, served->collect.sum,
+                            served->remote_history.memory, served->ticket);
+    }
+    served->weight = progress_weight(sync, update.grad, served->values, chunk->elems);
+    status = update_range(sync, chunk->group, &update);
+    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[chunk->group].layer,
+               start);
+    return status ? -1 : chunk_updated(sync, served);
+}
+
+bool ps_busy(const struct sync *sync)
+{
+    const struct ps *ps = sync->ps;
+
+    return ps->nupdating > 0;
+}
+
+int ps_poll(struct sync *sync)
+{
+    struct ps *ps = sync->ps;
+    int over = 0, status = 0;
+
+    while (over < ps->nupdating && status == 0) {
+        struct served *served = &ps->served[ps->updating[over]];
+        int ready = sync->remote->ready(sync->net->engine->context, served->ticket);
+        if (ready == 0)
+            break;
+        over++;
+        served->updating = false;
+        status = ready < 0 ? -1 : chunk_updated(sync, served);
+    }
+    ps->nupdating -= over;
+    memmove(ps->updating, ps->updating + over, (size_t)ps->nupdating * sizeof *ps->updating);
+    return status ? -1 : over;
 }
 
 /* Values may not change under a send that is not known to be over. */
@@ -255,7 +344,7 @@ static int arrive(struct sync *sync, int chunk, int worker, int slot, const void
     struct served *served = &ps->served[ps->index[chunk]];
 
     collect_arrive(sync, &served->collect, worker, slot, own);
-    if (served->ready) /* the sum of an earlier iteration waits for its sends */
+    if (served->ready || served->updating) /* the sum of an earlier iteration waits for its sends, or is used */
         return 0;
     return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0;
 }

@@ -110,9 +110,14 @@ float *remote_parameters(const struct sync *sync, int chunk)
            sync->plan->chunks[chunk].begin;
 }
 
-/* Copies the group, which begins there in both arenas, but for the chunks that go straight; neighbours
- * together. */
-static int copy_others(struct sync *sync, int group, bool (*straight)(const struct sync *sync, int chunk),
+/* The new ones are in the engine's memory already, once the group's transfers are over. */
+static bool parameters_there(const struct sync *sync, int chunk)
+{
+    return parameters_straight(sync, chunk) || ps_updates_remotely(sync, chunk);
+}
+
+/* Copies the group, which begins there in both arenas, but for some of its chunks; neighbours together. */
+static int copy_others(struct sync *sync, int group, bool (*left_out)(const struct sync *sync, int chunk),
                        float *host, float *memory,
                        int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket),
                        struct engine_ticket *ticket)
@@ -122,9 +127,9 @@ static int copy_others(struct sync *sync, int group, bool (*straight)(const stru
 
     for (int c = plan->first_chunk[group], end = plan->first_chunk[group + 1]; c < end;) {
         struct engine_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
-        bool skip = straight(sync, c);
+        bool skip = left_out(sync, c);
 
-        for (; c < end && straight(sync, c) == skip; c++)
+        for (; c < end && left_out(sync, c) == skip; c++)
             rows.width += plan->chunks[c].elems;
         rows.host_stride = rows.stride = rows.width;
         if (!skip && copy(context_of(sync), &rows, ticket))
@@ -166,7 +171,7 @@ int remote_store_values(struct sync *sync, int group, bool settled)
 
     if (!sync->remote || syncer->stays || syncer->local || sync_settles(sync, group) != settled)
         return 0;
-    return copy_others(sync, group, parameters_straight, sync->net->values + begin,
+    return copy_others(sync, group, parameters_there, sync->net->values + begin,
                        sync->net->remote_values + begin, sync->remote->store, sync->groups[group].up);
 }
 
@@ -185,31 +190,48 @@ int remote_order_staged(struct sync *sync, int group)
 int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history)
 {
     const struct param_group *g = &sync->plan->groups[group];
-    size_t at = g->begin;
 
-    for (int p = g->first; p < g->first + g->nparams; p++) {
-        const struct param *param = &sync->net->params[p];
-        size_t n = shape_elems(&param->shape);
-        if (sync->update.apply_remote(sync->update.context, iteration, scale, param->lr_mult,
-                                      param->decay_mult, sync->net->remote_values + at,
-                                      sync->net->remote_grads + at, history + (at - g->begin), g->elems,
-                                      n))
-            return error_context("layer '%s': the update", g->name);
-        at += n;
-    }
-    return 0;
+    return update_range(sync, group, &(struct update){
+        .place = UPDATE_IN_TURN, .iteration = iteration, .scale = scale, .begin = g->begin, .elems = g->elems,
+        .values = sync->net->remote_values + g->begin, .grad = sync->net->remote_grads + g->begin,
+        .history = history, .stride = g->elems});
 }
 
-int remote_history_open(struct sync *sync, int group, struct remote_history *out)
+float *remote_served_values(const struct sync *sync, int chunk)
+{
+    bool straight = sync->direct && ps_updates_remotely(sync, chunk);
+
+    return (straight ? sync->net->remote_values : sync->values) + sync->plan->chunks[chunk].begin;
+}
+
+/* The gradient's own place takes the sum: it has left for the host, and the next one comes after the next forward
+ * pass, which waits for this. */
+int remote_serve(struct sync *sync, int chunk, int64_t iteration, float scale, float *sum, float *history,
+                 struct engine_ticket *ticket)
+{
+    const struct chunk *c = &sync->plan->chunks[chunk];
+    float *values = sync->net->remote_values + c->begin, *grads = sync->net->remote_grads + c->begin;
+    const struct engine_rows up = {.host = sum, .memory = grads, .width = c->elems, .rows = 1};
+    const struct engine_rows back = {.host = sync->net->values + c->begin, .memory = values, .width = c->elems,
+                                     .rows = sync->direct ? 0 : 1};
+    const struct update update = {.place = UPDATE_STORED, .iteration = iteration, .scale = scale,
+                                  .begin = c->begin, .elems = c->elems, .values = values, .grad = grads,
+                                  .history = history, .stride = c->elems};
+
+    if (sync->remote->store(context_of(sync), &up, ticket) || update_range(sync, c->group, &update))
+        return -1;
+    return sync->remote->fetch_stored(context_of(sync), &back, ticket);
+}
+
+int remote_history_open(struct sync *sync, const char *layer, size_t elems, struct remote_history *out)
 {
     const struct engine *engine = sync->net->engine;
-    const struct param_group *g = &sync->plan->groups[group];
     size_t blocks = sync_history_blocks(sync);
     void *memory = NULL;
 
-    out->elems = blocks * g->elems;
+    out->elems = blocks * elems;
     if (engine->i->alloc(engine->context, out->elems * sizeof(float), "the solver's history", &memory))
-        return error_context("layer '%s'", g->name);
+        return error_context("layer '%s'", layer);
     out->memory = memory;
     return 0;
 }

@@ -11,7 +11,9 @@ static int resident_open(struct sync *sync, int group)
     struct remote_history *history = calloc(1, sizeof *history);
 
     sync->groups[group].own = history;
-    return history ? remote_history_open(sync, group, history) : error_memory(sizeof *history, "history");
+    return history ? remote_history_open(sync, sync->plan->groups[group].name, sync->plan->groups[group].elems,
+                                         history)
+                   : error_memory(sizeof *history, "history");
 }
 
 static void resident_close(struct sync *sync, int group)

@@ -60,7 +60,8 @@ static int sfb_open(struct sync *sync, int group)
     if (open_order(sync, sfb))
         return -1;
     if (sync->remote) {
-        if (remote_history_open(sync, group, &sfb->remote_history))
+        if (remote_history_open(sync, sync->plan->groups[group].name, sync->plan->groups[group].elems,
+                                &sfb->remote_history))
             return -1;
         return factors_open(sync, group, &sfb->factors);
     }

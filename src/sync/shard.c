@@ -129,10 +129,11 @@ static int take(struct sync *sync, int chunk)
     int64_t start = trace_begin(sync->options.trace);
 
     if (sync->options.clip <= 0) {
-        update_range(sync, c->group, state->running - 1, sync->scale, c->begin, c->elems,
-                     sync->values + c->begin, total_of(sync, chunk),
-                     shard->history + (c->begin - sync->plan->groups[c->group].begin),
-                     sync->plan->groups[c->group].elems);
+        (void)update_range(sync, c->group, &(struct update){
+            .place = UPDATE_ON_HOST, .iteration = state->running - 1, .scale = sync->scale, .begin = c->begin,
+            .elems = c->elems, .values = sync->values + c->begin, .grad = total_of(sync, chunk),
+            .history = shard->history + (c->begin - sync->plan->groups[c->group].begin),
+            .stride = sync->plan->groups[c->group].elems});
         trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[c->group].layer,
                    start);
     }

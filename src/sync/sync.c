@@ -38,11 +38,23 @@ fail:
 
 /* ---- updates ---- */
 
-void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
-                  float *values, const float *grad, float *history, size_t stride)
+static int update_piece(struct sync *sync, const struct update *u, const struct param *param, size_t at, size_t n)
+{
+    const struct sync_update *update = &sync->update;
+
+    if (u->place != UPDATE_ON_HOST)
+        return update->apply_remote(update->context, u->iteration, u->scale, param->lr_mult, param->decay_mult,
+                                    u->values + at, u->grad + at, u->history + at, u->stride, n,
+                                    u->place == UPDATE_STORED);
+    update->apply(update->context, u->iteration, u->scale, param->lr_mult, param->decay_mult, u->values + at,
+                  u->grad + at, u->history + at, u->stride, n);
+    return 0;
+}
+
+int update_range(struct sync *sync, int group, const struct update *u)
 {
     const struct plan *plan = sync->plan;
-    size_t end = begin + n;
+    size_t begin = u->begin, end = begin + u->elems;
 
     for (int m = plan->first_member[group]; m < plan->first_member[group + 1]; m++) {
         const struct param_group *g = &sync->net->groups[m];
@@ -51,13 +63,12 @@ void update_range(struct sync *sync, int group, int64_t iteration, float scale, 
             const struct param *param = &sync->net->params[g->first + p];
             size_t next = at + shape_elems(&param->shape);
             size_t from = at > begin ? at : begin, to = next < end ? next : end;
-            if (from < to)
-                sync->update.apply(sync->update.context, iteration, scale, param->lr_mult,
-                                   param->decay_mult, values + (from - begin), grad + (from - begin),
-                                   history + (from - begin), stride, to - from);
+            if (from < to && update_piece(sync, u, param, from - begin, to - from))
+                return error_context("layer '%s': the update", g->name);
             at = next;
         }
     }
+    return 0;
 }
 
 void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
@@ -69,8 +80,10 @@ void update_group(struct sync *sync, int group, int64_t iteration, float scale, 
     if (engine && engine->i->update)
         engine->i->update(engine->context, g->elems);
     else
-        update_range(sync, group, iteration, scale, g->begin, g->elems, sync->values + g->begin, grad, history,
-                     g->elems);
+        (void)update_range(sync, group, &(struct update){
+            .place = UPDATE_ON_HOST, .iteration = iteration, .scale = scale, .begin = g->begin,
+            .elems = g->elems, .values = sync->values + g->begin, .grad = grad, .history = history,
+            .stride = g->elems}); /* on the host it does not fail */
 }
 
 /* ---- creation ---- */
@@ -123,7 +136,7 @@ static bool own_norm(struct sync *sync, int chunk)
 {
     const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
 
-    return ps_history(sync, chunk) ||
+    return ps_serves(sync, chunk) ||
            (syncer && syncer->norms_at_home && plan_home(sync->plan, chunk) == sync->rank);
 }
 
@@ -332,9 +345,11 @@ int sync_load_history(struct sync *sync, const float *history)
         const struct chunk *chunk = &plan->chunks[c];
         const struct param_group *group = &plan->groups[chunk->group];
         const struct group_state *state = &sync->groups[chunk->group];
-        float *mine = ps_history(sync, c);
+        float *mine = NULL;
         size_t stride = chunk->elems;
 
+        if (ps_serves(sync, c) && !(mine = ps_history(sync, c)))
+            status = -1;
         if (state->syncer && state->syncer->history && sync->worker) {
             if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was written */
                 whole = state->syncer->history(sync, chunk->group);
@@ -356,6 +371,8 @@ int sync_load_history(struct sync *sync, const float *history)
     for (int g = 0; g < plan->ngroups && !status && sync->worker; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->restore)
             status = sync->groups[g].syncer->restore(sync, g);
+    if (!status)
+        status = ps_restore(sync);
     return error_agree(sync->all, status);
 }
 

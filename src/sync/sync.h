@@ -35,10 +35,9 @@ struct sync_update {
      * history: nhistory blocks, `stride` elements apart. */
     void (*apply)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
                   float *value, const float *grad, float *history, size_t stride, size_t n);
-    /* The same on memory of an engine that has its own (engine_remote_i), in turn with what is run there;
-     * compute thread. NULL: no such engine is used. */
+    /* The same on memory of an engine that has its own (engine_remote_i.update). NULL: no such engine is used. */
     int (*apply_remote)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                        float *value, const float *grad, float *history, size_t stride, size_t n);
+                        float *value, const float *grad, float *history, size_t stride, size_t n, bool stored);
 };
 
 /* Whether messages go straight from and to the memory of an engine that has its own, not by way of the host's. */
@@ -62,6 +61,8 @@ struct sync_options {
                                 borrowed; NULL: every worker speaks for itself. Not with staleness, COMM_NONE
                                 or engines with memory of their own */
     enum sync_direct direct;
+    bool update_remotely;  /* a server that trains on an engine with memory of its own updates its chunks there;
+                              not with staleness. Each rank's own choice: the bits are the same */
     const struct engine *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
     int threads;         /* of the host's engine, which multiplies where that one cannot; 0: its default */
     float clip;            /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */

@@ -250,7 +250,14 @@ int ps_open(struct sync *sync);
 void ps_close(struct sync *sync);
 int ps_start(struct sync *sync);           /* first receives; progress thread */
 int ps_update_all(struct sync *sync);      /* after clipping; progress thread */
-float *ps_history(struct sync *sync, int chunk); /* this server's, NULL if another's */
+bool ps_serves(const struct sync *sync, int chunk);
+/* Of a chunk that this rank serves, as the host can read and write it; NULL with a message where it could not
+ * be fetched. What was written there holds after ps_restore. */
+float *ps_history(struct sync *sync, int chunk);
+int ps_restore(struct sync *sync);
+bool ps_updates_remotely(const struct sync *sync, int chunk); /* this rank does, in its engine's memory */
+int ps_poll(struct sync *sync);          /* such updates that are over; as node_poll */
+bool ps_busy(const struct sync *sync);   /* there are some under way */
 /* For sums made elsewhere (Adam): where to put a chunk's, and that it is there; a worker's receive of
  * the parameters; what the server's own transfers mean. */
 float *ps_sum(struct sync *sync, int chunk);
@@ -258,10 +265,22 @@ int ps_summed(struct sync *sync, int chunk);
 int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration);
 int ps_complete(struct sync *sync, const struct transfer *transfer);
 
-/* Applies the solver to elements [begin, begin+n) of the arenas; values, grad and history point to the
+/* The solver's rule on elements [begin, begin + elems) of the arenas; values, grad and history point to the
  * first of them. */
-void update_range(struct sync *sync, int group, int64_t iteration, float scale, size_t begin, size_t n,
-                  float *values, const float *grad, float *history, size_t stride);
+struct update {
+    enum { UPDATE_ON_HOST, UPDATE_IN_TURN, UPDATE_STORED } place; /* the last two: in the engine's memory
+                                                                     (engine_remote_i.update) */
+    int64_t iteration;
+    float scale;
+    size_t begin, elems;
+    float *values;
+    const float *grad; /* the sum */
+    float *history;    /* blocks, `stride` apart */
+    size_t stride;
+};
+
+/* On the host it does not fail. */
+int update_range(struct sync *sync, int group, const struct update *update);
 
 /* To a whole group, on the compute thread; a blank engine lets the time pass instead. */
 void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
@@ -319,13 +338,20 @@ const struct engine *remote_host_engine(struct sync *sync);
  * own. Zeroed; NULL with a message. */
 float *remote_slots_alloc(struct sync *sync, size_t elems, const char *what);
 void remote_slots_free(struct sync *sync, float *slots);
-/* A group's history in the engine's memory, with a copy on the host for snapshots. */
+/* A server's update in the engine's memory, beside the computation: the chunk's sum goes there, and the new
+ * values come to the host unless messages go straight; the ticket tells when all that is over. history: blocks of
+ * the chunk's elems. */
+int remote_serve(struct sync *sync, int chunk, int64_t iteration, float scale, float *sum, float *history,
+                 struct engine_ticket *ticket);
+/* Where the server's messages with new parameters begin. */
+float *remote_served_values(const struct sync *sync, int chunk);
+/* History of that many elements in the engine's memory, with a copy on the host for snapshots. */
 struct remote_history {
-    float *memory; /* nhistory blocks of the group's elems */
+    float *memory; /* nhistory blocks of elems */
     float *host;   /* NULL until asked for */
     size_t elems;
 };
-int remote_history_open(struct sync *sync, int group, struct remote_history *out);
+int remote_history_open(struct sync *sync, const char *layer, size_t elems, struct remote_history *out);
 void remote_history_close(struct sync *sync, struct remote_history *history);
 /* Fetches it; NULL with a message. */
 float *remote_history_read(struct sync *sync, struct remote_history *history);

@@ -141,8 +141,9 @@ static void apply_nothing(void *context, int64_t iteration, float scale, float l
 
 static int apply_nothing_remote(void *context, int64_t iteration, float scale, float lr_mult,
                                 float decay_mult, float *value, const float *grad, float *history,
-                                size_t stride, size_t n)
+                                size_t stride, size_t n, bool stored)
 {
+    (void)stored;
     apply_nothing(context, iteration, scale, lr_mult, decay_mult, value, grad, history, stride, n);
     return 0;
 }

@@ -3,35 +3,10 @@
 # the last bit and the same bytes on the wire as by way of the host, for every scheme. What arrives or leaves too
 # early shows, as streams of the emulated GPU are worked off as late as can be.
 set -u
-. "${abs_top_srcdir:?}/tests/mpi/common.sh"
-emulated=${abs_top_builddir:?}/tests/cuda/poseidon
-ln -s "$abs_top_srcdir/data" data
-cp "$abs_top_srcdir/tests/cuda/mixed.prototxt" net.prototxt
-POSEIDON_CACHE=$work/cache
+. "${abs_top_srcdir:?}/tests/cuda/common.sh"
 POSEIDON_EMULATED_AWARE=1
-export POSEIDON_CACHE POSEIDON_EMULATED_AWARE
-
-cat >plain.prototxt <<END
-net: "net.prototxt"
-base_lr: 0.05
-momentum: 0.9
-weight_decay: 0.0005
-lr_policy: "fixed"
-max_iter: 6
-snapshot_after_train: false
-END
-{ cat plain.prototxt; printf 'clip_gradients: 0.5\niter_size: 2\n'; } >clipped.prototxt
+export POSEIDON_EMULATED_AWARE
 sed 's/base_lr.*/base_lr: 0.005/' plain.prototxt >slow.prototxt
-
-value() { # KEY of out.json: the value, or the list
-    tr -d '\n\r\t ' <out.json | sed 's/.*"'"$1"'":\(\[[^]]*\]\|[^,}]*\).*/\1/'
-}
-
-run() { # RANKS ARGUMENTS...
-    ranks=$1; shift
-    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --share-gpu --threads=1 --seed=3 \
-        --summary=out.json "$@" >log 2>&1 || { cat log; fail "$*"; return 1; }
-}
 
 straight() { # RANKS ARGUMENTS...
     run "$@" --direct=off || return

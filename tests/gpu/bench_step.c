@@ -100,7 +100,7 @@ static int update_group(struct bench *b, int group)
     net_touch(b->net, group);
     return b->engine.i->remote->update(b->engine.context, &sgd, b->net->remote_values + g->begin,
                                        b->net->remote_grads + g->begin, b->history + g->begin, g->elems,
-                                       g->elems);
+                                       g->elems, false);
 }
 
 /* As training on one GPU does it: updates between two passes. */

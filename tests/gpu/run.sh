@@ -168,7 +168,13 @@ same_losses() { # SOLVER BATCH SCHEMES...
         loss 1 $cuda --batch="$batch" >/dev/null; first=$(parameters)
         loss 1 $cuda --batch="$batch" >/dev/null; second=$(parameters)
         loss 1 $cuda --batch="$batch" --no-graphs >/dev/null; third=$(parameters)
+        loss 2 $cuda --batch=$((batch / 2)) --comm=ps --ps-update=host >/dev/null; host=$(parameters)
+        loss 2 $cuda --batch=$((batch / 2)) --comm=ps --ps-update=device >/dev/null; device=$(parameters)
+        loss 2 $cuda --batch=$((batch / 2)) --comm=ps >/dev/null
     }
+    grep 'Parameter servers update' "$work/loss.log" | sed 's/.*\] //'
+    echo "updated by servers on the host and on the device: $host $device"
+    [ -n "$host" ] && [ "$host" = "$device" ] || { echo 'FAILED: they differ'; status=1; }
     echo "the same parameters twice, and without graphs: $first $second $third"
     [ -n "$first" ] && [ "$first" = "$second" ] && [ "$first" = "$third" ] ||
         { echo 'FAILED: they differ'; status=1; }
