@@ -65,6 +65,12 @@ plan --nodes=2 --profile="$folder/profile.csv" >"$folder/text" || fail "--profil
 lines=$(($(wc -l <"$folder/profile.csv") - 2))
 grep -q "forward $((10 * lines)) ms, backward $((20 * lines)) ms" "$folder/text" || fail "the profile's times are not used"
 grep -q '^rank *500 GFLOP/s' "$folder/text" || fail "the profile's product rate is not used"
+plan --nodes=2 --comm=sfb --profile="$folder/profile.csv" >"$folder/slow"
+echo '*update,SGD,0.001,0' >>"$folder/profile.csv"
+plan --nodes=2 --comm=sfb --profile="$folder/profile.csv" >"$folder/fast"
+seconds() { sed -n '/^One iteration/,/^Sent/p' "$1" | grep '^ *2 '; }
+[ -n "$(seconds "$folder/slow")" ] && [ "$(seconds "$folder/slow")" != "$(seconds "$folder/fast")" ] ||
+    fail "the profile's rate of updates is not used"
 sed -i /^fc7,/d "$folder/profile.csv"
 plan --nodes=2 --profile="$folder/profile.csv" >/dev/null && fail 'a profile without fc7 is taken'
 grep -q "profile.csv: there is no line for layer 'fc7' of " "$folder/errors" || fail 'the missing layer is not named'

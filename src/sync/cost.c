@@ -79,7 +79,7 @@ static double update_seconds(const struct cost_cluster *cluster, double bytes)
     return bytes / cost_host_update_rate(cluster);
 }
 
-/* Of a worker that can do it in its engine's memory. */
+/* Of a server that is a worker and can do it in its engine's memory. */
 static double worker_update_seconds(const struct cost_cluster *cluster, double bytes)
 {
     return cost_updates_remotely(cluster) ? bytes / cluster->serve_Bps : update_seconds(cluster, bytes);
@@ -100,6 +100,11 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, doub
     cost->busy_seconds = larger(link, cost->sum_seconds);
     cost->seconds = cost->busy_seconds + smaller(link, cost->sum_seconds) / larger(overlap, 1) +
                     trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
+}
+
+static double engine_update_seconds(const struct cost_cluster *cluster, double bytes)
+{
+    return cluster->update_Bps > 0 ? bytes / cluster->update_Bps : worker_update_seconds(cluster, bytes);
 }
 
 static size_t bounded(double bytes, size_t least, size_t most)
@@ -255,7 +260,7 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
     cost->messages = peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
     cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
-                            worker_update_seconds(cluster, (double)group->elems * sizeof(float));
+                            engine_update_seconds(cluster, (double)group->elems * sizeof(float));
     total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
 }
 

@@ -45,6 +45,8 @@ struct cost_cluster {
     double sum_Bps;       /* bytes of gradient one rank adds to a sum per second */
     double serve_Bps;     /* bytes of parameters a server updates per second in the memory of the engine it trains
                              on: sums there, rule, new values back; 0: that memory is the host's */
+    double update_Bps;    /* bytes of parameters a worker's engine updates per second after SFB, where a profile tells
+                             (cost_work_profile); 0: as fast as a server does */
     double transport_Bps; /* bytes sent, and as many received, per second of the progress thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
@@ -162,7 +164,7 @@ int cost_work_create(const struct net *net, const struct cost_cluster *cluster,
                      struct cost_work *out);
 
 /* The same from a file of measured times (engine/replay/profile.h), one line for every layer that
- * is in the net's file. The product's rate there, if any, becomes cluster's. */
+ * is in the net's file. The rates of products and updates there, if any, become cluster's. */
 int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
                       struct cost_work *out);
 

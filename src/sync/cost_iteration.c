@@ -109,7 +109,7 @@ static int take_times(const struct net *net, const struct profile *profile, stru
 int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
                       struct cost_work *out)
 {
-    const struct profile_layer *product;
+    const struct profile_layer *product, *update;
     struct profile profile;
     int status;
 
@@ -120,6 +120,9 @@ int cost_work_profile(const struct net *net, const char *file, struct cost_clust
     product = profile_find(&profile, PROFILE_GEMM);
     if (!status && product && product->forward > 0)
         cluster->gemm_flops = 1e9 / product->forward;
+    update = profile_find(&profile, PROFILE_UPDATE);
+    if (!status && update && update->forward > 0)
+        cluster->update_Bps = 1e9 * sizeof(float) / update->forward;
     if (status)
         cost_work_free(out);
     profile_free(&profile);
