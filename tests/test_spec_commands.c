@@ -126,6 +126,10 @@ START_TEST(summary_obeys_stage_level_and_batch)
     ck_assert_ptr_null(strstr(found, "Convolution"));
     ck_assert_ptr_nonnull(strstr(found, "\"shape\": [3, 3, 8, 8]"));
     ck_assert_ptr_nonnull(strstr(found, "\"parameters\": 965,"));
+    write_file("net.prototxt", "input: 'a' input: 'b' input_dim: [10, 3, 4, 5, 7, 1, 1, 1]");
+    found = run("summary --model=net.prototxt --batch=2 --json")->out;
+    ck_assert_ptr_nonnull(strstr(found, "\"shape\": [2, 3, 4, 5]"));
+    ck_assert_ptr_nonnull(strstr(found, "\"shape\": [7, 1, 1, 1]"));
 }
 END_TEST
 
