@@ -287,7 +287,7 @@ static const struct {
      "(line 1) before"},
     {"layer { name: 'd' top: 'x' top: 'x' }",
      "F:1: layer 'd': Top blob 'x' produced by multiple sources: expected one, found layer 'd' "
-     "(line 1) before"},
+     "(line 1) before, which names it twice"},
     /* in place at another index is no in-place layer */
     {DATA "\nlayer { name: 'l' bottom: 'data' bottom: 'label' top: 'label' }",
      "F:2: layer 'l': Top blob 'label' produced by multiple sources: expected one, found layer "

@@ -157,6 +157,38 @@ START_TEST(summary_says_what_is_wrong_and_prints_nothing)
 }
 END_TEST
 
+static const struct {
+    const char *net, *err;
+} input_errors[] = {
+    {"name: 'n'\ninput: 'y'\ninput_shape { dim: 1 dim: -3 }",
+     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -3 on axis 1; expected at least 1"},
+    {"name: 'n'\ninput: 'y'\ninput_dim: [1, 2, -7, 4]",
+     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -7 on axis 2; expected at least 1"},
+    {"\ninput: 'x'\ninput: 'x'\ninput_shape { dim: 1 }\ninput_shape { dim: 1 }",
+     "net.prototxt:3: layer 'input': Top blob 'x' produced by multiple sources: expected one, found layer "
+     "'input' (line 2) before, which names it twice"},
+    {"layer { name: 'd' top: 'x' }\ninput: 'x'\ninput_shape { dim: 1 }",
+     "net.prototxt:1: layer 'd': Top blob 'x' produced by multiple sources: expected one, found layer 'input' "
+     "(line 2) before"},
+    {"\ninput: 'x'\ninput: 'y'\ninput_dim: [1, 2, 3, 4]",
+     "net.prototxt:4: expected four input_dim per input (8), found 4"},
+    {"\ninput: 'xx'\nlayer { name: 'r' type: 'ReLU' bottom: 'xx' top: 'y' }",
+     "net.prototxt:3: layer 'r': Unknown bottom blob 'xx' (layer 'r', bottom index 0); net.prototxt:2: input "
+     "\"xx\" is left out: no input_shape or input_dim gives its size"},
+    {"input: 'xx'\nlayer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }",
+     "net.prototxt:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0)"},
+};
+
+START_TEST(errors_in_net_level_inputs_have_their_line)
+{
+    char err[512];
+
+    write_file("net.prototxt", input_errors[_i].net);
+    snprintf(err, sizeof err, "poseidon summary: %s\n", input_errors[_i].err);
+    assert_ran(run("summary --model=net.prototxt"), 1, "", err);
+}
+END_TEST
+
 /* Their own fields stop the reading before anybody could ask for their type. */
 START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have)
 {
@@ -857,6 +889,8 @@ int main(void)
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
+    tcase_add_loop_test(tcase, errors_in_net_level_inputs_have_their_line, 0,
+                        (int)(sizeof input_errors / sizeof *input_errors));
     tcase_add_test(tcase, layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have);
     tcase_add_test(tcase, weights_tell_the_size_of_an_input_that_nothing_else_tells);
     tcase_add_test(tcase, layers_without_settings_are_told_of);

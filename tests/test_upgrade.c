@@ -137,7 +137,9 @@ static const struct {
      "4] "
      "} shape { dim: [5, 6, 7, 8] } } } layer { type: 'ReLU' bottom: 'a' }",
      V1_NOTICE INPUT_NOTICE},
-    {"input: 'a' layer { name: 'x' }", "layer { name: 'x' }", INPUT_NOTICE},
+    {"input: 'a' layer { name: 'x' }\ninput: 'b'", "layer { name: 'x' }",
+     "F:1: input \"a\" is left out: no input_shape or input_dim gives its size\n"
+     "F:2: input \"b\" is left out: no input_shape or input_dim gives its size\n"},
     /* BatchNorm's statistics are not learned */
     {"layer { type: 'BatchNorm' param { lr_mult: 1 decay_mult: 2 } param { } param { name: 's' } }",
      "layer { type: 'BatchNorm' param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: "
@@ -293,14 +295,18 @@ END_TEST
 
 START_TEST(upgraded_layers_keep_their_lines)
 {
-    struct text_doc *doc = read_text("input: 'x'\ninput_dim: [1,1,1,1]\nlayers { type: RELU }\n\n"
+    struct text_doc *doc = read_text("\ninput: 'x'\ninput: ['y',\n'z']\ninput_dim: [1,1,1,1,1,1,1,1,1,1,1,1]\n"
+                                     "layers { type: RELU }\n\n"
                                      "layers { type: RELU }",
                                      &caffe__net_parameter__descriptor);
 
     ck_assert_int_eq(upgrade_net(spec_net(doc), doc), 0);
-    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]), 1);
-    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[1]), 3);
-    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[2]), 5);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]), 2);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]->top[0]), 2);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]->top[1]), 3);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]->top[2]), 4);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[1]), 6);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[2]), 8);
     text_free(doc);
 }
 END_TEST
@@ -321,9 +327,11 @@ static const struct {
      "layers { layer { name: 'c' type: 'conv' } bottom: 'y' bottom: 'z' }",
      "F:2: layer 'c': expected one bottom behind a padding layer with one bottom and one top, "
      "found 2, 1 and 1"},
-    {"input: 'x' input_dim: [1, 2, 3]", "F: expected four input_dim per input (4), found 3"},
-    {"input: 'x' input: 'y' input_shape { dim: 1 }",
-     "F: expected one input_shape per input (2), found 1"},
+    {"input: 'x'\ninput_dim: [1, 2,\n3]", "F:2: expected four input_dim per input (4), found 3"},
+    {"input: 'x' input: 'y'\ninput_dim: 1\ninput_dim: 2\ninput_dim: 3\ninput_dim: 4",
+     "F:2: expected four input_dim per input (8), found 4"},
+    {"input: 'x' input: 'y'\n\ninput_shape { dim: 1 }",
+     "F:3: expected one input_shape per input (2), found 1"},
 };
 
 START_TEST(net_that_cannot_be_upgraded_is_refused)

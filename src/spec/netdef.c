@@ -7,6 +7,7 @@
 
 #include "spec/names.h"
 #include "spec/suggest.h"
+#include "spec/upgrade.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -114,21 +115,35 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     return 0;
 }
 
+/* Whether the layer makes a blob of that name of its own: none that it reads and changes in place. */
+static bool makes(const Caffe__LayerParameter *layer, const char *blob)
+{
+    for (size_t i = 0; i < layer->n_bottom; i++)
+        if (strcmp(layer->bottom[i], blob) == 0)
+            return false;
+    for (size_t t = 0; t < layer->n_top; t++)
+        if (strcmp(layer->top[t], blob) == 0)
+            return true;
+    return false;
+}
+
 static int unknown_bottom(const struct builder *b, int layer, size_t index)
 {
     const Caffe__LayerParameter *param = b->kept[layer];
     struct suggest near = suggest_start(param->bottom[index]);
-    char remark[320] = "";
+    char remark[512] = "", left_out[480] = "";
 
     for (int v = 0; v < b->nversions; v++)
         suggest_offer(&near, b->versions[v].blob);
     if (near.nearest != NULL)
         snprintf(remark, sizeof remark, "; did you mean '%s'?", near.nearest);
+    upgrade_find_left_out(b->doc, param->bottom[index], left_out, sizeof left_out);
+    if (left_out[0] != '\0')
+        snprintf(remark, sizeof remark, "; %s", left_out);
     for (int later = layer; later < b->nkept; later++)
-        for (size_t t = 0; t < b->kept[later]->n_top; t++)
-            if (strcmp(b->kept[later]->top[t], param->bottom[index]) == 0)
-                snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
-                         text_or_empty(b->kept[later]->name));
+        if (makes(b->kept[later], param->bottom[index]))
+            snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
+                     text_or_empty(b->kept[later]->name));
     return error_set("%s: Unknown bottom blob '%s' (layer '%s', bottom index %zu)%s",
                      place_of(b, param).text, param->bottom[index], text_or_empty(param->name),
                      index, remark);
@@ -335,8 +350,14 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
                        int producer)
 {
     const struct layer_def *first = &b->def->layers[producer];
+    struct layer_def place = *layer;
+    int line = text_line(b->doc, layer->param->top[top]); /* known of net-level inputs */
     const char *remark = "";
 
+    if (line > 0)
+        place.line = line;
+    if (first == layer)
+        remark = ", which names it twice";
     if ((size_t)top < layer->param->n_bottom &&
         strcmp(layer->param->bottom[top], layer->tops[top]) == 0)
         remark = "; it cannot work in place, because another layer reads the same version of its "
@@ -344,7 +365,7 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
     return error_set(
         "%s: Top blob '%s' produced by multiple sources: expected one, found layer '%s' "
         "(line %d) before%s",
-        layer_def_place(layer).text, layer->tops[top], first->name, first->line, remark);
+        layer_def_place(&place).text, layer->tops[top], first->name, first->line, remark);
 }
 
 /* A top is new, or the bottom of the same index of the same layer. */

@@ -327,6 +327,22 @@ static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
     return other != NULL && !field_is_set(message, other) ? other : field;
 }
 
+/* Net-level inputs are no messages and become a layer all the same: the line of each name is kept, and of
+ * their sizes that of the first, under the field's own address. */
+static int keep_line(struct reader *r, const ProtobufCMessage *message,
+                     const ProtobufCFieldDescriptor *field, const union value *value)
+{
+    const Caffe__NetParameter *net = (const Caffe__NetParameter *)message;
+
+    if (message->descriptor != &caffe__net_parameter__descriptor)
+        return 0;
+    if (strcmp(field->name, "input") == 0)
+        return text_set_line(r->doc, value->string, r->field_line);
+    if (strcmp(field->name, "input_dim") == 0 && net->n_input_dim == 1)
+        return text_set_line(r->doc, &net->n_input_dim, r->field_line);
+    return 0;
+}
+
 static int read_value(struct reader *r, ProtobufCMessage *message,
                       const ProtobufCFieldDescriptor *field)
 {
@@ -337,7 +353,7 @@ static int read_value(struct reader *r, ProtobufCMessage *message,
     if (read_scalar(r, field, &value))
         return -1;
     if (put_value(message, field, &value) == 0)
-        return 0;
+        return keep_line(r, message, field, &value);
     if (field->type == PROTOBUF_C_TYPE_STRING)
         free(value.string);
     if (field->type == PROTOBUF_C_TYPE_BYTES)
