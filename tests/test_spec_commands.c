@@ -144,7 +144,8 @@ static const struct {
      "poseidon summary: --input-shape wants C,H,W such as 3,224,224, found '3,224'\n"},
     {"--model=net.prototxt --level=2 --stage=flat",
      "poseidon summary: net.prototxt:15: layer 'loss': Unknown bottom blob 'ip' (layer 'loss', "
-     "bottom index 0)\n"},
+     "bottom index 0); layer 'ip' (line 9) makes it, but only without stage 'flat'; see --stage, or train_state "
+     "and test_state in a solver\n"},
 };
 
 START_TEST(summary_says_what_is_wrong_and_prints_nothing)

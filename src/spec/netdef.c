@@ -28,6 +28,7 @@ struct version {
 
 struct builder {
     const struct text_doc *doc;
+    const struct net_state *state;
     const Caffe__LayerParameter **kept; /* layers of this state */
     int nkept;
     struct version *versions;
@@ -127,6 +128,27 @@ static bool makes(const Caffe__LayerParameter *layer, const char *blob)
     return false;
 }
 
+/* Names the first layer that makes the blob and that this state leaves out, if there is one. */
+static void find_filtered(const struct builder *b, const char *blob, char *out, size_t bytes)
+{
+    const Caffe__NetParameter *net = b->def->param;
+    char rules[256], where[32] = "";
+
+    for (size_t i = 0; i < net->n_layer; i++) {
+        const Caffe__LayerParameter *layer = net->layer[i];
+        bool in;
+
+        if (!makes(layer, blob) || net_state_admits(b->state, layer, &in) || in)
+            continue;
+        net_state_explain(b->state, layer, rules, sizeof rules);
+        if (text_line(b->doc, layer) > 0)
+            snprintf(where, sizeof where, " (line %d)", text_line(b->doc, layer));
+        snprintf(out, bytes, "; layer '%.64s'%s makes it, but %s", text_or_empty(layer->name), where,
+                 rules);
+        return;
+    }
+}
+
 static int unknown_bottom(const struct builder *b, int layer, size_t index)
 {
     const Caffe__LayerParameter *param = b->kept[layer];
@@ -140,6 +162,7 @@ static int unknown_bottom(const struct builder *b, int layer, size_t index)
     upgrade_find_left_out(b->doc, param->bottom[index], left_out, sizeof left_out);
     if (left_out[0] != '\0')
         snprintf(remark, sizeof remark, "; %s", left_out);
+    find_filtered(b, param->bottom[index], remark, sizeof remark);
     for (int later = layer; later < b->nkept; later++)
         if (makes(b->kept[later], param->bottom[index]))
             snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
@@ -413,7 +436,7 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
                    const struct net_state *state, struct net_def **out)
 {
-    struct builder b = {.doc = doc, .def = calloc(1, sizeof *b.def)};
+    struct builder b = {.doc = doc, .state = state, .def = calloc(1, sizeof *b.def)};
     int status;
 
     if (b.def == NULL)
