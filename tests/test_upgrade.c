@@ -474,7 +474,7 @@ END_TEST
 
 START_TEST(named_file_is_looked_for_here_and_beside_the_one_that_names_it)
 {
-    char *path;
+    char *path, message[128];
 
     ck_assert_int_eq(chdir(folder), 0);
     ck_assert_int_eq(mkdir("near", 0777), 0);
@@ -487,9 +487,10 @@ START_TEST(named_file_is_looked_for_here_and_beside_the_one_that_names_it)
     ck_assert_str_eq(path, "near/net");
     free(path);
     ck_assert_int_ne(spec_find_file("net", "solver", &path), 0);
-    ck_assert_str_eq(error_text(), "File not found: net (nor net)");
+    snprintf(message, sizeof message, "File not found: net (the current folder is %s)", folder);
+    ck_assert_str_eq(error_text(), message);
     ck_assert_int_ne(spec_find_file("net", NULL, &path), 0);
-    ck_assert_str_eq(error_text(), "File not found: net");
+    ck_assert_str_eq(error_text(), message);
     ck_assert_int_ne(spec_find_file("/net", "near/solver", &path), 0);
     ck_assert_str_eq(error_text(), "File not found: /net");
     ck_assert_int_ne(spec_find_file("else", "near/solver", &path), 0);

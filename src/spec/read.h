@@ -29,7 +29,8 @@ int spec_is_solver(const char *path, bool *is);
 
 /* Finds a file that a spec names: the path as it is (relative to the current folder) if something
  * is there, else the same path beside the file that names it. *out is the caller's to free. Fails
- * with both places in the message when nothing is at either. relative_to_file may be NULL. */
+ * with both places in the message when nothing is at either, or with the current folder when they are one.
+ * relative_to_file may be NULL. */
 int spec_find_file(const char *path, const char *relative_to_file, char **out);
 
 #endif
