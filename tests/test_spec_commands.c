@@ -180,6 +180,27 @@ static const struct {
      "net.prototxt:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0)"},
 };
 
+START_TEST(a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver)
+{
+    write_file("net.prototxt", net);
+    write_file("solver.prototxt", "net: 'net.prototxt'\nbase_lr: 1\nlr_policy: 'fixed'\ndebug_info: true\n");
+    assert_ran(run("summary --model=solver.prototxt"), 1, "",
+               "poseidon summary: solver.prototxt: expected a net, found a solver, which only names one; "
+               "--solver (of poseidon train) takes a solver\n");
+    ck_assert_ptr_nonnull(
+        strstr(run("train --solver=net.prototxt")->err,
+               "net.prototxt: expected a solver, found a net, which a solver names (net: \"net.prototxt\"); "
+               "--model (of poseidon summary, plan, time and others) takes a net\n"));
+    write_file("outer.prototxt", "net: 'solver.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
+    ck_assert_ptr_nonnull(strstr(run("train --solver=outer.prototxt")->err,
+                                 "outer.prototxt: net: solver.prototxt: expected a net, found a solver"));
+    /* a mistake in a file of the right kind stays one */
+    write_file("solver.prototxt", "net: 'net.prototxt'\nbase_rl: 1\nlayer { }\n");
+    ck_assert_ptr_nonnull(strstr(run("train --solver=solver.prototxt")->err, "did you mean \"base_lr\"?"));
+    assert_ran(run("summary --model=none"), 1, "", "poseidon summary: File not found: none\n");
+}
+END_TEST
+
 START_TEST(errors_in_net_level_inputs_have_their_line)
 {
     char err[512];
@@ -890,6 +911,7 @@ int main(void)
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
+    tcase_add_test(tcase, a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver);
     tcase_add_loop_test(tcase, errors_in_net_level_inputs_have_their_line, 0,
                         (int)(sizeof input_errors / sizeof *input_errors));
     tcase_add_test(tcase, layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have);

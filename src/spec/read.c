@@ -83,7 +83,7 @@ int spec_read_net_of(const char *path, text_check_type *check_type, struct text_
     binary = proto_is_binary(path);
     if (binary ? read_binary_net(path, &doc)
                : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, &doc))
-        return -1;
+        return binary ? -1 : spec_kind_error(path, false);
     if (upgrade_net(spec_net(doc), doc) || (binary && note_missing_settings(doc))) {
         text_free(doc);
         return -1;
@@ -135,7 +135,7 @@ int spec_read_solver(const char *path, struct text_doc **out)
     struct text_doc *doc;
 
     if (text_read_file(path, &caffe__solver_parameter__descriptor, &doc))
-        return -1;
+        return spec_kind_error(path, true);
     if (upgrade_solver(spec_solver(doc), doc) || complete_prefix(spec_solver(doc), path)) {
         text_free(doc);
         return -1;
