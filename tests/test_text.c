@@ -253,8 +253,17 @@ static const struct {
      "F:1:14: expected a name without quotes for field \"solver_mode\" of "
      "\"caffe.SolverParameter\", found the string 'GPU'"},
     {"layers { type: CONVOLUTOIN }", false,
-     "F:1:16: unknown value \"CONVOLUTOIN\" for field \"type\" of \"caffe.V1LayerParameter\"; did "
+     "F:1:16: unknown layer type CONVOLUTOIN for field \"type\" of \"caffe.V1LayerParameter\"; did "
      "you mean CONVOLUTION?"},
+    {"layers { name: 'local1'\ntype: LOCAL_WEIGHTED_CONVOLUTION }", false,
+     "F:2:7: layer 'local1': unknown layer type LOCAL_WEIGHTED_CONVOLUTION for field \"type\" of "
+     "\"caffe.V1LayerParameter\""},
+    {"layers { name: 'n' type: LRN_MAP }", false,
+     "F:1:26: layer 'n': unknown layer type LRN_MAP for field \"type\" of \"caffe.V1LayerParameter\""},
+    {"layers { name: 'n' type: 40 }", false,
+     "F:1:26: layer 'n': unknown layer type 40 for field \"type\" of \"caffe.V1LayerParameter\""},
+    {"net_param { layers { name: 'n' type: NOTHING } }", true,
+     "F:1:38: unknown layer type NOTHING for field \"type\" of \"caffe.V1LayerParameter\""},
     /* files of another kind */
     {"name: '$#NAME#$'\nlayer { convolution_param { num_output: $#N#$ } }", false,
      "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "

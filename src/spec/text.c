@@ -156,6 +156,18 @@ static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
     return wrong_value(r, field, "true or false", "");
 }
 
+/* Types of the old form are an enum, and those of forks are not in it. */
+static int unknown_type(struct reader *r, const char *type, const char *remark)
+{
+    const Caffe__V1LayerParameter *layer = (const Caffe__V1LayerParameter *)r->layer;
+    char place[96] = "";
+
+    if (r->depth == 1 && layer->name != NULL)
+        snprintf(place, sizeof place, "layer '%.64s': ", layer->name);
+    return scan_error(&r->scan, "%sunknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s",
+                      place, type, remark);
+}
+
 static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, int *out)
 {
     const ProtobufCEnumDescriptor *descriptor = field->descriptor;
@@ -180,6 +192,8 @@ static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, in
     if (value == NULL) {
         r->scan.token = start;
         suggest_value(descriptor, name, remark, sizeof remark);
+        if (descriptor == &caffe__v1_layer_parameter__layer_type__descriptor)
+            return unknown_type(r, name, remark);
         return scan_error(&r->scan, "unknown value \"%s\" for field \"%s\" of \"%s\"%s", name,
                           field->name, r->stack[r->depth]->name, remark);
     }
