@@ -356,7 +356,8 @@ static const struct {
      "base_lr: 0.1\nnet_param {\n  layer {\n    type: \"TanH\"\n  }\n  layer {\n    type: "
      "\"ReLU\"\n  "
      "}\n}\ntype: \"Adam\"\n",
-     "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a solver in today's "
+     "in: solver_type became type: \"Adam\"\nin: upgraded from the old form of Caffe's nets (layers)\n"
+     "out: written as a solver in today's "
      "form\n"},
     {"", "", "out: written as a net in today's form\n"},
     {"name: 'n' debug_info: true", "name: \"n\"\ndebug_info: true\n",

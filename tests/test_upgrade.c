@@ -363,14 +363,16 @@ START_TEST(solver_type_becomes_type)
                                            {"ADAGRAD", "AdaGrad"},   {"RMSPROP", "RMSProp"},
                                            {"ADADELTA", "AdaDelta"}, {"ADAM", "Adam"}};
     struct text_doc *doc;
-    char text[64];
+    char text[64], notice[64];
 
     for (int i = 0; i < COUNT(names); i++) {
         snprintf(text, sizeof text, "solver_type: %s", names[i][0]);
+        snprintf(notice, sizeof notice, "F: solver_type became type: \"%s\"\n", names[i][1]);
         doc = read_text(text, &caffe__solver_parameter__descriptor);
         ck_assert_int_eq(upgrade_solver(spec_solver(doc), doc), 0);
         ck_assert_str_eq(spec_solver(doc)->type, names[i][1]);
         ck_assert(!spec_solver(doc)->has_solver_type);
+        ck_assert_str_eq(text_notices(doc), notice);
         text_free(doc);
     }
 }

@@ -419,11 +419,12 @@ int upgrade_net(Caffe__NetParameter *net, struct text_doc *doc)
     return 0;
 }
 
-static int upgrade_solver_type(Caffe__SolverParameter *solver, const char *file)
+static int upgrade_solver_type(Caffe__SolverParameter *solver, struct text_doc *doc)
 {
     static const char *const names[] = {"SGD",     "Nesterov", "AdaGrad",
                                         "RMSProp", "AdaDelta", "Adam"};
     const ProtobufCFieldDescriptor *field = message_find_field(solver->base.descriptor, "type");
+    const char *file = doc != NULL ? text_name(doc) : "solver";
     char *name;
 
     if (!solver->has_solver_type)
@@ -439,12 +440,12 @@ static int upgrade_solver_type(Caffe__SolverParameter *solver, const char *file)
         return error_memory(16, "a type");
     field_set(&solver->base, field, &name);
     solver->has_solver_type = 0;
-    return 0;
+    return doc != NULL ? text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name) : 0;
 }
 
 int upgrade_solver(Caffe__SolverParameter *solver, struct text_doc *doc)
 {
-    if (upgrade_solver_type(solver, doc != NULL ? text_name(doc) : "solver"))
+    if (upgrade_solver_type(solver, doc))
         return -1;
     if ((solver->net_param != NULL && upgrade_net(solver->net_param, doc)) ||
         (solver->train_net_param != NULL && upgrade_net(solver->train_net_param, doc)))
