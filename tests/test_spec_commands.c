@@ -251,6 +251,33 @@ START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
 }
 END_TEST
 
+START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
+{
+#define LABELS                                                                                              \
+    "assuming one value a sample for 'label': the HDF5 files, which are not opened here, may tell another shape"
+    static const char text[] =
+        "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'label' hdf5_data_param { source: 'x' batch_size: 4 } }\n"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param { num_output: %d } }\n"
+        "layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: 'label' top: 'l' }\n";
+    char file[1024];
+
+    snprintf(file, sizeof file, text, 2);
+    write_file("net.prototxt", file);
+    assert_ran(run("summary --model=net.prototxt --input-shape=1,2,2"), 1, "",
+               "poseidon summary: net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms with as many "
+               "samples and elements: 'ip' is 4 2 (8), 'label' is 4 (4) (" LABELS ")\n");
+    ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt")->err,
+                                 "--input-shape=C,H,W says otherwise) (" LABELS ")\n"));
+    snprintf(file, sizeof file, text, 1);
+    write_file("net.prototxt", file);
+    ck_assert_str_eq(run("summary --model=net.prototxt --input-shape=1,2,2")->err, "layer 'd': " LABELS "\n");
+    write_file("net.prototxt", "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'a' top: 'b' hdf5_data_param { "
+                               "source: 'x' batch_size: 4 } }\n");
+    ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt --input-shape=1,2,2")->err,
+                                 "a sample for 'a' and the tops behind it: "));
+}
+END_TEST
+
 START_TEST(stages_of_the_file_itself_count)
 {
     write_file("net.prototxt",
@@ -918,6 +945,7 @@ int main(void)
     tcase_add_test(tcase, layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have);
     tcase_add_test(tcase, weights_tell_the_size_of_an_input_that_nothing_else_tells);
     tcase_add_test(tcase, layers_without_settings_are_told_of);
+    tcase_add_test(tcase, an_assumed_shape_of_labels_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, stages_of_the_file_itself_count);
     tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, net_inside_a_model_is_shown);
