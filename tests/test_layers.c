@@ -173,7 +173,13 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
-     "expected a bottom of 4 axes (N,C,H,W), found 'x' of 2: 2 4 (8)"},
+     "only convolution over height and width is supported: expected a bottom of 4 axes (N,C,H,W), found 'x' of "
+     "2: 2 4 (8)"},
+    {INPUT("x", "2,3,4,5,6") PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 }"),
+     "(Deconvolution): only convolution over height and width is supported: expected a bottom of 4 axes "
+     "(N,C,H,W), found 'x' of 5: 2 3 4 5 6 (720)"},
+    {INPUT("x", "2,3,20") PLAIN("Im2col", "convolution_param { kernel_size: 1 }"),
+     "(Im2col): only convolution over height and width is supported: expected a bottom of 4 axes"},
     {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Convolution' bottom: 'x' bottom: 'z' top: 'a' "
                              "top: 'b' convolution_param { num_output: 1 kernel_size: 1 } }",
      "all bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
