@@ -173,7 +173,13 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
-     "expected a bottom of 4 axes (N,C,H,W), found 'x' of 2: 2 4 (8)"},
+     "only convolution over height and width is supported: expected a bottom of 4 axes (N,C,H,W), found 'x' of "
+     "2: 2 4 (8)"},
+    {INPUT("x", "2,3,4,5,6") PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 }"),
+     "(Deconvolution): only convolution over height and width is supported: expected a bottom of 4 axes "
+     "(N,C,H,W), found 'x' of 5: 2 3 4 5 6 (720)"},
+    {INPUT("x", "2,3,20") PLAIN("Im2col", "convolution_param { kernel_size: 1 }"),
+     "(Im2col): only convolution over height and width is supported: expected a bottom of 4 axes"},
     {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Convolution' bottom: 'x' bottom: 'z' top: 'a' "
                              "top: 'b' convolution_param { num_output: 1 kernel_size: 1 } }",
      "all bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
@@ -246,10 +252,10 @@ static const struct error_case error_cases[] = {
      "dim: 1 } } }",
      "input_param has 2 shapes for 3 tops"},
     {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: [1, 0] } } }",
-     "input_param shape has size 0 on axis 1"},
+     "the shape of 'a' has size 0 on axis 1"},
     {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: [1,1,1,1,1,1,1,1,1,1,1,1,1] } "
      "} }",
-     "input_param shape has 13 axes; at most 12"},
+     "the shape of 'a' has 13 axes; at most 12"},
     {"layer { name: 'l' type: 'Data' top: 'x' }", "data_param source is missing"},
     {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' } }", "batch_size is missing"},
     {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' batch_size: 0 } }",
@@ -377,6 +383,44 @@ START_TEST(the_given_batch_replaces_that_of_training_data_only)
 }
 END_TEST
 
+static const struct {
+    const char *layer, *x, *y, *z;
+} batch_cases[] = {
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, 3, 4, 4] } "
+     "shape { dim: 10 } shape { dim: [7, 3] } } }",
+     "5 3 4 4", "5", "7 3"},
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, 2] } } }",
+     "5 2", "5 2", "5 2"},
+    /* a scalar is no batch, neither as the first top nor behind it */
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { } shape { dim: 1 } "
+     "shape { dim: [1, 2] } } }",
+     "", "1", "1 2"},
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [1, 2] } "
+     "shape { } shape { dim: 2 } } }",
+     "5 2", "", "2"},
+    {"layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' top: 'z' dummy_data_param { shape { dim: [10, 2] } "
+     "shape { dim: 10 } shape { dim: [7, 3] } } }",
+     "5 2", "5", "7 3"},
+};
+
+START_TEST(the_given_batch_replaces_the_first_axis_of_inputs)
+{
+    const struct layer_env env = {.look_only = true, .batch = 5};
+    struct made made;
+    char test_shape[64];
+
+    ck_assert_int_eq(make_net(&made, batch_cases[_i].layer, true, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "x"), batch_cases[_i].x);
+    ck_assert_str_eq(shape_of(made.net, "y"), batch_cases[_i].y);
+    ck_assert_str_eq(shape_of(made.net, "z"), batch_cases[_i].z);
+    unmake_net(&made);
+    ck_assert_int_eq(make_net(&made, batch_cases[_i].layer, false, &env, NULL), 0);
+    snprintf(test_shape, sizeof test_shape, "%s", shape_of(made.net, "x"));
+    ck_assert_int_ne(test_shape[0], '5');
+    unmake_net(&made);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("layers");
@@ -396,6 +440,8 @@ int main(void)
     tcase_add_test(shapes, looking_only_takes_the_given_input_shape_silently);
     tcase_add_test(shapes, mean_values_tell_the_number_of_channels);
     tcase_add_test(shapes, the_given_batch_replaces_that_of_training_data_only);
+    tcase_add_loop_test(shapes, the_given_batch_replaces_the_first_axis_of_inputs, 0,
+                        sizeof batch_cases / sizeof batch_cases[0]);
     tcase_add_loop_test(errors, error_says_what_was_expected_and_found, 0,
                         sizeof error_cases / sizeof error_cases[0]);
     srunner_run_all(runner, CK_NORMAL);

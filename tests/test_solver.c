@@ -284,8 +284,8 @@ START_TEST(policy_check_says_what_is_missing)
                         "lr_policy \"step\" needs a positive stepsize, found 0");
     expect_policy_error((struct policy){.type = POLICY_SIGMOID, .stepsize = -5},
                         "lr_policy \"sigmoid\" needs a positive stepsize, found -5");
-    expect_policy_error((struct policy){.type = POLICY_POLY},
-                        "lr_policy \"poly\" needs a positive max_iter, found 0");
+    expect_policy_error((struct policy){.type = POLICY_POLY, .max_iter = -1},
+                        "lr_policy \"poly\" needs a max_iter of at least 0, found -1");
     expect_policy_error(
         (struct policy){.type = POLICY_MULTISTEP, .stepvalues = falling, .nstepvalues = 3},
         "lr_policy \"multistep\" needs ascending stepvalues, found 150 after 200");

@@ -126,6 +126,10 @@ START_TEST(summary_obeys_stage_level_and_batch)
     ck_assert_ptr_null(strstr(found, "Convolution"));
     ck_assert_ptr_nonnull(strstr(found, "\"shape\": [3, 3, 8, 8]"));
     ck_assert_ptr_nonnull(strstr(found, "\"parameters\": 965,"));
+    write_file("net.prototxt", "input: 'a' input: 'b' input_dim: [10, 3, 4, 5, 7, 1, 1, 1]");
+    found = run("summary --model=net.prototxt --batch=2 --json")->out;
+    ck_assert_ptr_nonnull(strstr(found, "\"shape\": [2, 3, 4, 5]"));
+    ck_assert_ptr_nonnull(strstr(found, "\"shape\": [7, 1, 1, 1]"));
 }
 END_TEST
 
@@ -140,7 +144,8 @@ static const struct {
      "poseidon summary: --input-shape wants C,H,W such as 3,224,224, found '3,224'\n"},
     {"--model=net.prototxt --level=2 --stage=flat",
      "poseidon summary: net.prototxt:15: layer 'loss': Unknown bottom blob 'ip' (layer 'loss', "
-     "bottom index 0)\n"},
+     "bottom index 0); layer 'ip' (line 9) makes it, but only without stage 'flat'; see --stage, or train_state "
+     "and test_state in a solver\n"},
 };
 
 START_TEST(summary_says_what_is_wrong_and_prints_nothing)
@@ -150,6 +155,59 @@ START_TEST(summary_says_what_is_wrong_and_prints_nothing)
     write_file("net.prototxt", net);
     snprintf(arguments, sizeof arguments, "summary %s", summary_errors[_i].arguments);
     assert_ran(run(arguments), 1, "", summary_errors[_i].err);
+}
+END_TEST
+
+static const struct {
+    const char *net, *err;
+} input_errors[] = {
+    {"name: 'n'\ninput: 'y'\ninput_shape { dim: 1 dim: -3 }",
+     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -3 on axis 1; expected at least 1"},
+    {"name: 'n'\ninput: 'y'\ninput_dim: [1, 2, -7, 4]",
+     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -7 on axis 2; expected at least 1"},
+    {"\ninput: 'x'\ninput: 'x'\ninput_shape { dim: 1 }\ninput_shape { dim: 1 }",
+     "net.prototxt:3: layer 'input': Top blob 'x' produced by multiple sources: expected one, found layer "
+     "'input' (line 2) before, which names it twice"},
+    {"layer { name: 'd' top: 'x' }\ninput: 'x'\ninput_shape { dim: 1 }",
+     "net.prototxt:1: layer 'd': Top blob 'x' produced by multiple sources: expected one, found layer 'input' "
+     "(line 2) before"},
+    {"\ninput: 'x'\ninput: 'y'\ninput_dim: [1, 2, 3, 4]",
+     "net.prototxt:4: expected four input_dim per input (8), found 4"},
+    {"\ninput: 'xx'\nlayer { name: 'r' type: 'ReLU' bottom: 'xx' top: 'y' }",
+     "net.prototxt:3: layer 'r': Unknown bottom blob 'xx' (layer 'r', bottom index 0); net.prototxt:2: input "
+     "\"xx\" is left out: no input_shape or input_dim gives its size"},
+    {"input: 'xx'\nlayer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }",
+     "net.prototxt:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0)"},
+};
+
+START_TEST(a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver)
+{
+    write_file("net.prototxt", net);
+    write_file("solver.prototxt", "net: 'net.prototxt'\nbase_lr: 1\nlr_policy: 'fixed'\ndebug_info: true\n");
+    assert_ran(run("summary --model=solver.prototxt"), 1, "",
+               "poseidon summary: solver.prototxt: expected a net, found a solver, which only names one; "
+               "--solver (of poseidon train) takes a solver\n");
+    ck_assert_ptr_nonnull(
+        strstr(run("train --solver=net.prototxt")->err,
+               "net.prototxt: expected a solver, found a net, which a solver names (net: \"net.prototxt\"); "
+               "--model (of poseidon summary, plan, time and others) takes a net\n"));
+    write_file("outer.prototxt", "net: 'solver.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
+    ck_assert_ptr_nonnull(strstr(run("train --solver=outer.prototxt")->err,
+                                 "outer.prototxt: net: solver.prototxt: expected a net, found a solver"));
+    /* a mistake in a file of the right kind stays one */
+    write_file("solver.prototxt", "net: 'net.prototxt'\nbase_rl: 1\nlayer { }\n");
+    ck_assert_ptr_nonnull(strstr(run("train --solver=solver.prototxt")->err, "did you mean \"base_lr\"?"));
+    assert_ran(run("summary --model=none"), 1, "", "poseidon summary: File not found: none\n");
+}
+END_TEST
+
+START_TEST(errors_in_net_level_inputs_have_their_line)
+{
+    char err[512];
+
+    write_file("net.prototxt", input_errors[_i].net);
+    snprintf(err, sizeof err, "poseidon summary: %s\n", input_errors[_i].err);
+    assert_ran(run("summary --model=net.prototxt"), 1, "", err);
 }
 END_TEST
 
@@ -190,6 +248,33 @@ START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
                "3 evenly; slice_point would say where to cut (assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
                "says otherwise)\n");
     ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);
+}
+END_TEST
+
+START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
+{
+#define LABELS                                                                                              \
+    "assuming one value a sample for 'label': the HDF5 files, which are not opened here, may tell another shape"
+    static const char text[] =
+        "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'label' hdf5_data_param { source: 'x' batch_size: 4 } }\n"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param { num_output: %d } }\n"
+        "layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: 'label' top: 'l' }\n";
+    char file[1024];
+
+    snprintf(file, sizeof file, text, 2);
+    write_file("net.prototxt", file);
+    assert_ran(run("summary --model=net.prototxt --input-shape=1,2,2"), 1, "",
+               "poseidon summary: net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms with as many "
+               "samples and elements: 'ip' is 4 2 (8), 'label' is 4 (4) (" LABELS ")\n");
+    ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt")->err,
+                                 "--input-shape=C,H,W says otherwise) (" LABELS ")\n"));
+    snprintf(file, sizeof file, text, 1);
+    write_file("net.prototxt", file);
+    ck_assert_str_eq(run("summary --model=net.prototxt --input-shape=1,2,2")->err, "layer 'd': " LABELS "\n");
+    write_file("net.prototxt", "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'a' top: 'b' hdf5_data_param { "
+                               "source: 'x' batch_size: 4 } }\n");
+    ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt --input-shape=1,2,2")->err,
+                                 "a sample for 'a' and the tops behind it: "));
 }
 END_TEST
 
@@ -298,7 +383,8 @@ static const struct {
      "base_lr: 0.1\nnet_param {\n  layer {\n    type: \"TanH\"\n  }\n  layer {\n    type: "
      "\"ReLU\"\n  "
      "}\n}\ntype: \"Adam\"\n",
-     "in: upgraded from the old form of Caffe's nets (layers)\nout: written as a solver in today's "
+     "in: solver_type became type: \"Adam\"\nin: upgraded from the old form of Caffe's nets (layers)\n"
+     "out: written as a solver in today's "
      "form\n"},
     {"", "", "out: written as a net in today's form\n"},
     {"name: 'n' debug_info: true", "name: \"n\"\ndebug_info: true\n",
@@ -853,9 +939,13 @@ int main(void)
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);
     tcase_add_loop_test(tcase, summary_says_what_is_wrong_and_prints_nothing, 0,
                         (int)(sizeof summary_errors / sizeof *summary_errors));
+    tcase_add_test(tcase, a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver);
+    tcase_add_loop_test(tcase, errors_in_net_level_inputs_have_their_line, 0,
+                        (int)(sizeof input_errors / sizeof *input_errors));
     tcase_add_test(tcase, layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have);
     tcase_add_test(tcase, weights_tell_the_size_of_an_input_that_nothing_else_tells);
     tcase_add_test(tcase, layers_without_settings_are_told_of);
+    tcase_add_test(tcase, an_assumed_shape_of_labels_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, stages_of_the_file_itself_count);
     tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, net_inside_a_model_is_shown);

@@ -110,11 +110,10 @@ static const struct {
      "\"caffe.NetParameter\": is a \"}\" missing before it?"},
     {"layer { quantization_param { bw_layer_in: 8 } }", false,
      "F:1:9: message \"caffe.LayerParameter\" has no field \"quantization_param\"; it comes from "
-     "the Caffe fork of Ristretto (nearest name here: \"convolution_param\")"},
+     "the Caffe fork of Ristretto"},
     {"layer { name: 'up' type: 'Upsample'\nupsample_param { scale: 2 } }", false,
      "F:2:1: message \"caffe.LayerParameter\" (layer 'up' of type Upsample) has no field "
-     "\"upsample_param\"; it comes from the Caffe fork of SegNet (nearest name here: "
-     "\"reshape_param\")"},
+     "\"upsample_param\"; it comes from the Caffe fork of SegNet"},
     {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
      "F:1:49: message \"caffe.ConvolutionParameter\" (layer '' of type Convolution) has no field "
      "\"hole\"; it comes from the Caffe fork of DeepLab"},
@@ -122,10 +121,24 @@ static const struct {
      "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
     {"warmup_iter: 5", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"warmup_iter\"; it comes from the "
-     "Caffe fork of Intel (nearest name here: \"max_iter\")"},
-    {"learning_rate: 1", true,
-     "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\"; the nearest name is "
-     "\"train_state\""},
+     "Caffe fork of Intel"},
+    {"larc_policy: 'clip'", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the Caffe fork of NVIDIA "
+     "(NVCaffe) (nearest name here: \"lr_policy\")"},
+    {"learning_rate: 1", true, "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\""},
+    {"test_initialisations: 1", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"test_initialisations\"; did you mean "
+     "\"test_initialization\"?"},
+    {"base_lr: 1 gamma: 0.1 stepsize: 3", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"base_lr\"\n"
+     "F:1:12: message \"caffe.NetParameter\" has no field \"gamma\"\n"
+     "F:1:23: message \"caffe.NetParameter\" has no field \"stepsize\""},
+    {"layer { wasserstein_param { } lstm_param { } batchnorm_param { } }", false,
+     "F:1:9: message \"caffe.LayerParameter\" has no field \"wasserstein_param\"\n"
+     "F:1:31: message \"caffe.LayerParameter\" has no field \"lstm_param\"\n"
+     "F:1:46: message \"caffe.LayerParameter\" has no field \"batchnorm_param\"; did you mean "
+     "\"batch_norm_param\"?"},
+    {"end_layer: 5", false, "F:1:1: message \"caffe.NetParameter\" has no field \"end_layer\""},
     {"x: 1", false, "F:1:1: message \"caffe.NetParameter\" has no field \"x\""},
     {"nmae: 'a' stae { a: 1 b { c: [1, 'x'] } } froce_backward: -inf f: 'a' 'b' name: 'ok'", false,
      "F:1:1: message \"caffe.NetParameter\" has no field \"nmae\"; did you mean \"name\"?\n"
@@ -240,8 +253,17 @@ static const struct {
      "F:1:14: expected a name without quotes for field \"solver_mode\" of "
      "\"caffe.SolverParameter\", found the string 'GPU'"},
     {"layers { type: CONVOLUTOIN }", false,
-     "F:1:16: unknown value \"CONVOLUTOIN\" for field \"type\" of \"caffe.V1LayerParameter\"; did "
+     "F:1:16: unknown layer type CONVOLUTOIN for field \"type\" of \"caffe.V1LayerParameter\"; did "
      "you mean CONVOLUTION?"},
+    {"layers { name: 'local1'\ntype: LOCAL_WEIGHTED_CONVOLUTION }", false,
+     "F:2:7: layer 'local1': unknown layer type LOCAL_WEIGHTED_CONVOLUTION for field \"type\" of "
+     "\"caffe.V1LayerParameter\""},
+    {"layers { name: 'n' type: LRN_MAP }", false,
+     "F:1:26: layer 'n': unknown layer type LRN_MAP for field \"type\" of \"caffe.V1LayerParameter\""},
+    {"layers { name: 'n' type: 40 }", false,
+     "F:1:26: layer 'n': unknown layer type 40 for field \"type\" of \"caffe.V1LayerParameter\""},
+    {"net_param { layers { name: 'n' type: NOTHING } }", true,
+     "F:1:38: unknown layer type NOTHING for field \"type\" of \"caffe.V1LayerParameter\""},
     /* files of another kind */
     {"name: '$#NAME#$'\nlayer { convolution_param { num_output: $#N#$ } }", false,
      "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
@@ -485,6 +507,47 @@ START_TEST(distance_counts_edits_and_swaps)
 }
 END_TEST
 
+START_TEST(only_a_word_that_is_near_is_offered)
+{
+    static const struct {
+        const char *word, *known;
+        bool near;
+    } cases[] = {
+        {"kernal_sise", "kernel_size", true},
+        {"Convolutoin", "Convolution", true},
+        {"convolutions", "Convolution", true},
+        {"BatchNormal", "BatchNorm", true},
+        {"SoftmaxLoss", "SoftmaxWithLoss", true},
+        {"ab", "a", true},
+        {"abcdef", "abXXef", true}, /* a third */
+        {"abcdef", "aXXXef", false},
+        {"a", "b", false}, /* all of it */
+        {"xReLU", "ReLU", true},
+        /* longer words are others */
+        {"Unpooling", "Pooling", false},
+        {"RBMInnerProduct", "InnerProduct", false},
+        {"LRN_MAP", "LRN", false},
+        {"Convolution3D", "Convolution", false},
+        {"ConvolutionND", "Convolution", false},
+        {"InnerProductive", "InnerProduct", false},
+        {"LOCAL_WEIGHTED_CONVOLUTION", "CONVOLUTION", false},
+        /* their ending makes them no more alike */
+        {"bn_param", "lrn_param", false},
+        {"permute_param", "reshape_param", false},
+        {"elv_param", "elu_param", true},
+        {"concta_param", "concat_param", true},
+        {"", "a", false},
+    };
+
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct suggest near = suggest_start(cases[i].word);
+
+        suggest_offer(&near, cases[i].known);
+        ck_assert_msg((near.nearest != NULL) == cases[i].near, "%s -> %s", cases[i].word, cases[i].known);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("text");
@@ -511,6 +574,7 @@ int main(void)
     tcase_add_test(tcase, numbers_are_printed_in_their_shortest_form);
     tcase_add_test(tcase, message_is_printed_as_people_write_it);
     tcase_add_test(tcase, distance_counts_edits_and_swaps);
+    tcase_add_test(tcase, only_a_word_that_is_near_is_offered);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -137,7 +137,9 @@ static const struct {
      "4] "
      "} shape { dim: [5, 6, 7, 8] } } } layer { type: 'ReLU' bottom: 'a' }",
      V1_NOTICE INPUT_NOTICE},
-    {"input: 'a' layer { name: 'x' }", "layer { name: 'x' }", INPUT_NOTICE},
+    {"input: 'a' layer { name: 'x' }\ninput: 'b'", "layer { name: 'x' }",
+     "F:1: input \"a\" is left out: no input_shape or input_dim gives its size\n"
+     "F:2: input \"b\" is left out: no input_shape or input_dim gives its size\n"},
     /* BatchNorm's statistics are not learned */
     {"layer { type: 'BatchNorm' param { lr_mult: 1 decay_mult: 2 } param { } param { name: 's' } }",
      "layer { type: 'BatchNorm' param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: "
@@ -293,14 +295,18 @@ END_TEST
 
 START_TEST(upgraded_layers_keep_their_lines)
 {
-    struct text_doc *doc = read_text("input: 'x'\ninput_dim: [1,1,1,1]\nlayers { type: RELU }\n\n"
+    struct text_doc *doc = read_text("\ninput: 'x'\ninput: ['y',\n'z']\ninput_dim: [1,1,1,1,1,1,1,1,1,1,1,1]\n"
+                                     "layers { type: RELU }\n\n"
                                      "layers { type: RELU }",
                                      &caffe__net_parameter__descriptor);
 
     ck_assert_int_eq(upgrade_net(spec_net(doc), doc), 0);
-    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]), 1);
-    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[1]), 3);
-    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[2]), 5);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]), 2);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]->top[0]), 2);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]->top[1]), 3);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]->top[2]), 4);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[1]), 6);
+    ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[2]), 8);
     text_free(doc);
 }
 END_TEST
@@ -321,9 +327,11 @@ static const struct {
      "layers { layer { name: 'c' type: 'conv' } bottom: 'y' bottom: 'z' }",
      "F:2: layer 'c': expected one bottom behind a padding layer with one bottom and one top, "
      "found 2, 1 and 1"},
-    {"input: 'x' input_dim: [1, 2, 3]", "F: expected four input_dim per input (4), found 3"},
-    {"input: 'x' input: 'y' input_shape { dim: 1 }",
-     "F: expected one input_shape per input (2), found 1"},
+    {"input: 'x'\ninput_dim: [1, 2,\n3]", "F:2: expected four input_dim per input (4), found 3"},
+    {"input: 'x' input: 'y'\ninput_dim: 1\ninput_dim: 2\ninput_dim: 3\ninput_dim: 4",
+     "F:2: expected four input_dim per input (8), found 4"},
+    {"input: 'x' input: 'y'\n\ninput_shape { dim: 1 }",
+     "F:3: expected one input_shape per input (2), found 1"},
 };
 
 START_TEST(net_that_cannot_be_upgraded_is_refused)
@@ -355,14 +363,16 @@ START_TEST(solver_type_becomes_type)
                                            {"ADAGRAD", "AdaGrad"},   {"RMSPROP", "RMSProp"},
                                            {"ADADELTA", "AdaDelta"}, {"ADAM", "Adam"}};
     struct text_doc *doc;
-    char text[64];
+    char text[64], notice[64];
 
     for (int i = 0; i < COUNT(names); i++) {
         snprintf(text, sizeof text, "solver_type: %s", names[i][0]);
+        snprintf(notice, sizeof notice, "F: solver_type became type: \"%s\"\n", names[i][1]);
         doc = read_text(text, &caffe__solver_parameter__descriptor);
         ck_assert_int_eq(upgrade_solver(spec_solver(doc), doc), 0);
         ck_assert_str_eq(spec_solver(doc)->type, names[i][1]);
         ck_assert(!spec_solver(doc)->has_solver_type);
+        ck_assert_str_eq(text_notices(doc), notice);
         text_free(doc);
     }
 }
@@ -466,7 +476,7 @@ END_TEST
 
 START_TEST(named_file_is_looked_for_here_and_beside_the_one_that_names_it)
 {
-    char *path;
+    char *path, message[128];
 
     ck_assert_int_eq(chdir(folder), 0);
     ck_assert_int_eq(mkdir("near", 0777), 0);
@@ -479,9 +489,10 @@ START_TEST(named_file_is_looked_for_here_and_beside_the_one_that_names_it)
     ck_assert_str_eq(path, "near/net");
     free(path);
     ck_assert_int_ne(spec_find_file("net", "solver", &path), 0);
-    ck_assert_str_eq(error_text(), "File not found: net (nor net)");
+    snprintf(message, sizeof message, "File not found: net (the current folder is %s)", folder);
+    ck_assert_str_eq(error_text(), message);
     ck_assert_int_ne(spec_find_file("net", NULL, &path), 0);
-    ck_assert_str_eq(error_text(), "File not found: net");
+    ck_assert_str_eq(error_text(), message);
     ck_assert_int_ne(spec_find_file("/net", "near/solver", &path), 0);
     ck_assert_str_eq(error_text(), "File not found: /net");
     ck_assert_int_ne(spec_find_file("else", "near/solver", &path), 0);

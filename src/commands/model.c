@@ -34,22 +34,22 @@ static int define(const struct model_options *o, struct model *model)
     return status;
 }
 
-/* How layers begin a notice of an input size that nothing tells. */
-static const char assumption[] = "assuming images";
+/* How layers begin a notice of a shape that nothing tells, and of an image's size in particular. */
+static const char assumption[] = "assuming ", image_assumption[] = "assuming images";
 
-/* Some weight files name their layers and leave out what makes them a net; and an input that was assumed
+/* Some weight files name their layers and leave out what makes them a net; and a shape that was assumed
  * may be what does not fit. */
 static int explain(bool with_weights, const char *notices)
 {
-    const char *at = notices ? strstr(notices, assumption) : NULL;
-    char text[4096];
+    size_t length;
 
-    snprintf(text, sizeof text, "%s", error_text());
     if (with_weights)
-        return error_set("%s (this weight file carries no complete net: give its prototxt)", text);
-    if (at)
-        return error_set("%s (%.*s)", text, (int)strcspn(at, "\n"), at);
-    return error_set("%s", text);
+        return error_set("%s (this weight file carries no complete net: give its prototxt)", error_text());
+    for (const char *at = notices; at && (at = strstr(at, assumption)) != NULL; at += length) {
+        length = strcspn(at, "\n");
+        error_set("%s (%.*s)", error_text(), (int)length, at);
+    }
+    return -1;
 }
 
 static int create(const struct model_options *o, const struct layer_env *env, struct model *model)
@@ -133,7 +133,7 @@ int model_open(const struct model_options *o, struct model *model)
         return -1;
     with_weights = proto_is_binary(o->model);
     status = define(o, model) || create(o, &env, model) ? -1 : 0;
-    if (with_weights && model->notices && strstr(model->notices, assumption))
+    if (with_weights && model->notices && strstr(model->notices, image_assumption))
         status = fit_input(o, &env, model);
     if (status) {
         explain(with_weights, model->notices);

@@ -99,7 +99,7 @@ static int check_bottoms(const struct layer *layer)
     for (int b = 0; b < layer->nbottoms; b++) {
         const struct shape *shape = &layer->bottoms[b]->value.shape;
         if (layer_expect_axes(layer, b, 4, "N,C,H,W"))
-            return -1;
+            return error_context("only convolution over height and width is supported");
         if (!shape_equal(first, shape))
             return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
                              layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),

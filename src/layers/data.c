@@ -150,6 +150,19 @@ static int hdf5_open(struct layer *layer, struct data *state, const struct layer
     return status;
 }
 
+/* Labels of HDF5 files may have any shape, and only the files tell it. */
+static int hdf5_look(struct layer *layer, const struct layer_env *env, int batch)
+{
+    if (data_look(layer, env, batch, unknown))
+        return -1;
+    if (layer->ntops < 2)
+        return 0;
+    return layer_notice(layer, env,
+                        "assuming one value a sample for '%s'%s: the HDF5 files, which are not "
+                        "opened here, may tell another shape",
+                        layer->tops[1]->name, layer->ntops > 2 ? " and the tops behind it" : "");
+}
+
 static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__HDF5DataParameter *p = layer->param->hdf5_data_param;
@@ -169,7 +182,7 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
-    return env->look_only ? data_look(layer, env, batch, unknown)
+    return env->look_only ? hdf5_look(layer, env, batch)
                           : hdf5_open(layer, state, env, p->source);
 }
 

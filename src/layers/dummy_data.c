@@ -110,25 +110,6 @@ static int top_shape(const struct layer *layer, const Caffe__DummyDataParameter 
     return shape_set(out, (int)naxes, dim, layer->tops[t]->name);
 }
 
-/* --batch replaces the first axis of all tops that share the first top's. */
-static int batch_replace(struct layer *layer, int64_t batch)
-{
-    int64_t before = shape_dim(&layer->tops[0]->value.shape, 0);
-
-    for (int t = 0; t < layer->ntops; t++) {
-        struct shape *shape = &layer->tops[t]->value.shape;
-        int64_t dim[SHAPE_MAX_AXES];
-
-        if (shape->naxes == 0 || shape->dim[0] != before)
-            continue;
-        memcpy(dim, shape->dim, sizeof(dim));
-        dim[0] = batch;
-        if (shape_set(shape, shape->naxes, dim, layer->tops[t]->name))
-            return -1;
-    }
-    return 0;
-}
-
 static int dummy_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__DummyDataParameter *p = layer->param->dummy_data_param;
@@ -140,7 +121,7 @@ static int dummy_setup(struct layer *layer, const struct layer_env *env)
     for (int t = 0; t < layer->ntops; t++)
         if (top_shape(layer, p, t, &layer->tops[t]->value.shape))
             return -1;
-    return layer->train && env->batch > 0 ? batch_replace(layer, env->batch) : 0;
+    return layer_replace_batch(layer, env);
 }
 
 static void dummy_destroy(struct layer *layer)

@@ -4,31 +4,51 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+int layer_replace_batch(struct layer *layer, const struct layer_env *env)
+{
+    const struct shape first = layer->tops[0]->value.shape;
+
+    if (!layer->train || env->batch <= 0 || first.naxes == 0)
+        return 0;
+    for (int t = 0; t < layer->ntops; t++) {
+        struct shape *shape = &layer->tops[t]->value.shape;
+        int64_t dim[SHAPE_MAX_AXES];
+
+        if (shape->naxes == 0 || shape->dim[0] != first.dim[0])
+            continue;
+        memcpy(dim, shape->dim, sizeof(dim));
+        dim[0] = env->batch;
+        if (shape_set(shape, shape->naxes, dim, layer->tops[t]->name))
+            return -1;
+    }
+    return 0;
+}
 
 static int input_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__InputParameter *p = layer->param->input_param;
     size_t shapes = p ? p->n_shape : 0;
 
-    (void)env;
     if (shapes != 1 && shapes != (size_t)layer->ntops)
         return error_set("input_param has %zu shapes for %d tops; expected one for all or one each",
                          shapes, layer->ntops);
     for (int t = 0; t < layer->ntops; t++) {
         const Caffe__BlobShape *shape = p->shape[shapes == 1 ? 0 : t];
         if (shape->n_dim > SHAPE_MAX_AXES)
-            return error_set("input_param shape has %zu axes; at most %d are possible",
-                             shape->n_dim, SHAPE_MAX_AXES);
+            return error_set("the shape of '%s' has %zu axes; at most %d are possible",
+                             layer->tops[t]->name, shape->n_dim, SHAPE_MAX_AXES);
         for (size_t i = 0; i < shape->n_dim; i++)
             if (shape->dim[i] < 1)
-                return error_set("input_param shape has size %" PRId64 " on axis %zu; expected at "
+                return error_set("the shape of '%s' has size %" PRId64 " on axis %zu; expected at "
                                  "least 1",
-                                 shape->dim[i], i);
+                                 layer->tops[t]->name, shape->dim[i], i);
         if (shape_set(&layer->tops[t]->value.shape, (int)shape->n_dim, shape->dim,
                       layer->tops[t]->name))
             return -1;
     }
-    return 0;
+    return layer_replace_batch(layer, env);
 }
 
 /* The net's memory is all an Input needs; whoever feeds it writes there. */

@@ -51,6 +51,10 @@ enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
 /* What a BatchNorm layer asks of its op, without the Scale behind it. */
 struct batch_norm_args layer_batch_norm_args(const struct layer *layer);
 
+/* For layers whose definition gives the whole shape of their tops: in training, the batch that a command
+ * was given replaces the first axis of all tops that share the first top's; the others are no batches. */
+int layer_replace_batch(struct layer *layer, const struct layer_env *env);
+
 /* All tops take the first bottom's shape. */
 void layer_tops_like_bottom(struct layer *layer);
 

@@ -341,6 +341,8 @@ static int loop(struct trainer *t)
     t->display_iter = t->at.iteration;
     LOG_INFO(t->log, "Solving %s", t->net->def->name);
     LOG_INFO(t->log, "Learning Rate Policy: %s", t->solver->lr_policy);
+    if (t->max_iter == 0)
+        LOG_WARNING(t->log, "%s: max_iter is 0 or not set: no iteration is run", t->options->solver);
     t->listen.asked = -1;
     t->listen.next = t->listen.iteration = i;
     t->listen.seconds = start;

@@ -36,8 +36,8 @@ int policy_check(const struct policy *policy)
     if ((policy->type == POLICY_STEP || policy->type == POLICY_SIGMOID) && policy->stepsize <= 0)
         return error_set("lr_policy \"%s\" needs a positive stepsize, found %d", name,
                          policy->stepsize);
-    if (policy->type == POLICY_POLY && policy->max_iter <= 0)
-        return error_set("lr_policy \"poly\" needs a positive max_iter, found %d",
+    if (policy->type == POLICY_POLY && policy->max_iter < 0)
+        return error_set("lr_policy \"poly\" needs a max_iter of at least 0, found %d",
                          policy->max_iter);
     if (policy->type != POLICY_MULTISTEP)
         return 0;

@@ -14,6 +14,7 @@
 #include "util/strbuf.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +67,8 @@ static int read_solver(struct trainer *t)
     t->iter_size = t->solver->iter_size;
     if (t->iter_size < 1)
         return error_set("%s: iter_size must be at least 1, found %d", o->solver, t->iter_size);
-    if (t->max_iter <= 0)
-        return error_set("%s: max_iter must be set and positive, found %d", o->solver, t->max_iter);
+    if (t->max_iter < 0)
+        return error_set("%s: max_iter must be at least 0, found %d", o->solver, t->max_iter);
     t->seed = o->seed >= 0 ? (uint64_t)o->seed
               : t->solver->random_seed >= 0 ? (uint64_t)t->solver->random_seed
                                             : 1; /* repeatable unless asked otherwise */
@@ -408,6 +409,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     t->log = log;
     t->world = world;
     t->last_snapshot = -1;
+    t->final_loss = NAN;
     MPI_Comm_rank(world, &t->rank);
     MPI_Comm_size(world, &t->nranks);
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))

@@ -140,7 +140,7 @@ struct trainer {
     double paused_stall;     /* waited in tests and snapshots */
     double display_seconds;  /* of train_seconds at the last display */
     int64_t display_iter;
-    double final_loss;       /* smoothed, over all workers, of the last iteration */
+    double final_loss;       /* smoothed, over all workers, of the last iteration; NAN: none was run */
     double *scores;          /* outputs of the last test of the first test net; NULL: none yet */
     int last_snapshot;       /* iteration, -1: none */
     double *figures;         /* rank 0, after the run: FIGURES per rank */

@@ -57,3 +57,24 @@ int spec_is_solver(const char *path, bool *is)
     free(text);
     return 0;
 }
+
+int spec_kind_error(const char *path, bool wants_solver)
+{
+    char error[4096];
+    size_t length = 0;
+    char *text = NULL;
+    int found;
+
+    snprintf(error, sizeof error, "%s", error_text());
+    found = text_read_bytes(path, &text, &length) ? 0 : balance(path, text, length);
+    free(text);
+    if (!wants_solver && found > 0)
+        return error_set("%s: expected a net, found a solver, which only names one; --solver (of poseidon "
+                         "train) takes a solver",
+                         path);
+    if (wants_solver && found < 0)
+        return error_set("%s: expected a solver, found a net, which a solver names (net: \"%s\"); --model (of "
+                         "poseidon summary, plan, time and others) takes a net",
+                         path, path);
+    return error_set("%s", error);
+}

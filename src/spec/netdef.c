@@ -7,6 +7,7 @@
 
 #include "spec/names.h"
 #include "spec/suggest.h"
+#include "spec/upgrade.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -27,6 +28,7 @@ struct version {
 
 struct builder {
     const struct text_doc *doc;
+    const struct net_state *state;
     const Caffe__LayerParameter **kept; /* layers of this state */
     int nkept;
     struct version *versions;
@@ -114,21 +116,57 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     return 0;
 }
 
+/* Whether the layer makes a blob of that name of its own: none that it reads and changes in place. */
+static bool makes(const Caffe__LayerParameter *layer, const char *blob)
+{
+    for (size_t i = 0; i < layer->n_bottom; i++)
+        if (strcmp(layer->bottom[i], blob) == 0)
+            return false;
+    for (size_t t = 0; t < layer->n_top; t++)
+        if (strcmp(layer->top[t], blob) == 0)
+            return true;
+    return false;
+}
+
+/* Names the first layer that makes the blob and that this state leaves out, if there is one. */
+static void find_filtered(const struct builder *b, const char *blob, char *out, size_t bytes)
+{
+    const Caffe__NetParameter *net = b->def->param;
+    char rules[256], where[32] = "";
+
+    for (size_t i = 0; i < net->n_layer; i++) {
+        const Caffe__LayerParameter *layer = net->layer[i];
+        bool in;
+
+        if (!makes(layer, blob) || net_state_admits(b->state, layer, &in) || in)
+            continue;
+        net_state_explain(b->state, layer, rules, sizeof rules);
+        if (text_line(b->doc, layer) > 0)
+            snprintf(where, sizeof where, " (line %d)", text_line(b->doc, layer));
+        snprintf(out, bytes, "; layer '%.64s'%s makes it, but %s", text_or_empty(layer->name), where,
+                 rules);
+        return;
+    }
+}
+
 static int unknown_bottom(const struct builder *b, int layer, size_t index)
 {
     const Caffe__LayerParameter *param = b->kept[layer];
     struct suggest near = suggest_start(param->bottom[index]);
-    char remark[320] = "";
+    char remark[512] = "", left_out[480] = "";
 
     for (int v = 0; v < b->nversions; v++)
         suggest_offer(&near, b->versions[v].blob);
     if (near.nearest != NULL)
         snprintf(remark, sizeof remark, "; did you mean '%s'?", near.nearest);
+    upgrade_find_left_out(b->doc, param->bottom[index], left_out, sizeof left_out);
+    if (left_out[0] != '\0')
+        snprintf(remark, sizeof remark, "; %s", left_out);
+    find_filtered(b, param->bottom[index], remark, sizeof remark);
     for (int later = layer; later < b->nkept; later++)
-        for (size_t t = 0; t < b->kept[later]->n_top; t++)
-            if (strcmp(b->kept[later]->top[t], param->bottom[index]) == 0)
-                snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
-                         text_or_empty(b->kept[later]->name));
+        if (makes(b->kept[later], param->bottom[index]))
+            snprintf(remark, sizeof remark, "; layer '%s' produces it only afterwards",
+                     text_or_empty(b->kept[later]->name));
     return error_set("%s: Unknown bottom blob '%s' (layer '%s', bottom index %zu)%s",
                      place_of(b, param).text, param->bottom[index], text_or_empty(param->name),
                      index, remark);
@@ -335,8 +373,14 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
                        int producer)
 {
     const struct layer_def *first = &b->def->layers[producer];
+    struct layer_def place = *layer;
+    int line = text_line(b->doc, layer->param->top[top]); /* known of net-level inputs */
     const char *remark = "";
 
+    if (line > 0)
+        place.line = line;
+    if (first == layer)
+        remark = ", which names it twice";
     if ((size_t)top < layer->param->n_bottom &&
         strcmp(layer->param->bottom[top], layer->tops[top]) == 0)
         remark = "; it cannot work in place, because another layer reads the same version of its "
@@ -344,7 +388,7 @@ static int two_sources(const struct builder *b, const struct layer_def *layer, i
     return error_set(
         "%s: Top blob '%s' produced by multiple sources: expected one, found layer '%s' "
         "(line %d) before%s",
-        layer_def_place(layer).text, layer->tops[top], first->name, first->line, remark);
+        layer_def_place(&place).text, layer->tops[top], first->name, first->line, remark);
 }
 
 /* A top is new, or the bottom of the same index of the same layer. */
@@ -392,7 +436,7 @@ static int build(struct builder *b, const Caffe__NetParameter *net, const struct
 int net_def_create(const struct text_doc *doc, const Caffe__NetParameter *param,
                    const struct net_state *state, struct net_def **out)
 {
-    struct builder b = {.doc = doc, .def = calloc(1, sizeof *b.def)};
+    struct builder b = {.doc = doc, .state = state, .def = calloc(1, sizeof *b.def)};
     int status;
 
     if (b.def == NULL)

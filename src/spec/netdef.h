@@ -55,6 +55,11 @@ void net_state_free(struct net_state *state);
 /* Is the layer in the net of that state? Fails when it has both include and exclude rules. */
 int net_state_admits(const struct net_state *state, const Caffe__LayerParameter *layer, bool *in);
 
+/* Why the layer is not in the net of that state, to stand behind "makes it, but": "only with stage 'train'".
+ * The layer's rules must be sound and leave it out. */
+void net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
+                       size_t bytes);
+
 /* Makes the net of `param` for a state. `doc` is the document that holds param: it gives the file's
  * name and line numbers; NULL when param does not come from a text. Both must outlive the result.
  * The state is used as it is: callers merge param->state themselves (caffe.md 1.4). param must be

@@ -3,7 +3,9 @@
 
 #include "util/error.h"
 
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,38 @@ static bool has_stage(const struct net_state *state, const char *stage)
     return false;
 }
 
+/* Appends to a text that fits or is cut. */
+static void __attribute__((format(printf, 3, 4))) append(char *out, size_t bytes, const char *format,
+                                                         ...)
+{
+    size_t used = strlen(out);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(out + used, bytes - used, format, args);
+    va_end(args);
+}
+
+/* All that a rule asks for. */
+static void describe_rule(const Caffe__NetStateRule *rule, char *out, size_t bytes)
+{
+    const size_t before = strlen(out);
+
+    if (rule->has_phase)
+        append(out, bytes, "in phase %s, ", rule->phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
+    if (rule->has_min_level)
+        append(out, bytes, "at level %d and above, ", (int)rule->min_level);
+    if (rule->has_max_level)
+        append(out, bytes, "at level %d and below, ", (int)rule->max_level);
+    for (size_t i = 0; i < rule->n_stage; i++)
+        append(out, bytes, "with stage '%s', ", rule->stage[i]);
+    for (size_t i = 0; i < rule->n_not_stage; i++)
+        append(out, bytes, "without stage '%s', ", rule->not_stage[i]);
+    if (strlen(out) == before)
+        append(out, bytes, "in any net, ");
+    out[strlen(out) - 2] = '\0'; /* the last comma */
+}
+
 static bool meets(const struct net_state *state, const Caffe__NetStateRule *rule)
 {
     if (rule->has_phase && (int)rule->phase != state->phase)
@@ -82,4 +116,27 @@ int net_state_admits(const struct net_state *state, const Caffe__LayerParameter 
         if (meets(state, rules[i]))
             *in = !excludes;
     return 0;
+}
+
+void net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
+                       size_t bytes)
+{
+    Caffe__NetStateRule **rules = layer->n_exclude > 0 ? layer->exclude : layer->include;
+    size_t count = layer->n_exclude > 0 ? layer->n_exclude : layer->n_include;
+    bool stage = false, level = false;
+    const char *between = layer->n_exclude > 0 ? "not " : "only ";
+
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (layer->n_exclude > 0 && !meets(state, rules[i]))
+            continue;
+        append(out, bytes, "%s", between);
+        describe_rule(rules[i], out, bytes);
+        between = " or ";
+        stage = stage || rules[i]->n_stage > 0 || rules[i]->n_not_stage > 0;
+        level = level || rules[i]->has_min_level || rules[i]->has_max_level;
+    }
+    if (stage || level)
+        append(out, bytes, "; see %s%s%s, or train_state and test_state in a solver",
+               stage ? "--stage" : "", stage && level ? ", " : "", level ? "--level" : "");
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 Caffe__NetParameter *spec_net(const struct text_doc *doc)
 {
@@ -82,7 +83,7 @@ int spec_read_net_of(const char *path, text_check_type *check_type, struct text_
     binary = proto_is_binary(path);
     if (binary ? read_binary_net(path, &doc)
                : text_read_file_of(path, &caffe__net_parameter__descriptor, check_type, &doc))
-        return -1;
+        return binary ? -1 : spec_kind_error(path, false);
     if (upgrade_net(spec_net(doc), doc) || (binary && note_missing_settings(doc))) {
         text_free(doc);
         return -1;
@@ -134,7 +135,7 @@ int spec_read_solver(const char *path, struct text_doc **out)
     struct text_doc *doc;
 
     if (text_read_file(path, &caffe__solver_parameter__descriptor, &doc))
-        return -1;
+        return spec_kind_error(path, true);
     if (upgrade_solver(spec_solver(doc), doc) || complete_prefix(spec_solver(doc), path)) {
         text_free(doc);
         return -1;
@@ -143,27 +144,40 @@ int spec_read_solver(const char *path, struct text_doc **out)
     return 0;
 }
 
+/* beside: the other place that was looked at, or NULL. */
+static int not_found(const char *path, const char *beside)
+{
+    char folder[1024];
+
+    if (beside != NULL)
+        return error_set("File not found: %s (nor %s)", path, beside);
+    if (path[0] != '/' && getcwd(folder, sizeof folder) != NULL)
+        return error_set("File not found: %s (the current folder is %s)", path, folder);
+    return error_set("File not found: %s", path);
+}
+
 int spec_find_file(const char *path, const char *relative_to_file, char **out)
 {
+    const char *base = relative_to_file != NULL ? base_name(relative_to_file) : NULL;
     struct strbuf beside = {0};
     struct stat info;
     int status = 0;
 
     *out = NULL;
-    if (stat(path, &info) != 0 && relative_to_file != NULL && path[0] != '/') {
-        strbuf_append(&beside, relative_to_file,
-                      (size_t)(base_name(relative_to_file) - relative_to_file));
+    if (stat(path, &info) == 0) {
+        if ((*out = strdup(path)) == NULL)
+            status = error_memory(strlen(path) + 1, "a path");
+    } else if (path[0] == '/' || base == relative_to_file) {
+        status = not_found(path, NULL);
+    } else {
+        strbuf_append(&beside, relative_to_file, (size_t)(base - relative_to_file));
         strbuf_puts(&beside, path);
         if (strbuf_status(&beside))
             status = -1;
         else if (stat(strbuf_text(&beside), &info) == 0)
             *out = strbuf_take(&beside);
         else
-            status = error_set("File not found: %s (nor %s)", path, strbuf_text(&beside));
-    } else if (stat(path, &info) != 0) {
-        status = error_set("File not found: %s", path);
-    } else if ((*out = strdup(path)) == NULL) {
-        status = error_memory(strlen(path) + 1, "a path");
+            status = not_found(path, strbuf_text(&beside));
     }
     strbuf_free(&beside);
     return status;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define MOST 63 /* longest word that is compared */
 
@@ -46,17 +47,42 @@ int suggest_distance(const char *a, const char *b)
 
 struct suggest suggest_start(const char *word)
 {
-    /* Half of the word may be wrong; beyond that any suggestion would be noise. */
-    int most = (int)(strlen(word) + 1) / 2;
+    return (struct suggest){.word = word, .distance = MOST + 1};
+}
 
-    return (struct suggest){.word = word, .distance = least(most, MOST) + 1};
+/* How many letters may be wrong: a third of the longer word, but for the ending of all messages' fields, and at
+ * least one; not all. */
+static int allowed(const char *a, const char *b)
+{
+    static const char ending[] = "_param";
+    const int tail = (int)sizeof ending - 1;
+    int na = (int)strlen(a), nb = (int)strlen(b), longer = na > nb ? na : nb;
+    int both = na > tail && nb > tail && strcmp(a + na - tail, ending) == 0 &&
+               strcmp(b + nb - tail, ending) == 0;
+    int third = (longer - (both ? tail : 0)) / 3;
+
+    return third > 0 ? third : longer > 1;
+}
+
+/* A known word with more than a letter before it is another one (Unpooling), and so it is with more behind it
+ * (LRN_MAP, Convolution3D) unless that reads on for a letter or two (BatchNormal). */
+static bool extends(const char *word, const char *known)
+{
+    size_t n = strlen(known);
+
+    for (const char *at = word; strlen(at) >= n; at++)
+        if (strncasecmp(at, known, n) == 0)
+            return at - word > 1 || strlen(at + n) > 2 ||
+                   (strlen(at + n) == 2 && !(at[n] >= 'a' && at[n] <= 'z'));
+    return false;
 }
 
 void suggest_offer(struct suggest *suggest, const char *candidate)
 {
     int distance = suggest_distance(suggest->word, candidate);
 
-    if (distance < suggest->distance) {
+    if (distance < suggest->distance && distance <= allowed(suggest->word, candidate) &&
+        !extends(suggest->word, candidate)) {
         suggest->distance = distance;
         suggest->nearest = candidate;
     }

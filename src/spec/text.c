@@ -156,6 +156,18 @@ static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
     return wrong_value(r, field, "true or false", "");
 }
 
+/* Types of the old form are an enum, and those of forks are not in it. */
+static int unknown_type(struct reader *r, const char *type, const char *remark)
+{
+    const Caffe__V1LayerParameter *layer = (const Caffe__V1LayerParameter *)r->layer;
+    char place[96] = "";
+
+    if (r->depth == 1 && layer->name != NULL)
+        snprintf(place, sizeof place, "layer '%.64s': ", layer->name);
+    return scan_error(&r->scan, "%sunknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s",
+                      place, type, remark);
+}
+
 static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, int *out)
 {
     const ProtobufCEnumDescriptor *descriptor = field->descriptor;
@@ -180,6 +192,8 @@ static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, in
     if (value == NULL) {
         r->scan.token = start;
         suggest_value(descriptor, name, remark, sizeof remark);
+        if (descriptor == &caffe__v1_layer_parameter__layer_type__descriptor)
+            return unknown_type(r, name, remark);
         return scan_error(&r->scan, "unknown value \"%s\" for field \"%s\" of \"%s\"%s", name,
                           field->name, r->stack[r->depth]->name, remark);
     }
@@ -327,6 +341,22 @@ static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
     return other != NULL && !field_is_set(message, other) ? other : field;
 }
 
+/* Net-level inputs are no messages and become a layer all the same: the line of each name is kept, and of
+ * their sizes that of the first, under the field's own address. */
+static int keep_line(struct reader *r, const ProtobufCMessage *message,
+                     const ProtobufCFieldDescriptor *field, const union value *value)
+{
+    const Caffe__NetParameter *net = (const Caffe__NetParameter *)message;
+
+    if (message->descriptor != &caffe__net_parameter__descriptor)
+        return 0;
+    if (strcmp(field->name, "input") == 0)
+        return text_set_line(r->doc, value->string, r->field_line);
+    if (strcmp(field->name, "input_dim") == 0 && net->n_input_dim == 1)
+        return text_set_line(r->doc, &net->n_input_dim, r->field_line);
+    return 0;
+}
+
 static int read_value(struct reader *r, ProtobufCMessage *message,
                       const ProtobufCFieldDescriptor *field)
 {
@@ -337,7 +367,7 @@ static int read_value(struct reader *r, ProtobufCMessage *message,
     if (read_scalar(r, field, &value))
         return -1;
     if (put_value(message, field, &value) == 0)
-        return 0;
+        return keep_line(r, message, field, &value);
     if (field->type == PROTOBUF_C_TYPE_STRING)
         free(value.string);
     if (field->type == PROTOBUF_C_TYPE_BYTES)

@@ -34,7 +34,8 @@ int text_read_string(const char *name, const char *text, size_t length,
 ProtobufCMessage *text_root(const struct text_doc *doc);
 
 /* The line, from 1, on which this part of the message began; 0 for parts that were not read from
- * the file, and for doc NULL. */
+ * the file, and for doc NULL. Parts are messages, and of a net also the names in its `input` and, as
+ * &net->n_input_dim, the first input_dim. */
 int text_line(const struct text_doc *doc, const void *message);
 
 /* Says that `message` began on that line, for messages that take the place of others. */

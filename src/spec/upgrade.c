@@ -74,6 +74,19 @@ struct upgrade_place upgrade_place(const struct text_doc *doc, const void *messa
     return place;
 }
 
+/* "FILE:LINE" of a part that is no layer. */
+static struct upgrade_place place_of(const struct text_doc *doc, const void *part)
+{
+    struct upgrade_place place;
+    int line = text_line(doc, part);
+
+    if (line > 0)
+        snprintf(place.text, sizeof place.text, "%s:%d", text_name(doc), line);
+    else
+        snprintf(place.text, sizeof place.text, "%s", doc != NULL ? text_name(doc) : "net");
+    return place;
+}
+
 int upgrade_submessage(ProtobufCMessage *message, const char *name, ProtobufCMessage **out)
 {
     const ProtobufCFieldDescriptor *field = message_find_field(message->descriptor, name);
@@ -262,18 +275,20 @@ static int upgrade_v1(Caffe__NetParameter *net, struct text_doc *doc)
 }
 
 /* Shapes of the net-level inputs: whole ones, or four numbers for each. */
-static int add_input_shapes(Caffe__NetParameter *net, const char *file, ProtobufCMessage *to)
+static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc,
+                            ProtobufCMessage *to)
 {
     const ProtobufCFieldDescriptor *shape = message_find_field(to->descriptor, "shape");
 
     if (net->n_input_shape > 0 && net->n_input_shape != net->n_input)
-        return error_set("%s: expected one input_shape per input (%zu), found %zu", file,
-                         net->n_input, net->n_input_shape);
+        return error_set("%s: expected one input_shape per input (%zu), found %zu",
+                         place_of(doc, net->input_shape[0]).text, net->n_input,
+                         net->n_input_shape);
     if (net->n_input_shape > 0)
         return upgrade_move(&net->base, "input_shape", to, "shape");
     if (net->n_input_dim / 4 != net->n_input || net->n_input_dim % 4 != 0)
-        return error_set("%s: expected four input_dim per input (%zu), found %zu", file,
-                         4 * net->n_input, net->n_input_dim);
+        return error_set("%s: expected four input_dim per input (%zu), found %zu",
+                         place_of(doc, &net->n_input_dim).text, 4 * net->n_input, net->n_input_dim);
     for (size_t i = 0; i < net->n_input_dim; i += 4) {
         ProtobufCMessage *message;
         int64_t dims[4];
@@ -294,7 +309,23 @@ static int add_input_shapes(Caffe__NetParameter *net, const char *file, Protobuf
     return 0;
 }
 
-/* Net-level inputs become the tops of a first layer named "input". */
+#define INPUT_NOTICE "%s: net-level input fields became a layer of type Input"
+#define LEFT_OUT     ": input \"%s\" is left out: no input_shape or input_dim gives its size"
+
+void upgrade_find_left_out(const struct text_doc *doc, const char *input, char *out, size_t bytes)
+{
+    const char *notices = doc != NULL ? text_notices(doc) : "", *at;
+    char tail[512];
+
+    snprintf(tail, sizeof tail, LEFT_OUT "\n", input);
+    at = strstr(notices, tail);
+    while (at != NULL && at > notices && at[-1] != '\n')
+        at--;
+    if (at != NULL)
+        snprintf(out, bytes, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* Net-level inputs become the tops of a first layer named "input"; those without a size go, as in Caffe. */
 static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
 {
     static const char *const gone[] = {"input", "input_shape", "input_dim"};
@@ -317,11 +348,16 @@ static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
         if (layer->name == NULL || layer->type == NULL)
             return error_memory(12, "a layer");
         if (upgrade_submessage(message, "input_param", &shapes) ||
-            add_input_shapes(net, doc != NULL ? text_name(doc) : "net", shapes) ||
-            upgrade_move(&net->base, "input", message, "top") ||
-            (doc != NULL && text_set_line(doc, layer, 1)))
+            add_input_shapes(net, doc, shapes) ||
+            (doc != NULL && (text_set_line(doc, layer, text_line(doc, net->input[0])) ||
+                             text_add_notice(doc, INPUT_NOTICE, text_name(doc)))) ||
+            upgrade_move(&net->base, "input", message, "top"))
             return -1;
     }
+    for (size_t i = 0; doc != NULL && i < net->n_input; i++)
+        if (text_add_notice(doc, "%s" LEFT_OUT, place_of(doc, net->input[i]).text, net->input[i]) ||
+            text_set_line(doc, net->input[i], 0))
+            return -1;
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
         drop(&net->base, message_find_field(net->base.descriptor, gone[i]));
     return 0;
@@ -374,13 +410,8 @@ int upgrade_net(Caffe__NetParameter *net, struct text_doc *doc)
     }
     if (upgrade_v1(net, doc))
         return -1;
-    if (net->n_input > 0) {
-        if (doc != NULL &&
-            text_add_notice(doc, "%s: net-level input fields became a layer of type Input", file))
-            return -1;
-        if (upgrade_input(net, doc))
-            return -1;
-    }
+    if (net->n_input > 0 && upgrade_input(net, doc))
+        return -1;
     for (size_t i = 0; i < net->n_layer; i++) {
         upgrade_batch_norm(net->layer[i]);
         upgrade_ceil_mode(net->layer[i]->pooling_param);
@@ -388,11 +419,12 @@ int upgrade_net(Caffe__NetParameter *net, struct text_doc *doc)
     return 0;
 }
 
-static int upgrade_solver_type(Caffe__SolverParameter *solver, const char *file)
+static int upgrade_solver_type(Caffe__SolverParameter *solver, struct text_doc *doc)
 {
     static const char *const names[] = {"SGD",     "Nesterov", "AdaGrad",
                                         "RMSProp", "AdaDelta", "Adam"};
     const ProtobufCFieldDescriptor *field = message_find_field(solver->base.descriptor, "type");
+    const char *file = doc != NULL ? text_name(doc) : "solver";
     char *name;
 
     if (!solver->has_solver_type)
@@ -408,12 +440,12 @@ static int upgrade_solver_type(Caffe__SolverParameter *solver, const char *file)
         return error_memory(16, "a type");
     field_set(&solver->base, field, &name);
     solver->has_solver_type = 0;
-    return 0;
+    return doc != NULL ? text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name) : 0;
 }
 
 int upgrade_solver(Caffe__SolverParameter *solver, struct text_doc *doc)
 {
-    if (upgrade_solver_type(solver, doc != NULL ? text_name(doc) : "solver"))
+    if (upgrade_solver_type(solver, doc))
         return -1;
     if ((solver->net_param != NULL && upgrade_net(solver->net_param, doc)) ||
         (solver->train_net_param != NULL && upgrade_net(solver->train_net_param, doc)))

@@ -20,6 +20,35 @@ went_on() {
         fail "$name: resumed at 20, the parameters after 40 iterations differ"
 }
 
+# Caffe's default of max_iter is 0: no iteration, but what stands behind the last one, all at iteration 0.
+make_solver none.prototxt 'test_interval: 5' 'test_iter: 2' 'display: 5' 'lr_policy: "poly"'
+for ranks in 1 2; do
+    log=none-$ranks.log
+    train $ranks $log --solver=none.prototxt --batch=32 --summary=none.json || { fail "max_iter unset"; tail $log; }
+    for line in 'Iteration 0, Testing net' 'Test net output' 'Iteration 0, loss = ' 'Optimization Done' \
+        'none.prototxt: max_iter is 0 or not set: no iteration is run'; do
+        grep -q "$line" $log || { fail "max_iter unset, $ranks ranks: expected '$line'"; cat $log; }
+    done
+    [ "$(json_value none.json iterations)" = 0 ] && [ "$(json_value none.json final_loss)" = null ] ||
+        fail "max_iter unset: $(cat none.json)"
+    mv none_iter_0.solverstate.h5 none-$ranks.solverstate.h5 || fail "max_iter unset: no snapshot"
+    hash_of none.json >none-$ranks.hash
+done
+cmp none-1.hash none-2.hash || fail 'max_iter unset: one rank and two have other parameters'
+# that snapshot is where a run from scratch begins
+make_solver few.prototxt 'max_iter: 3' 'snapshot_after_train: false'
+train 2 few.log --solver=few.prototxt --batch=32 --summary=few-a.json &&
+    train 2 few.log --solver=few.prototxt --batch=32 --summary=few-b.json --snapshot=none-2.solverstate.h5 ||
+    { fail 'from iteration 0'; tail few.log; }
+[ "$(hash_of few-a.json)" = "$(hash_of few-b.json)" ] || fail 'resumed at 0, the parameters after 3 iterations differ'
+rm none_iter_0.caffemodel.h5
+make_solver none.prototxt 'max_iter: 0' 'snapshot_after_train: false' 'test_interval: 5' 'test_iter: 2'
+train 1 none.log --solver=none.prototxt --batch=32 || { fail 'max_iter 0'; tail none.log; }
+if ls none_iter_* 2>/dev/null; then fail 'max_iter 0: a snapshot in spite of snapshot_after_train: false'; fi
+make_solver none.prototxt 'max_iter: -4'
+train 1 none.log --solver=none.prototxt --batch=32 && fail 'max_iter -4: trained as if nothing were wrong'
+grep -q 'none.prototxt: max_iter must be at least 0, found -4' none.log || { fail 'max_iter -4'; tail none.log; }
+
 went_on ps 2 --comm=ps
 # Weights: layers by name; the first loss is that of the trained net.
 train 2 tuned.log --solver=whole.prototxt --batch=32 --max-iter=1 \
