@@ -192,6 +192,55 @@ START_TEST(data_gets_no_gradient_unless_forced)
 }
 END_TEST
 
+/* A net in the manner of U-nets: what learns below gives the size of what is cropped, and is added. */
+#define CROPPED(size, propagate)                                                                   \
+    INPUTS CONV("c1", "x", "c1", 8, "") CONV("c2", "x", "c2", 8, "")                               \
+    "layer { name: 'up' type: 'Deconvolution' bottom: 'c1' top: 'up' convolution_param {"          \
+    " num_output: 8 kernel_size: 4 weight_filler { type: 'gaussian' std: 0.1 } } }\n"              \
+    "layer { name: 'cut' type: 'Crop' bottom: 'up' bottom: '" size "' top: 'cut' " propagate       \
+    " crop_param { offset: 1 } }\n"                                                                \
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'cut' bottom: 'c1' top: 'sum' }\n"                \
+    FC("f1", "sum", "y", 3, "") LOSS
+
+START_TEST(crop_gives_no_gradient_to_what_it_takes_the_size_from)
+{
+    static const char *const told[] = {CROPPED("c1", "propagate_down: true propagate_down: false"),
+                                       CROPPED("c1", "propagate_down: true propagate_down: true")};
+    struct case_net plain, other;
+
+    case_net_open_text(&plain, CROPPED("c1", ""), 2);
+    case_net_open_text(&other, told[_i], 2);
+    ck_assert_int_eq(plain.net->nparams, 8);
+    ck_assert(net_find_layer(plain.net, "cut")->propagate[0]);
+    ck_assert(!net_find_layer(plain.net, "cut")->propagate[1]);
+    pass(&plain, 1, true);
+    pass(&other, 1, true);
+    for (int p = 0; p < 8; p++)
+        if (p != 2 && p != 3) /* c2, which nobody reads */
+            expect_same_grad(&plain, &other, p);
+    case_net_close(&plain);
+    case_net_close(&other);
+}
+END_TEST
+
+START_TEST(what_only_gives_a_size_does_not_learn)
+{
+    struct case_net sized, plain;
+
+    case_net_open_text(&sized, CROPPED("c2", ""), 2);
+    case_net_open_text(&plain, CROPPED("c1", ""), 2);
+    ck_assert(!net_find_layer(sized.net, "c2")->needs_backward);
+    ck_assert_ptr_null(sized.net->params[2].grad);
+    pass(&sized, 1, true);
+    pass(&plain, 1, true);
+    for (int p = 0; p < 8; p++)
+        if (p != 2 && p != 3)
+            expect_same_grad(&sized, &plain, p);
+    case_net_close(&sized);
+    case_net_close(&plain);
+}
+END_TEST
+
 #define DROPOUT(top)                                                                               \
     "force_backward: true\n" INPUT("x", "6, 40, 5, 5")                                             \
         INPUT("r", "6, 40, 5, 5") "layer { name: 'd' type: 'Dropout' bottom: 'x' top: '" top       \
@@ -320,6 +369,8 @@ int main(void)
     tcase_add_test(tests, layers_below_the_first_that_learns_have_no_backward);
     tcase_add_test(tests, the_gradient_passes_through_a_frozen_layer);
     tcase_add_test(tests, data_gets_no_gradient_unless_forced);
+    tcase_add_loop_test(tests, crop_gives_no_gradient_to_what_it_takes_the_size_from, 0, 2);
+    tcase_add_test(tests, what_only_gives_a_size_does_not_learn);
     tcase_add_loop_test(tests, dropout_keeps_scales_and_masks_the_gradient_alike, 0, 2);
     tcase_add_test(tests, dropout_mask_belongs_to_the_sample);
     tcase_add_test(tests, dropout_is_the_identity_in_test);
