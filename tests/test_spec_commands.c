@@ -172,8 +172,8 @@ START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_ha
         ck_assert_ptr_nonnull(strstr(ran->err, "net.prototxt:3:3: message \"caffe.LayerParameter\" (layer "
                                                "'box' of type PriorBox) has no field "
                                                "\"prior_box_param\""));
-        ck_assert_ptr_nonnull(strstr(ran->err, "\nlayer type PriorBox is not supported: it belongs to a "
-                                               "fork of Caffe for object detection (SSD) (known types: "
+        ck_assert_ptr_nonnull(strstr(ran->err, "\nnet.prototxt:2: layer 'box' (PriorBox): layer type "
+                                               "PriorBox is not supported: it belongs to a fork of Caffe for object detection (SSD) (known types: "
                                                "AbsVal, Accuracy, "));
         ck_assert_ptr_nonnull(strstr(ran->err, ", Threshold, Tile)\n"));
     }
