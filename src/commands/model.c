@@ -38,17 +38,19 @@ static int define(const struct model_options *o, struct model *model)
 static const char assumption[] = "assuming images";
 
 /* Some weight files name their layers and leave out what makes them a net; and an input that was assumed
- * may be what does not fit. */
+ * may be what does not fit, or have nothing to do with it: its notice follows as it is. */
 static int explain(bool with_weights, const char *notices)
 {
     const char *at = notices ? strstr(notices, assumption) : NULL;
     char text[4096];
 
+    while (at && at > notices && at[-1] != '\n')
+        at--;
     snprintf(text, sizeof text, "%s", error_text());
     if (with_weights)
         return error_set("%s (this weight file carries no complete net: give its prototxt)", text);
     if (at)
-        return error_set("%s (%.*s)", text, (int)strcspn(at, "\n"), at);
+        return error_set("%s\n%.*s", text, (int)strcspn(at, "\n"), at);
     return error_set("%s", text);
 }
 
