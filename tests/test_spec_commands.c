@@ -194,6 +194,29 @@ START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
 }
 END_TEST
 
+/* It may have nothing to do with the error, and is no part of its message. */
+START_TEST(assumed_inputs_stand_on_lines_of_their_own)
+{
+    const struct ran *ran;
+    const char *ends;
+
+    write_file("net.prototxt",
+               "layer { name: 'a' type: 'Data' top: 'a' data_param { source: 'x' batch_size: 1 } }\n"
+               "layer { name: 'b' type: 'Data' top: 'b' data_param { source: 'x' batch_size: 1 }\n"
+               "  transform_param { crop_size: 8 } }\n"
+               "layer { name: 'l' type: 'L1Loss' bottom: 'a' bottom: 'b' }\n");
+    ran = run("summary --model=net.prototxt");
+    ck_assert_int_eq(ran->status, 1);
+    ends = strstr(ran->err, ", Threshold, Tile)\n");
+    ck_assert_ptr_nonnull(ends);
+    ck_assert_str_eq(ends + strlen(", Threshold, Tile)\n"),
+                     "layer 'a': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
+                     "says otherwise\n"
+                     "layer 'b': assuming images of 3 channels, 8 x 8 pixels (crop_size); "
+                     "--input-shape=C,H,W says otherwise\n");
+}
+END_TEST
+
 START_TEST(stages_of_the_file_itself_count)
 {
     write_file("net.prototxt",
@@ -859,6 +882,7 @@ int main(void)
     tcase_add_test(tcase, layers_without_settings_are_told_of);
     tcase_add_test(tcase, stages_of_the_file_itself_count);
     tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
+    tcase_add_test(tcase, assumed_inputs_stand_on_lines_of_their_own);
     tcase_add_test(tcase, net_inside_a_model_is_shown);
     tcase_add_test(tcase, model_without_a_complete_net_asks_for_the_prototxt);
     tcase_add_loop_test(tcase, upgrade_writes_todays_form, 0,

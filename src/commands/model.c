@@ -41,17 +41,17 @@ static const char assumption[] = "assuming images";
  * may be what does not fit, or have nothing to do with it: its notice follows as it is. */
 static int explain(bool with_weights, const char *notices)
 {
-    const char *at = notices ? strstr(notices, assumption) : NULL;
-    char text[4096];
+    size_t length;
 
-    while (at && at > notices && at[-1] != '\n')
-        at--;
-    snprintf(text, sizeof text, "%s", error_text());
     if (with_weights)
-        return error_set("%s (this weight file carries no complete net: give its prototxt)", text);
-    if (at)
-        return error_set("%s\n%.*s", text, (int)strcspn(at, "\n"), at);
-    return error_set("%s", text);
+        return error_set("%s (this weight file carries no complete net: give its prototxt)", error_text());
+    for (const char *line = notices; line && *line; line += length + (line[length] == '\n')) {
+        const char *at = strstr(line, assumption);
+        length = strcspn(line, "\n");
+        if (at && at < line + length)
+            error_set("%s\n%.*s", error_text(), (int)length, line);
+    }
+    return -1;
 }
 
 static int create(const struct model_options *o, const struct layer_env *env, struct model *model)
