@@ -192,10 +192,59 @@ START_TEST(data_gets_no_gradient_unless_forced)
 }
 END_TEST
 
-#define DROPOUT(top)                                                                               \
+/* A net in the manner of U-nets: what learns below gives the size of what is cropped, and is added. */
+#define CROPPED(size, propagate)                                                                   \
+    INPUTS CONV("c1", "x", "c1", 8, "") CONV("c2", "x", "c2", 8, "")                               \
+    "layer { name: 'up' type: 'Deconvolution' bottom: 'c1' top: 'up' convolution_param {"          \
+    " num_output: 8 kernel_size: 4 weight_filler { type: 'gaussian' std: 0.1 } } }\n"              \
+    "layer { name: 'cut' type: 'Crop' bottom: 'up' bottom: '" size "' top: 'cut' " propagate       \
+    " crop_param { offset: 1 } }\n"                                                                \
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'cut' bottom: 'c1' top: 'sum' }\n"                \
+    FC("f1", "sum", "y", 3, "") LOSS
+
+START_TEST(crop_gives_no_gradient_to_what_it_takes_the_size_from)
+{
+    static const char *const told[] = {CROPPED("c1", "propagate_down: true propagate_down: false"),
+                                       CROPPED("c1", "propagate_down: true propagate_down: true")};
+    struct case_net plain, other;
+
+    case_net_open_text(&plain, CROPPED("c1", ""), 2);
+    case_net_open_text(&other, told[_i], 2);
+    ck_assert_int_eq(plain.net->nparams, 8);
+    ck_assert(net_find_layer(plain.net, "cut")->propagate[0]);
+    ck_assert(!net_find_layer(plain.net, "cut")->propagate[1]);
+    pass(&plain, 1, true);
+    pass(&other, 1, true);
+    for (int p = 0; p < 8; p++)
+        if (p != 2 && p != 3) /* c2, which nobody reads */
+            expect_same_grad(&plain, &other, p);
+    case_net_close(&plain);
+    case_net_close(&other);
+}
+END_TEST
+
+START_TEST(what_only_gives_a_size_does_not_learn)
+{
+    struct case_net sized, plain;
+
+    case_net_open_text(&sized, CROPPED("c2", ""), 2);
+    case_net_open_text(&plain, CROPPED("c1", ""), 2);
+    ck_assert(!net_find_layer(sized.net, "c2")->needs_backward);
+    ck_assert_ptr_null(sized.net->params[2].grad);
+    pass(&sized, 1, true);
+    pass(&plain, 1, true);
+    for (int p = 0; p < 8; p++)
+        if (p != 2 && p != 3)
+            expect_same_grad(&sized, &plain, p);
+    case_net_close(&sized);
+    case_net_close(&plain);
+}
+END_TEST
+
+#define DROPOUT(top, ratio)                                                                        \
     "force_backward: true\n" INPUT("x", "6, 40, 5, 5")                                             \
         INPUT("r", "6, 40, 5, 5") "layer { name: 'd' type: 'Dropout' bottom: 'x' top: '" top       \
-                                  "' dropout_param { dropout_ratio: 0.3 } }\n"                     \
+                                  "' dropout_param { dropout_ratio: " ratio " } }\n"               \
                                   "layer { name: 'z' type: 'Eltwise' bottom: '" top                \
                                   "' bottom: 'r' top: 'z'"                                         \
                                   " eltwise_param { operation: PROD } loss_weight: 1 }\n"
@@ -225,7 +274,7 @@ START_TEST(dropout_keeps_scales_and_masks_the_gradient_alike)
 
     value_draw(&xs, x);
     value_draw(&rs, r);
-    case_net_open_text(&n, _i ? DROPOUT("x") : DROPOUT("y"), 2);
+    case_net_open_text(&n, _i ? DROPOUT("x", "0.3") : DROPOUT("y", "0.3"), 2);
     dropout_pass(&n, 0, top, &y, &dx);
     for (int i = 0; i < DROPPED; i++) {
         bool keep = y[i] != 0;
@@ -247,7 +296,7 @@ START_TEST(dropout_mask_belongs_to_the_sample)
     float *y[3], *dx[3];
     int same = 0;
 
-    case_net_open_text(&n, DROPOUT("y"), 1);
+    case_net_open_text(&n, DROPOUT("y", "0.3"), 1);
     dropout_pass(&n, 100, "y", &y[0], &dx[0]);
     dropout_pass(&n, 103, "y", &y[1], &dx[1]);
     n.run.seed++;
@@ -271,6 +320,7 @@ END_TEST
 
 START_TEST(dropout_is_the_identity_in_test)
 {
+    static const char *const nets[] = {DROPOUT("y", "0.3"), DROPOUT("y", "0"), DROPOUT("y", "1")};
     struct engine engine;
     struct made made;
     float x[DROPPED], y[DROPPED];
@@ -279,7 +329,7 @@ START_TEST(dropout_is_the_identity_in_test)
 
     value_draw(&xs, x);
     ck_assert_int_eq(engine_open("cpu", NULL, &engine), 0);
-    ck_assert_int_eq(make_net(&made, DROPOUT("y"), false, NULL, NULL), 0);
+    ck_assert_int_eq(make_net(&made, nets[_i], false, NULL, NULL), 0);
     ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
     ck_assert_int_eq(engine.i->write(engine.context, &net_find_blob(made.net, "x")->value, x), 0);
     ck_assert_int_eq(net_forward(made.net, &run, NULL, NULL), 0);
@@ -287,6 +337,9 @@ START_TEST(dropout_is_the_identity_in_test)
     ck_assert_mem_eq(x, y, sizeof x);
     ck_assert_int_ne(net_backward(made.net, &run, true, NULL), 0);
     ck_assert_str_eq(error_text(), "a net of the TEST phase has no backward pass");
+    unmake_net(&made);
+    ck_assert_int_ne(make_net(&made, DROPOUT("y", "1.5"), false, NULL, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "ratio is 1.5; expected at least 0 and no more than 1"));
     unmake_net(&made);
     engine_close(&engine);
 }
@@ -320,9 +373,11 @@ int main(void)
     tcase_add_test(tests, layers_below_the_first_that_learns_have_no_backward);
     tcase_add_test(tests, the_gradient_passes_through_a_frozen_layer);
     tcase_add_test(tests, data_gets_no_gradient_unless_forced);
+    tcase_add_loop_test(tests, crop_gives_no_gradient_to_what_it_takes_the_size_from, 0, 2);
+    tcase_add_test(tests, what_only_gives_a_size_does_not_learn);
     tcase_add_loop_test(tests, dropout_keeps_scales_and_masks_the_gradient_alike, 0, 2);
     tcase_add_test(tests, dropout_mask_belongs_to_the_sample);
-    tcase_add_test(tests, dropout_is_the_identity_in_test);
+    tcase_add_loop_test(tests, dropout_is_the_identity_in_test, 0, 3);
     tcase_add_test(tests, same_values_give_the_same_bits);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);

@@ -264,6 +264,26 @@ START_TEST(labels_that_learn_are_refused_by_every_loss_that_has_labels)
 }
 END_TEST
 
+/* As in Caffe, whose layer does not ask. */
+START_TEST(similarities_that_learn_are_taken_as_they_are)
+{
+    static const char text[] = INPUT("x", "2,4") FC("f", "x", "f", "") FC("g", "x", "g", "")
+        "layer { name: 's' type: 'InnerProduct' bottom: 'x' top: 's' inner_product_param { "
+        "num_output: 1 bias_filler { value: 1 } } } "
+        "layer { name: 'l' type: 'ContrastiveLoss' bottom: 'f' bottom: 'g' bottom: 's' }";
+    struct made made;
+
+    make_built(&made, text, true, NULL);
+    ck_assert(net_find_layer(made.net, "f")->needs_backward);
+    ck_assert(net_find_layer(made.net, "g")->needs_backward);
+    ck_assert(!net_find_layer(made.net, "s")->needs_backward);
+    write_ramp(made.net, "x", 0);
+    forward(made.net, NULL);
+    backward(made.net);
+    unmake_net(&made);
+}
+END_TEST
+
 START_TEST(a_silenced_branch_adds_nothing)
 {
     static const char text[] = INPUT("x", "2,4")
@@ -484,6 +504,7 @@ int main(void)
     tcase_add_test(nets, loss_weight_scales_the_loss_and_the_gradient);
     tcase_add_test(nets, propagate_down_stops_one_side_of_a_loss);
     tcase_add_test(nets, labels_that_learn_are_refused_by_every_loss_that_has_labels);
+    tcase_add_test(nets, similarities_that_learn_are_taken_as_they_are);
     tcase_add_test(nets, a_silenced_branch_adds_nothing);
     tcase_add_test(nets, a_parameter_layer_learns_what_its_reader_passes_back);
     tcase_add_test(nets, old_forms_of_the_new_layers_are_understood);

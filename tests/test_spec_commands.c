@@ -230,8 +230,8 @@ START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_ha
         ck_assert_ptr_nonnull(strstr(ran->err, "net.prototxt:3:3: message \"caffe.LayerParameter\" (layer "
                                                "'box' of type PriorBox) has no field "
                                                "\"prior_box_param\""));
-        ck_assert_ptr_nonnull(strstr(ran->err, "\nlayer type PriorBox is not supported: it belongs to a "
-                                               "fork of Caffe for object detection (SSD) (known types: "
+        ck_assert_ptr_nonnull(strstr(ran->err, "\nnet.prototxt:2: layer 'box' (PriorBox): layer type "
+                                               "PriorBox is not supported: it belongs to a fork of Caffe for object detection (SSD) (known types: "
                                                "AbsVal, Accuracy, "));
         ck_assert_ptr_nonnull(strstr(ran->err, ", Threshold, Tile)\n"));
     }
@@ -245,8 +245,9 @@ START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
                "layer { name: 's' type: 'Slice' bottom: 'pair' top: 'a' top: 'b' }\n");
     assert_ran(run("summary --model=net.prototxt"), 1, "",
                "poseidon summary: net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size "
-               "3 evenly; slice_point would say where to cut (assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
-               "says otherwise)\n");
+               "3 evenly; slice_point would say where to cut\n"
+               "layer 'd': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W says "
+               "otherwise\n");
     ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);
 }
 END_TEST
@@ -265,9 +266,9 @@ START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
     write_file("net.prototxt", file);
     assert_ran(run("summary --model=net.prototxt --input-shape=1,2,2"), 1, "",
                "poseidon summary: net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms with as many "
-               "samples and elements: 'ip' is 4 2 (8), 'label' is 4 (4) (" LABELS ")\n");
+               "samples and elements: 'ip' is 4 2 (8), 'label' is 4 (4)\nlayer 'd': " LABELS "\n");
     ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt")->err,
-                                 "--input-shape=C,H,W says otherwise) (" LABELS ")\n"));
+                                 "--input-shape=C,H,W says otherwise\nlayer 'd': " LABELS "\n"));
     snprintf(file, sizeof file, text, 1);
     write_file("net.prototxt", file);
     ck_assert_str_eq(run("summary --model=net.prototxt --input-shape=1,2,2")->err, "layer 'd': " LABELS "\n");
@@ -275,6 +276,29 @@ START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
                                "source: 'x' batch_size: 4 } }\n");
     ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt --input-shape=1,2,2")->err,
                                  "a sample for 'a' and the tops behind it: "));
+}
+END_TEST
+
+/* It may have nothing to do with the error, and is no part of its message. */
+START_TEST(assumed_inputs_stand_on_lines_of_their_own)
+{
+    const struct ran *ran;
+    const char *ends;
+
+    write_file("net.prototxt",
+               "layer { name: 'a' type: 'Data' top: 'a' data_param { source: 'x' batch_size: 1 } }\n"
+               "layer { name: 'b' type: 'Data' top: 'b' data_param { source: 'x' batch_size: 1 }\n"
+               "  transform_param { crop_size: 8 } }\n"
+               "layer { name: 'l' type: 'L1Loss' bottom: 'a' bottom: 'b' }\n");
+    ran = run("summary --model=net.prototxt");
+    ck_assert_int_eq(ran->status, 1);
+    ends = strstr(ran->err, ", Threshold, Tile)\n");
+    ck_assert_ptr_nonnull(ends);
+    ck_assert_str_eq(ends + strlen(", Threshold, Tile)\n"),
+                     "layer 'a': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
+                     "says otherwise\n"
+                     "layer 'b': assuming images of 3 channels, 8 x 8 pixels (crop_size); "
+                     "--input-shape=C,H,W says otherwise\n");
 }
 END_TEST
 
@@ -948,6 +972,7 @@ int main(void)
     tcase_add_test(tcase, an_assumed_shape_of_labels_is_named_where_it_does_not_fit);
     tcase_add_test(tcase, stages_of_the_file_itself_count);
     tcase_add_test(tcase, an_assumed_input_is_named_where_it_does_not_fit);
+    tcase_add_test(tcase, assumed_inputs_stand_on_lines_of_their_own);
     tcase_add_test(tcase, net_inside_a_model_is_shown);
     tcase_add_test(tcase, model_without_a_complete_net_asks_for_the_prototxt);
     tcase_add_loop_test(tcase, upgrade_writes_todays_form, 0,

@@ -294,6 +294,50 @@ START_TEST(advice_names_the_largest_loss)
 }
 END_TEST
 
+/* It has no network, and the update it waits for is computation. */
+START_TEST(a_rank_alone_waits_for_its_update)
+{
+    struct report report = plain();
+    struct report_advice advice;
+
+    report.nranks = report.nworkers = 1;
+    layers[0].alone_seconds = layers[1].alone_seconds = -1;
+    for (int i = 0; i < 2; i++) {
+        struct strbuf text = {.data = NULL};
+        stall(0.03, 0, i * 0.03);
+        ranks[0].other_stall_seconds = 0.03 - i * 0.03;
+        report_advise(&report, &advice);
+        ck_assert_int_eq(advice.change, CHANGE_NOTHING);
+        report_words(&report, &text);
+        ck_assert_msg(strstr(strbuf_text(&text), "70 ms computing (70.0 %), 30 ms waiting for the update "
+                                                 "of parameters (30.0 %)") != NULL,
+                      "%s", strbuf_text(&text));
+        ck_assert_ptr_null(strstr(strbuf_text(&text), "network"));
+        ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "faster computation: 100 % of the time"));
+        strbuf_free(&text);
+    }
+    report.overlap = false; /* then it could pass while the net computes */
+    report_advise(&report, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_OVERLAP);
+}
+END_TEST
+
+START_TEST(waits_for_sums_are_not_laid_on_a_layer)
+{
+    struct report report = plain();
+    struct report_advice advice;
+
+    stall(0.03, 0, 0);
+    layers[0].alone_seconds = layers[1].alone_seconds = -1;
+    ranks[0].other_stall_seconds = ranks[1].other_stall_seconds = 0.03;
+    report_advise(&report, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_SKEW);
+    ck_assert_double_eq_tol(advice.saves, 0.03, 1e-9);
+    ck_assert_msg(strstr(advice.text, "30 ms of 30 ms waited are for sums of losses") != NULL, "%s",
+                  advice.text);
+}
+END_TEST
+
 START_TEST(words_say_what_the_figures_say)
 {
     struct report report = plain();
@@ -412,6 +456,8 @@ int main(void)
     tcase_add_test(tests, transfers_at_one_time_get_lanes_of_their_own);
     tcase_add_test(tests, spread_leaves_servers_out);
     tcase_add_test(tests, advice_names_the_largest_loss);
+    tcase_add_test(tests, a_rank_alone_waits_for_its_update);
+    tcase_add_test(tests, waits_for_sums_are_not_laid_on_a_layer);
     tcase_add_test(tests, words_say_what_the_figures_say);
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
     tcase_add_test(tests, many_layers_are_folded_but_not_in_the_log);

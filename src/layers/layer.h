@@ -44,6 +44,8 @@ struct layer_i {
     bool no_backward;              /* asking for its gradient is an error (Accuracy) or never happens */
     bool no_in_place;              /* refuses a top named like its bottom */
     unsigned no_gradient_to;       /* bit b: bottom b never receives a gradient (labels) */
+    unsigned drops_gradient;       /* of those, the ones whose wish for a gradient is passed over in silence, as
+                                      Caffe does; of the others it is an error */
     unsigned no_gradient_from;     /* bit t: nothing flows back through top t (indices, counts) */
     bool auto_tops;                /* a loss: tops missing up to min_tops are added, unnamed */
     /* Who may work in place. A top named like its bottom is that very blob only if nobody's backward

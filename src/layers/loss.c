@@ -183,6 +183,7 @@ const struct layer_i layer_contrastive_loss = {
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 2,
+    .drops_gradient = 1u << 2,
     .setup = contrastive_setup,
     .op = OP_CONTRASTIVE_LOSS,
     .arguments = contrastive_arguments,

@@ -56,8 +56,9 @@ static int dropout_setup(struct layer *layer, const struct layer_env *env)
     float ratio = dropout_ratio(layer);
 
     (void)env;
-    if (!(ratio >= 0 && ratio < 1))
-        return error_set("dropout_ratio is %g; expected at least 0 and less than 1", (double)ratio);
+    if (!(ratio >= 0 && (ratio < 1 || (ratio == 1 && !layer->train))))
+        return error_set("dropout_ratio is %g; expected at least 0 and %s than 1", (double)ratio,
+                         layer->train ? "less" : "no more");
     layer_tops_like_bottom(layer);
     layer->flops = layer->train ? (double)shape_elems(&layer->bottoms[0]->value.shape) : 0;
     return 0;
@@ -65,7 +66,7 @@ static int dropout_setup(struct layer *layer, const struct layer_env *env)
 
 static int dropout_arguments(const struct layer *layer, struct op_args *args)
 {
-    args->u.dropout.ratio = dropout_ratio(layer);
+    args->u.dropout.ratio = layer->train ? dropout_ratio(layer) : 0; /* TEST drops nothing */
     return 0;
 }
 

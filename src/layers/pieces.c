@@ -144,6 +144,7 @@ const struct layer_i layer_crop = {
     .max_tops = 1,
     .no_in_place = true,
     .no_gradient_to = 1u << 1,
+    .drops_gradient = 1u << 1,
     .setup = crop_setup,
     .op = OP_CROP,
     .arguments = crop_arguments,

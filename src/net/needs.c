@@ -85,9 +85,12 @@ static bool learns(const struct layer *layer)
     return false;
 }
 
-/* Does something below that bottom learn, or does propagate_down say so? */
+/* Does something below that bottom learn, or does propagate_down say so? What only gives a size has its
+ * gradient from its other readers, behind a Split, or none. */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
+    if (layer->i->drops_gradient >> b & 1)
+        return false;
     if (layer->param->n_propagate_down > 0)
         return layer->param->propagate_down[b];
     return flow_of(sweep, layer->bottoms[b])->need;

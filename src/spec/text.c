@@ -27,7 +27,7 @@ struct reader {
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
     const ProtobufCMessage *layer; /* the last one opened below the root */
     text_check_type *check_type;   /* or NULL */
-    char stranger[64];             /* type of the first layer with an unknown field; or "" */
+    const Caffe__LayerParameter *stranger; /* the first one with a type and an unknown field; or NULL */
     int line_of[DEPTH_MOST + 1];                             /* where they were opened */
     int field_line; /* of the name of the field being read */
     int nunknown;
@@ -446,8 +446,8 @@ static void describe_layer(struct reader *r, char *out, size_t bytes)
         return;
     snprintf(out, bytes, " (layer '%.64s' of type %.64s)", layer->name ? layer->name : "",
              layer->type);
-    if (r->stranger[0] == '\0')
-        snprintf(r->stranger, sizeof r->stranger, "%s", layer->type);
+    if (r->stranger == NULL)
+        r->stranger = layer;
 }
 
 /* Notes an unknown field. Those beyond the first UNKNOWN_MOST are only counted. */
@@ -551,15 +551,16 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
  * the reading, if anything did. */
 static int unknown_error(struct reader *r, const char *stopped_by)
 {
+    const Caffe__LayerParameter *layer = r->stranger;
     char more[64] = "", stop[801];
 
     snprintf(stop, sizeof stop, "%s", stopped_by);
-
     if (r->nunknown > UNKNOWN_MOST)
         snprintf(more, sizeof more, "\n... and %d more unknown fields", r->nunknown - UNKNOWN_MOST);
     error_clear();
-    if (r->check_type != NULL && r->stranger[0] != '\0')
-        r->check_type(r->stranger);
+    if (r->check_type != NULL && layer != NULL && r->check_type(layer->type))
+        error_context("%s:%d: layer '%.64s' (%.64s)", text_name(r->doc), text_line(r->doc, layer),
+                      layer->name ? layer->name : "", layer->type);
     return error_set("%s%s%s%s%s%s", r->unknown, more, error_text()[0] != '\0' ? "\n" : "",
                      error_text(), stop[0] != '\0' ? "\n" : "", stop);
 }

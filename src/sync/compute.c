@@ -268,6 +268,8 @@ static int grow_sum(struct sync *sync, int count)
 
 int sync_sum(struct sync *sync, double *values, int count)
 {
+    if (sync->plan->ncomputing == 1) /* a call would wait for the updates that are under way */
+        return failed(sync);
     if (grow_sum(sync, count))
         return -1;
     memcpy(sync->sum_values, values, (size_t)count * sizeof *values);

@@ -118,7 +118,7 @@ static void advise_network(const struct report *report, double stall, double com
                            struct report_advice *out)
 {
     int worst = worst_layer(report);
-    double alone = alone_in_all(report);
+    double alone = alone_in_all(report), other = report_spread_of(report, other_of).mean;
     char one[32], two[32], three[32];
 
     out->saves = stall;
@@ -144,7 +144,14 @@ static void advise_network(const struct report *report, double stall, double com
                  "now this one, now that; a core for each compute thread and one to spare, bound ranks, "
                  "nothing else on the machines",
                  time_text(stall, one), time_text(exposed_in_all(report), two));
-    } else if (worst >= 0) {
+    } else if (report->nranks > 1 && other > 0.5 * stall) {
+        out->change = CHANGE_SKEW;
+        out->saves = other;
+        snprintf(out->text, sizeof out->text,
+                 "ranks in step: %s of %s waited are for sums of losses and norms, for which the first to come "
+                 "waits until the last one does; a larger display, bound ranks, nothing else on the machines",
+                 time_text(other, one), time_text(stall, two));
+    } else if (report->nranks > 1 && worst >= 0 && report->layers[worst].stall_seconds > 0) {
         const struct report_layer *layer = &report->layers[worst];
         out->change = CHANGE_LAYER;
         out->which = worst;
@@ -195,7 +202,7 @@ void report_advise(const struct report *report, struct report_advice *out)
         snprintf(out->text, sizeof out->text,
                  "nothing but faster computation: %.0f %% of the time is computing, so more ranks, or more "
                  "threads per rank, shorten training almost in proportion",
-                 percent(report, compute.mean));
+                 percent(report, compute.mean + (report->nranks == 1 ? stall : 0)));
 }
 
 /* ---- words ---- */
@@ -290,10 +297,12 @@ void report_words(const struct report *report, struct strbuf *text)
     struct report_advice advice;
     char one[32], two[32], three[32], four[32];
 
-    strbuf_printf(text, "An iteration took %s: %s computing (%.1f %%), %s waiting for the network (%.1f %%), "
+    strbuf_printf(text, "An iteration took %s: %s computing (%.1f %%), %s waiting for %s (%.1f %%), "
                         "%s for input (%.1f %%)%s\n",
                   time_text(report->seconds, one), time_text(compute, two), percent(report, compute),
-                  time_text(stall, three), percent(report, stall), time_text(input, four),
+                  time_text(stall, three),
+                  report->nranks > 1 ? "the network" : "the update of parameters",
+                  percent(report, stall), time_text(input, four),
                   percent(report, input), report->nworkers > 1 ? "; mean of the workers" : "");
     put_stalls(report, text);
     put_hidden(report, text);

@@ -26,7 +26,7 @@ struct report_rank {
     char host[64];
     bool worker;
     double compute_seconds;      /* workers: what is neither waiting nor input */
-    double stall_seconds;        /* waiting for the network */
+    double stall_seconds;        /* waiting for the network; on a rank alone, for its own update of parameters */
     double other_stall_seconds;  /* of these: for sums (losses), norms; not for a layer */
     double input_seconds;        /* waiting for input */
     double progress_seconds;     /* processor time of the progress thread */

@@ -82,4 +82,20 @@ for again in paper-wfbp-2-shared paper-wfbp-4-of-which-1-server; do
     first=$(json_value $again.json parameters_sha256) second=$(json_value again.json parameters_sha256)
     [ -n "$first" ] && [ "$first" = "$second" ] || fail "$again twice: $first, then $second"
 done
+
+# What learns gives the size of what is cropped, as in U-nets and FCNs.
+awk '/^layer/ { n++ } n < 3' net.prototxt >crop && mv crop net.prototxt
+filler='weight_filler { type: "xavier" }'
+cat >>net.prototxt <<END
+layer { name: "h" type: "Convolution" bottom: "data" top: "h" convolution_param { num_output: 8 kernel_size: 5 $filler } }
+layer { name: "d" type: "Convolution" bottom: "h" top: "d" convolution_param { num_output: 8 kernel_size: 2 stride: 2 $filler } }
+layer { name: "u" type: "Deconvolution" bottom: "d" top: "u" convolution_param { num_output: 8 kernel_size: 4 stride: 2 $filler } }
+layer { name: "c" type: "Crop" bottom: "u" bottom: "h" top: "c" crop_param { offset: 1 } }
+layer { name: "s" type: "Eltwise" bottom: "c" bottom: "h" top: "s" }
+layer { name: "y" type: "InnerProduct" bottom: "s" top: "y" inner_product_param { num_output: 10 $filler } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }
+END
+run one 1 --max-iter=10
+run crop-ps-2 2 --max-iter=10 --comm=ps
+run crop-sfb-2 2 --max-iter=10 --comm=sfb
 finish

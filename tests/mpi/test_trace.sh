@@ -91,6 +91,11 @@ grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a 
 grep -q 'The progress thread used [0-9.]* % of a core, mean of the ranks; most on rank [01] ' bare.log ||
     fail 'the share of a core of the progress thread is not said'
 
+train 1 alone.log --solver=solver.prototxt --batch=8 || fail 'one rank'
+grep -q 'ms waiting for the update of parameters\|us waiting for the update of parameters' alone.log ||
+    fail "one rank waits for its update: $(grep 'An iteration took' alone.log)"
+grep 'What would help\|An iteration took' alone.log | grep -q network && fail 'one rank waits for a network'
+
 # A window holds its iterations and no others.
 train 2 window.log --solver=solver.prototxt --batch=8 --trace=window.json --trace-iterations=3-4 ||
     fail "--trace-iterations"

@@ -586,6 +586,22 @@ def nets():
          [Values("x", (1, 3, 4, 4)), Values("r", (1, 16, 2, 2))],
          [(8, 3, 3, 3), (8, 8, 3, 3), (8, 8, 3, 3), (16, 8, 1, 1), (16, 8, 3, 3), (16,)], residual)
 
+    def cropped(t):
+        x = F.conv2d(t["x"], t["p0"], t["p1"], padding=1)
+        down = F.conv2d(x, t["p2"], t["p3"], stride=2)
+        up = F.conv_transpose2d(down, t["p4"], t["p5"], stride=2)
+        y = up[:, :, 1:7, 1:7] + x
+        return {"y": y}, (y * t["r"]).sum()
+
+    Case("crop to the size of what learns and has other readers",
+         layer("Convolution", "x", "h", cv(8, "kernel_size: 3 pad: 1")) +
+         layer("Convolution", "h", "d", cv(3, "kernel_size: 2 stride: 2")) +
+         layer("Deconvolution", "d", "u", cv(8, "kernel_size: 4 stride: 2")) +
+         layer("Crop", "u h", "c", "crop_param { offset: 1 }") + layer("Eltwise", "c h", "y") +
+         weigh("y"),
+         [Values("x", (1, 2, 6, 6)), Values("r", (1, 8, 6, 6))],
+         [(8, 2, 3, 3), (8,), (3, 8, 2, 2), (3,), (3, 8, 4, 4), (8,)], cropped)
+
 
 # ---------------------------------------------------------------- output
 def c_string(text):
