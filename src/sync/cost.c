@@ -120,7 +120,7 @@ struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
     size_t chunk = bounded(20 * trip, 256 << 10, 4 << 20);
 
     return (struct cost_sizes){.chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10),
-                               .window = 4 * chunk};
+                               .window = 16 * chunk};
 }
 
 /* A layer that others join carries its part of their messages' overhead. */

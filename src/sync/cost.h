@@ -141,11 +141,12 @@ struct cost_sizes {
 };
 
 /* Where nothing is known of the network. */
-#define COST_USUAL_SIZES ((struct cost_sizes){.chunk = 2 << 20, .merge = 64 << 10, .window = 4 << 20})
+#define COST_USUAL_SIZES ((struct cost_sizes){.chunk = 512 << 10, .merge = 64 << 10, .window = 8 << 20})
 #define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
 
 /* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5 %), a
- * bucket's 4 times, and the window holds four chunks; within bounds that overheads and memory set. */
+ * bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen chunks: each waits for its
+ * receiver to look, and with fewer a link falls idle while two of them go to one rank (tests/bench/RESULTS.md). */
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* One layer by one scheme. SCHEME_NONE: no traffic, every rank updates alone. */
