@@ -105,6 +105,7 @@ int main(int argc, char **argv)
 {
     int rank, nranks, level, repetitions = argc > 1 ? atoi(argv[1]) : 9;
 
+    setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0); /* as command_start_mpi does, and why is said there */
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
