@@ -44,6 +44,8 @@ class Errors(unittest.TestCase):
         return os.path.join(self.dir, name)
 
     def data(self, labels, name="data.h5", n=64):
+        if os.path.exists(self.path(name)):
+            os.remove(self.path(name))  # a rank that is still ending may hold a lock on it
         with h5py.File(self.path(name), "w") as f:
             f["data"] = np.zeros((n, 1, 4, 4), np.uint8)
             f["label"] = np.resize(np.asarray(labels), n)
