@@ -48,11 +48,13 @@ int collect_open(struct sync *sync, int chunk, bool receives, int depth, struct 
     out->arrived = calloc(places, 1);
     out->from = calloc(places, sizeof *out->from);
     out->own = calloc((size_t)depth, sizeof *out->own);
-    if (!out->arrived || !out->from || !out->own)
-        return error_memory(places * sizeof *out->from, "a chunk's sum");
-    out->sum = copies ? remote_slots_alloc(sync, elems, "a chunk's sum") : NULL;
-    if (copies && !out->sum)
+    out->locked = copies && ps_updates_remotely(sync, chunk);
+    if (out->locked && !(out->sum = remote_slots_alloc(sync, elems, "a chunk's sum")))
         return -1;
+    if (copies && !out->locked)
+        out->sum = malloc(elems * sizeof *out->sum);
+    if (!out->arrived || !out->from || !out->own || (copies && !out->sum))
+        return error_memory(elems * sizeof *out->sum, "a chunk's sum");
     for (size_t i = 0; receives && i < places; i++) {
         if (sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank)
             continue;
@@ -70,7 +72,10 @@ void collect_close(struct sync *sync, struct collect *collect)
     free(collect->from);
     free(collect->own);
     free(collect->arrived);
-    remote_slots_free(sync, collect->sum);
+    if (collect->locked)
+        remote_slots_free(sync, collect->sum);
+    else
+        free(collect->sum);
 }
 
 static int place_of(const struct sync *sync, int slot, int worker)

@@ -25,8 +25,8 @@ struct collect {
                                where somebody else makes the sum */
     const void **own;       /* per slot: this rank's own; borrowed, nobody overwrites it before the chunk
                                is back */
-    float *sum;             /* NULL where there is one worker, whose gradient it is; page-locked where the engine
-                               has memory of its own */
+    float *sum;             /* NULL where there is one worker, whose gradient it is */
+    bool locked;            /* sum is page-locked: it goes to the engine's memory */
 };
 
 int outbox_open(struct sync *sync, int chunk, struct outbox *box);
