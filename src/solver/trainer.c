@@ -324,7 +324,8 @@ static int start_sync(struct trainer *t, const float *history)
     if (trainer_place_updates(t))
         return -1;
     t->sync_options = (struct sync_options){
-        .update_remotely = t->update_remotely, .overlap = t->options->overlap, .forward_waits_all = t->options->forward_waits_all,
+        .update_remotely = t->update_remotely, .overlap = t->options->overlap,
+        .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness, .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
         .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .direct = t->options->direct,
