@@ -96,16 +96,22 @@ static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cuda
                                         r->rows, kind, stream));
 }
 
+/* To the host on stream `on`, once what was asked for on `after` so far is over. */
+static int fetch_after(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                       const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaEventRecord(ticket->before, after)) ||
+        cuda_check(cudaStreamWaitEvent(on, ticket->before, 0)) ||
+        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, on));
+}
+
 static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
 
-    if (cuda_check(cudaSetDevice(engine->device)) ||
-        cuda_check(cudaEventRecord(ticket->before, engine->stream)) ||
-        cuda_check(cudaStreamWaitEvent(engine->down, ticket->before, 0)) ||
-        copy_rows(rows, cudaMemcpyDeviceToHost, engine->down))
-        return -1;
-    return cuda_check(cudaEventRecord(ticket->over, engine->down));
+    return fetch_after(engine, engine->stream, engine->down, rows, ticket);
 }
 
 static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
@@ -132,12 +138,7 @@ static int fetch_stored(void *context, const struct engine_rows *rows, struct en
 {
     const struct cuda_engine *engine = context;
 
-    if (cuda_check(cudaSetDevice(engine->device)) ||
-        cuda_check(cudaEventRecord(ticket->before, engine->up)) ||
-        cuda_check(cudaStreamWaitEvent(engine->back, ticket->before, 0)) ||
-        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, engine->back)))
-        return -1;
-    return cuda_check(cudaEventRecord(ticket->over, engine->back));
+    return fetch_after(engine, engine->up, engine->back, rows, ticket);
 }
 
 static int copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)

@@ -42,7 +42,8 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto", *direct = "auto", *ps_update = "auto";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto", *direct = "auto";
+    const char *ps_update = "auto";
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     int nwords;
     const struct option options[] = {

@@ -550,6 +550,16 @@ fail:
     return -1;
 }
 
+/* What goes on beside the transfers, if it does; returns whether something came of it. */
+static int look_after(struct sync *sync, bool busy, int (*poll)(struct sync *sync))
+{
+    int moved = busy && !atomic_load(&sync->failed) ? poll(sync) : 0;
+
+    if (moved < 0)
+        raise_alarm(sync, true);
+    return moved != 0;
+}
+
 void *progress_main(void *argument)
 {
     struct sync *sync = argument;
@@ -567,18 +577,8 @@ void *progress_main(void *argument)
         if (sync->nwaiting > 0)
             worked += post_waiting(sync);
         worked += poll_requests(sync);
-        if (node_busy(sync) && !atomic_load(&sync->failed)) {
-            int moved = node_poll(sync);
-            worked += moved != 0;
-            if (moved < 0)
-                raise_alarm(sync, true);
-        }
-        if (ps_busy(sync) && !atomic_load(&sync->failed)) {
-            int moved = ps_poll(sync);
-            worked += moved != 0;
-            if (moved < 0)
-                raise_alarm(sync, true);
-        }
+        worked += look_after(sync, node_busy(sync), node_poll);
+        worked += look_after(sync, ps_busy(sync), ps_poll);
         if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
             raise_alarm(sync, true);
         try_close(sync);
