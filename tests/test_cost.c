@@ -820,7 +820,7 @@ START_TEST(sizes_grow_with_what_a_trip_costs)
     ck_assert_uint_eq(sizes.merge, 41250 * 4 / 4096 * 4096);
     ck_assert_uint_eq(sizes.window, 16 * sizes.chunk);
     cluster.link_Bps = 1e3;
-    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 128 << 10);
+    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 64 << 10);
     ck_assert_uint_eq(cost_sizes_for(&cluster).merge, 32 << 10);
     cluster.link_Bps = 1e30;
     ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 4 << 20);

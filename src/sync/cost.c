@@ -117,7 +117,7 @@ static size_t bounded(double bytes, size_t least, size_t most)
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
 {
     double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
-    size_t chunk = bounded(20 * trip, 128 << 10, 4 << 20);
+    size_t chunk = bounded(20 * trip, 64 << 10, 4 << 20);
 
     return (struct cost_sizes){.chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10),
                                .window = 16 * chunk};

@@ -185,7 +185,7 @@ static int open_queues(struct sync *sync)
     if (!sync->ring || !sync->requests || !sync->transfers || !sync->finished || !sync->completed ||
         !sync->statuses)
         return error_memory(capacity * sizeof *sync->transfers, "the transfers in flight");
-    return sendq_open(sync, capacity);
+    return sendq_open(sync, capacity, plan->nworkers + (plan->dedicated ? plan->nservers : 0));
 }
 
 /* The same digest everywhere, or the first rank that differs from rank 0 says so. */

@@ -97,13 +97,22 @@ struct parcel {
     size_t elems;     /* floats */
     int tag;
     struct transfer transfer;
+    struct parcel *below, *beside; /* in its lane's heap */
+};
+
+/* What goes to one rank. */
+struct send_lane {
+    struct parcel *first; /* goes next; the root of a heap. NULL: nothing waits */
+    size_t in_flight;     /* bytes in MPI's hands */
 };
 
 struct send_queue {
-    struct parcel *parcels; /* a heap */
-    int count, capacity;
+    struct parcel *parcels, *spare; /* all of them; those that hold nothing, by `beside` */
+    struct send_lane *lanes;        /* per speaker */
+    int nlanes;
+    int count;              /* parcels that wait */
     uint64_t number;
-    size_t in_flight;       /* bytes in MPI's hands */
+    size_t in_flight;       /* bytes in MPI's hands, of all lanes */
     double bucket, filled;  /* bytes that the cap allows, since when */
 };
 
@@ -203,9 +212,10 @@ int progress_receive(struct sync *sync, MPI_Comm comm, void *to, size_t elems, i
 int progress_send_now(struct sync *sync, const struct parcel *parcel);
 
 /* ---- send queue (sendq.c) ---- */
-int sendq_open(struct sync *sync, size_t capacity);
+int sendq_open(struct sync *sync, size_t capacity, int speakers);
 int sendq_put(struct sync *sync, struct parcel parcel);
 int sendq_flush(struct sync *sync); /* sends what window and cap allow */
+void sendq_sent(struct sync *sync, const struct transfer *transfer); /* it is no longer in MPI's hands */
 void sendq_close(struct sync *sync);
 
 /* What the trace will say of a syncer's transfer that is posted now; the two above do it themselves.
