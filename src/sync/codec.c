@@ -51,7 +51,7 @@ static void bf16_add(const void *in, size_t rows, size_t n, float *sum)
 }
 
 const struct codec codec_bf16 = {
-    .name = "bf16", .bytes = bf16_bytes, .encode = bf16_encode, .add = bf16_add};
+    .name = "bf16", .code = ENGINE_BF16, .bytes = bf16_bytes, .encode = bf16_encode, .add = bf16_add};
 
 /* ---- one bit ---- */
 
@@ -161,4 +161,4 @@ static void onebit_add(const void *in, size_t rows, size_t n, float *sum)
 }
 
 const struct codec codec_onebit = {
-    .name = "onebit", .bytes = onebit_bytes, .encode = onebit_encode, .add = onebit_add};
+    .name = "onebit", .code = ENGINE_ONEBIT, .bytes = onebit_bytes, .encode = onebit_encode, .add = onebit_add};

@@ -25,6 +25,7 @@ struct CUevent_st {
 
 #include "../../cuda/channel.cu"
 #undef STRIPES
+#include "../../cuda/codec.cu"
 #include "../../cuda/direct.cu"
 #include "../../cuda/layout.cu"
 #include "../../cuda/loss.cu"
