@@ -81,4 +81,14 @@ no_more 6 --comm=allreduce --comm=onebit
 no_more 6 --comm=allreduce '--comm=onebit --chunk=1k'
 POSEIDON_EMULATED_AWARE=1
 no_more 3 '--comm=allreduce --direct=on' '--comm=allreduce --wire=bf16 --direct=on'
+
+# too little memory for what encoding takes, whatever else there is room for
+POSEIDON_EMULATED_AWARE=0
+export POSEIDON_EMULATED_BYTES
+for POSEIDON_EMULATED_BYTES in $(seq 400000 20000 900000); do
+    timeout 60 "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt --max-iter=1 \
+        --comm=allreduce --wire=bf16 >log 2>&1 && break
+    grep -q 'memory is full: what encoded gradients leave for the next ones needs .* MiB' log && told=yes
+done
+[ -n "${told:-}" ] || { cat log; fail 'encoded gradients without memory for them: not told of'; }
 finish
