@@ -78,7 +78,8 @@ void outbox_close(struct sync *sync)
     } else {
         free(box->residual);
     }
-    remote_slots_free(sync, box->messages);
+    if (box->messages)
+        remote_slots_free(sync, box->messages);
     free(box->begin);
     free(box->message);
     free(box);
