@@ -137,8 +137,9 @@ START_TEST(onebit_keeps_its_order_of_sums)
                 define_row(x + r * n, kept + r * n, n, mean, words);
                 memcpy(sent, row, sizeof sent);
                 for (int sign = 0; sign < 2; sign++)
-                    ck_assert_msg(same_float(sent[sign], mean[sign]), "width %zu, row %zu: mean %d is %.9g, not %.9g",
-                                  n, r, sign, (double)sent[sign], (double)mean[sign]);
+                    ck_assert_msg(same_float(sent[sign], mean[sign]),
+                                  "width %zu, row %zu: mean %d is %.9g, not %.9g", n, r, sign, (double)sent[sign],
+                                  (double)mean[sign]);
                 ck_assert_int_eq(memcmp(row + 2, words, (n + 31) / 32 * sizeof *words), 0);
                 if (isnan(sent[1]))
                     ck_assert_uint_eq(row[1], 0x7fc00000);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Gradients that are encoded in the emulated GPU's memory: the loss is about the CPU engine's, the parameters are the
 # same to the last bit however they are cut and sent and whether its streams are worked off as late as can be or at
-# once, and no more bytes go to the host than on the wire. What the bits are is test_codec's.
+# once, and no more bytes go to the host than on the wire. What the bits are is test_encode's.
 set -u
 . "${abs_top_srcdir:?}/tests/cuda/common.sh"
 POSEIDON_EMULATED_AT_ONCE=0
@@ -50,8 +50,8 @@ straight --ps-update=host --chunk=1k
 straight --ps-update=device
 reference 2 --solver=clipped.prototxt --comm=allreduce --wire=bf16
 same
-same --chunk=1k --overlap=none --no-graphs
-straight --chunk=1k
+same --chunk=1020 --overlap=none --no-graphs # odd numbers of values
+straight --chunk=1020
 reference 3 --solver=plain.prototxt --comm=auto --wire=bf16
 same --ps-update=host
 reference 3 --solver=plain.prototxt --comm=ps --wire=bf16 --servers=1

@@ -72,11 +72,13 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     memset(b->host_out, 0, bytes);
     codec->encode(b->host_x, b->host_residual, rows, n, b->host_out);
     ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
-    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out, b->ticket) == 0,
+    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out,
+                                 b->ticket) == 0,
                   "%s", error_text());
     ck_assert_int_eq(remote->fetch(b->engine.context, &all, b->ticket), 0);
-    while ((ready = remote->ready(b->engine.context, b->ticket)) == 0)
-        continue;
+    do
+        ready = remote->ready(b->engine.context, b->ticket);
+    while (ready == 0);
     ck_assert_int_eq(ready, 1);
     ck_assert_int_eq(b->engine.i->read(b->engine.context, &residual, b->found), 0);
     if (codec == &codec_bf16) /* what fills up the last float is nobody's */
@@ -131,7 +133,6 @@ START_TEST(bfloat16_is_that_of_the_host_for_every_float)
 {
     struct bench *b = calloc(1, sizeof *b);
     struct rng rng = rng_make(8, RNG_DUMMY, 0, 0);
-    uint32_t bits = 0;
 
     open_bench(b);
     for (uint64_t all = 0, draws = 0; all < 1 << 17; all += MOST) {
@@ -139,7 +140,8 @@ START_TEST(bfloat16_is_that_of_the_host_for_every_float)
         memset(b->host_residual, 0, sizeof b->host_residual);
         ck_assert_int_eq(b->engine.i->write(b->engine.context, &residual, b->host_residual), 0);
         for (uint64_t i = 0; i < MOST; i++) {
-            bits = (uint32_t)(all + i) << 16 | rng_below(&rng, draws++, 3) << 14 | (all + i < 1 << 16 ? 0 : 0x3fff);
+            uint32_t low = rng_below(&rng, draws++, 3) << 14 | (all + i < 1 << 16 ? 0 : 0x3fff);
+            uint32_t bits = (uint32_t)(all + i) << 16 | low;
             memcpy(&b->host_x[i], &bits, sizeof bits);
         }
         check_round(b, &codec_bf16, 1, MOST);
