@@ -1,5 +1,5 @@
 /* Life of a sync. */
-#include "sync/sync_internal.h"
+#include "sync/outbox.h"
 
 #include "util/agree.h"
 #include "util/error.h"
@@ -234,7 +234,7 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || outbox_open(sync) || open_clip(sync) || open_queues(sync))
         return -1;
     return 0;
 }
@@ -434,6 +434,7 @@ void sync_destroy(struct sync *sync)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
+    outbox_close(sync);
     remote_close(sync);
     node_close(sync);
     for (int i = 0; i < 6; i++)

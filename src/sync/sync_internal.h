@@ -144,6 +144,7 @@ struct sync {
     struct group_state *groups;
     struct clip_state clip;
     void *ps;                   /* the parameter server's chunk states (ps.c) */
+    struct outbox *outbox;      /* gradients that travel encoded (outbox.h) */
 
     /* compute -> progress */
     struct event *ring;
@@ -325,10 +326,13 @@ int direct_open(struct sync *sync);
 /* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
 int remote_open(struct sync *sync);
 void remote_close(struct sync *sync);
-/* Compute thread: the group's gradient starts on its way to the host, unless its factors did. */
+/* Whether the messages to and from the chunk's home leave and reach the engine's memory without the host's. */
+bool remote_goes_straight(const struct sync *sync, int chunk);
+/* Compute thread: the group's gradient starts on its way to the host, in the form in which it travels, unless its
+ * factors did. */
 int remote_fetch_gradient(struct sync *sync, int group);
-/* Where the message with the chunk's gradient to its home begins, unless it is of a stale iteration; and where
- * the one with its new parameters arrives: on the host, or in the engine's memory where MPI reaches that. */
+/* Where the chunk's gradient is when its message is due, unless it is of a stale iteration or encoded; and where the
+ * message with its new parameters arrives: on the host, or in the engine's memory where MPI reaches that. */
 const float *remote_gradient(const struct sync *sync, int chunk);
 float *remote_parameters(const struct sync *sync, int chunk);
 /* Progress thread: whether what was fetched for the group is there; -1 with a message. */
