@@ -134,6 +134,11 @@ static int store_in_turn(void *context, const struct engine_rows *rows, struct e
     return store(context, rows, ticket);
 }
 
+int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
+{
+    return cuda_check(cudaStreamWaitEvent(engine->up, ticket->over, 0));
+}
+
 static int fetch_stored(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;

@@ -195,6 +195,31 @@ struct engine_remote_i {
                         const struct engine_window *windows);
 };
 
+enum { ENGINE_TEAM_ID = 128 };
+
+/* What an engine offers whose device and those of other ranks of its machine add up among themselves, as a team. All
+ * its ranks ask for the same operations in the same order. An operation takes its turn among what is stored
+ * (engine_remote_i.store): it comes after what was stored before, and fetch_stored, and update with `stored`, come
+ * after it. It is over when all ranks have asked for it; the host never waits. One thread at a time. */
+struct engine_team_i {
+    /* The library in words ("NCCL 2.28.9"); fails with what is missing. */
+    int (*library)(char *words, size_t size);
+    /* What rank 0 hands to all ranks for open. */
+    int (*identify)(void *context, char id[ENGINE_TEAM_ID]);
+    /* Joins the ranks, which have a device each, and lets them add up once. Lasts until the engine is closed, by all
+     * ranks. Collective. */
+    int (*open)(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks);
+    /* The sum of all ranks' x, n elements of engine memory, takes the place of rank 0's. Begins after the ticket's
+     * copy. */
+    int (*reduce)(void *context, float *x, size_t n, struct engine_ticket *after);
+    /* Rank 0's x takes the place of all others'; ditto. */
+    int (*broadcast)(void *context, float *x, size_t n, struct engine_ticket *after);
+    /* -1 with a message where something went wrong since, here or at another rank. */
+    int (*check)(void *context);
+    /* What is under way ends now, and means nothing: others may never come to it. The last call. */
+    void (*abort)(void *context);
+};
+
 struct engine_graph; /* ops that were recorded, with all that they read of the host but `run` */
 
 /* What an engine offers that can record ops and launch them again as one. Compute thread only. */
@@ -248,6 +273,7 @@ struct engine_i {
      * Otherwise ops return before their work is done, and alloc's memory is the engine's alone. */
     const struct engine_remote_i *remote;
     const struct engine_graph_i *graph; /* NULL: nothing can be recorded */
+    const struct engine_team_i *team;   /* beside remote; NULL: this build has none */
 };
 
 struct engine {

@@ -198,9 +198,11 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     return cudaSuccess;
 }
 
+/* Waits for all work, as a real one does. */
 cudaError_t cudaFree(void *memory)
 {
     REFUSE_IN_CAPTURE;
+    drain_all();
     allocated -= malloc_usable_size(memory);
     free(memory);
     return cudaSuccess;
@@ -627,3 +629,7 @@ void cuda_libs_close(struct cuda_libs *libs)
 {
     memset(libs, 0, sizeof *libs);
 }
+
+#ifdef HAVE_NCCL_H
+#include "emulated_nccl.cpp"
+#endif
