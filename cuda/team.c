@@ -88,12 +88,12 @@ static int reduce(void *context, float *x, size_t n, struct engine_ticket *after
     return nccl_check(team, team->nccl.ncclReduce_(x, x, n, ncclFloat, ncclSum, 0, team->comm, engine->up));
 }
 
-static int broadcast(void *context, float *x, size_t n, struct engine_ticket *after)
+static int broadcast(void *context, float *x, size_t n)
 {
     const struct cuda_engine *engine = context;
     const struct cuda_team *team = engine->team;
 
-    if (cuda_check(cudaSetDevice(engine->device)) || (after && cuda_store_after(engine, after)))
+    if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
     return nccl_check(team, team->nccl.ncclBroadcast_(x, x, n, ncclFloat, 0, team->comm, engine->up));
 }
@@ -105,7 +105,7 @@ static int add_ones(struct cuda_engine *engine, int nranks)
     float *x = (float *)engine->sums, sum = 1;
 
     if (cuda_check(cudaMemcpyAsync(x, &sum, sizeof sum, cudaMemcpyHostToDevice, engine->up)) ||
-        reduce(engine, x, 1, NULL) || broadcast(engine, x, 1, NULL) ||
+        reduce(engine, x, 1, NULL) || broadcast(engine, x, 1) ||
         cuda_check(cudaMemcpyAsync(&sum, x, sizeof sum, cudaMemcpyDeviceToHost, engine->up)) ||
         cuda_check(cudaStreamSynchronize(engine->up)))
         return -1;

@@ -210,10 +210,10 @@ struct engine_team_i {
      * ranks. Collective. */
     int (*open)(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks);
     /* The sum of all ranks' x, n elements of engine memory, takes the place of rank 0's. Begins after the ticket's
-     * copy. */
+     * copy; NULL: there is none. */
     int (*reduce)(void *context, float *x, size_t n, struct engine_ticket *after);
-    /* Rank 0's x takes the place of all others'; ditto. */
-    int (*broadcast)(void *context, float *x, size_t n, struct engine_ticket *after);
+    /* Rank 0's x takes the place of all others'. */
+    int (*broadcast)(void *context, float *x, size_t n);
     /* -1 with a message where something went wrong since, here or at another rank. */
     int (*check)(void *context);
     /* What is under way ends now, and means nothing: others may never come to it. The last call. */

@@ -69,7 +69,7 @@ int trainer_find_nodes(struct trainer *t)
     MPI_Allreduce(&remote, &team, 1, MPI_INT, MPI_MAX, t->world);
     if (error_agree(t->world, check_options(t))) {
         if (each != HIERARCHY_AUTO)
-            return error_context("--hierarchy=%d: the ranks of a node go together, but", each);
+            return error_context("--hierarchy=%d: the ranks of a node cannot go together", each);
         if (team && t->engine.i->team && t->nworkers > 1)
             LOG_INFO(t->log, "No use of NCCL: %s", error_text());
         return 0;

@@ -166,15 +166,6 @@ static int settle(struct sync *sync, int group, int64_t iteration)
     return 0;
 }
 
-/* The node's others may have the parameters that this thread settled. */
-static int publish(struct sync *sync, int group)
-{
-    if (sync->team)
-        return team_mark(sync, group) ? -1 : ring_push(sync, EVENT_PUBLISH, group);
-    node_publish(sync, group);
-    return 0;
-}
-
 /* Until at most `lag` iterations are missing. */
 static int wait_for(struct sync *sync, int group, int lag)
 {
@@ -197,8 +188,11 @@ static int wait_for(struct sync *sync, int group, int lag)
     if (newest == state->settled)
         return 0;
     state->settled = newest;
-    if (sync->speaks && sync_settles(sync, group) && publish(sync, group))
-        return -1;
+    if (sync->speaks && sync_settles(sync, group)) {
+        node_publish(sync, group);
+        if (sync->team)
+            ring_push(sync, EVENT_PUBLISH, group);
+    }
     for (int m = sync->plan->first_member[group]; m < sync->plan->first_member[group + 1]; m++)
         net_touch(sync->net, m);
     return 0;

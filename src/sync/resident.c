@@ -29,19 +29,6 @@ static void resident_close(struct sync *sync, int group)
     sync->groups[group].own = NULL;
 }
 
-/* The team's sum: whatever is run after this thread has seen the group done finds it, or what it became. */
-static int resident_post(struct sync *sync, int group, int64_t iteration)
-{
-    const struct remote_history *history = sync->groups[group].own;
-    const struct engine_rows none = {.rows = 0};
-
-    sync->groups[group].pending = 1;
-    if ((sync->options.clip <= 0 && remote_update(sync, group, iteration, sync->scale, history->memory, true)) ||
-        sync->remote->fetch_stored(sync->net->engine->context, &none, sync->groups[group].up))
-        return -1;
-    return progress_finish_one(sync, group);
-}
-
 /* The gradient is where it is needed. */
 static int resident_rebuild(struct sync *sync, int group, int64_t iteration)
 {
@@ -54,6 +41,31 @@ static int resident_settle(struct sync *sync, int group, int64_t iteration)
     const struct remote_history *history = sync->groups[group].own;
 
     return remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory, false);
+}
+
+/* What was made of the team's sum so far is what the computation finds after remote_order. */
+static int note_stored(struct sync *sync, int group)
+{
+    const struct engine_rows none = {.rows = 0};
+
+    return sync->remote->fetch_stored(sync->net->engine->context, &none, sync->groups[group].up);
+}
+
+static int sum_settle(struct sync *sync, int group, int64_t iteration)
+{
+    const struct remote_history *history = sync->groups[group].own;
+
+    if (remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory, true))
+        return -1;
+    return note_stored(sync, group);
+}
+
+static int sum_post(struct sync *sync, int group, int64_t iteration)
+{
+    sync->groups[group].pending = 1;
+    if (sync->options.clip > 0 ? note_stored(sync, group) : sum_settle(sync, group, iteration))
+        return -1;
+    return progress_finish_one(sync, group);
 }
 
 static float *resident_history(struct sync *sync, int group)
@@ -72,6 +84,6 @@ static int resident_restore(struct sync *sync, int group)
 
 const struct syncer_i syncer_resident = {
     RESIDENT_COMMON, .rebuild = resident_rebuild, .settle = resident_settle, .local = true};
-const struct syncer_i syncer_team = {RESIDENT_COMMON, .post = resident_post};
+const struct syncer_i syncer_team = {RESIDENT_COMMON, .post = sum_post};
 const struct syncer_i syncer_team_clipped = {
-    RESIDENT_COMMON, .post = resident_post, .rebuild = resident_rebuild, .settle = resident_settle};
+    RESIDENT_COMMON, .post = sum_post, .rebuild = resident_rebuild, .settle = sum_settle};

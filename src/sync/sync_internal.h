@@ -17,7 +17,7 @@
 
 enum event_kind {
     EVENT_POST,   /* group's gradient is final */
-    EVENT_PUBLISH, /* group's new parameters are on their way to a team's leader */
+    EVENT_PUBLISH, /* the compute thread settled group's parameters at a team's leader */
     EVENT_NORMS,  /* the compute thread filled clip.own for the SFB groups */
     EVENT_SUM,
     EVENT_GATHER,
@@ -74,7 +74,7 @@ struct group_state {
     /* Where the engine has memory of its own: gradients or factors on their way to the host, and
      * parameters or factors on their way back. */
     struct engine_ticket *down, *up;
-    struct engine_ticket *passed; /* in a team: what the computation has done of the group */
+    struct engine_ticket *passed; /* in a team: the computation of the gradient */
     double stall_seconds;
 };
 
@@ -315,10 +315,10 @@ int node_describe_wait(const struct sync *sync, char *text, size_t bytes);
 /* ---- ranks whose engines add up among themselves (team.c); no team: nothing is done ---- */
 int team_open(struct sync *sync, MPI_Comm world); /* collective over world */
 void team_close(struct sync *sync);
-/* Compute thread: the group's gradient, or its new parameters, are final when what was run so far is over. */
+/* Compute thread: the group's gradient is final when what was run so far is over. */
 int team_mark(struct sync *sync, int group);
-/* Progress thread: the gradient that was marked is posted; the leader has new parameters, or they are on their way;
- * what is to be done meanwhile, as node_poll; whether the others' parameters are still to be asked for; some rank
+/* Progress thread: the gradient that was marked is posted; the leader's new parameters are in its engine's memory, or
+ * stored; what is to be done meanwhile, as node_poll; whether sums or parameters are still to be asked for; some rank
  * failed. */
 void team_post(struct sync *sync, int group);
 void team_publish(struct sync *sync, int group);

@@ -32,8 +32,12 @@ struct team_state {
     _Atomic uint64_t *order; /* in the window: number << 32 | group << 1 | whether parameters; numbers from 1 */
     uint64_t places;
     uint64_t said, followed; /* operations: by the leader; by this rank */
-    enum { IDLE, POSTED, SUMMED } *stage; /* per group: posted here; its sum asked for, its parameters not yet */
-    int missing;             /* groups that are not idle */
+    struct {
+        bool posted;         /* here, and its sum was not asked for */
+        int missing;         /* how often it was posted and its parameters were not asked for: a second time at the
+                                leader, before its own progress thread has come to what it published */
+    } *groups;
+    int missing;             /* of all groups */
     bool aborted;
 };
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "an entry that processes share must not need a lock");
@@ -60,8 +64,8 @@ int team_open(struct sync *sync, MPI_Comm world)
     sync->team = team = calloc(1, sizeof *team);
     if (team)
         team->window.window = MPI_WIN_NULL;
-    if (!team || !(team->stage = calloc(ngroups + 1, sizeof *team->stage)))
-        status = error_memory(ngroups, "the node's groups");
+    if (!team || !(team->groups = calloc(ngroups + 1, sizeof *team->groups)))
+        status = error_memory(ngroups * sizeof *team->groups, "the node's groups");
     if (error_agree(world, status) ||
         node_window_open(world, node, bytes, "the order of operations", &team->window))
         return -1;
@@ -86,7 +90,7 @@ void team_close(struct sync *sync)
     if (!team)
         return;
     node_window_close(&team->window);
-    free(team->stage);
+    free(team->groups);
     free(team);
     sync->team = NULL;
 }
@@ -111,7 +115,8 @@ static void say(struct sync *sync, int group, bool parameters)
 
 void team_post(struct sync *sync, int group)
 {
-    sync->team->stage[group] = POSTED;
+    sync->team->groups[group].posted = true;
+    sync->team->groups[group].missing++;
     sync->team->missing++;
     if (sync->speaks)
         say(sync, group, false);
@@ -127,7 +132,7 @@ static int ask_for_sum(struct sync *sync, int group)
 {
     const struct param_group *g = &sync->plan->groups[group];
 
-    sync->team->stage[group] = SUMMED;
+    sync->team->groups[group].posted = false;
     if (engine_of(sync)->reduce(context_of(sync), sync->net->remote_grads + g->begin, g->elems,
                                 sync->groups[group].passed))
         return error_context("layer '%s': the node's sum", g->name);
@@ -146,9 +151,9 @@ static int ask_for_parameters(struct sync *sync, int group)
     const struct param_group *g = &sync->plan->groups[group];
     struct group_state *own = &sync->groups[group];
 
-    sync->team->stage[group] = IDLE;
+    sync->team->groups[group].missing--;
     sync->team->missing--;
-    if (engine_of(sync)->broadcast(context_of(sync), sync->net->remote_values + g->begin, g->elems, own->passed))
+    if (engine_of(sync)->broadcast(context_of(sync), sync->net->remote_values + g->begin, g->elems))
         return error_context("layer '%s': its parameters for the node", g->name);
     if (sync->speaks)
         return 0;
@@ -172,7 +177,7 @@ static int follow(struct sync *sync)
     if (entry >> 32 == ((number + team->places) & UINT32_MAX))
         return error_set("internal: the node's first rank is more than %llu operations ahead of this one",
                          (unsigned long long)team->places);
-    if (entry >> 32 != (number & UINT32_MAX) || (!parameters && team->stage[group] != POSTED))
+    if (entry >> 32 != (number & UINT32_MAX) || (!parameters && !team->groups[group].posted))
         return 0;
     team->followed = number;
     return (parameters ? ask_for_parameters(sync, group) : ask_for_sum(sync, group)) ? -1 : 1;
@@ -208,7 +213,7 @@ int team_describe_wait(const struct sync *sync, char *text, size_t bytes)
     size_t used = 0;
 
     for (int g = 0; g < sync->plan->ngroups && told < 3 && used < bytes; g++)
-        if (sync->team->stage[g] != IDLE)
+        if (sync->team->groups[g].missing > 0)
             used += (size_t)snprintf(text + used, bytes - used, "%s %s layer '%s'", told++ ? ";" : " for",
                                      sync->speaks ? "its node's sum or the network's of"
                                                   : "its node's first rank to bring",

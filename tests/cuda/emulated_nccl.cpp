@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 extern "C" {
 #include "../../cuda/nccl_functions.h"
@@ -30,7 +29,7 @@ struct team_shared {
 struct ncclComm {
     struct team_shared *shared;
     int rank, nranks;
-    uint64_t issued, executed;
+    uint64_t issued;
     cudaStream_t stream;
     pthread_t helper;
     int stop;    /* the helper */
@@ -42,37 +41,34 @@ static uint64_t load(const uint64_t *from)
     return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 
-/* Until a counter of all ranks is there. */
-static void meet(ncclComm_t comm, uint64_t team_rank::*counter, uint64_t target)
+/* Whether a counter of all ranks is there. */
+static bool all_at(const struct ncclComm *comm, uint64_t team_rank::*counter, uint64_t target)
 {
-    for (int r = 0, slept = 0; r < comm->nranks && !__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE);)
-        if (load(&(comm->shared->rank[r].*counter)) >= target) {
-            r++;
-        } else {
-            usleep(100);
-            if (++slept > 600000) {
-                fprintf(stderr, "emulated NCCL: rank %d waits for rank %d at operation %llu\n", comm->rank, r,
-                        (unsigned long long)target);
-                abort();
-            }
-        }
+    for (int r = 0; r < comm->nranks; r++)
+        if (load(&(comm->shared->rank[r].*counter)) < target)
+            return false;
+    return true;
 }
 
 enum { TEAM_REDUCE = 1, TEAM_BROADCAST };
 
-static void work_off(ncclComm_t comm, uint64_t kind, float *x, uint64_t count, uint64_t number)
+static bool work_off(ncclComm_t comm, uint64_t kind, float *x, uint64_t count, uint64_t number)
 {
     struct team_rank *rank = comm->shared->rank, *mine = &rank[comm->rank];
 
-    meet(comm, &team_rank::finished, number - 1);
-    mine->kind = kind;
-    mine->count = count;
-    if (kind == TEAM_REDUCE || comm->rank == 0)
-        memcpy(mine->data, x, count * sizeof(float));
-    __atomic_store_n(&mine->arrived, number, __ATOMIC_RELEASE);
-    meet(comm, &team_rank::arrived, number);
     if (__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
-        return;
+        return true;
+    if (mine->arrived < number) {
+        if (!all_at(comm, &team_rank::finished, number - 1)) /* they may still read */
+            return false;
+        mine->kind = kind;
+        mine->count = count;
+        if (kind == TEAM_REDUCE || comm->rank == 0)
+            memcpy(mine->data, x, count * sizeof(float));
+        __atomic_store_n(&mine->arrived, number, __ATOMIC_RELEASE);
+    }
+    if (!all_at(comm, &team_rank::arrived, number))
+        return false;
     if (kind != rank[0].kind || count != rank[0].count) {
         fprintf(stderr, "emulated NCCL: operation %llu is %llu of %llu at rank %d, and %llu of %llu at rank 0\n",
                 (unsigned long long)number, (unsigned long long)kind, (unsigned long long)count, comm->rank,
@@ -85,28 +81,22 @@ static void work_off(ncclComm_t comm, uint64_t kind, float *x, uint64_t count, u
         for (uint64_t i = 0; i < count; i++)
             x[i] += rank[r].data[i];
     __atomic_store_n(&mine->finished, number, __ATOMIC_RELEASE);
-    comm->executed = number;
+    return true;
 }
 
 static void *help(void *argument)
 {
     ncclComm_t comm = (ncclComm_t)argument;
+    const struct team_rank *rank = comm->shared->rank;
 
     while (!__atomic_load_n(&comm->stop, __ATOMIC_ACQUIRE)) {
         uint64_t wanted = 0;
         for (int r = 0; r < comm->nranks; r++)
-            if (load(&comm->shared->rank[r].arrived) > wanted)
-                wanted = load(&comm->shared->rank[r].arrived);
+            if (load(&rank[r].arrived) > wanted)
+                wanted = load(&rank[r].arrived);
         pthread_mutex_lock(&lock);
-        while (comm->executed < wanted && comm->stream && comm->stream->first &&
-               !__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE)) {
-            struct emulated_work *work = comm->stream->first;
-            comm->stream->first = work->next;
-            if (!comm->stream->first)
-                comm->stream->last = NULL;
-            work->run(work);
-            free(work);
-        }
+        while (rank[comm->rank].finished < wanted && comm->stream && comm->stream->first && run_first(comm->stream))
+            ;
         pthread_mutex_unlock(&lock);
         usleep(200);
     }
@@ -120,10 +110,7 @@ static ncclResult_t issue(uint64_t kind, void *x, size_t count, ncclComm_t comm,
     pthread_mutex_lock(&lock);
     uint64_t number = ++comm->issued;
     comm->stream = stream;
-    emulated_later(stream, [=]() {
-        if (!__atomic_load_n(&comm->aborted, __ATOMIC_ACQUIRE))
-            work_off(comm, kind, (float *)x, count, number);
-    });
+    emulated_later(stream, [=]() { return work_off(comm, kind, (float *)x, count, number); });
     pthread_mutex_unlock(&lock);
     return ncclSuccess;
 }
