@@ -66,6 +66,7 @@ struct cuda_engine {
     unsigned generation;      /* goes up when work slots move: recorded pointers are stale */
     double *sums;             /* device: partial sums of sumsq and its result */
     struct kernel_bad *bad;   /* host memory the device can write: a label out of range */
+    struct cuda_team *team;   /* team.c; NULL: this rank is in none */
 };
 
 /* A tensor that is read in another format than it may have. */
@@ -265,5 +266,11 @@ int cuda_images_write(void *context, struct engine_images *images, struct tensor
 
 /* remote.c */
 extern const struct engine_remote_i cuda_remote;
+/* What is stored from now on comes after the ticket's copy. */
+int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket);
+
+/* team.c; only where there is nccl.h */
+extern const struct engine_team_i cuda_team;
+void cuda_team_close(struct cuda_engine *engine); /* if it is in one */
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "cuda_internal.h"
 
+#include "engine/engine_internal.h"
+
 #include "util/error.h"
 
 #include <stdio.h>
@@ -83,6 +85,12 @@ int cuda_device_libraries(char *text, size_t size)
              version % 100);
     cuda_libs_close(&libs);
     return 0;
+}
+
+int cuda_device_nccl(char *text, size_t size)
+{
+    return engine_cuda.team ? engine_cuda.team->library(text, size)
+                            : error_set("not part of this build (configure --with-nccl)");
 }
 
 void cuda_device_versions(int *run_time, int *driver)

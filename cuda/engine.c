@@ -91,6 +91,9 @@ static void cuda_close(void *context)
 
     if (!engine)
         return;
+#ifdef HAVE_NCCL
+    cuda_team_close(engine);
+#endif
     if (engine->stream)
         cudaStreamSynchronize(engine->stream);
     cuda_plans_close(engine);
@@ -330,4 +333,7 @@ const struct engine_i engine_cuda = {
     .finish = cuda_finish,
     .remote = &cuda_remote,
     .graph = &cuda_graph,
+#ifdef HAVE_NCCL
+    .team = &cuda_team,
+#endif
 };

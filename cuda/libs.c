@@ -8,6 +8,10 @@
 #include "config.h"
 #endif
 
+#ifdef HAVE_NCCL_H
+#include "nccl_functions.h"
+#endif
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,3 +81,30 @@ void cuda_libs_close(struct cuda_libs *libs)
         dlclose(libs->cublaslt);
     memset(libs, 0, sizeof *libs);
 }
+
+#ifdef HAVE_NCCL_H
+#define FIND_NCCL(name)                                                                            \
+    if (function_find(out->library, nccl, #name, &out->name##_))                                   \
+        goto fail;
+
+int nccl_functions_open(struct nccl_functions *out)
+{
+    static const char nccl[] = "libnccl.so." TEXT(NCCL_MAJOR);
+
+    memset(out, 0, sizeof *out);
+    if (library_open(nccl, &out->library))
+        goto fail;
+    NCCL_FUNCTIONS(FIND_NCCL)
+    return 0;
+fail:
+    nccl_functions_close(out);
+    return -1;
+}
+
+void nccl_functions_close(struct nccl_functions *nccl)
+{
+    if (nccl->library)
+        dlclose(nccl->library);
+    memset(nccl, 0, sizeof *nccl);
+}
+#endif

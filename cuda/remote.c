@@ -138,6 +138,11 @@ static int store_in_turn(void *context, const struct engine_rows *rows, struct e
     return follow(engine, engine->stream, engine->up, ticket) ? -1 : store(context, rows, ticket);
 }
 
+int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
+{
+    return cuda_check(cudaStreamWaitEvent(engine->up, ticket->over, 0));
+}
+
 static int fetch_stored(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
@@ -156,18 +161,19 @@ static int copy(void *context, const struct engine_rows *rows, struct engine_tic
 }
 
 static int encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows, size_t n,
-                  void *out, struct engine_ticket *ticket)
+                  void *out, bool stored, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
+    cudaStream_t on = stored ? engine->back : engine->down;
     cudaError_t status;
 
-    if (follow(engine, engine->stream, engine->down, ticket))
+    if (follow(engine, stored ? engine->up : engine->stream, on, ticket))
         return -1;
-    status = code == ENGINE_BF16 ? kernel_encode_bf16(engine->down, x, residual, rows * n, out)
-                                 : kernel_encode_onebit(engine->down, x, residual, rows, n, out);
+    status = code == ENGINE_BF16 ? kernel_encode_bf16(on, x, residual, rows * n, out)
+                                 : kernel_encode_onebit(on, x, residual, rows, n, out);
     if (status != cudaSuccess)
         return cuda_status(status, "encoding a gradient");
-    return cuda_check(cudaEventRecord(ticket->over, engine->down));
+    return cuda_check(cudaEventRecord(ticket->over, on));
 }
 
 static int ready(void *context, struct engine_ticket *ticket)

@@ -24,6 +24,7 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   PNG           $poseidon_png_found
   OpenMP        ${OPENMP_CFLAGS:-no}
   CUDA          $poseidon_cuda
+  NCCL          $poseidon_nccl
   Check         $poseidon_check_version
   tests         $poseidon_tests
   test oracles  h5py: ${PYTHON_H5PY:-no, its tests will be skipped}

@@ -38,6 +38,7 @@ static int query(void)
         printf("none\n");
     status = cuda_device_libraries(libraries, sizeof libraries);
     printf("libraries: %s\n", status ? error_text() : libraries);
+    printf("between GPUs: %s\n", cuda_device_nccl(libraries, sizeof libraries) ? error_text() : libraries);
     if (cuda_device_count(&count))
         return -1;
     for (int i = 0; i < count; i++) {

@@ -177,10 +177,11 @@ struct engine_remote_i {
      * ticket only tells when every op run so far is over. */
     int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write. Begins when
-     * every op run so far is over; the computation goes on, and what is fetched from now on comes after it.
-     * residual, out: as the codec of that code has them (sync/codec.h). */
+     * every op run so far is over, or, if `stored`, what was stored so far; the computation goes on, and what is
+     * fetched from now on (fetch, or fetch_stored) comes after it. residual, out: as the codec of that code has
+     * them (sync/codec.h). */
     int (*encode)(void *context, enum engine_code code, const float *x, float *residual, size_t rows, size_t n,
-                  void *out, struct engine_ticket *ticket);
+                  void *out, bool stored, struct engine_ticket *ticket);
     /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
@@ -201,6 +202,31 @@ struct engine_remote_i {
      * when this returns. Takes its turn among the ops. */
     int (*images_write)(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
                         const struct engine_window *windows);
+};
+
+enum { ENGINE_TEAM_ID = 128 };
+
+/* What an engine offers whose device and those of other ranks of its machine add up among themselves, as a team. All
+ * its ranks ask for the same operations in the same order. An operation takes its turn among what is stored
+ * (engine_remote_i.store): it comes after what was stored before, and fetch_stored, and update with `stored`, come
+ * after it. It is over when all ranks have asked for it; the host never waits. One thread at a time. */
+struct engine_team_i {
+    /* The library in words ("NCCL 2.28.9"); fails with what is missing. */
+    int (*library)(char *words, size_t size);
+    /* What rank 0 hands to all ranks for open. */
+    int (*identify)(void *context, char id[ENGINE_TEAM_ID]);
+    /* Joins the ranks, which have a device each, and lets them add up once. Lasts until the engine is closed, by all
+     * ranks. Collective. */
+    int (*open)(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks);
+    /* The sum of all ranks' x, n elements of engine memory, takes the place of rank 0's. Begins after the ticket's
+     * copy; NULL: there is none. */
+    int (*reduce)(void *context, float *x, size_t n, struct engine_ticket *after);
+    /* Rank 0's x takes the place of all others'. */
+    int (*broadcast)(void *context, float *x, size_t n);
+    /* -1 with a message where something went wrong since, here or at another rank. */
+    int (*check)(void *context);
+    /* What is under way ends now, and means nothing: others may never come to it. The last call. */
+    void (*abort)(void *context);
 };
 
 struct engine_graph; /* ops that were recorded, with all that they read of the host but `run` */
@@ -256,6 +282,7 @@ struct engine_i {
      * Otherwise ops return before their work is done, and alloc's memory is the engine's alone. */
     const struct engine_remote_i *remote;
     const struct engine_graph_i *graph; /* NULL: nothing can be recorded */
+    const struct engine_team_i *team;   /* beside remote; NULL: this build has none */
 };
 
 struct engine {

@@ -21,38 +21,70 @@ int hierarchy_parse(const char *text, int *out)
     return 0;
 }
 
-/* Why the ranks of a node cannot train from one array of parameters; NULL: they can. Collective. */
-static const char *obstacle(struct trainer *t)
+/* Whether the ranks of a node can go together: a message where not. */
+static int check_options(struct trainer *t)
 {
-    int remote = t->worker && t->engine.i->remote, any = 0;
+    const struct trainer_options *o = t->options;
+    const struct engine_i *engine = t->engine.i;
 
-    MPI_Allreduce(&remote, &any, 1, MPI_INT, MPI_MAX, t->world);
-    return t->options->staleness > 0    ? "--staleness lets every rank have parameters of its own"
-           : t->options->comm == COMM_NONE ? "with --comm=none every rank trains a net of its own"
-           : any                           ? "the engine keeps parameters in memory of its own"
-                                           : NULL;
+    if (o->staleness > 0)
+        return error_set("--staleness lets every rank have parameters of its own");
+    if (o->comm == COMM_NONE)
+        return error_set("with --comm=none every rank trains a net of its own");
+    if (!engine->remote) /* of a dedicated server, too */
+        return 0;
+    if (!engine->team)
+        return error_set("the engine keeps parameters in memory of its own, and this build has no NCCL that would "
+                         "reach it (configure --with-nccl)");
+    if (o->share_gpu)
+        return error_set("with --share-gpu ranks may compute on one GPU, and NCCL wants one for each");
+    if (o->comm == COMM_SFB || o->comm == COMM_ADAM)
+        return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
+                         o->comm == COMM_SFB ? "sfb" : "adam");
+    return engine->team->library(t->team, sizeof t->team);
+}
+
+/* The node's engines become a team. Collective. */
+static int open_team(struct trainer *t)
+{
+    const struct engine_team_i *team = t->engine.i->team;
+    struct node *node = t->node;
+    bool member = node->nranks > 1;
+    char id[ENGINE_TEAM_ID];
+
+    if (error_agree(t->world, member && node->rank == 0 ? team->identify(t->engine.context, id) : 0))
+        return -1;
+    if (member)
+        MPI_Bcast(id, sizeof id, MPI_BYTE, 0, node->comm);
+    return error_agree(t->world, member ? team->open(t->engine.context, id, node->rank, node->nranks) : 0);
 }
 
 int trainer_find_nodes(struct trainer *t)
 {
-    int each = t->options->hierarchy;
+    int each = t->options->hierarchy, remote = t->worker && t->engine.i->remote, team = 0;
     struct node_map *map = &t->nodes;
-    const char *why = each == HIERARCHY_OFF ? NULL : obstacle(t);
-    bool worth;
 
-    if (each == HIERARCHY_OFF || (each == HIERARCHY_AUTO && why))
+    if (each == HIERARCHY_OFF)
         return 0;
-    if (why)
-        return error_set("--hierarchy=%d: the ranks of a node share their parameters, but %s", each, why);
+    MPI_Allreduce(&remote, &team, 1, MPI_INT, MPI_MAX, t->world);
+    if (error_agree(t->world, check_options(t))) {
+        if (each != HIERARCHY_AUTO)
+            return error_context("--hierarchy=%d: the ranks of a node cannot go together", each);
+        if (team && t->engine.i->team && t->nworkers > 1)
+            LOG_INFO(t->log, "No use of NCCL: %s", error_text());
+        return 0;
+    }
     if (node_map_create(t->world, t->nworkers, each == HIERARCHY_AUTO ? 0 : each, map))
         return -1;
-    worth = map->most > 1 && (each > 0 || map->nnodes > 1);
-    if (!worth) {
+    /* between processors of one machine a message is no more than a copy; between GPUs it is two, through the host */
+    if (map->most == 1 || (each == HIERARCHY_AUTO && map->nnodes == 1 && !team)) {
         node_map_free(map);
         return 0;
     }
-    if (node_create(t->world, map, t->net->elems, &t->node))
+    if (node_create(t->world, map, team ? 0 : t->net->elems, &t->node))
         return -1;
+    if (team)
+        return open_team(t);
     if (t->node->nranks > 1)
         net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank), t->node->rank == 0);
     return 0;

@@ -1,7 +1,9 @@
 /* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where there is
  * more than one node (on one it is the paper's rule). It leaves the paper's choice only for a gain worth its
  * name, so that the noise of a measurement does not change the order of sums, and with it the last bits,
- * from one run to the next. (PS and allreduce give the same bits; between them it is free.) */
+ * from one run to the next. (PS and allreduce give the same bits; between them it is free.)
+ *
+ * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
 #include "solver/trainer.h"
 
 #include "util/agree.h"
@@ -11,6 +13,11 @@
 #include <string.h>
 
 #define GAIN_WORTH_CHANGING 0.95 /* of the predicted iteration */
+
+static bool in_teams(const struct trainer *t)
+{
+    return t->node && t->node->team;
+}
 
 static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
 {
@@ -33,11 +40,12 @@ static int choose(struct trainer *t, const struct probe *probe, enum scheme *sch
                  : cost_work_create(t->net, &probe->cluster, &work))
         goto done;
     for (int g = 0; g < n; g++) {
-        scheme[g] = cost_single(&setup, &t->net->groups[g], SCHEME_PS, true);
+        scheme[g] = cost_single(&setup, &t->net->groups[g], SCHEME_PS, !in_teams(t));
         paper[g] = cost_of(&probe->cluster, &setup, &t->net->groups[g], scheme[g]);
     }
     if (cost_iterate(&work, paper, overlap, &base) ||
-        cost_choose(&work, &probe->cluster, &setup, overlap, COST_AUTO_SCHEMES, best, &least))
+        cost_choose(&work, &probe->cluster, &setup, overlap,
+                    COST_AUTO_SCHEMES & ~(in_teams(t) ? 1u << SCHEME_SFB : 0), best, &least))
         goto done;
     t->predicted_seconds = base.seconds;
     if (least.seconds < GAIN_WORTH_CHANGING * base.seconds) {
@@ -148,6 +156,8 @@ int trainer_plan(struct trainer *t)
         options.comm = COMM_PAPER;
     if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
         status = choose_together(t, scheme);
+    if (options.comm == COMM_PAPER && in_teams(t))
+        options.comm = COMM_PS;
     options.chunk_bytes = t->sizes.chunk;
     options.merge_bytes = t->sizes.merge;
     if (!status)

@@ -25,7 +25,7 @@ static bool serves(const struct trainer *t)
 {
     for (int g = 0; g < t->plan->ngroups; g++)
         if (t->plan->scheme[g] == SCHEME_PS || t->plan->scheme[g] == SCHEME_ADAM)
-            return t->nranks > 1;
+            return !plan_is_alone(t->plan);
     return false;
 }
 

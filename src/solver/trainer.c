@@ -389,9 +389,9 @@ static void introduce(struct trainer *t)
         LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
-        LOG_INFO(t->log, "%d workers on %d node%s add up their gradients in shared memory; one of each speaks "
-                         "for it",
-                 t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s");
+        LOG_INFO(t->log, "%d workers on %d node%s add up their gradients %s%s; one of each speaks for it",
+                 t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
+                 t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
         LOG_INFO(t->log, "Messages go %s", sync_way(t->sync));
     LOG_INFO(t->log, "Solver scaffolding done.");

@@ -101,6 +101,7 @@ struct trainer {
     struct engine engine;    /* .i NULL: not open */
     struct node_map nodes;   /* who adds up together; .node NULL: every worker speaks for itself */
     struct node *node;       /* this rank's; NULL: ditto */
+    char team[64];           /* what adds up where its engines do, in words */
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct probe probe;      /* the cluster's figures, for messages of the length that is planned, not
@@ -158,7 +159,8 @@ int trainer_place_updates(struct trainer *trainer);
 /* "auto", "off" or a number. */
 int hierarchy_parse(const char *text, int *out);
 
-/* Between net_create and net_build: forms the nodes that options->hierarchy asks for, if any. Collective. */
+/* Between net_create and net_build: forms the nodes that options->hierarchy asks for, if any, of the ranks of a machine
+ * that share memory or whose engines make a team. Collective. */
 int trainer_find_nodes(struct trainer *trainer);
 
 /* The training as the cost model sees it; after trainer_probe. */

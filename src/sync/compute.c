@@ -95,7 +95,7 @@ int sync_post(struct sync *sync, int member, bool last)
     state->micro++;
     if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
         return state->syncer->stage ? remote_order_staged(sync, group) : 0;
-    if (remote_fetch_gradient(sync, group))
+    if (sync->team ? team_mark(sync, group) : remote_fetch_gradient(sync, group))
         return -1;
     state->micro = 0;
     state->posted++;
@@ -188,8 +188,11 @@ static int wait_for(struct sync *sync, int group, int lag)
     if (newest == state->settled)
         return 0;
     state->settled = newest;
-    if (sync->speaks && sync_settles(sync, group))
+    if (sync->speaks && sync_settles(sync, group)) {
         node_publish(sync, group);
+        if (sync->team)
+            ring_push(sync, EVENT_PUBLISH, group);
+    }
     for (int m = sync->plan->first_member[group]; m < sync->plan->first_member[group + 1]; m++)
         net_touch(sync->net, m);
     return 0;

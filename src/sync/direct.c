@@ -34,7 +34,7 @@ int sync_direct_parse(const char *name, enum sync_direct *out)
 
 const char *sync_way(const struct sync *sync)
 {
-    return sync->way[0] && sync->nranks > 1 ? sync->way : NULL;
+    return sync->way[0] && !plan_is_alone(sync->plan) ? sync->way : NULL;
 }
 
 /* What worker `rank` sends; whole numbers that floats hold. */

@@ -4,7 +4,6 @@
 #include "util/agree.h"
 #include "util/error.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,14 +166,14 @@ int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct
     *out = NULL;
     if (error_agree(world, node ? 0 : error_memory(sizeof *node, "the node")))
         goto fail;
-    *node = (struct node){.comm = MPI_COMM_NULL, .nranks = 1, .elems = elems,
+    *node = (struct node){.comm = MPI_COMM_NULL, .nranks = 1, .team = elems == 0, .elems = elems,
                           .arenas = {.window = MPI_WIN_NULL}};
     if (error_agree(world, split(world, map, node)))
         goto fail;
     bytes = elems * sizeof(float) * (1 + (size_t)node->nranks);
-    if (node_window_open(world, node, bytes, "parameters and gradients", &node->arenas))
+    if (!node->team && node_window_open(world, node, bytes, "parameters and gradients", &node->arenas))
         goto fail;
-    if (node->nranks > 1) {
+    if (node->nranks > 1 && !node->team) {
         node->values = node->arenas.memory;
         node->grads = node->values + elems;
         /* each its own, so that it lies in memory near its cores; padding stays zero */

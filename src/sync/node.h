@@ -3,11 +3,15 @@
  * ATC'17, section 4.2, have one client each, too). Gradients lie in the window from the start, so that
  * nobody copies them to have them added, and there is one array of parameters that all train from.
  *
- * How the adding goes is node_reduce.c's; who sends how much, the plan's. */
+ * Where workers compute on devices of their own that reach each other, these add up instead, and bring the leader's
+ * parameters to the others.
+ *
+ * How the adding goes is node_reduce.c's, or team.c's; who sends how much, the plan's. */
 #ifndef POSEIDON_SYNC_NODE_H
 #define POSEIDON_SYNC_NODE_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Which workers are together. */
@@ -35,13 +39,14 @@ struct node_window {
 struct node {
     MPI_Comm comm;    /* its ranks, in their order; MPI_COMM_NULL where this rank is alone */
     int rank, nranks; /* there; 0 speaks for all */
+    bool team;        /* their engines add up (engine_team_i), and no memory is shared for it; the same at all nodes */
     struct node_window arenas;
     size_t elems;
-    float *values;    /* elems parameters, the same memory on all ranks; NULL where this rank is alone */
+    float *values;    /* elems parameters, the same memory on all ranks; NULL where this rank is alone, or in a team */
     float *grads;     /* nranks x elems: every rank's gradients */
 };
 
-/* elems: of the net's arenas. Collective over world. */
+/* elems: of the net's arenas; 0: of a team, which has none. Collective over world. */
 int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct node **out);
 
 /* After what uses its arenas. Collective over the node. */

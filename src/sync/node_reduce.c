@@ -59,7 +59,7 @@ int node_open(struct sync *sync, MPI_Comm world)
     struct node_state *state;
     int status = 0;
 
-    if (sync->plan->most_locals == 1)
+    if (sync->plan->most_locals == 1 || node->team)
         return 0;
     sync->node = state = calloc(1, sizeof *state);
     if (state)
@@ -259,7 +259,7 @@ static int member_stage(struct sync *sync, int group, int micro)
     return factors_stage(sync, group, factors, (int)(sync->groups[group].posted % factors->slots), micro);
 }
 
-const struct syncer_i syncer_member = {.scheme = SCHEME_NONE};
+const struct syncer_i syncer_member = {.scheme = SCHEME_NONE, .stays = true};
 const struct syncer_i syncer_member_factors = {
     .scheme = SCHEME_NONE,
     .open = member_open,

@@ -9,7 +9,8 @@ bool outbox_encodes(const struct sync *sync, int chunk)
 {
     const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
 
-    return sync->worker && sync->speaks && syncer && !syncer->local && plan_codec(sync->plan, chunk);
+    return sync->worker && sync->speaks && syncer && !syncer->local && !syncer->stays &&
+           plan_codec(sync->plan, chunk);
 }
 
 /* Returns the floats of all gradients; their messages need no more. */
@@ -118,6 +119,7 @@ static int fetch_messages(struct sync *sync, int group, struct engine_ticket *ti
 {
     const struct plan *plan = sync->plan;
     const struct outbox *box = sync->outbox;
+    const struct engine_remote_i *i = sync->remote;
 
     for (int c = plan->first_chunk[group], end = plan->first_chunk[group + 1]; c < end;) {
         bool fetched = is_fetched(sync, c);
@@ -126,7 +128,7 @@ static int fetch_messages(struct sync *sync, int group, struct engine_ticket *ti
             c++;
         const struct engine_rows rows = {.host = box->messages + at, .memory = box->remote + at,
                                          .width = box->message[c] - at, .rows = 1};
-        if (fetched && sync->remote->fetch(sync->net->engine->context, &rows, ticket))
+        if (fetched && (sync->team ? i->fetch_stored : i->fetch)(sync->net->engine->context, &rows, ticket))
             return -1;
     }
     return 0;
@@ -146,7 +148,8 @@ int outbox_encode(struct sync *sync, int group, struct engine_ticket *ticket)
         next = find_end(plan, c, &rows);
         if (sync->remote->encode(sync->net->engine->context, plan_codec(plan, c)->code,
                                  sync->net->remote_grads + chunk->begin, box->residual + box->begin[c], rows,
-                                 chunk->elems / chunk->rows, box->remote + box->message[c], ticket))
+                                 chunk->elems / chunk->rows, box->remote + box->message[c], sync->team != NULL,
+                                 ticket))
             return -1;
     }
     return fetch_messages(sync, group, ticket);

@@ -25,9 +25,9 @@ void outbox_close(struct sync *sync);
 /* Whether this rank sends that chunk's gradient encoded. */
 bool outbox_encodes(const struct sync *sync, int chunk);
 
-/* Compute thread: the group's gradients that travel encoded become messages, in the memory of the engine that has
- * them; those that do not go straight are fetched. The ticket tells when that is over; untouched where there are
- * none. */
+/* As remote_fetch_gradient: the group's gradients that travel encoded become messages, in the memory of the engine
+ * that has them; those that do not go straight are fetched. The ticket tells when that is over; untouched where there
+ * are none. */
 int outbox_encode(struct sync *sync, int group, struct engine_ticket *ticket);
 
 /* Progress thread: what to send of that gradient, plan_gradient_bytes of it: the gradient itself where it is not

@@ -130,6 +130,12 @@ static inline bool plan_speaks(const struct plan *plan, int world_rank)
     return plan->world_rank[plan->speaker[world_rank]] == world_rank;
 }
 
+/* Whether one worker does all that is left to do: nothing crosses a network. */
+static inline bool plan_is_alone(const struct plan *plan)
+{
+    return plan->nworkers == 1 && !plan->dedicated;
+}
+
 /* Rows of factors that a speaker sends of a factorable group. */
 static inline int64_t plan_rows(const struct plan *plan, int group, int speaker)
 {

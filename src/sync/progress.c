@@ -139,8 +139,10 @@ int progress_finish_one(struct sync *sync, int group)
         return 0;
     if (remote_store_values(sync, group, false))
         return -1;
-    if (!sync_settles(sync, group))
+    if (!sync_settles(sync, group)) {
         node_publish(sync, group);
+        team_publish(sync, group);
+    }
     atomic_store_explicit(&state->done, state->running, memory_order_release);
     progress_wake(sync);
     return 0;
@@ -272,13 +274,17 @@ static int handle_event(struct sync *sync, const struct event *event)
 {
     switch (event->kind) {
     case EVENT_POST:
-        if (sync->node) {
+        if (sync->node)
             node_post(sync, event->group);
-            return 0;
-        }
-        if (!sync->remote)
+        else if (sync->team)
+            team_post(sync, event->group);
+        else if (sync->remote)
+            sync->waiting[sync->nwaiting++] = event->group;
+        else
             return progress_post_group(sync, event->group);
-        sync->waiting[sync->nwaiting++] = event->group;
+        return 0;
+    case EVENT_PUBLISH:
+        team_publish(sync, event->group);
         return 0;
     case EVENT_NORMS:
         sync->clip.factors_ready = true;
@@ -421,8 +427,8 @@ static void try_close(struct sync *sync)
     if (!sync->close_asked || sync->close_posted)
         return;
     if (!atomic_load(&sync->failed) &&
-        (sync->sendq.count > 0 || sync->nwaiting > 0 || node_busy(sync) || ps_busy(sync) ||
-         sync->nrequests > sync->idle_receives))
+        (sync->sendq.count > 0 || sync->nwaiting > 0 || node_busy(sync) || team_busy(sync) ||
+         ps_busy(sync) || sync->nrequests > sync->idle_receives))
         return;
     sync->close_posted = true;
     if (MPI_Iallreduce(&sync->my_failing, &sync->lowest_failing, 1, MPI_INT, MPI_MIN, sync->closing,
@@ -457,7 +463,7 @@ static void tell_stall(struct sync *sync, double seconds)
 {
     char text[512];
     size_t used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s", sync->world_rank, seconds);
-    int told = node_describe_wait(sync, text + used, sizeof text - used);
+    int told = (sync->team ? team_describe_wait : node_describe_wait)(sync, text + used, sizeof text - used);
 
     used += strlen(text + used);
     for (int i = 0; i < sync->nrequests && told < 3 && used < sizeof text; i++) {
@@ -493,7 +499,7 @@ static long rest_length(struct sync *sync, int idle_polls, bool waited_for)
     bool under_way = sync->nrequests > 1 || sync->sendq.count > 0 || node_busy(sync);
     int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST, polls = POLLS_A_DOUBLING;
 
-    if (!sync->worker || sync->nwaiting > 0 || ps_busy(sync))
+    if (!sync->worker || sync->nwaiting > 0 || ps_busy(sync) || team_busy(sync))
         return REST_NS; /* a server has nothing else to do; a device's clock runs, which costs no core */
     if (waited_for) {
         most = DOUBLINGS_WAITED_FOR;
@@ -579,7 +585,10 @@ void *progress_main(void *argument)
             worked += post_waiting(sync);
         worked += poll_requests(sync);
         worked += look_after(sync, node_busy(sync), node_poll);
+        worked += look_after(sync, sync->team != NULL, team_poll);
         worked += look_after(sync, ps_busy(sync), ps_poll);
+        if (atomic_load(&sync->failed))
+            team_abort(sync);
         if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
             raise_alarm(sync, true);
         try_close(sync);

@@ -33,7 +33,8 @@ int remote_open(struct sync *sync)
         return error_memory((size_t)sync->plan->ngroups * sizeof *sync->waiting, "groups on their way");
     for (int g = 0; g < sync->plan->ngroups; g++)
         if (sync->remote->ticket_create(context_of(sync), &sync->groups[g].down) ||
-            sync->remote->ticket_create(context_of(sync), &sync->groups[g].up))
+            sync->remote->ticket_create(context_of(sync), &sync->groups[g].up) ||
+            (sync->team && sync->remote->ticket_create(context_of(sync), &sync->groups[g].passed)))
             return -1;
     return 0;
 }
@@ -43,6 +44,7 @@ void remote_close(struct sync *sync)
     for (int g = 0; sync->remote && sync->groups && g < sync->plan->ngroups; g++) {
         sync->remote->ticket_destroy(context_of(sync), sync->groups[g].down);
         sync->remote->ticket_destroy(context_of(sync), sync->groups[g].up);
+        sync->remote->ticket_destroy(context_of(sync), sync->groups[g].passed);
     }
     free(sync->waiting);
     engine_close(&sync->host_engine);
@@ -146,19 +148,21 @@ static int copy_others(struct sync *sync, int group, bool (*left_out)(const stru
 int remote_fetch_gradient(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
+    const struct engine_remote_i *i = sync->remote;
     const struct engine_rows none = {.rows = 0};
     size_t begin = sync->plan->groups[group].begin;
     float *host, *memory;
 
-    if (!sync->remote || state->syncer->factors || state->syncer->local)
+    if (!i || state->syncer->factors || state->syncer->local)
         return 0;
     memory = sync->net->remote_grads + begin;
     host = state->lag > 0 ? stale_gradient(sync, group, state->posted, begin) : sync->net->grads + begin;
-    if (sync->direct && sync->remote->copy(context_of(sync), &none, state->down)) /* perhaps nothing is fetched */
+    /* perhaps nothing is fetched */
+    if (sync->direct && (sync->team ? i->fetch_stored : i->copy)(context_of(sync), &none, state->down))
         return -1;
     if (outbox_encode(sync, group, state->down))
         return -1;
-    return copy_others(sync, group, gradient_stays, host, memory, sync->remote->fetch,
+    return copy_others(sync, group, gradient_stays, host, memory, sync->team ? i->fetch_stored : i->fetch,
                        state->lag > 0 ? stale_fetch(sync, group, state->posted) : state->down);
 }
 
@@ -193,12 +197,12 @@ int remote_order_staged(struct sync *sync, int group)
     return sync->remote ? sync->remote->order(context_of(sync), sync->groups[group].down) : 0;
 }
 
-int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history)
+int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history, bool stored)
 {
     const struct param_group *g = &sync->plan->groups[group];
 
     return update_range(sync, group, &(struct update){
-        .place = UPDATE_IN_TURN, .iteration = iteration, .scale = scale, .begin = g->begin, .elems = g->elems,
+        .place = stored ? UPDATE_STORED : UPDATE_IN_TURN, .iteration = iteration, .scale = scale, .begin = g->begin, .elems = g->elems,
         .values = sync->net->remote_values + g->begin, .grad = sync->net->remote_grads + g->begin,
         .history = history, .stride = g->elems});
 }

@@ -215,7 +215,7 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
 
     if (sync->remote)
         return remote_update(sync, group, iteration, sync->scale * sync->clip.scale,
-                             sfb->remote_history.memory);
+                             sfb->remote_history.memory, false);
     update_group(sync, group, iteration, sync->scale * sync->clip.scale, sync->net->grads + g->begin,
                  sfb->history);
     return 0;

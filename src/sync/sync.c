@@ -100,8 +100,8 @@ static const struct syncer_i *syncer_of(const struct sync *sync, int group)
     if (!sync->speaks && plan_travels(plan, group))
         return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM ? &syncer_member_factors
                                                                                       : &syncer_member;
-    if (sync->remote && sync->nranks == 1 && plan->groups[group].trains)
-        return &syncer_resident;
+    if (sync->remote && plan_is_alone(plan) && plan->groups[group].trains)
+        return !sync->team ? &syncer_resident : sync->options.clip > 0 ? &syncer_team_clipped : &syncer_team;
     if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
         return &syncer_local;
     return table[plan->scheme[group]];
@@ -270,7 +270,7 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     sem_init(&sync->wake, 0, 0);
     atomic_init(&sync->served, options->iteration);
     if (error_agree(world, split_communicators(sync, world)) ||
-        error_agree(world, check_digest(sync)) || node_open(sync, world) ||
+        error_agree(world, check_digest(sync)) || node_open(sync, world) || team_open(sync, world) ||
         error_agree(world, direct_open(sync)) || error_agree(world, open_local(sync))) {
         sync_destroy(sync);
         return -1;
@@ -290,9 +290,11 @@ fail:
     return -1;
 }
 
-/* The nodes' arenas are in place before anybody reads them. */
+/* The nodes' arenas are in place before anybody reads them. Ranks of a team have their own. */
 static int share_arenas(struct sync *sync)
 {
+    if (sync->options.node && sync->options.node->team)
+        return broadcast(sync->all, sync->values, sync->net->elems);
     if (sync->speaks && broadcast(sync->control, sync->values, sync->net->elems))
         return -1;
     if (sync->node)
@@ -437,6 +439,7 @@ void sync_destroy(struct sync *sync)
     outbox_close(sync);
     remote_close(sync);
     node_close(sync);
+    team_close(sync);
     for (int i = 0; i < 6; i++)
         if (*all[i] != MPI_COMM_NULL)
             MPI_Comm_free(all[i]);

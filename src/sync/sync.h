@@ -7,7 +7,8 @@
  * backpropagation (Zhang et al., USENIX ATC'17, section 3).
  *
  * Ranks of a node may add up their gradients in shared memory first (options.node): then one of them, who
- * speaks for all, takes part in the traffic, and what it brings lands where all of them train from.
+ * speaks for all, takes part in the traffic, and what it brings lands where all of them train from. Devices may do
+ * so among themselves.
  *
  * Life, every step collective over the world communicator:
  *     sync_create -> (sync_share_values, sync_load_history) -> sync_start
@@ -59,8 +60,8 @@ struct sync_options {
                               to one rank; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */
     const struct node *node; /* the ranks that add up together, as the plan has it, and the arenas of net;
-                                borrowed; NULL: every worker speaks for itself. Not with staleness, COMM_NONE
-                                or engines with memory of their own */
+                                borrowed; NULL: every worker speaks for itself. Not with staleness or COMM_NONE; where
+                                engines have memory of their own only as a team, and then not with factors */
     enum sync_direct direct;
     bool update_remotely;  /* a server that trains on an engine with memory of its own updates its chunks there;
                               not with staleness. Each rank's own choice: the bits are the same */

@@ -17,6 +17,7 @@
 
 enum event_kind {
     EVENT_POST,   /* group's gradient is final */
+    EVENT_PUBLISH, /* the compute thread settled group's parameters at a team's leader */
     EVENT_NORMS,  /* the compute thread filled clip.own for the SFB groups */
     EVENT_SUM,
     EVENT_GATHER,
@@ -73,6 +74,7 @@ struct group_state {
     /* Where the engine has memory of its own: gradients or factors on their way to the host, and
      * parameters or factors on their way back. */
     struct engine_ticket *down, *up;
+    struct engine_ticket *passed; /* in a team: the computation of the gradient */
     double stall_seconds;
 };
 
@@ -140,7 +142,8 @@ struct sync {
     float *values;              /* = net->values, or own on a dedicated server */
     bool owns_values;
     float scale;                /* 1 / (workers * iter_size) */
-    struct node_state *node;    /* the node's groups (node_reduce.c); NULL where this rank is alone */
+    struct node_state *node;    /* the node's groups (node_reduce.c); NULL where this rank is alone, or in a team */
+    struct team_state *team;    /* of its engine (team.c); NULL: in none */
     struct group_state *groups;
     struct clip_state clip;
     void *ps;                   /* the parameter server's chunk states (ps.c) */
@@ -320,6 +323,21 @@ void node_publish(struct sync *sync, int group);
 /* " for X layer 'A'; Y layer 'B'": what is waited for; returns how many. */
 int node_describe_wait(const struct sync *sync, char *text, size_t bytes);
 
+/* ---- ranks whose engines add up among themselves (team.c); no team: nothing is done ---- */
+int team_open(struct sync *sync, MPI_Comm world); /* collective over world */
+void team_close(struct sync *sync);
+/* Compute thread: the group's gradient is final when what was run so far is over. */
+int team_mark(struct sync *sync, int group);
+/* Progress thread: the gradient that was marked is posted; the leader's new parameters are in its engine's memory, or
+ * stored; what is to be done meanwhile, as node_poll; whether sums or parameters are still to be asked for; some rank
+ * failed. */
+void team_post(struct sync *sync, int group);
+void team_publish(struct sync *sync, int group);
+int team_poll(struct sync *sync);
+bool team_busy(const struct sync *sync);
+void team_abort(struct sync *sync);
+int team_describe_wait(const struct sync *sync, char *text, size_t bytes); /* as node_describe_wait */
+
 /* ---- whether MPI reaches the engine's memory (direct.c); collective over the workers ---- */
 int direct_open(struct sync *sync);
 
@@ -328,8 +346,8 @@ int remote_open(struct sync *sync);
 void remote_close(struct sync *sync);
 /* Whether the messages to and from the chunk's home leave and reach the engine's memory without the host's. */
 bool remote_goes_straight(const struct sync *sync, int chunk);
-/* Compute thread: the group's gradient starts on its way to the host, in the form in which it travels, unless its
- * factors did. */
+/* The group's gradient, or its team's sum, starts on its way to the host, in the form in which it travels, unless its
+ * factors did. Compute thread; a team's progress thread. */
 int remote_fetch_gradient(struct sync *sync, int group);
 /* Where the chunk's gradient is when its message is due, unless it is of a stale iteration or encoded; and where the
  * message with its new parameters arrives: on the host, or in the engine's memory where MPI reaches that. */
@@ -344,8 +362,9 @@ int remote_store_values(struct sync *sync, int group, bool settled);
 int remote_order(struct sync *sync, int group);
 /* Compute thread: what is run from now on begins after what was last fetched for the group. */
 int remote_order_staged(struct sync *sync, int group);
-/* The solver's rule on the whole group, in the engine's memory. history: blocks of the group's elems. */
-int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history);
+/* The solver's rule on the whole group, in the engine's memory. history: blocks of the group's elems. stored: not in
+ * turn, but after what was stored. */
+int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history, bool stored);
 /* For rebuilding on the host what the engine would rebuild in its own memory: an engine that computes there. */
 const struct engine *remote_host_engine(struct sync *sync);
 /* Where staleness lets gradients and parameters wait on their way; page-locked where the engine has memory of its

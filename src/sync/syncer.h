@@ -38,11 +38,11 @@ struct syncer_i {
     /* What was written there since is to hold. NULL: it does so by itself. */
     int (*restore)(struct sync *sync, int group);
     bool factors; /* sends factors: the gradient itself need not reach the host */
-    bool stays;   /* where the engine has memory of its own, parameters are updated there */
+    bool stays;   /* where the engine has memory of its own, new parameters come there without the host */
     bool local;   /* nothing travels and nobody waits: what is posted is done */
 };
 
 extern const struct syncer_i syncer_ps, syncer_sfb, syncer_allreduce, syncer_adam, syncer_onebit,
-    syncer_local, syncer_resident, syncer_member, syncer_member_factors;
+    syncer_local, syncer_resident, syncer_team, syncer_team_clipped, syncer_member, syncer_member_factors;
 
 #endif

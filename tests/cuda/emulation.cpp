@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Structures in place of the libraries' hidden ones. */
 struct CUstream_st {
@@ -96,18 +97,57 @@ void emulated_push(cudaStream_t stream, struct emulated_work *work)
     pthread_mutex_unlock(&lock);
 }
 
+/* Under the lock. False: it must wait for another process. */
+static bool run_first(cudaStream_t stream)
+{
+    struct emulated_work *work = stream->first;
+
+    if (!work->run(work))
+        return false;
+    stream->first = work->next;
+    if (!stream->first)
+        stream->last = NULL;
+    free(work);
+    return true;
+}
+
+/* Works off the event's stream until it is reached. */
+static bool try_reach(cudaEvent_t event, unsigned long wanted)
+{
+    while (event->reached < wanted)
+        if (!run_first(event->stream))
+            return false;
+    return true;
+}
+
+/* What waits for another process leaves the lock to other threads meanwhile. */
+template <typename F> static void insist(F attempt)
+{
+    for (int i = 0; i < 600000; i++) {
+        pthread_mutex_lock(&lock);
+        bool done = attempt();
+        pthread_mutex_unlock(&lock);
+        if (done)
+            return;
+        usleep(100);
+    }
+    fprintf(stderr, "emulated GPU: another process was waited for too long\n");
+    abort();
+}
+
+static void reach(cudaEvent_t event, unsigned long wanted)
+{
+    insist([=]() { return try_reach(event, wanted); });
+}
+
 static void drain(cudaStream_t stream)
 {
-    pthread_mutex_lock(&lock);
-    while (stream->first) {
-        struct emulated_work *work = stream->first;
-        stream->first = work->next;
-        if (!stream->first)
-            stream->last = NULL;
-        work->run(work);
-        free(work);
-    }
-    pthread_mutex_unlock(&lock);
+    insist([=]() {
+        while (stream->first)
+            if (!run_first(stream))
+                return false;
+        return true;
+    });
 }
 
 enum { STREAMS = 64 };
@@ -118,21 +158,6 @@ static void drain_all(void)
     for (int i = 0; i < STREAMS; i++)
         if (streams[i])
             drain(streams[i]);
-}
-
-/* Works off the event's stream until it is reached. */
-static void reach(cudaEvent_t event, unsigned long wanted)
-{
-    pthread_mutex_lock(&lock);
-    while (event->reached < wanted) {
-        struct emulated_work *work = event->stream->first;
-        event->stream->first = work->next;
-        if (!event->stream->first)
-            event->stream->last = NULL;
-        work->run(work);
-        free(work);
-    }
-    pthread_mutex_unlock(&lock);
 }
 
 extern "C" {
@@ -212,9 +237,11 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     return cudaSuccess;
 }
 
+/* Waits for all work, as a real one does. */
 cudaError_t cudaFree(void *memory)
 {
     REFUSE_IN_CAPTURE;
+    drain_all();
     allocated -= malloc_usable_size(memory);
     free(memory);
     return cudaSuccess;
@@ -362,7 +389,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     pthread_mutex_lock(&lock);
     unsigned long number = event->wanted;
     if (number > 0)
-        emulated_later(stream, [=]() { reach(event, number); });
+        emulated_later(stream, [=]() { return try_reach(event, number); });
     pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
@@ -382,10 +409,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     cudaError_t answer = cudaSuccess;
 
     pthread_mutex_lock(&lock);
-    if (event->reached < event->wanted && ++asked % 4)
+    if (event->reached < event->wanted && (++asked % 4 || !try_reach(event, event->wanted)))
         answer = cudaErrorNotReady;
-    else
-        cudaEventSynchronize(event);
     pthread_mutex_unlock(&lock);
     return answer;
 }
@@ -445,7 +470,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     for (struct emulated_work *work = ((struct CUgraph_st *)exec)->first; work; work = work->next)
-        emulated_later(stream, [=]() { work->run(work); });
+        emulated_later(stream, [=]() { return work->run(work); });
     return cudaSuccess;
 }
 
@@ -654,3 +679,7 @@ void cuda_libs_close(struct cuda_libs *libs)
 {
     memset(libs, 0, sizeof *libs);
 }
+
+#ifdef HAVE_NCCL_H
+#include "emulated_nccl.cpp"
+#endif

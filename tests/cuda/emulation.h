@@ -8,6 +8,7 @@
 #define POSEIDON_TESTS_CUDA_EMULATION_H
 
 #include <new>
+#include <type_traits>
 #include <stdlib.h>
 
 #define DEVICE
@@ -23,7 +24,7 @@ extern thread_local struct emulated_place blockIdx, threadIdx, blockDim, gridDim
 
 /* One piece of work in a stream, or in a graph, which runs it again and again. From malloc. */
 struct emulated_work {
-    void (*run)(struct emulated_work *work);
+    bool (*run)(struct emulated_work *work); /* false: it must wait for another process; it is run again later */
     struct emulated_work *next;
 };
 
@@ -34,11 +35,16 @@ template <typename F> struct emulated_closure {
     F f;
 };
 
-template <typename F> static void emulated_call(struct emulated_work *work)
+template <typename F> static bool emulated_call(struct emulated_work *work)
 {
     struct emulated_closure<F> *closure = (struct emulated_closure<F> *)work;
 
-    closure->f();
+    if constexpr (std::is_void_v<decltype(closure->f())>) {
+        closure->f();
+        return true;
+    } else {
+        return closure->f();
+    }
 }
 
 template <typename F> static void emulated_later(cudaStream_t stream, F f)

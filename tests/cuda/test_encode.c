@@ -72,7 +72,7 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     memset(b->host_out, 0, bytes);
     codec->encode(b->host_x, b->host_residual, rows, n, b->host_out);
     ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
-    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out,
+    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out, false,
                                  b->ticket) == 0,
                   "%s", error_text());
     ck_assert_int_eq(remote->fetch(b->engine.context, &all, b->ticket), 0);

@@ -1,0 +1,193 @@
+#!/bin/sh
+# Nodes whose emulated GPUs add up among themselves, by an emulated NCCL that adds in the order of ranks: one node trains
+# to the last bit as ranks that speak for themselves; several, but for the rounding of sums of sums. Streams of the
+# emulated GPUs are worked off as late as can be, so what is used too early shows.
+set -u
+. "${abs_top_srcdir:?}/tests/cuda/common.sh"
+POSEIDON_EMULATED_GPUS=4
+export POSEIDON_EMULATED_GPUS
+POSEIDON_MPI_TIMEOUT=60
+export POSEIDON_MPI_TIMEOUT
+
+if "$emulated" device_query | grep -q 'between GPUs: not part of this build'; then
+    echo 'SKIP: no nccl.h was there when this was configured'
+    exit 77
+fi
+"$emulated" device_query | grep -q '^between GPUs: NCCL 2\.[0-9.]*$' || fail 'device_query does not tell the version of NCCL'
+before=$(ls /dev/shm | grep -c 'poseidon-emulated-nccl\|osc_sm')
+
+# go RANKS ARGUMENTS...: every rank has a GPU
+go() {
+    ranks=$1; shift
+    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --seed=3 --summary=out.json "$@" \
+        >log 2>&1 && return
+    cat log
+    fail "$*"
+    return 1
+}
+
+# One node. --comm says nothing then: nothing crosses a network.
+one_node() { # RANKS ARGUMENTS...
+    go "$@" --comm=ps --hierarchy=off || return
+    expected=$(value parameters_sha256)
+    loss=$(value final_loss)
+    go "$@" || return
+    grep -q "$1 workers on 1 node add up their gradients by NCCL 2\.[0-9.]*; one of each speaks for it" log ||
+        fail "$*: no word of NCCL"
+    [ "$(value parameters_sha256) $(value final_loss)" = "$expected $loss" ] || fail "$*: other parameters than by --comm=ps"
+    [ "$(value bytes_sent_per_iteration)" = 0 ] || fail "$*: $(value bytes_sent_per_iteration) bytes sent within a node"
+    echo "ok: one node: $*"
+}
+for ranks in 2 3 4; do
+    one_node $ranks --solver=plain.prototxt
+    one_node $ranks --solver=clipped.prototxt
+done
+one_node 3 --solver=clipped.prototxt --overlap=none --merge=0
+one_node 3 --solver=plain.prototxt --overlap=backward --no-graphs
+one_node 3 --solver=plain.prototxt --math=bf16
+{ grep -v 'base_lr\|momentum' clipped.prototxt; printf 'type: "Adam"\nbase_lr: 0.001\nmomentum: 0.9\nmomentum2: 0.999\n'; } >adam.prototxt
+one_node 2 --solver=adam.prototxt
+grep -q 'add up' log && go 2 --solver=plain.prototxt --account && grep -q 'conv1 ' log || fail 'no account of one node'
+
+# Several nodes: the parameters, as near as sums of sums are; what is sent is what was planned, by the leaders.
+cat >compare.py <<'END'
+import sys, h5py
+def blobs(name):
+    found = {}
+    h5py.File(name, "r").visititems(lambda path, item: found.update({path: item[...]}) if hasattr(item, "shape") else None)
+    return found
+a, b = blobs(sys.argv[1]), blobs(sys.argv[2])
+# a bias before a batch normalisation is all rounding
+worst = max(abs(a[k] - b[k]).max() / max(abs(a[k]).max(), 0.01) for k in a)
+sys.exit(0 if a.keys() == b.keys() and worst <= 1e-5 else "parameters differ by %g" % worst)
+END
+near() { # FILE: is like snap_iter_6.caffemodel.h5
+    "${POSEIDON_PYTHON:-python3}" -c 'import h5py' 2>/dev/null || { echo 'skipped: parameters (no h5py)'; return 0; }
+    "$POSEIDON_PYTHON" compare.py "$1" snap_iter_6.caffemodel.h5
+}
+for file in plain clipped; do
+    { grep -v snapshot $file.prototxt; printf 'snapshot_prefix: "snap"\nsnapshot_format: HDF5\n'; } >$file-saved.prototxt
+done
+nodes() { # RANKS ARGUMENTS...
+    go "$@" --hierarchy=off || return
+    mv snap_iter_6.caffemodel.h5 flat.h5
+    two_nodes "$@" || return
+    near flat.h5 || fail "$*: not the parameters of --hierarchy=off"
+}
+two_nodes() {
+    go "$@" --hierarchy=2 || return
+    grep -q "workers on 2 nodes add up their gradients by NCCL" log || fail "$*: no word of NCCL"
+    [ "$(value bytes_sent_per_iteration_by_rank)" = "$(value bytes_predicted_per_iteration_by_rank)" ] ||
+        fail "$*: sent $(value bytes_sent_per_iteration_by_rank), planned $(value bytes_predicted_per_iteration_by_rank)"
+    echo "ok: two nodes: $*"
+}
+# What rounds gradients away: the loss of nodes that share memory, on the CPU.
+lossy() {
+    two_nodes "$@" || return
+    found=$(value final_loss) ranks=$1; shift
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --summary=out.json "$@" --hierarchy=2 >log 2>&1 ||
+        { cat log; fail "$* on the CPU"; return; }
+    awk -v a="$found" -v b="$(value final_loss)" 'BEGIN { d = a - b; exit !(d * d <= 1e-6 * a * a) }' ||
+        fail "$*: a loss of $found, and of $(value final_loss) on the CPU"
+}
+for file in plain clipped; do
+    for comm in ps allreduce auto paper; do
+        nodes 4 --solver=$file-saved.prototxt --comm=$comm
+    done
+    nodes 4 --solver=$file-saved.prototxt --comm=ps --chunk=1k --ps-update=device --overlap=none
+    nodes 4 --solver=$file-saved.prototxt --comm=allreduce --merge=0 --no-graphs
+    nodes 4 --solver=$file-saved.prototxt --comm=ps --servers=1 # nodes of 2 and of 1, and a server
+    lossy 4 --solver=$file.prototxt --comm=ps --wire=bf16
+    lossy 4 --solver=$file.prototxt --comm=allreduce --wire=bf16
+    lossy 4 --solver=$file.prototxt --comm=onebit
+done
+POSEIDON_EMULATED_AWARE=1
+export POSEIDON_EMULATED_AWARE
+nodes 4 --solver=plain-saved.prototxt --comm=ps --chunk=1k --direct=on
+nodes 3 --solver=plain-saved.prototxt --comm=ps --chunk=1k --direct=on --ps-update=device
+POSEIDON_EMULATED_AWARE=0
+
+# a snapshot goes on, in one node and in two
+{ cat plain-saved.prototxt; echo 'snapshot: 3'; } >half.prototxt
+for how in '2 --hierarchy=auto' '4 --hierarchy=2'; do
+    # shellcheck disable=SC2086
+    go $how --solver=half.prototxt --comm=ps && expected=$(value parameters_sha256)
+    # shellcheck disable=SC2086
+    go $how --solver=half.prototxt --comm=ps --snapshot=snap_iter_3.solverstate.h5 || continue
+    [ "$(value parameters_sha256)" = "$expected" ] || fail "$how: resumed to other parameters"
+done
+# tests between iterations
+{ cat plain.prototxt; printf 'test_iter: 2\ntest_interval: 2\n'; } >tested.prototxt
+go 2 --solver=tested.prototxt --comm=ps --hierarchy=off && expected=$(value test)$(value parameters_sha256)
+go 2 --solver=tested.prototxt --comm=ps && [ "$(value test)$(value parameters_sha256)" = "$expected" ] || fail 'tests: other scores'
+
+# where it does not go, auto leaves it out and says why; who asks for it is refused
+left_out() { # REASON ARGUMENTS...
+    reason=$1; shift
+    go 2 --solver=plain.prototxt "$@" || return
+    grep -q 'add up their gradients' log && fail "$*: NCCL is used"
+    grep -q "No use of NCCL: .*$reason" log || { cat log; fail "$*: no word of '$reason'"; }
+    go_wrong "--hierarchy=2: the ranks of a node cannot go together: .*$reason" 2 --solver=plain.prototxt --hierarchy=2 "$@"
+}
+go_wrong() { # PATTERN RANKS ARGUMENTS...
+    pattern=$1 ranks=$2; shift 2
+    timeout 50 "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --seed=3 "$@" >log 2>&1
+    status=$?
+    if [ $status -eq 0 ] || [ $status -ge 124 ] || ! grep -q -e "$pattern" log; then
+        tail -n 20 log
+        fail "$*: status $status, or no '$pattern'"
+    else
+        echo "ok: refused: $*"
+    fi
+}
+left_out 'with --share-gpu ranks may compute on one GPU' --share-gpu
+left_out '--comm=sfb sends factors' --comm=sfb
+left_out '--comm=adam sends factors' --comm=adam
+left_out '--comm=none every rank trains a net of its own' --comm=none
+left_out '--staleness lets every rank' --comm=ps --staleness=1
+POSEIDON_EMULATED_NCCL=missing
+export POSEIDON_EMULATED_NCCL
+left_out 'libnccl.so.2 is missing'
+"$emulated" device_query | grep -q '^between GPUs: .*libnccl.so.2 is missing' || fail 'device_query does not miss NCCL'
+
+# what breaks ends all ranks with a message, also those that wait on the device
+POSEIDON_EMULATED_NCCL='broken 9'
+for hierarchy in auto 2; do
+    go_wrong 'rank [13] .*NCCL: an emulated status from an operation under way' 4 --solver=plain.prototxt --hierarchy=$hierarchy
+done
+unset POSEIDON_EMULATED_NCCL
+{ cat plain.prototxt; echo 'base_lr: 1e30' ; } | sed '0,/^base_lr: 0/{/^base_lr: 0/d}' >diverging.prototxt
+go_wrong 'training has diverged' 4 --solver=diverging.prototxt
+go_wrong 'training has diverged' 4 --solver=diverging.prototxt --hierarchy=2
+# one rank's label is wrong while the others wait on their devices; at 4 samples a rank and 4 ranks, sample 33 + 4 r is
+# rank r's in iteration 2
+cat >labels.py <<'END'
+import h5py, sys
+source = h5py.File("data/fashion-mnist-test.h5", "r")
+data, label = source["data"][:512], source["label"][:512].astype("i4")
+label[int(sys.argv[1])] = 10
+with h5py.File("label.h5", "w") as f:
+    f["data"], f["label"] = data, label
+END
+sed -i 's|data/fashion-mnist-test.h5|label.h5|' net.prototxt
+for rank in 0 1 2; do
+    "${POSEIDON_PYTHON:-python3}" labels.py $((33 + 4 * rank)) 2>/dev/null || { echo 'skipped: one rank fails (no h5py)'; break; }
+    for hierarchy in auto 2; do
+        go_wrong "rank $rank .*iteration 2.*label 10" 4 --solver=plain.prototxt --hierarchy=$hierarchy
+    done
+done
+cp "$abs_top_srcdir/tests/cuda/mixed.prototxt" net.prototxt
+# one is killed; its log line tells its number
+timeout 60 "$POSEIDON_MPIRUN" 4 "$emulated" train --engine=cuda --threads=1 --solver=plain.prototxt --max-iter=1000000 >log 2>&1 &
+waiter=$!
+for second in 1 2 3 4 5 6 7 8 9 10; do
+    sleep 1
+    pid=$(sed -n 's/^I[0-9]* [0-9:.]* *\([0-9]*\) .*Solving.*/\1/p' log)
+    [ -n "$pid" ] && break
+done
+kill -9 "$pid"
+wait $waiter
+[ $? -ne 124 ] || fail "a rank was killed and the others hang after $second s"
+
+[ "$(ls /dev/shm | grep -c 'poseidon-emulated-nccl\|osc_sm')" -le "$before" ] || fail 'shared memory is left behind'
+finish
