@@ -11,12 +11,16 @@ AC_DEFUN([POSEIDON_NCCL],
     [], [with_nccl=no])
 poseidon_nccl_lacks='nccl.h of version 2.18 or later was not found'
 poseidon_nccl_flags=
+poseidon_nccl_given=yes
 AS_CASE([$with_nccl], [yes|no], [],
 [poseidon_nccl_flags="-I$with_nccl/include"
-poseidon_nccl_lacks="$with_nccl/include has no nccl.h of version 2.18 or later"
-CUDA_LIBRARY_FOLDERS="$with_nccl/lib:$with_nccl/lib64:$CUDA_LIBRARY_FOLDERS"])
+poseidon_nccl_lacks="there is no nccl.h of version 2.18 or later in $with_nccl/include"
+CUDA_LIBRARY_FOLDERS="$with_nccl/lib:$with_nccl/lib64:$CUDA_LIBRARY_FOLDERS"
+# the system's own would be taken in its place unnoticed
+AS_IF([test ! -f "$with_nccl/include/nccl.h"], [poseidon_nccl_given=no])])
+AC_MSG_CHECKING([for NCCL])
 AS_IF([test "$have_cuda" = yes],
-[POSEIDON_TRY_LINK([$poseidon_nccl_flags $CUDA_CPPFLAGS], [], [@%:@include <nccl.h>
+[AS_IF([test "$poseidon_nccl_given" = yes], [POSEIDON_TRY_LINK([$poseidon_nccl_flags $CUDA_CPPFLAGS], [], [@%:@include <nccl.h>
 @%:@if NCCL_VERSION_CODE < NCCL_VERSION(2, 18, 0)
 @%:@error NCCL 2.18 or later is needed
 @%:@endif],
@@ -25,9 +29,12 @@ AS_IF([test "$have_cuda" = yes],
 CUDA_CPPFLAGS="$poseidon_nccl_flags $CUDA_CPPFLAGS"
 POSEIDON_HEADER_VERSION([poseidon_nccl_version], [$CUDA_CPPFLAGS], [@%:@include <nccl.h>],
                         [NCCL_MAJOR.NCCL_MINOR.NCCL_PATCH])
-AC_DEFINE([HAVE_NCCL_H], [1], [Define to 1 if there is a usable <nccl.h>.])])],
-[poseidon_nccl_lacks="it works for the CUDA engine, which this build has not ($poseidon_cuda)"])
+AC_DEFINE([HAVE_NCCL_H], [1], [Define to 1 if there is a usable <nccl.h>.])])])],
+[poseidon_nccl_lacks='no CUDA engine to use it'])
+AC_MSG_RESULT([${poseidon_nccl_lacks:-$poseidon_nccl_version}])
 AS_IF([test "$with_nccl" = no], [poseidon_nccl='off (--with-nccl)'],
+      [test "$have_cuda" = no],
+      [AC_MSG_ERROR([NCCL was asked for, and the CUDA engine that would use it is not part of this build: $poseidon_cuda])],
       [test -n "$poseidon_nccl_lacks"],
       [POSEIDON_MISSING([NCCL was asked for], [$poseidon_nccl_lacks], [libnccl-dev (non-free)], [nccl],
                         [name its folder with --with-nccl=DIR])],

@@ -62,7 +62,7 @@ int command_device_query(int argc, char **argv)
     static const struct option none[] = {{"", OPTION_FLAG, NULL, NULL, ""}};
     const struct command_line line = {
         .command = "device_query", .synopsis = "", .options = none, .noptions = 0,
-        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN, cuBLASLt.\n"
+        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN, cuBLASLt; and NCCL.\n"
                  "Exit status 1 where --engine=cuda could not be used.",
     };
     int nwords, status = options_parse(&line, argc, argv, &nwords);

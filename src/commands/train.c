@@ -82,7 +82,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X", "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
-         "ranks of a node add up in shared memory and one speaks: auto (default), off, N ranks a node"},
+         "ranks of a node add up in shared memory, or by NCCL, and one speaks: auto (default), off, N ranks a node"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE", "parameters per key-value chunk (default: by the measured network, else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto, 64k)"},
