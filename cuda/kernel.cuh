@@ -13,6 +13,8 @@
 #ifdef __CUDACC__
 #define DEVICE __device__ __forceinline__
 #define KERNEL static __global__
+#define SHARED __shared__
+#define BARRIER() __syncthreads()
 #define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
     do {                                                                                           \
         auto launched_ = (kernel);                                                                 \

@@ -328,6 +328,13 @@ enum { KERNEL_SUM_BLOCKS = 256 };
 cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n, double *partial,
                          double *out);
 
+/* ---- codec.cu: gradients in fewer bits (sync/codec.h); residual in and out, out 4-aligned ---- */
+
+cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n, void *out);
+/* n: at most INT32_MAX */
+cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows, size_t n,
+                                 void *out);
+
 /* ---- direct.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
 
 struct kernel_conv {

@@ -96,13 +96,21 @@ static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cuda
                                         r->rows, kind, stream));
 }
 
-/* To the host on stream `on`, once what was asked for on `after` so far is over. */
+/* What stream `on` does from now on comes after what was asked for on `after` so far. */
+static int follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                  struct engine_ticket *ticket)
+{
+    return cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaEventRecord(ticket->before, after)) ||
+                   cuda_check(cudaStreamWaitEvent(on, ticket->before, 0))
+               ? -1
+               : 0;
+}
+
+/* To the host. */
 static int fetch_after(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
                        const struct engine_rows *rows, struct engine_ticket *ticket)
 {
-    if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaEventRecord(ticket->before, after)) ||
-        cuda_check(cudaStreamWaitEvent(on, ticket->before, 0)) ||
-        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
+    if (follow(engine, after, on, ticket) || (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, on));
 }
@@ -127,11 +135,7 @@ static int store_in_turn(void *context, const struct engine_rows *rows, struct e
 {
     const struct cuda_engine *engine = context;
 
-    if (cuda_check(cudaSetDevice(engine->device)) ||
-        cuda_check(cudaEventRecord(ticket->before, engine->stream)) ||
-        cuda_check(cudaStreamWaitEvent(engine->up, ticket->before, 0)))
-        return -1;
-    return store(context, rows, ticket);
+    return follow(engine, engine->stream, engine->up, ticket) ? -1 : store(context, rows, ticket);
 }
 
 int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
@@ -154,6 +158,22 @@ static int copy(void *context, const struct engine_rows *rows, struct engine_tic
         (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToDevice, engine->stream)))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, engine->stream));
+}
+
+static int encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows, size_t n,
+                  void *out, bool stored, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+    cudaStream_t on = stored ? engine->back : engine->down;
+    cudaError_t status;
+
+    if (follow(engine, stored ? engine->up : engine->stream, on, ticket))
+        return -1;
+    status = code == ENGINE_BF16 ? kernel_encode_bf16(on, x, residual, rows * n, out)
+                                 : kernel_encode_onebit(on, x, residual, rows, n, out);
+    if (status != cudaSuccess)
+        return cuda_status(status, "encoding a gradient");
+    return cuda_check(cudaEventRecord(ticket->over, on));
 }
 
 static int ready(void *context, struct engine_ticket *ticket)
@@ -208,6 +228,7 @@ const struct engine_remote_i cuda_remote = {
     .store_in_turn = store_in_turn,
     .fetch_stored = fetch_stored,
     .copy = copy,
+    .encode = encode,
     .ready = ready,
     .order = order,
     .update = update,

@@ -368,6 +368,20 @@ START_TEST(servers_update_where_it_is_faster)
 }
 END_TEST
 
+START_TEST(engines_quantise_in_memory_of_their_own)
+{
+    struct param_group fc = connected(1000, 1000, 10);
+    struct cost_setup setup = shared(5);
+    struct cost_cluster device = usual;
+    double words = 3, bytes = 4.0 * (double)fc.elems; /* two read and one written */
+
+    device.serve_Bps = 0.1 * cost_host_update_rate(&usual);
+    ck_assert_double_eq_tol(cost_of(&usual, &setup, &fc, SCHEME_ONEBIT).sum_seconds -
+                                cost_of(&device, &setup, &fc, SCHEME_ONEBIT).sum_seconds,
+                            words / 2 * bytes / usual.copy_Bps, 1e-12);
+}
+END_TEST
+
 START_TEST(without_a_core_to_spare_traffic_costs_computing)
 {
     struct param_group fc = connected(1000, 1000, 10);
@@ -820,7 +834,7 @@ START_TEST(sizes_grow_with_what_a_trip_costs)
     ck_assert_uint_eq(sizes.merge, 41250 * 4 / 4096 * 4096);
     ck_assert_uint_eq(sizes.window, 16 * sizes.chunk);
     cluster.link_Bps = 1e3;
-    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 128 << 10);
+    ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 64 << 10);
     ck_assert_uint_eq(cost_sizes_for(&cluster).merge, 32 << 10);
     cluster.link_Bps = 1e30;
     ck_assert_uint_eq(cost_sizes_for(&cluster).chunk, 4 << 20);
@@ -860,6 +874,7 @@ int main(void)
     tcase_add_test(tcase, seconds_follow_the_link_the_latency_and_the_product);
     tcase_add_test(tcase, layer_smaller_than_its_servers_burdens_some_links);
     tcase_add_test(tcase, servers_update_where_it_is_faster);
+    tcase_add_test(tcase, engines_quantise_in_memory_of_their_own);
     tcase_add_test(tcase, without_a_core_to_spare_traffic_costs_computing);
     tcase_add_test(tcase, ranks_of_a_node_share_its_link);
     tcase_add_test(tcase, impossible_and_frozen_layers_cost_nothing);

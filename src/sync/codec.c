@@ -1,7 +1,7 @@
 /* bfloat16 and one bit. */
 #include "sync/codec.h"
 
-#include <stdbool.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static uint16_t to_bf16(float x)
 
     memcpy(&bits, &x, sizeof bits);
     if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* a NaN stays one */
+        return 0x7fc0; /* whichever NaN it was */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -51,9 +51,9 @@ static void bf16_add(const void *in, size_t rows, size_t n, float *sum)
 }
 
 const struct codec codec_bf16 = {
-    .name = "bf16", .bytes = bf16_bytes, .encode = bf16_encode, .add = bf16_add};
+    .name = "bf16", .code = ENGINE_BF16, .bytes = bf16_bytes, .encode = bf16_encode, .add = bf16_add};
 
-/* ---- one bit: per row {mean of the negative, mean of the others}, then the bits ---- */
+/* ---- one bit ---- */
 
 static size_t words_of(size_t n)
 {
@@ -65,24 +65,78 @@ static size_t onebit_bytes(size_t rows, size_t n)
     return rows * (2 * sizeof(float) + words_of(n) * sizeof(uint32_t));
 }
 
+/* A row's partial sums. Every value is added to both, as 0 to one: that takes no branch, and changes no sum that
+ * began at 0. */
+struct row_sums {
+    double negative[CODEC_LANES], other[CODEC_LANES];
+};
+
+/* Up to 32 values, which are lanes one after the other; returns their bits. Loops that a compiler turns into vector
+ * instructions where n is a constant. */
+static inline uint32_t take_word(const float *restrict x, float *restrict residual, size_t n,
+                                 double *restrict negative, double *restrict other)
+{
+    float low[32], high[32];
+    uint32_t word = 0;
+
+    for (size_t k = 0; k < n; k++) {
+        float value = x[k] + residual[k];
+        residual[k] = value;
+        low[k] = value < 0 ? value : 0;
+        high[k] = value < 0 ? 0 : value; /* a NaN goes on as one, through its mean */
+    }
+    for (size_t k = 0; k < n; k++) {
+        negative[k] += (double)low[k];
+        other[k] += (double)high[k];
+    }
+    for (size_t k = 0; k < n; k++)
+        word |= (uint32_t)!(residual[k] < 0) << k;
+    return word;
+}
+
+static inline void give_word(float *restrict residual, size_t n, float mean0, float mean1)
+{
+    for (size_t k = 0; k < n; k++)
+        residual[k] -= residual[k] < 0 ? mean0 : mean1;
+}
+
+/* Lanes from the row's width on hold nothing. */
+static void fold(struct row_sums *sums, size_t n)
+{
+    for (size_t half = CODEC_LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half && l + half < n; l++) {
+            sums->negative[l] += sums->negative[l + half];
+            sums->other[l] += sums->other[l + half];
+        }
+}
+
+static float mean_of(double sum, size_t count)
+{
+    float mean = count ? (float)(sum / (double)count) : 0;
+
+    return isnan(mean) ? NAN : mean; /* whichever it was: the same bits */
+}
+
 static void encode_row(const float *x, float *residual, size_t n, float mean[2], uint32_t *words)
 {
-    double sum[2] = {0, 0};
-    size_t count[2] = {0, 0};
+    struct row_sums sums;
+    size_t lanes = n < CODEC_LANES ? n : CODEC_LANES, others = 0, whole = n / 32 * 32;
 
-    memset(words, 0, words_of(n) * sizeof *words);
-    for (size_t j = 0; j < n; j++) {
-        float value = x[j] + residual[j];
-        bool bit = !(value < 0); /* a NaN goes on as one, through its mean */
-        residual[j] = value;
-        sum[bit] += (double)value;
-        count[bit]++;
-        words[j / 32] |= (uint32_t)bit << j % 32;
+    memset(sums.negative, 0, lanes * sizeof *sums.negative);
+    memset(sums.other, 0, lanes * sizeof *sums.other);
+    for (size_t at = 0; at < n; at += 32) {
+        double *negative = sums.negative + at % CODEC_LANES, *other = sums.other + at % CODEC_LANES;
+        uint32_t word = at < whole ? take_word(x + at, residual + at, 32, negative, other)
+                                   : take_word(x + at, residual + at, n - at, negative, other);
+        others += (size_t)__builtin_popcount(word);
+        words[at / 32] = word;
     }
-    for (int b = 0; b < 2; b++)
-        mean[b] = count[b] ? (float)(sum[b] / (double)count[b]) : 0;
-    for (size_t j = 0; j < n; j++)
-        residual[j] -= mean[words[j / 32] >> j % 32 & 1];
+    fold(&sums, n);
+    mean[0] = mean_of(sums.negative[0], n - others);
+    mean[1] = mean_of(sums.other[0], others);
+    for (size_t at = 0; at < whole; at += 32)
+        give_word(residual + at, 32, mean[0], mean[1]);
+    give_word(residual + whole, n - whole, mean[0], mean[1]);
 }
 
 static void onebit_encode(const float *x, float *residual, size_t rows, size_t n, void *out)
@@ -107,4 +161,4 @@ static void onebit_add(const void *in, size_t rows, size_t n, float *sum)
 }
 
 const struct codec codec_onebit = {
-    .name = "onebit", .bytes = onebit_bytes, .encode = onebit_encode, .add = onebit_add};
+    .name = "onebit", .code = ENGINE_ONEBIT, .bytes = onebit_bytes, .encode = onebit_encode, .add = onebit_add};

@@ -6,37 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int outbox_open(struct sync *sync, int chunk, struct outbox *box)
-{
-    size_t bytes = plan_gradient_bytes(sync->plan, chunk), elems = sync->plan->chunks[chunk].elems;
-
-    *box = (struct outbox){0};
-    if (!plan_codec(sync->plan, chunk))
-        return 0;
-    box->encoded = malloc(bytes);
-    box->residual = calloc(elems, sizeof *box->residual);
-    if (!box->encoded || !box->residual)
-        return error_memory(bytes + elems * sizeof *box->residual, "an encoded gradient");
-    return 0;
-}
-
-const void *outbox_fill(struct sync *sync, int chunk, const float *gradient, struct outbox *box)
-{
-    const struct codec *codec = plan_codec(sync->plan, chunk);
-    const struct chunk *c = &sync->plan->chunks[chunk];
-
-    if (!codec)
-        return gradient;
-    codec->encode(gradient, box->residual, c->rows, c->elems / c->rows, box->encoded);
-    return box->encoded;
-}
-
-void outbox_close(struct outbox *box)
-{
-    free(box->encoded);
-    free(box->residual);
-}
-
 int collect_open(struct sync *sync, int chunk, bool receives, int depth, struct collect *out)
 {
     const struct plan *plan = sync->plan;

@@ -6,14 +6,7 @@
 #ifndef POSEIDON_SYNC_COLLECT_H
 #define POSEIDON_SYNC_COLLECT_H
 
-#include "sync/codec.h"
 #include "sync/sync_internal.h"
-
-/* A worker's gradient of one chunk on its way out: the arena itself, or encoded. */
-struct outbox {
-    void *encoded;   /* NULL without a codec */
-    float *residual; /* ditto */
-};
 
 struct collect {
     int chunk;
@@ -28,11 +21,6 @@ struct collect {
     float *sum;             /* NULL where there is one worker, whose gradient it is */
     bool locked;            /* sum is page-locked: it goes to the engine's memory */
 };
-
-int outbox_open(struct sync *sync, int chunk, struct outbox *box);
-/* What to send of that gradient, plan_gradient_bytes of it; valid until the next call. */
-const void *outbox_fill(struct sync *sync, int chunk, const float *gradient, struct outbox *box);
-void outbox_close(struct outbox *box);
 
 /* receives: gradients come chunk by chunk; false: the sum is made otherwise (from factors). depth: 1, or
  * more where workers may run ahead. */

@@ -8,9 +8,11 @@
 /* A sum reads two words and writes one; an update with one history reads three and writes two. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
-/* Quantising reads gradient and residual and writes the residual; the result is read back once by
- * each rank: passes over the layer beside the sum itself, each about one copy (two words). */
-#define QUANTISE_PASSES 2.0
+/* Quantising reads gradient and residual and writes the residual, unless an engine does it in memory of its own; the
+ * result is read back once by each rank: passes over the layer beside the sum itself, each about one copy (two
+ * words). */
+#define QUANTISE_PASSES 1.5
+#define READ_BACK_PASSES 0.5
 
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -117,7 +119,7 @@ static size_t bounded(double bytes, size_t least, size_t most)
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
 {
     double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
-    size_t chunk = bounded(20 * trip, 128 << 10, 4 << 20);
+    size_t chunk = bounded(20 * trip, 64 << 10, 4 << 20);
 
     return (struct cost_sizes){.chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10),
                                .window = 16 * chunk};
@@ -314,14 +316,15 @@ static void cost_onebit(struct cost *cost, const struct cost_cluster *cluster,
 {
     uint64_t q = quantised_bytes(group), peers = (uint64_t)setup->nworkers - 1;
     double b = (double)group->elems * sizeof(float),
-           each = 2 * (double)q * (double)peers / setup->nworkers;
+           each = 2 * (double)q * (double)peers / setup->nworkers,
+           passes = READ_BACK_PASSES + (cluster->serve_Bps > 0 ? 0 : QUANTISE_PASSES);
 
     cost->bytes = times(times(2, peers), q);
     cost->worker = (struct cost_side){each, each};
     cost->messages = 2 * (double)peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
     cost->sum_seconds =
-        peers > 0 ? b / cluster->sum_Bps + QUANTISE_PASSES * b / cluster->copy_Bps : 0;
+        peers > 0 ? b / cluster->sum_Bps + passes * b / cluster->copy_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
     total_up(cost, cluster, peers > 0 ? 2 : 0, setup->nworkers);
 }

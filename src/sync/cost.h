@@ -137,7 +137,7 @@ double cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of pa
 struct cost_sizes {
     size_t chunk;  /* a KV chunk, what something urgent may have to wait for */
     size_t merge;  /* neighbours travel together until they hold it */
-    size_t window; /* in MPI's hands at a time */
+    size_t window; /* in MPI's hands at a time; an eighth of it to one rank */
 };
 
 /* Where nothing is known of the network. */
@@ -145,8 +145,8 @@ struct cost_sizes {
 #define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
 
 /* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5 %), a
- * bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen chunks: each waits for its
- * receiver to look, and with fewer a link falls idle while two of them go to one rank (tests/bench/RESULTS.md). */
+ * bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen chunks, two to a rank
+ * (sendq.c): with fewer a link falls idle, with more an urgent chunk waits longer (tests/bench/RESULTS.md). */
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* One layer by one scheme. SCHEME_NONE: no traffic, every rank updates alone. */

@@ -403,7 +403,8 @@ static int poll_requests(struct sync *sync)
         const struct transfer *transfer = &sync->finished[i];
         if (transfer->idle)
             sync->idle_receives--;
-        sync->sendq.in_flight -= transfer->out;
+        if (transfer->out)
+            sendq_sent(sync, transfer);
         /* after a failure only the alarm and the closing matter; buffers may be half-filled */
         if (atomic_load(&sync->failed) && transfer->kind != TRANSFER_CLOSE)
             continue;

@@ -8,6 +8,7 @@
  *
  * Adam's way (adam.c) is a parameter server too, whose sums come from factors. */
 #include "sync/collect.h"
+#include "sync/outbox.h"
 #include "sync/stale.h"
 
 #include "util/error.h"
@@ -36,7 +37,6 @@ struct ps {
     int nserved;
     struct served *served;
     int *index;             /* per chunk: in served, -1 */
-    struct outbox *outboxes; /* per chunk */
     int *updating, nupdating; /* in served: being updated in the engine's memory, in order; room for each twice,
                                  as the end of one update may begin the next */
     int64_t updates;        /* chunks updated and sent, over the whole run */
@@ -94,19 +94,14 @@ int ps_open(struct sync *sync)
         return error_memory(sizeof *ps, "the parameter server");
     ps->index = malloc(((size_t)plan->nchunks + 1) * sizeof *ps->index);
     ps->served = calloc((size_t)plan->nchunks + 1, sizeof *ps->served);
-    ps->outboxes = calloc((size_t)plan->nchunks + 1, sizeof *ps->outboxes);
     ps->updating = calloc(2 * (size_t)plan->nchunks + 1, sizeof *ps->updating);
     ps->first = sync->options.iteration;
-    if (!ps->index || !ps->served || !ps->outboxes || !ps->updating)
+    if (!ps->index || !ps->served || !ps->updating)
         return error_memory((size_t)plan->nchunks * sizeof *ps->served, "the parameter server");
     for (int c = 0; c < plan->nchunks; c++)
         ps->index[c] = -1;
     for (int c = 0; c < plan->nchunks; c++) {
-        if (!by_server(sync, c))
-            continue;
-        if (sync->worker && outbox_open(sync, c, &ps->outboxes[c]))
-            return -1;
-        if (plan_home(plan, c) != sync->rank)
+        if (!by_server(sync, c) || plan_home(plan, c) != sync->rank)
             continue;
         ps->index[c] = ps->nserved++;
         if (open_served(sync, &ps->served[ps->index[c]], c))
@@ -130,9 +125,6 @@ void ps_close(struct sync *sync)
         free(ps->served[i].history);
         free(ps->served[i].own_values);
     }
-    for (int c = 0; ps->outboxes && c < sync->plan->nchunks; c++)
-        outbox_close(&ps->outboxes[c]);
-    free(ps->outboxes);
     free(ps->updating);
     free(ps->served);
     free(ps->index);
@@ -391,7 +383,7 @@ static int ps_post(struct sync *sync, int group, int64_t iteration)
                                     .peer = plan_home(plan, c), .what = WHAT_GRADIENT_OUT};
         const float *gradient = lag > 0 ? stale_gradient(sync, group, iteration, plan->chunks[c].begin)
                                         : remote_gradient(sync, c);
-        const void *out = outbox_fill(sync, c, gradient, &ps->outboxes[c]);
+        const void *out = outbox_fill(sync, c, gradient);
         if (lag > 0)
             transfer.weight = progress_weight(sync, gradient, stale_newest(sync, group, plan->chunks[c].begin),
                                               plan->chunks[c].elems);

@@ -1,6 +1,8 @@
 /* Engines with memory of their own: the way of gradients to the host and of parameters back, beside the
  * computation.
  *
+ * A gradient that travels encoded is encoded in that memory, and only what it has become is copied (outbox.c).
+ *
  * Where MPI reaches that memory by itself (direct.c), only what the host computes with is copied: gradients and
  * parameters of the chunks that are served here. All else goes straight, a gradient when the computation has
  * passed it, which is all that its ticket then tells.
@@ -9,6 +11,7 @@
  * progress thread, told of the group as ever, posts it when the copy is there. The other way round it starts
  * the copy of new parameters itself, as soon as the last of them came, and the compute thread only has what
  * it runs next wait for it: neither thread waits for a copy. */
+#include "sync/outbox.h"
 #include "sync/stale.h"
 
 #include "util/error.h"
@@ -79,7 +82,7 @@ void remote_slots_free(struct sync *sync, float *slots)
 }
 
 /* Messages to and from this rank's own chunks are none. */
-static bool goes_straight(const struct sync *sync, int chunk)
+bool remote_goes_straight(const struct sync *sync, int chunk)
 {
     const struct plan *plan = sync->plan;
 
@@ -87,9 +90,10 @@ static bool goes_straight(const struct sync *sync, int chunk)
            plan_home(plan, chunk) != sync->rank;
 }
 
-static bool gradient_straight(const struct sync *sync, int chunk)
+/* The host has no use for the gradient itself. */
+static bool gradient_stays(const struct sync *sync, int chunk)
 {
-    return goes_straight(sync, chunk) && !plan_codec(sync->plan, chunk);
+    return remote_goes_straight(sync, chunk) || outbox_encodes(sync, chunk);
 }
 
 /* Those that come from a server are parameters when they arrive. */
@@ -97,12 +101,12 @@ static bool parameters_straight(const struct sync *sync, int chunk)
 {
     const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
 
-    return goes_straight(sync, chunk) && (syncer == &syncer_ps || syncer == &syncer_adam);
+    return remote_goes_straight(sync, chunk) && (syncer == &syncer_ps || syncer == &syncer_adam);
 }
 
 const float *remote_gradient(const struct sync *sync, int chunk)
 {
-    return (gradient_straight(sync, chunk) ? sync->net->remote_grads : sync->net->grads) +
+    return (remote_goes_straight(sync, chunk) ? sync->net->remote_grads : sync->net->grads) +
            sync->plan->chunks[chunk].begin;
 }
 
@@ -156,7 +160,9 @@ int remote_fetch_gradient(struct sync *sync, int group)
     /* perhaps nothing is fetched */
     if (sync->direct && (sync->team ? i->fetch_stored : i->copy)(context_of(sync), &none, state->down))
         return -1;
-    return copy_others(sync, group, gradient_straight, host, memory, sync->team ? i->fetch_stored : i->fetch,
+    if (outbox_encode(sync, group, state->down))
+        return -1;
+    return copy_others(sync, group, gradient_stays, host, memory, sync->team ? i->fetch_stored : i->fetch,
                        state->lag > 0 ? stale_fetch(sync, group, state->posted) : state->down);
 }
 

@@ -6,6 +6,7 @@
  * With a codec (1-bit, bfloat16) the sum is encoded too, with the home's own error feedback, and the home
  * uses what it sent: all workers apply the same numbers. */
 #include "sync/collect.h"
+#include "sync/outbox.h"
 
 #include "util/error.h"
 
@@ -16,7 +17,6 @@ enum { WHAT_GRADIENT_OUT, WHAT_GRADIENT_IN, WHAT_SUM_OUT, WHAT_SUM_IN };
 
 struct part {
     int chunk;
-    struct outbox outbox;
     bool home;
     bool complete;          /* home: added up, but the last sum is still being sent */
     int sends;              /* home: sums being sent */
@@ -39,8 +39,6 @@ static int open_part(struct sync *sync, int chunk, struct part *part)
 
     part->chunk = chunk;
     part->home = plan_home(sync->plan, chunk) == sync->rank;
-    if (outbox_open(sync, chunk, &part->outbox))
-        return -1;
     if (part->home && collect_open(sync, chunk, true, 1, &part->collect))
         return -1;
     part->encoded = codec ? malloc(bytes) : NULL;
@@ -83,7 +81,6 @@ static void shard_close(struct sync *sync, int group)
         return;
     for (int i = 0; shard->parts && i < shard->nparts; i++) {
         collect_close(sync, &shard->parts[i].collect);
-        outbox_close(&shard->parts[i].outbox);
         free(shard->parts[i].encoded);
         free(shard->parts[i].residual);
     }
@@ -200,7 +197,7 @@ static int post_part(struct sync *sync, int group, int64_t iteration, struct par
     struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = part->chunk,
                                 .peer = plan_home(sync->plan, part->chunk)};
     size_t floats = plan_gradient_bytes(sync->plan, part->chunk) / sizeof(float);
-    const void *gradient = outbox_fill(sync, part->chunk, remote_gradient(sync, part->chunk), &part->outbox);
+    const void *gradient = outbox_fill(sync, part->chunk, remote_gradient(sync, part->chunk));
 
     if (part->home)
         return arrive(sync, part, sync->rank, gradient);

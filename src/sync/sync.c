@@ -1,5 +1,5 @@
 /* Life of a sync. */
-#include "sync/sync_internal.h"
+#include "sync/outbox.h"
 
 #include "util/agree.h"
 #include "util/error.h"
@@ -185,7 +185,7 @@ static int open_queues(struct sync *sync)
     if (!sync->ring || !sync->requests || !sync->transfers || !sync->finished || !sync->completed ||
         !sync->statuses)
         return error_memory(capacity * sizeof *sync->transfers, "the transfers in flight");
-    return sendq_open(sync, capacity);
+    return sendq_open(sync, capacity, plan->nworkers + (plan->dedicated ? plan->nservers : 0));
 }
 
 /* The same digest everywhere, or the first rank that differs from rank 0 says so. */
@@ -234,7 +234,7 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || open_clip(sync) || open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || outbox_open(sync) || open_clip(sync) || open_queues(sync))
         return -1;
     return 0;
 }
@@ -436,6 +436,7 @@ void sync_destroy(struct sync *sync)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);
+    outbox_close(sync);
     remote_close(sync);
     node_close(sync);
     team_close(sync);

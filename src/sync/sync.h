@@ -56,7 +56,8 @@ struct sync_options {
     bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
     int staleness;         /* S > 0: PS groups may lag S iterations behind (stale.h); not with clip */
     bool fifo;             /* sends go in the order of posting, not of urgency */
-    size_t window;         /* bytes of training data in MPI's hands at a time; 0: no limit */
+    size_t window;         /* bytes of training data in MPI's hands at a time, an eighth of them (or one message)
+                              to one rank; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */
     const struct node *node; /* the ranks that add up together, as the plan has it, and the arenas of net;
                                 borrowed; NULL: every worker speaks for itself. Not with staleness or COMM_NONE; where

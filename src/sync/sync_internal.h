@@ -99,13 +99,22 @@ struct parcel {
     size_t elems;     /* floats */
     int tag;
     struct transfer transfer;
+    struct parcel *below, *beside; /* in its lane's heap */
+};
+
+/* What goes to one rank. */
+struct send_lane {
+    struct parcel *first; /* goes next; the root of a heap. NULL: nothing waits */
+    size_t in_flight;     /* bytes in MPI's hands */
 };
 
 struct send_queue {
-    struct parcel *parcels; /* a heap */
-    int count, capacity;
+    struct parcel *parcels, *spare; /* all of them; those that hold nothing, by `beside` */
+    struct send_lane *lanes;        /* per speaker */
+    int nlanes;
+    int count;              /* parcels that wait */
     uint64_t number;
-    size_t in_flight;       /* bytes in MPI's hands */
+    size_t in_flight;       /* bytes in MPI's hands, of all lanes */
     double bucket, filled;  /* bytes that the cap allows, since when */
 };
 
@@ -138,6 +147,7 @@ struct sync {
     struct group_state *groups;
     struct clip_state clip;
     void *ps;                   /* the parameter server's chunk states (ps.c) */
+    struct outbox *outbox;      /* gradients that travel encoded (outbox.h) */
 
     /* compute -> progress */
     struct event *ring;
@@ -206,9 +216,10 @@ int progress_receive(struct sync *sync, MPI_Comm comm, void *to, size_t elems, i
 int progress_send_now(struct sync *sync, const struct parcel *parcel);
 
 /* ---- send queue (sendq.c) ---- */
-int sendq_open(struct sync *sync, size_t capacity);
+int sendq_open(struct sync *sync, size_t capacity, int speakers);
 int sendq_put(struct sync *sync, struct parcel parcel);
 int sendq_flush(struct sync *sync); /* sends what window and cap allow */
+void sendq_sent(struct sync *sync, const struct transfer *transfer); /* it is no longer in MPI's hands */
 void sendq_close(struct sync *sync);
 
 /* What the trace will say of a syncer's transfer that is posted now; the two above do it themselves.
@@ -333,11 +344,13 @@ int direct_open(struct sync *sync);
 /* ---- engines with memory of their own (remote.c); all do nothing, at no cost, elsewhere ---- */
 int remote_open(struct sync *sync);
 void remote_close(struct sync *sync);
-/* The group's gradient, or its team's sum, starts on its way to the host, unless its factors did. Compute thread; a
- * team's progress thread. */
+/* Whether the messages to and from the chunk's home leave and reach the engine's memory without the host's. */
+bool remote_goes_straight(const struct sync *sync, int chunk);
+/* The group's gradient, or its team's sum, starts on its way to the host, in the form in which it travels, unless its
+ * factors did. Compute thread; a team's progress thread. */
 int remote_fetch_gradient(struct sync *sync, int group);
-/* Where the message with the chunk's gradient to its home begins, unless it is of a stale iteration; and where
- * the one with its new parameters arrives: on the host, or in the engine's memory where MPI reaches that. */
+/* Where the chunk's gradient is when its message is due, unless it is of a stale iteration or encoded; and where the
+ * message with its new parameters arrives: on the host, or in the engine's memory where MPI reaches that. */
 const float *remote_gradient(const struct sync *sync, int chunk);
 float *remote_parameters(const struct sync *sync, int chunk);
 /* Progress thread: whether what was fetched for the group is there; -1 with a message. */

@@ -26,6 +26,7 @@ struct CUevent_st {
 
 #include "../../cuda/channel.cu"
 #undef STRIPES
+#include "../../cuda/codec.cu"
 #include "../../cuda/direct.cu"
 #include "../../cuda/layout.cu"
 #include "../../cuda/loss.cu"
@@ -68,6 +69,17 @@ static cudaError_t unless_capturing(void)
 /* One lock for all queues: compute and progress thread both come here. Recursive, as work may push. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
+static void drain(cudaStream_t stream);
+
+/* POSEIDON_EMULATED_AT_ONCE: streams are worked off as soon as can be: what runs right then, and wrong otherwise,
+ * waits for too little. */
+static bool works_at_once(void)
+{
+    const char *text = getenv("POSEIDON_EMULATED_AT_ONCE");
+
+    return text && atoi(text);
+}
+
 void emulated_push(cudaStream_t stream, struct emulated_work *work)
 {
     pthread_mutex_lock(&lock);
@@ -80,6 +92,8 @@ void emulated_push(cudaStream_t stream, struct emulated_work *work)
     else
         *first = work;
     *last = work;
+    if (!stream->graph && works_at_once())
+        drain(stream);
     pthread_mutex_unlock(&lock);
 }
 
@@ -262,12 +276,24 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return cudaSuccess;
 }
 
+/* POSEIDON_EMULATED_TELL: how many bytes went to the host is said at the end. */
+static size_t fetched;
+
+__attribute__((destructor)) static void tell(void)
+{
+    const char *text = getenv("POSEIDON_EMULATED_TELL");
+
+    if (text && atoi(text))
+        fprintf(stderr, "fetched from the emulated GPU: %zu bytes\n", fetched);
+}
+
 /* Copies from pageable memory are staged before the call returns; those from page-locked memory are not.
  * Which it is cannot be told here: the stricter reading is taken. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    (void)kind;
+    if (kind == cudaMemcpyDeviceToHost)
+        fetched += bytes;
     emulated_later(stream, [=]() { memcpy(to, from, bytes); });
     return cudaSuccess;
 }
@@ -276,7 +302,8 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
                               size_t width, size_t height, enum cudaMemcpyKind kind,
                               cudaStream_t stream)
 {
-    (void)kind;
+    if (kind == cudaMemcpyDeviceToHost)
+        fetched += width * height;
     emulated_later(stream, [=]() {
         for (size_t i = 0; i < height; i++)
             memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);

@@ -13,6 +13,8 @@
 
 #define DEVICE
 #define KERNEL static
+#define SHARED
+#define BARRIER()
 
 struct emulated_place {
     unsigned x;

@@ -100,7 +100,8 @@ compile() {
         NVCC_ARCH="${NVCC_ARCH:--gencode=arch=compute_$capability,code=sm_$capability}" CFLAGS='-O2 -g' &&
         make -s -j"$(nproc)" && make -s -j"$(nproc)" tests/engine_conformance &&
         make -s tests/gpu/bench_step && ! ldd poseidon | grep 'not found' &&
-        { make -s -j"$(nproc)" tests/layer_values || echo 'tests/layer_values needs Check: left out'; }
+        { make -s -j"$(nproc)" tests/layer_values tests/gpu/test_encode ||
+            echo 'tests/layer_values and tests/gpu/test_encode need Check: left out'; }
 }
 
 # Ranks of one machine without a network, a remote shell or network cards.
@@ -216,6 +217,7 @@ lines=40 step 'conformance, fp32' 90 "$build/tests/engine_conformance" --engine=
 lines=40 step 'conformance, bf16' 60 "$build/tests/engine_conformance" --engine=cuda --math=bf16 --cases=30 || failed=1
 [ ! -x "$build/tests/layer_values" ] ||
     step 'layers against PyTorch' 40 "$build/tests/layer_values" --engine=cuda tests/data/layers_more/values.txt || failed=1
+[ ! -x "$build/tests/gpu/test_encode" ] || step 'codecs' 40 "$build/tests/gpu/test_encode" || failed=1
 cifar
 say "--- losses ($(($(date +%s) - begun)) s)"
 for case in "models/lenet/solver.prototxt 64" "$work/cifar_solver.prototxt 100"; do

@@ -1,0 +1,129 @@
+/* Gradients in fewer bits, to the bits of sync/codec.c: bfloat16 value by value, one bit by a block per row.
+ *
+ * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of sync/codec.h, in which each
+ * thread has a lane. */
+#include "kernel.cuh"
+
+#include "sync/codec.h"
+
+/* How many threads make one of the words of bits: on a GPU a warp, one bit each. Blocks are of whole warps. */
+#ifdef __CUDACC__
+enum { TOGETHER = 32 };
+
+static DEVICE uint32_t word_part(bool bit, uint32_t place)
+{
+    return __ballot_sync(0xFFFFFFFFu, bit);
+}
+#else
+enum { TOGETHER = 1 };
+
+static DEVICE uint32_t word_part(bool bit, uint32_t place)
+{
+    return (uint32_t)bit << place;
+}
+#endif
+
+KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residual, size_t n, struct bf16 *out)
+{
+    for (size_t i = thread_first(); i < n; i += thread_step()) {
+        float value = x[i] + residual[i];
+        struct bf16 half;
+        element_set(&half, value);
+        out[i] = half;
+        residual[i] = value - element(half);
+    }
+}
+
+cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n, void *out)
+{
+    LAUNCH(encode_bf16, grid_for(n), THREADS, stream, x, residual, n, (struct bf16 *)out);
+    return cudaGetLastError();
+}
+
+/* Of one row, by sign: 0 what is negative, 1 all else. */
+struct row_sums {
+    double sum[2][CODEC_LANES];
+    uint32_t others[CODEC_LANES];
+};
+
+/* residual: what was lost before becomes the value that is encoded. */
+static DEVICE void add_row(const float *__restrict__ x, float *__restrict__ residual, uint32_t n,
+                           struct row_sums *sums, uint32_t *words)
+{
+    for (uint32_t w = threadIdx.x / TOGETHER; 32 * w < n; w += blockDim.x / TOGETHER) {
+        uint32_t word = 0;
+        for (uint32_t k = threadIdx.x % TOGETHER; k < 32; k += TOGETHER) {
+            uint32_t j = 32 * w + k, lane = j % CODEC_LANES;
+            bool other = false;
+            if (j < n) {
+                float value = x[j] + residual[j];
+                residual[j] = value;
+                other = !(value < 0);
+                sums->sum[other][lane] += (double)value;
+                sums->others[lane] += other;
+            }
+            word |= word_part(other, k);
+        }
+        if (threadIdx.x % TOGETHER == 0)
+            words[w] = word;
+    }
+}
+
+static DEVICE void fold(struct row_sums *sums)
+{
+    for (uint32_t half = CODEC_LANES / 2; half > 0; half /= 2) {
+        BARRIER();
+        for (uint32_t lane = threadIdx.x; lane < half; lane += blockDim.x) {
+            sums->sum[0][lane] += sums->sum[0][lane + half];
+            sums->sum[1][lane] += sums->sum[1][lane + half];
+            sums->others[lane] += sums->others[lane + half];
+        }
+    }
+    BARRIER();
+}
+
+static DEVICE float mean_of(double sum, uint32_t count)
+{
+    union float_bits mean;
+
+    mean.value = count > 0 ? (float)(sum / (double)count) : 0;
+    if (mean.value != mean.value)
+        mean.bits = 0x7FC00000;
+    return mean.value;
+}
+
+KERNEL void encode_onebit(const float *x, float *residual, size_t rows, uint32_t n, uint32_t *out)
+{
+    SHARED struct row_sums sums;
+    uint32_t words = n / 32 + (n % 32 > 0);
+
+    for (size_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        uint32_t *to = out + r * (2 + words);
+        float *row = residual + r * n;
+        BARRIER(); /* the last row's sums are used no more */
+        for (uint32_t lane = threadIdx.x; lane < CODEC_LANES; lane += blockDim.x) {
+            sums.sum[0][lane] = sums.sum[1][lane] = 0;
+            sums.others[lane] = 0;
+        }
+        BARRIER();
+        add_row(x + r * n, row, n, &sums, to + 2);
+        fold(&sums);
+        float negative = mean_of(sums.sum[0][0], n - sums.others[0]);
+        float other = mean_of(sums.sum[1][0], sums.others[0]);
+        if (threadIdx.x == 0) {
+            ((float *)to)[0] = negative;
+            ((float *)to)[1] = other;
+        }
+        for (uint32_t j = threadIdx.x; j < n; j += blockDim.x)
+            row[j] -= row[j] < 0 ? negative : other;
+    }
+}
+
+cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows, size_t n,
+                                 void *out)
+{
+    int blocks = rows > INT32_MAX ? INT32_MAX : (int)rows;
+
+    LAUNCH(encode_onebit, grid_rows(blocks), CODEC_LANES, stream, x, residual, rows, (uint32_t)n, (uint32_t *)out);
+    return cudaGetLastError();
+}

@@ -1,0 +1,94 @@
+#!/bin/sh
+# Gradients that are encoded in the emulated GPU's memory: the loss is about the CPU engine's, the parameters are the
+# same to the last bit however they are cut and sent and whether its streams are worked off as late as can be or at
+# once, and no more bytes go to the host than on the wire. What the bits are is test_encode's.
+set -u
+. "${abs_top_srcdir:?}/tests/cuda/common.sh"
+POSEIDON_EMULATED_AT_ONCE=0
+POSEIDON_EMULATED_AWARE=0
+POSEIDON_EMULATED_TELL=1
+export POSEIDON_EMULATED_AT_ONCE POSEIDON_EMULATED_AWARE POSEIDON_EMULATED_TELL
+
+reference() { # RANKS ARGUMENTS...: all is done at once
+    configuration=$*
+    POSEIDON_EMULATED_AT_ONCE=1
+    run "$@" --ps-update=host || return
+    POSEIDON_EMULATED_AT_ONCE=0
+    expected=$(value parameters_sha256)
+    loss=$(value final_loss)
+    ranks=$1; shift
+    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --summary=out.json "$@" >cpu 2>&1 ||
+        { cat cpu; fail "the CPU engine: $configuration"; return; }
+    awk -v a="$(value final_loss)" -v b="$loss" 'BEGIN { exit !(a > 0 && b > 0 && (a - b)^2 < (1e-3 * a)^2) }' ||
+        fail "$configuration: loss $loss, and $(value final_loss) on the CPU"
+    echo "$configuration: $expected, loss $loss"
+}
+
+same() { # ARGUMENTS...: added to the reference's
+    # shellcheck disable=SC2086
+    run $configuration "$@" || return
+    [ "$(value parameters_sha256)" = "$expected" ] || fail "$configuration $*: other parameters"
+}
+
+straight() { # ARGUMENTS...
+    POSEIDON_EMULATED_AWARE=1
+    same --direct=on "$@"
+    grep -q "Messages go straight from and to the engine's memory" log || fail "not straight: $configuration $*"
+    POSEIDON_EMULATED_AWARE=0
+}
+
+reference 2 --solver=plain.prototxt --comm=onebit
+same --ps-update=host
+same --ps-update=device --chunk=1k
+reference 3 --solver=clipped.prototxt --comm=onebit
+same --ps-update=host --chunk=1k
+straight --ps-update=host --chunk=1k
+reference 3 --solver=plain.prototxt --comm=ps --wire=bf16
+same --ps-update=host
+same --ps-update=device --chunk=1k
+straight --ps-update=host --chunk=1k
+straight --ps-update=device
+reference 2 --solver=clipped.prototxt --comm=allreduce --wire=bf16
+same
+same --chunk=1020 --overlap=none --no-graphs # odd numbers of values
+straight --chunk=1020
+reference 3 --solver=plain.prototxt --comm=auto --wire=bf16
+same --ps-update=host
+reference 3 --solver=plain.prototxt --comm=ps --wire=bf16 --servers=1
+same
+reference 2 --solver=plain.prototxt --comm=onebit --servers=1 # nobody to add up with: encoded all the same
+same
+
+# Between two ranks a gradient and a sum cross the wire for every two gradients that are fetched; where they go
+# straight, only a rank's own are.
+beside() { # FETCHES ARGUMENTS...: bytes that were fetched beside the messages, each so many times in six iterations
+    fetches=$1; shift
+    run 2 --solver=plain.prototxt --ps-update=host "$@" >&2 || return
+    fetched=$(sed -n 's/.*fetched from the emulated GPU: \([0-9]*\) bytes.*/\1/p' log | paste -s -d +)
+    sent=$(value bytes_sent_per_iteration_by_rank | tr -d '[]' | tr , +)
+    # shellcheck disable=SC2004
+    echo $(($fetched - $fetches * ($sent)))
+}
+
+no_more() { # FETCHES PLAIN ENCODED: arguments
+    # shellcheck disable=SC2086
+    expected=$(beside "$1" $2) found=$(beside "$1" $3)
+    [ "$found" = "${expected:-none}" ] ||
+        fail "$3: $found bytes fetched beside the messages; $2: $expected"
+}
+no_more 6 --comm=allreduce '--comm=allreduce --wire=bf16'
+no_more 6 --comm=allreduce --comm=onebit
+no_more 6 --comm=allreduce '--comm=onebit --chunk=1k'
+POSEIDON_EMULATED_AWARE=1
+no_more 3 '--comm=allreduce --direct=on' '--comm=allreduce --wire=bf16 --direct=on'
+
+# too little memory for what encoding takes, whatever else there is room for
+POSEIDON_EMULATED_AWARE=0
+export POSEIDON_EMULATED_BYTES
+for POSEIDON_EMULATED_BYTES in $(seq 400000 20000 900000); do
+    timeout 60 "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt --max-iter=1 \
+        --comm=allreduce --wire=bf16 >log 2>&1 && break
+    grep -q 'memory is full: what encoded gradients leave for the next ones needs .* MiB' log && told=yes
+done
+[ -n "${told:-}" ] || { cat log; fail 'encoded gradients without memory for them: not told of'; }
+finish
