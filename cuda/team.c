@@ -1,7 +1,9 @@
 /* NCCL: the GPUs of one machine add up among themselves, over NVLink or PCIe.
  *
  * Its kernels run on the stream of what comes up from the host. So a sum is followed by the update or by the copy to
- * the host that it is for, and what was stored by its way to the others, without an event in between. */
+ * the host that it is for, and what was stored by its way to the others, without an event in between.
+ *
+ * The order in which it adds is its own: the same at every run on the same machine, but no other's. */
 #include "cuda_internal.h"
 #include "nccl_functions.h"
 

@@ -10,8 +10,9 @@
  * for it, though it has for all before. Parameters are asked for as soon as they are said. A sum is when the rank's own
  * backward has come there, which needs parameters of the iteration before; the leader, who needed them too, said
  * these before it posted any gradient of this iteration. So they were asked for, and are over, and that backward
- * depends on its rank alone. A rank that fails never gets there: then all abort what is under way, since the compute
- * threads may wait for it on the device.
+ * depends on its rank alone. What a server updates waits among the operations, too; but what a sum is behind is of the
+ * iteration before, or of its own, which no rank's backward needs. A rank that fails never gets there: then all abort
+ * what is under way, since the compute threads may wait for it on the device.
  *
  * The ring is large enough. The leader says a sum of iteration t + 1 after its forward pass read the loss, hence after
  * all sums of iteration t were over, so that others are behind by no more than the parameters of t and both

@@ -1,7 +1,7 @@
-/* NCCL between the emulated GPUs of several processes; the last part of emulation.cpp. An operation is one more piece of
- * work in its stream. When it is run, all ranks meet in shared memory, so it runs no earlier than any rank's stream
- * allows; and since streams are worked off late, a thread of every rank works its stream off as far as another rank has
- * come, and no further. Ranks that ask for different operations are told so and aborted.
+/* NCCL between the emulated GPUs of several processes; the last part of emulation.cpp. An operation is one more piece
+ * of work in its stream. When it is run, all ranks meet in shared memory, so it runs no earlier than any rank's stream
+ * allows; and since streams are worked off late, a thread of every rank works its stream off as far as another rank
+ * has come, and no further. Ranks that ask for different operations are told so and aborted.
  *
  * POSEIDON_EMULATED_NCCL: "missing": there is no library; "broken N": an error comes up after N operations. */
 #include <fcntl.h>

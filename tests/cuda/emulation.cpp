@@ -69,7 +69,7 @@ static cudaError_t unless_capturing(void)
 /* One lock for all queues: compute and progress thread both come here. Recursive, as work may push. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-static void drain(cudaStream_t stream);
+static bool run_first(cudaStream_t stream);
 
 /* POSEIDON_EMULATED_AT_ONCE: streams are worked off as soon as can be: what runs right then, and wrong otherwise,
  * waits for too little. */
@@ -93,7 +93,8 @@ void emulated_push(cudaStream_t stream, struct emulated_work *work)
         *first = work;
     *last = work;
     if (!stream->graph && works_at_once())
-        drain(stream);
+        while (stream->first && run_first(stream))
+            ;
     pthread_mutex_unlock(&lock);
 }
 

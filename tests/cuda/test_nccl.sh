@@ -47,7 +47,22 @@ one_node 3 --solver=plain.prototxt --overlap=backward --no-graphs
 one_node 3 --solver=plain.prototxt --math=bf16
 { grep -v 'base_lr\|momentum' clipped.prototxt; printf 'type: "Adam"\nbase_lr: 0.001\nmomentum: 0.9\nmomentum2: 0.999\n'; } >adam.prototxt
 one_node 2 --solver=adam.prototxt
-grep -q 'add up' log && go 2 --solver=plain.prototxt --account && grep -q 'conv1 ' log || fail 'no account of one node'
+cat >cluster <<'END'
+ranks = 4
+ranks_per_node = 4
+latency_seconds = 3e-5
+message_seconds = 1e-5
+link_bytes_per_second = 1.25e8
+local_bytes_per_second = 4e9
+gemm_flops = 2e11
+copy_bytes_per_second = 8e9
+sum_bytes_per_second = 1e9
+served_bytes_per_second = 1e9
+transport_bytes_per_second = 1e9
+core_share = 0
+END
+one_node 4 --solver=plain.prototxt --account --cluster-file=cluster
+grep -q '^.*account.c.*conv1 ' log || fail 'no account of one node'
 
 # Several nodes: the parameters, as near as sums of sums are; what is sent is what was planned, by the leaders.
 cat >compare.py <<'END'
@@ -91,9 +106,9 @@ lossy() {
         fail "$*: a loss of $found, and of $(value final_loss) on the CPU"
 }
 for file in plain clipped; do
-    for comm in ps allreduce auto paper; do
-        nodes 4 --solver=$file-saved.prototxt --comm=$comm
-    done
+    nodes 4 --solver=$file-saved.prototxt --comm=ps
+    nodes 4 --solver=$file-saved.prototxt --comm=allreduce
+    nodes 4 --solver=$file-saved.prototxt --comm=auto --cluster-file=cluster
     nodes 4 --solver=$file-saved.prototxt --comm=ps --chunk=1k --ps-update=device --overlap=none
     nodes 4 --solver=$file-saved.prototxt --comm=allreduce --merge=0 --no-graphs
     nodes 4 --solver=$file-saved.prototxt --comm=ps --servers=1 # nodes of 2 and of 1, and a server
@@ -101,6 +116,7 @@ for file in plain clipped; do
     lossy 4 --solver=$file.prototxt --comm=allreduce --wire=bf16
     lossy 4 --solver=$file.prototxt --comm=onebit
 done
+nodes 4 --solver=plain-saved.prototxt --comm=paper
 POSEIDON_EMULATED_AWARE=1
 export POSEIDON_EMULATED_AWARE
 nodes 4 --solver=plain-saved.prototxt --comm=ps --chunk=1k --direct=on
