@@ -81,7 +81,8 @@ int trainer_find_nodes(struct trainer *t)
         node_map_free(map);
         return 0;
     }
-    if (node_create(t->world, map, team ? 0 : t->net->elems, &t->node))
+    map->team = team;
+    if (node_create(t->world, map, t->net->elems, &t->node))
         return -1;
     if (team)
         return open_team(t);

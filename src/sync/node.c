@@ -166,7 +166,7 @@ int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct
     *out = NULL;
     if (error_agree(world, node ? 0 : error_memory(sizeof *node, "the node")))
         goto fail;
-    *node = (struct node){.comm = MPI_COMM_NULL, .nranks = 1, .team = elems == 0, .elems = elems,
+    *node = (struct node){.comm = MPI_COMM_NULL, .nranks = 1, .team = map->team, .elems = elems,
                           .arenas = {.window = MPI_WIN_NULL}};
     if (error_agree(world, split(world, map, node)))
         goto fail;

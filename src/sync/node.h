@@ -22,6 +22,7 @@ struct node_map {
     int most;              /* workers of the largest node */
     int hosts;             /* machines with workers */
     int speakers_per_host; /* most, dedicated servers included: they share its link */
+    bool team;             /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
 };
 
 /* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of them do.
@@ -39,14 +40,14 @@ struct node_window {
 struct node {
     MPI_Comm comm;    /* its ranks, in their order; MPI_COMM_NULL where this rank is alone */
     int rank, nranks; /* there; 0 speaks for all */
-    bool team;        /* their engines add up (engine_team_i), and no memory is shared for it; the same at all nodes */
+    bool team;        /* as the map says: no memory is shared for adding up */
     struct node_window arenas;
     size_t elems;
     float *values;    /* elems parameters, the same memory on all ranks; NULL where this rank is alone, or in a team */
     float *grads;     /* nranks x elems: every rank's gradients */
 };
 
-/* elems: of the net's arenas; 0: of a team, which has none. Collective over world. */
+/* elems: of the net's arenas, which the node shares unless it is a team. Collective over world. */
 int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct node **out);
 
 /* After what uses its arenas. Collective over the node. */

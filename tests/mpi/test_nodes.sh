@@ -110,6 +110,15 @@ refused 'stale nodes' '--hierarchy=2.*--staleness' --solver=solver.prototxt --hi
 refused 'nodes alone' '--hierarchy=2.*--comm=none' --solver=solver.prototxt --hierarchy=2 --comm=none
 train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --staleness=1 || fail '--staleness alone'
 
+# a net that has nothing to train is no team of devices
+cat >nothing.prototxt <<'END'
+layer { name: "data" type: "DummyData" top: "x" top: "y"
+    dummy_data_param { shape { dim: 4 dim: 10 } shape { dim: 4 } } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "x" bottom: "y" top: "loss" }
+END
+printf 'net: "nothing.prototxt"\nbase_lr: 0.1\nlr_policy: "fixed"\nmax_iter: 3\nsnapshot_after_train: false\n' >untrained.prototxt
+train 2 nothing.log --solver=untrained.prototxt --hierarchy=2 || { tail nothing.log; fail 'a net without parameters'; }
+
 cat >labels.py <<'END'
 import h5py, sys
 source = h5py.File(sys.argv[1], "r")
