@@ -64,13 +64,13 @@ int trainer_find_nodes(struct trainer *t)
     int each = t->options->hierarchy, remote = t->worker && t->engine.i->remote, team = 0;
     struct node_map *map = &t->nodes;
 
-    if (each == HIERARCHY_OFF)
+    if (each == HIERARCHY_OFF || (each == HIERARCHY_AUTO && t->nworkers == 1))
         return 0;
     MPI_Allreduce(&remote, &team, 1, MPI_INT, MPI_MAX, t->world);
     if (error_agree(t->world, check_options(t))) {
         if (each != HIERARCHY_AUTO)
             return error_context("--hierarchy=%d: the ranks of a node cannot go together", each);
-        if (team && t->engine.i->team && t->nworkers > 1)
+        if (team && t->engine.i->team)
             LOG_INFO(t->log, "No use of NCCL: %s", error_text());
         return 0;
     }

@@ -202,7 +202,8 @@ int remote_update(struct sync *sync, int group, int64_t iteration, float scale, 
     const struct param_group *g = &sync->plan->groups[group];
 
     return update_range(sync, group, &(struct update){
-        .place = stored ? UPDATE_STORED : UPDATE_IN_TURN, .iteration = iteration, .scale = scale, .begin = g->begin, .elems = g->elems,
+        .place = stored ? UPDATE_STORED : UPDATE_IN_TURN, .iteration = iteration, .scale = scale,
+        .begin = g->begin, .elems = g->elems,
         .values = sync->net->remote_values + g->begin, .grad = sync->net->remote_grads + g->begin,
         .history = history, .stride = g->elems});
 }

@@ -234,7 +234,8 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || outbox_open(sync) || open_clip(sync) || open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || outbox_open(sync) || open_clip(sync) ||
+        open_queues(sync))
         return -1;
     return 0;
 }
