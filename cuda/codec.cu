@@ -1,10 +1,10 @@
-/* Gradients in fewer bits, to the bits of sync/codec.c: bfloat16 value by value, one bit by a block per row.
+/* Gradients in fewer bits, to the bits of engine/codec.c: bfloat16 value by value, one bit by a block per row.
  *
- * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of sync/codec.h, in which each
+ * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of engine/codec.h, in which each
  * thread has a lane. */
 #include "kernel.cuh"
 
-#include "sync/codec.h"
+#include "engine/codec.h"
 
 /* How many threads make one of the words of bits: on a GPU a warp, one bit each. Blocks are of whole warps. */
 #ifdef __CUDACC__

@@ -21,7 +21,7 @@
         launched_<<<(unsigned)(blocks), (unsigned)(threads), 0, (stream)>>>(__VA_ARGS__);           \
     } while (0)
 #else
-#include "emulation.h"
+#include "tests/cuda/emulation.h"
 #endif
 
 /* bfloat16: the upper half of a float. */

@@ -328,7 +328,7 @@ enum { KERNEL_SUM_BLOCKS = 256 };
 cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n, double *partial,
                          double *out);
 
-/* ---- codec.cu: gradients in fewer bits (sync/codec.h); residual in and out, out 4-aligned ---- */
+/* ---- codec.cu: gradients in fewer bits (engine/codec.h); residual in and out, out 4-aligned ---- */
 
 cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n, void *out);
 /* n: at most INT32_MAX */

@@ -1,6 +1,6 @@
 /* The solver's rules, one pass over value, gradient and history; and sums of squares for clipping.
  *
- * The same formulas in the same order as solver/rule.c, with multiply and add kept apart, so that the
+ * The same formulas in the same order as engine/rule.c, with multiply and add kept apart, so that the
  * device's parameters stay those of the host to the last bit or nearly so. */
 #include "kernel.cuh"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "solver/checkpoint.h"
+#include "snapshot/checkpoint.h"
 #include "util/error.h"
 #include "util/json.h"
 

@@ -6,8 +6,8 @@
 #include "commands/commands.h"
 #include "commands/convert.h"
 
-#include "input/imageset.h"
-#include "input/meanimage.h"
+#include "convert/imageset.h"
+#include "convert/mean_image.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "solver/checkpoint.h"
+#include "snapshot/checkpoint.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spec/suggest.h"
+#include "util/suggest.h"
 #include "util/agree.h"
 #include "util/error.h"
 

@@ -3,8 +3,8 @@
 #include "commands/convert.h"
 #include "commands/options.h"
 
-#include "input/meanimage.h"
-#include "input/pool.h"
+#include "convert/mean_image.h"
+#include "util/thread_pool.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"

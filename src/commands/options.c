@@ -1,7 +1,7 @@
 /* Command lines by table. */
 #include "commands/options.h"
 
-#include "spec/suggest.h"
+#include "util/suggest.h"
 #include "util/error.h"
 
 #include <ctype.h>

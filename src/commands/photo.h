@@ -2,7 +2,7 @@
 #ifndef POSEIDON_COMMANDS_PHOTO_H
 #define POSEIDON_COMMANDS_PHOTO_H
 
-#include "input/image.h"
+#include "input/format/image.h"
 
 struct photo_options {
     int channels, height, width; /* of the net's input; 3: blue, green, red */

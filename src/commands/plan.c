@@ -1,13 +1,13 @@
 /* poseidon plan */
 #include "commands/commands.h"
-#include "commands/forecast.h"
+#include "commands/plan_forecast.h"
 #include "commands/options.h"
 #include "commands/units.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "sync/probe.h"
+#include "plan/probe.h"
 #include "util/error.h"
 
 /* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "net/summary.h"
+#include "report/net_table.h"
 #include "util/error.h"
 
 int command_summary(int argc, char **argv)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "solver/checkpoint.h"
+#include "snapshot/checkpoint.h"
 #include "solver/trainer.h"
 #include "solver/device.h"
 #include "util/agree.h"

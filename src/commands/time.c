@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/replay/profile.h"
-#include "solver/rule.h"
+#include "engine/rule.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"

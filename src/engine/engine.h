@@ -121,7 +121,7 @@ struct engine_update {
     float momentum, momentum2, delta, rms_decay;
 };
 
-/* How gradients are written in fewer bits (sync/codec.h). */
+/* How gradients are written in fewer bits (engine/codec.h). */
 enum engine_code { ENGINE_BF16, ENGINE_ONEBIT };
 
 /* `rows` pieces of `width` floats each: on the host and in the engine's memory, at their own strides. */
@@ -179,7 +179,7 @@ struct engine_remote_i {
     /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write. Begins when
      * every op run so far is over, or, if `stored`, what was stored so far; the computation goes on, and what is
      * fetched from now on (fetch, or fetch_stored) comes after it. residual, out: as the codec of that code has
-     * them (sync/codec.h). */
+     * them (engine/codec.h). */
     int (*encode)(void *context, enum engine_code code, const float *x, float *residual, size_t rows, size_t n,
                   void *out, bool stored, struct engine_ticket *ticket);
     /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */

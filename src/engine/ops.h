@@ -1,5 +1,5 @@
 /* The operators: what each computes, forward and backward. Every engine implements this table; the
- * CPU engine is its specification, and tests/layer_values and tests/engine_conformance hold engines
+ * CPU engine is its specification, and tests/layers/layer_values and tests/engine/engine_conformance hold engines
  * against it.
  *
  * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. "Sum" over a

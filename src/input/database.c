@@ -1,7 +1,7 @@
 /* A source of Datum messages in an LMDB or LevelDB. */
 #include "input/source_internal.h"
 
-#include "input/datum.h"
+#include "input/format/datum.h"
 #include "util/error.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * dropped. */
 #include "input/feeder.h"
 
-#include "input/order.h"
-#include "input/pool.h"
+#include "input/shuffle.h"
+#include "util/thread_pool.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/rng.h"

@@ -3,7 +3,7 @@
 #ifndef POSEIDON_INPUT_LIST_H
 #define POSEIDON_INPUT_LIST_H
 
-#include "input/bytes.h"
+#include "input/format/bytes.h"
 
 #include <stdbool.h>
 

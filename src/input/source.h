@@ -6,7 +6,7 @@
 #define POSEIDON_INPUT_SOURCE_H
 
 #include "engine/tensor.h"
-#include "input/image.h"
+#include "input/format/image.h"
 
 struct source;
 

@@ -2,7 +2,7 @@
 #ifndef POSEIDON_INPUT_SOURCE_INTERNAL_H
 #define POSEIDON_INPUT_SOURCE_INTERNAL_H
 
-#include "input/kv.h"
+#include "input/format/kv.h"
 #include "input/source.h"
 
 /* See source_open_images. */

@@ -2,7 +2,7 @@
  * table in one file and one line here. */
 #include "layers/layers_internal.h"
 
-#include "spec/suggest.h"
+#include "util/suggest.h"
 #include "util/error.h"
 
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* What training leaves besides the net: the trace, and the report on where its time went. */
 #include "solver/trainer.h"
 
-#include "trace/account.h"
-#include "trace/write.h"
+#include "report/account.h"
+#include "report/timeline.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/file.h"

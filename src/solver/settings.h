@@ -3,7 +3,7 @@
 #define POSEIDON_SOLVER_SETTINGS_H
 
 #include "solver/policy.h"
-#include "solver/rule.h"
+#include "engine/rule.h"
 #include "spec/caffe.pb-c.h"
 
 /* The update rule of a solver. Fails on an unknown type or regularization_type (where weight_decay

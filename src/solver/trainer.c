@@ -4,10 +4,10 @@
 #include "solver/trainer.h"
 
 #include "engine/replay/profile.h"
-#include "net/summary.h"
+#include "report/net_table.h"
 #include "solver/device.h"
 #include "solver/settings.h"
-#include "solver/snapshot.h"
+#include "snapshot/snapshot.h"
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"

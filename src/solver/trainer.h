@@ -5,16 +5,16 @@
 
 #include <mpi.h>
 
-#include "solver/checkpoint.h"
+#include "snapshot/checkpoint.h"
 #include "solver/nets.h"
 #include "solver/policy.h"
-#include "solver/rule.h"
+#include "engine/rule.h"
 #include "solver/signals.h"
-#include "sync/cost.h"
+#include "plan/cost.h"
 #include "sync/node.h"
-#include "sync/probe.h"
+#include "plan/probe.h"
 #include "sync/sync.h"
-#include "trace/align.h"
+#include "report/clocks.h"
 #include "util/log.h"
 
 /* trainer_options.hierarchy, where it is not the ranks of a node. */

@@ -6,7 +6,7 @@
 #include "spec/netdef.h"
 
 #include "spec/names.h"
-#include "spec/suggest.h"
+#include "util/suggest.h"
 #include "spec/upgrade.h"
 #include "util/error.h"
 #include "util/strbuf.h"

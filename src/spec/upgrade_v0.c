@@ -4,7 +4,7 @@
 
 #include "spec/field.h"
 #include "spec/names.h"
-#include "spec/suggest.h"
+#include "util/suggest.h"
 #include "util/error.h"
 
 #include <stdio.h>

@@ -25,7 +25,7 @@
 #include <mpi.h>
 
 #include "sync/node.h"
-#include "sync/plan.h"
+#include "plan/plan.h"
 
 /* How the solver changes parameters: called by the progress thread (PS) and by the compute thread
  * (SFB), for different elements, so it must be a pure function of its arguments. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "net/net_internal.h"
-#include "sync/cost.h"
+#include "plan/cost.h"
 #include "sync/sync.h"
 #include "util/clock.h"
 #include "util/error.h"

@@ -8,8 +8,8 @@
  * `relaid` is the share of forward and backward spent on bringing weights into oneDNN's layout and
  * their gradients back: the price of parameters that are plain everywhere else. It is seen by
  * standing between the engine and oneDNN's execute call. */
-#include "../engine_rig.h"
-#include "bench_clock.h"
+#include "tests/engine/engine_rig.h"
+#include "tests/bench/bench_clock.h"
 
 #include "util/error.h"
 

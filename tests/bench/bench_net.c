@@ -5,7 +5,7 @@
  * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
  * it: a script can then take turns with another program. --layers: a table of mean times at the
  * end. */
-#include "bench_clock.h"
+#include "tests/bench/bench_clock.h"
 
 #include "net/net.h"
 #include "spec/read.h"

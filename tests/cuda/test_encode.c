@@ -1,7 +1,7 @@
 /* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and the same
  * residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
-#include "../codec_rows.h"
-#include "sync/codec.h"
+#include "tests/engine/codec_rows.h"
+#include "engine/codec.h"
 #include "util/error.h"
 
 #include <check.h>

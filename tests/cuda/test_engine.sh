@@ -8,7 +8,7 @@ timeout 120 "$build/cuda/engine_conformance" --engine=cuda || exit 1
 POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_memory" || exit 1
 timeout 120 "$build/cuda/engine_conformance" --engine=cuda --math=bf16 || exit 1
 timeout 120 "$build/cuda/layer_values" --engine=cuda "${abs_top_srcdir:?}/tests/data/layers_more/values.txt" || exit 1
-timeout 60 "$build/engine_conformance" --engine=cuda --cases=3
+timeout 60 "$build/engine/engine_conformance" --engine=cuda --cases=3
 case $? in
 0 | 77) ;;
 *) echo 'FAIL: engine_conformance --engine=cuda neither ran nor skipped'; exit 1 ;;

@@ -4,7 +4,7 @@
  * on a machine without a GPU. Skipped where cuDNN is not installed. */
 #include "cuda/plan.h"
 #include "engine/engine_internal.h"
-#include "tests/test_net_common.h"
+#include "tests/net/test_net_common.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 #include "util/clock.h"
 #include "util/rng.h"
 

@@ -3,9 +3,9 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
-#include "solver/snapshot.h"
+#include "snapshot/snapshot.h"
 #include "spec/modelfile.h"
 #include "spec/read.h"
 

@@ -3,9 +3,9 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
-#include "input/datum.h"
+#include "input/format/datum.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {

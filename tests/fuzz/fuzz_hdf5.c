@@ -3,7 +3,7 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 #include "input/feeder.h"
 

@@ -3,9 +3,9 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
-#include "input/imageset.h"
+#include "convert/imageset.h"
 
 #include <string.h>
 

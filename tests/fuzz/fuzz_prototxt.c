@@ -3,7 +3,7 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 #include "net/net.h"
 #include "spec/print.h"

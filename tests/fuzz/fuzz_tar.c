@@ -3,10 +3,10 @@
 #include "config.h"
 #endif
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
-#include "input/imageset.h"
-#include "input/tar.h"
+#include "convert/imageset.h"
+#include "convert/tar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {

@@ -98,10 +98,10 @@ compile() {
     capability=${capability:-90}
     mkdir -p "$build" && cd "$build" && "$top/configure" -q --with-cuda ${cudnn:+--with-cudnn="$cudnn"} \
         NVCC_ARCH="${NVCC_ARCH:--gencode=arch=compute_$capability,code=sm_$capability}" CFLAGS='-O2 -g' &&
-        make -s -j"$(nproc)" && make -s -j"$(nproc)" tests/engine_conformance &&
+        make -s -j"$(nproc)" && make -s -j"$(nproc)" tests/engine/engine_conformance &&
         make -s tests/gpu/bench_step && ! ldd poseidon | grep 'not found' &&
-        { make -s -j"$(nproc)" tests/layer_values tests/gpu/test_encode ||
-            echo 'tests/layer_values and tests/gpu/test_encode need Check: left out'; }
+        { make -s -j"$(nproc)" tests/layers/layer_values tests/gpu/test_encode ||
+            echo 'tests/layers/layer_values and tests/gpu/test_encode need Check: left out'; }
 }
 
 # Ranks of one machine without a network, a remote shell or network cards.
@@ -213,10 +213,10 @@ cat "$work/log" >>"$results"
 say "--- built ($(($(date +%s) - begun)) s)"
 lines=20 step 'device_query' 30 "$build/poseidon" device_query || give_up 'no GPU to test' "$work/step.log"
 mpi_works >"$work/log" 2>&1 || { failed=1; tail -n 20 "$work/log" | tee -a "$results"; say 'FAILED: mpirun'; }
-lines=40 step 'conformance, fp32' 90 "$build/tests/engine_conformance" --engine=cuda || failed=1
-lines=40 step 'conformance, bf16' 60 "$build/tests/engine_conformance" --engine=cuda --math=bf16 --cases=30 || failed=1
-[ ! -x "$build/tests/layer_values" ] ||
-    step 'layers against PyTorch' 40 "$build/tests/layer_values" --engine=cuda tests/data/layers_more/values.txt || failed=1
+lines=40 step 'conformance, fp32' 90 "$build/tests/engine/engine_conformance" --engine=cuda || failed=1
+lines=40 step 'conformance, bf16' 60 "$build/tests/engine/engine_conformance" --engine=cuda --math=bf16 --cases=30 || failed=1
+[ ! -x "$build/tests/layers/layer_values" ] ||
+    step 'layers against PyTorch' 40 "$build/tests/layers/layer_values" --engine=cuda tests/data/layers_more/values.txt || failed=1
 [ ! -x "$build/tests/gpu/test_encode" ] || step 'codecs' 40 "$build/tests/gpu/test_encode" || failed=1
 cifar
 say "--- losses ($(($(date +%s) - begun)) s)"

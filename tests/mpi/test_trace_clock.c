@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "trace/align.h"
+#include "report/clocks.h"
 #include "util/agree.h"
 #include "util/error.h"
 

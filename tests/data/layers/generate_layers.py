@@ -6,7 +6,7 @@ The oracle is PyTorch in double precision, gradients by its autograd. Where Caff
 PyTorch has no operator for (the sizes and divisors of pooling, LRN within a channel, the first of equal
 maxima, accuracy), Caffe's rule is written out here as loops over windows or rows.
 
-Inputs and parameters are not stored: `draw` below and value_draw in tests/test_cases.h make the same
+Inputs and parameters are not stored: `draw` below and value_draw in tests/layers/test_cases.h make the same
 numbers, exactly representable as float, from a salt.
 Run: python3 generate_layers.py > layer_values.h
 """
@@ -647,7 +647,7 @@ def main():
             case.name, c_string(case.text), first_spec, len(specs) - first_spec, first_expected,
             len(expected) - first_expected))
     out = sys.stdout
-    out.write("/* Made by generate_layers.py; the types are in tests/test_cases.h. */\n/* clang-format off */\n")
+    out.write("/* Made by generate_layers.py; the types are in tests/layers/test_cases.h. */\n/* clang-format off */\n")
     for head, rows in (("value_spec layer_specs[]", specs), ("expectation layer_expected[]", expected),
                        ("layer_case layer_cases[]", cases)):
         out.write("static const struct %s = {\n    %s};\n\n" % (head, ",\n    ".join(rows)))

@@ -1,4 +1,4 @@
-/* Made by generate_layers.py; the types are in tests/test_cases.h. */
+/* Made by generate_layers.py; the types are in tests/layers/test_cases.h. */
 /* clang-format off */
 static const struct value_spec layer_specs[] = {
     {"x", -1, VALUE_UNIT, 0, 0, 0, 180},

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Reference values for tests/layer_values: what layers give and pass back, computed in double precision by
+"""Reference values for tests/layers/layer_values: what layers give and pass back, computed in double precision by
 PyTorch and numpy from the layers' definitions. Writes values.txt beside itself.
 
   /usr/bin/python3 tests/data/layers_more/generate.py

@@ -1,0 +1,299 @@
+/* A plan for people, at most 100 columns wide. */
+#include "commands/plan_forecast.h"
+
+#include "util/error.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 100, NAME_WIDTH = 22, CELL = 24 };
+
+/* 25690112 -> "25.7M"; at most 5 characters below 10^18. */
+static const char *short_count(double value, char out[CELL])
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
+    int unit = 0;
+
+    for (; unit < 5 && value >= 999.5; unit++)
+        value /= 1000;
+    snprintf(out, CELL, unit > 0 && value < 99.95 ? "%.3g%s" : "%.0f%s", value, units[unit]);
+    return out;
+}
+
+/* 0.0451 -> "45.1ms" */
+static const char *short_seconds(double seconds, char out[CELL])
+{
+    char *space;
+
+    cost_print_seconds(seconds, out);
+    space = strchr(out, ' ');
+    if (space)
+        memmove(space, space + 1, strlen(space));
+    return out;
+}
+
+/* Long names keep their ends: that is where layers of a block differ. */
+static const char *short_name(const char *name, char out[NAME_WIDTH + 1])
+{
+    size_t length = strlen(name);
+
+    if (length <= NAME_WIDTH)
+        snprintf(out, NAME_WIDTH + 1, "%s", name);
+    else
+        snprintf(out, NAME_WIDTH + 1, "~%s", name + length - NAME_WIDTH + 1);
+    return out;
+}
+
+static void print_line(FILE *to, int width)
+{
+    while (width-- > 0)
+        fputc('-', to);
+    fputc('\n', to);
+}
+
+/* Breaks text at spaces; lines after the first are indented. *column: where the text starts. */
+static void print_wrapped(FILE *to, const char *text, int column, int indent)
+{
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column + (int)word > WIDTH) {
+            fprintf(to, "\n%*s", indent, "");
+            column = indent;
+        }
+        fprintf(to, "%.*s", (int)word, text);
+        column += (int)word;
+        text += word;
+        if (*text == ' ') {
+            text++;
+            if (*text && column + 1 + (int)strcspn(text, " ") <= WIDTH) {
+                fputc(' ', to);
+                column++;
+            }
+        }
+    }
+    fputc('\n', to);
+}
+
+static void print_head(const struct forecast *f, FILE *to)
+{
+    char a[COST_CELL], b[COST_CELL], c[COST_CELL];
+    const char *name = f->model.def->name;
+
+    cost_print_bytes((double)f->model.net->nlearnable * sizeof(float), a);
+    fprintf(to, "%s: %zu parameters, %s; %d images a rank and iteration\n",
+            name && *name ? name : f->options->model.model, f->model.net->nlearnable, a, f->batch);
+    cost_print_bytes(f->cluster.link_Bps, a);
+    cost_print_seconds(f->cluster.latency_seconds, b);
+    cost_print_seconds(f->cluster.message_seconds, c);
+    fprintf(to, "link      %s/s a node and direction, latency %s, %s a further message\n", a, b, c);
+    cost_print_bytes(f->cluster.copy_Bps, a);
+    cost_print_bytes(f->cluster.sum_Bps, b);
+    fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
+            f->cluster.gemm_flops / 1e9, a, b, f->options->ranks_per_node);
+    if (f->cluster.core_share > 0)
+        fprintf(to,
+                "          no core to spare: %.0f %% of what the progress thread works delays the "
+                "passes\n",
+                100 * f->cluster.core_share);
+    cost_print_seconds(f->forward_seconds, a);
+    cost_print_seconds(f->backward_seconds, b);
+    cost_print_seconds(f->alone_seconds, c);
+    fprintf(to, "one rank  %s an iteration, %.4g images/s: forward %s, backward %s\n", c,
+            f->batch / f->alone_seconds, a, b);
+}
+
+static double busiest(const struct cost *cost)
+{
+    return fmax(fmax(cost->worker.sent, cost->worker.received),
+                fmax(cost->server.sent, cost->server.received));
+}
+
+/* What one scheme costs one layer, 13 columns. */
+static const char *cost_cell(const struct cost *cost, bool trains, bool chosen, char out[CELL])
+{
+    char bytes[CELL], seconds[CELL];
+
+    if (cost->possible)
+        snprintf(out, CELL, "%5.5s %6.6s%s", short_count(busiest(cost), bytes),
+                 short_seconds(cost->seconds, seconds), chosen ? "*" : "");
+    else
+        snprintf(out, CELL, "%12s", trains ? "-" : "frozen");
+    return out;
+}
+
+static void print_layer(const struct forecast *f, const struct forecast_point *point, int g,
+                        FILE *to)
+{
+    const struct param_group *group = &f->work.groups[g];
+    char name[NAME_WIDTH + 1], cell[CELL];
+
+    fprintf(to, "%-*s %5s", NAME_WIDTH, short_name(group->name, name),
+            short_count((double)group->elems, cell));
+    for (int s = SCHEME_PS; s < SCHEMES; s++)
+        fprintf(to, s + 1 < SCHEMES ? " %-13s" : " %s",
+                cost_cell(&point->table[(size_t)g * SCHEMES + (size_t)s], group->trains,
+                          (int)point->chosen[g] == s, cell));
+    fputc('\n', to);
+}
+
+static void print_layers(const struct forecast *f, const struct forecast_point *point, FILE *to)
+{
+    fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s",
+            point->workers, point->workers == 1 ? "" : "s");
+    if (point->setup.locals > 1)
+        fprintf(to, "%d of them add up and speak as one, ", point->setup.locals);
+    if (point->setup.dedicated)
+        fprintf(to, "%d dedicated server%s\n", point->setup.nservers,
+                point->setup.nservers == 1 ? "" : "s");
+    else
+        fprintf(to, "every %s serves\n", point->setup.locals > 1 ? "node" : "worker");
+    fprintf(to, "%-*s %5s", NAME_WIDTH, "layer", "param");
+    for (int s = SCHEME_PS; s < SCHEMES; s++)
+        fprintf(to, s + 1 < SCHEMES ? " %12s " : " %12s", scheme_name((enum scheme)s));
+    fputc('\n', to);
+    print_line(to, NAME_WIDTH + 6 + 14 * (SCHEMES - 1));
+    for (int g = 0; g < f->work.ngroups; g++)
+        print_layer(f, point, g, to);
+    fprintf(to,
+            "Bytes: what the busiest rank sends or receives in an iteration, the larger of both. "
+            "Time: the\n"
+            "layer alone, from its gradient to its new parameters. *: chosen (--comm=%s).\n",
+            forecast_mode_name(f->options->mode));
+}
+
+/* Fully connected layers one by one; of the others, per scheme, the largest speaks for all. */
+static void print_reasons(const struct forecast *f, const struct forecast_point *point, FILE *to)
+{
+    char reason[256], text[400], name[NAME_WIDTH + 1];
+
+    fprintf(to, "\nWhy:\n");
+    for (int g = 0; g < f->work.ngroups; g++) {
+        if (!f->work.groups[g].factorable || !f->work.groups[g].trains)
+            continue;
+        forecast_reason(f, point, g, reason, sizeof reason);
+        fprintf(to, "  %-*s ", NAME_WIDTH, short_name(f->work.groups[g].name, name));
+        print_wrapped(to, reason, NAME_WIDTH + 3, NAME_WIDTH + 3);
+    }
+    for (int s = SCHEME_NONE; s < SCHEMES; s++) {
+        int count = 0, largest = -1;
+        for (int g = 0; g < f->work.ngroups; g++)
+            if (!(f->work.groups[g].factorable && f->work.groups[g].trains) &&
+                (int)point->chosen[g] == s) {
+                count++;
+                if (largest < 0 || f->work.groups[g].elems > f->work.groups[largest].elems)
+                    largest = g;
+            }
+        if (!count)
+            continue;
+        forecast_reason(f, point, largest, reason, sizeof reason);
+        snprintf(text, sizeof text, "%s: %s", f->work.groups[largest].name, reason);
+        snprintf(name, sizeof name, count == 1 ? "1 other" : "%d others", count);
+        fprintf(to, "  %-*s ", NAME_WIDTH, name);
+        print_wrapped(to, text, NAME_WIDTH + 3, NAME_WIDTH + 3);
+    }
+}
+
+static void print_choices(const struct forecast *f, FILE *to)
+{
+    char name[NAME_WIDTH + 1];
+    int shown = f->options->npoints < 7 ? f->options->npoints : 7;
+    bool any = false;
+
+    for (int g = 0; g < f->work.ngroups; g++)
+        any |= f->work.groups[g].factorable && f->work.groups[g].trains;
+    if (!any || shown < 2)
+        return;
+    fprintf(to, "\nChoice by number of nodes\n%-*s", NAME_WIDTH, "layer");
+    for (int i = 0; i < shown; i++)
+        fprintf(to, " %9d", f->points[i].nodes);
+    fputc('\n', to);
+    print_line(to, NAME_WIDTH + 10 * shown);
+    for (int g = 0; g < f->work.ngroups; g++) {
+        if (!f->work.groups[g].factorable || !f->work.groups[g].trains)
+            continue;
+        fprintf(to, "%-*s", NAME_WIDTH, short_name(f->work.groups[g].name, name));
+        for (int i = 0; i < shown; i++)
+            fprintf(to, " %9s", scheme_name(f->points[i].chosen[g]));
+        fputc('\n', to);
+    }
+}
+
+static void print_totals(const struct forecast *f, FILE *to)
+{
+    char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], h[CELL];
+
+    fprintf(to, "\nOne iteration, --comm=%s\n", forecast_mode_name(f->options->mode));
+    fprintf(to, "%5s %7s %8s %8s %9s %9s %9s %9s %10s %8s %6s\n", "nodes", "workers", "sent",
+            "received", "on wire", "computing", "waiting", "iteration", "images/s", "speed-up",
+            "of it");
+    print_line(to, 98);
+    for (int i = 0; i < f->options->npoints; i++) {
+        const struct forecast_point *point = &f->points[i];
+        const struct cost_iteration *it = &point->chosen_iteration;
+        double speedup = forecast_speedup(f, point, it);
+        fprintf(to, "%5d %7d %8s %8s %9s %9s %9s %9s %10.4g %8.2f %5.0f%%\n", point->nodes,
+                point->workers, short_count(it->sent, a), short_count(it->received, b),
+                short_seconds(it->wire_seconds, c), short_seconds(it->compute_seconds, d),
+                short_seconds(it->exposed_seconds, e), short_seconds(it->seconds, h),
+                forecast_images(f, point, it), speedup, 100 * speedup / point->workers);
+    }
+    fprintf(to,
+            "Sent, received: bytes of the rank that moves most. The iteration is played layer by "
+            "layer: a\n"
+            "layer's traffic starts when backward has made its gradient, one layer at a time has "
+            "the link%s.\n"
+            "It lasts the longer of computing and traffic, and what nothing could hide on top "
+            "(waiting).\n",
+            f->options->overlap == COST_OVERLAP_FULL
+                ? ",\nthe one the next forward pass needs first overtakes"
+                : "");
+}
+
+static void print_speedups(const struct forecast *f, FILE *to)
+{
+    static const enum forecast_mode modes[] = {FORECAST_PS,   FORECAST_SFB,    FORECAST_ALLREDUCE,
+                                               FORECAST_ADAM, FORECAST_ONEBIT, FORECAST_PAPER,
+                                               FORECAST_AUTO, FORECAST_NONE};
+
+    fprintf(to, "\nSpeed-up against one rank by what --comm could be\n%5s", "nodes");
+    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+        fprintf(to, " %9s", forecast_mode_name(modes[m]));
+    fprintf(to, "\n");
+    print_line(to, 85);
+    for (int i = 0; i < f->options->npoints; i++) {
+        fprintf(to, "%5d", f->points[i].nodes);
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
+            fprintf(to, " %9.2f",
+                    forecast_speedup(f, &f->points[i], &f->points[i].by_mode[modes[m]]));
+        fprintf(to, "\n");
+    }
+    fprintf(to,
+            "\nWhat overlap gives, --comm=%s: speed-up with --overlap=none, wfbp, and with "
+            "priority too\n%5s",
+            forecast_mode_name(f->options->mode), "nodes");
+    fprintf(to, " %9s %9s %9s\n", "none", "wfbp", "full");
+    print_line(to, 35);
+    for (int i = 0; i < f->options->npoints; i++) {
+        fprintf(to, "%5d", f->points[i].nodes);
+        for (int o = COST_OVERLAP_NONE; o <= COST_OVERLAP_FULL; o++)
+            fprintf(to, " %9.2f", forecast_speedup(f, &f->points[i], &f->points[i].by_overlap[o]));
+        fprintf(to, "\n");
+    }
+}
+
+int forecast_print(const struct forecast *f, FILE *to)
+{
+    int last = f->options->npoints - 1;
+
+    print_head(f, to);
+    for (int i = f->options->all_tables ? 0 : last; i <= last; i++) {
+        print_layers(f, &f->points[i], to);
+        print_reasons(f, &f->points[i], to);
+    }
+    print_choices(f, to);
+    print_totals(f, to);
+    print_speedups(f, to);
+    return fflush(to) || ferror(to) ? error_set("the plan could not be written") : 0;
+}

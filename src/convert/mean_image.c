@@ -1,0 +1,134 @@
+/* Mean images: sums of doubles hold sums of bytes exactly up to 2^53, so their order is of no
+ * matter. */
+#include "convert/mean_image.h"
+
+#include "spec/caffe.pb-c.h"
+#include "util/error.h"
+#include "util/h5.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mean_image_add(struct mean_image *mean, const struct shape *shape, enum source_type type,
+                   const void *data)
+{
+    size_t elems = shape_elems(shape);
+
+    if (mean->count == 0) {
+        mean->shape = *shape;
+        free(mean->sum);
+        mean->sum = calloc(elems ? elems : 1, sizeof *mean->sum);
+        if (!mean->sum)
+            return error_memory(elems * sizeof *mean->sum, "the mean image");
+    } else if (!shape_equal(shape, &mean->shape)) {
+        char found[256], expected[256];
+
+        return error_set(
+            "an image of shape %s, but the first has %s; a mean image needs all of one "
+            "size",
+            shape_text(shape, found, sizeof found),
+            shape_text(&mean->shape, expected, sizeof expected));
+    }
+    if (type == SOURCE_U8)
+        for (size_t e = 0; e < elems; e++)
+            mean->sum[e] += ((const uint8_t *)data)[e];
+    else
+        for (size_t e = 0; e < elems; e++)
+            mean->sum[e] += (double)((const float *)data)[e];
+    mean->count++;
+    return 0;
+}
+
+double mean_image_channel(const struct mean_image *mean, int64_t c)
+{
+    size_t plane = shape_count(&mean->shape, 1, mean->shape.naxes);
+    const double *sum = mean->sum + (size_t)c * plane;
+    double total = 0;
+
+    for (size_t e = 0; e < plane; e++)
+        total += sum[e] / (double)mean->count;
+    return total / (double)plane;
+}
+
+static int hdf5_write(const struct mean_image *mean, const float *values, const char *path)
+{
+    hsize_t dim[SHAPE_MAX_AXES];
+    char reason[512];
+    hid_t space, file, dataset = -1;
+    int status = 0;
+
+    for (int i = 0; i < mean->shape.naxes; i++)
+        dim[i] = (hsize_t)mean->shape.dim[i];
+    h5_lock();
+    space = H5Screate_simple(mean->shape.naxes, dim, NULL);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    if (file >= 0)
+        dataset =
+            H5Dcreate2(file, "mean", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (dataset < 0 ||
+        H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+        status = -1;
+    if (status)
+        h5_reason(reason, sizeof reason);
+    H5Sclose(space);
+    if (dataset >= 0 && H5Dclose(dataset) < 0 && status == 0)
+        status = (h5_reason(reason, sizeof reason), -1);
+    if (file >= 0 && H5Fclose(file) < 0 && status == 0)
+        status = (h5_reason(reason, sizeof reason), -1);
+    h5_unlock();
+    return status ? error_set("%s: cannot be written (%s)", path, reason) : 0;
+}
+
+static int binaryproto_write(const struct mean_image *mean, float *values, size_t elems,
+                             const char *path)
+{
+    Caffe__BlobProto blob = CAFFE__BLOB_PROTO__INIT;
+    struct bytes packed = {0};
+    FILE *file = NULL;
+    int status = -1;
+
+    blob.has_num = blob.has_channels = blob.has_height = blob.has_width = 1;
+    blob.num = 1;
+    blob.channels = (int32_t)mean->shape.dim[0];
+    blob.height = (int32_t)mean->shape.dim[1];
+    blob.width = (int32_t)mean->shape.dim[2];
+    blob.n_data = elems;
+    blob.data = values;
+    if (bytes_reserve(&packed, caffe__blob_proto__get_packed_size(&blob), "a mean image"))
+        return -1;
+    packed.length = caffe__blob_proto__pack(&blob, packed.data);
+    file = fopen(path, "wb");
+    if (file && fwrite(packed.data, 1, packed.length, file) == packed.length)
+        status = 0;
+    if (file && fclose(file) != 0)
+        status = -1;
+    if (status)
+        error_set("%s: cannot be written (%s)", path, strerror(errno));
+    bytes_free(&packed);
+    return status;
+}
+
+int mean_image_write(const struct mean_image *mean, const char *name, const char *path)
+{
+    size_t elems = shape_elems(&mean->shape), length = strlen(name);
+    float *values = malloc((elems ? elems : 1) * sizeof *values);
+    int status;
+
+    if (!values)
+        return error_memory(elems * sizeof *values, "the mean image");
+    for (size_t e = 0; e < elems; e++)
+        values[e] = (float)(mean->sum[e] / (double)mean->count);
+    status = length > 12 && strcmp(name + length - 12, ".binaryproto") == 0
+                 ? binaryproto_write(mean, values, elems, path)
+                 : hdf5_write(mean, values, path);
+    free(values);
+    return status;
+}
+
+void mean_image_free(struct mean_image *mean)
+{
+    free(mean->sum);
+    *mean = (struct mean_image){.count = 0};
+}

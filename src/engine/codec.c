@@ -1,0 +1,164 @@
+/* bfloat16 and one bit. */
+#include "engine/codec.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- bfloat16 ---- */
+
+static size_t bf16_bytes(size_t rows, size_t n)
+{
+    return (rows * n * sizeof(uint16_t) + 3) / 4 * 4;
+}
+
+static uint16_t to_bf16(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return 0x7fc0; /* whichever NaN it was */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float from_bf16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void bf16_encode(const float *x, float *residual, size_t rows, size_t n, void *out)
+{
+    uint16_t *half = out;
+
+    for (size_t i = 0; i < rows * n; i++) {
+        float value = x[i] + residual[i];
+        half[i] = to_bf16(value);
+        residual[i] = value - from_bf16(half[i]);
+    }
+}
+
+static void bf16_add(const void *in, size_t rows, size_t n, float *sum)
+{
+    const uint16_t *half = in;
+
+    for (size_t i = 0; i < rows * n; i++)
+        sum[i] += from_bf16(half[i]);
+}
+
+const struct codec codec_bf16 = {
+    .name = "bf16", .code = ENGINE_BF16, .bytes = bf16_bytes, .encode = bf16_encode, .add = bf16_add};
+
+/* ---- one bit ---- */
+
+static size_t words_of(size_t n)
+{
+    return (n + 31) / 32;
+}
+
+static size_t onebit_bytes(size_t rows, size_t n)
+{
+    return rows * (2 * sizeof(float) + words_of(n) * sizeof(uint32_t));
+}
+
+/* A row's partial sums. Every value is added to both, as 0 to one: that takes no branch, and changes no sum that
+ * began at 0. */
+struct row_sums {
+    double negative[CODEC_LANES], other[CODEC_LANES];
+};
+
+/* Up to 32 values, which are lanes one after the other; returns their bits. Loops that a compiler turns into vector
+ * instructions where n is a constant. */
+static inline uint32_t take_word(const float *restrict x, float *restrict residual, size_t n,
+                                 double *restrict negative, double *restrict other)
+{
+    float low[32], high[32];
+    uint32_t word = 0;
+
+    for (size_t k = 0; k < n; k++) {
+        float value = x[k] + residual[k];
+        residual[k] = value;
+        low[k] = value < 0 ? value : 0;
+        high[k] = value < 0 ? 0 : value; /* a NaN goes on as one, through its mean */
+    }
+    for (size_t k = 0; k < n; k++) {
+        negative[k] += (double)low[k];
+        other[k] += (double)high[k];
+    }
+    for (size_t k = 0; k < n; k++)
+        word |= (uint32_t)!(residual[k] < 0) << k;
+    return word;
+}
+
+static inline void give_word(float *restrict residual, size_t n, float mean0, float mean1)
+{
+    for (size_t k = 0; k < n; k++)
+        residual[k] -= residual[k] < 0 ? mean0 : mean1;
+}
+
+/* Lanes from the row's width on hold nothing. */
+static void fold(struct row_sums *sums, size_t n)
+{
+    for (size_t half = CODEC_LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half && l + half < n; l++) {
+            sums->negative[l] += sums->negative[l + half];
+            sums->other[l] += sums->other[l + half];
+        }
+}
+
+static float mean_of(double sum, size_t count)
+{
+    float mean = count ? (float)(sum / (double)count) : 0;
+
+    return isnan(mean) ? NAN : mean; /* whichever it was: the same bits */
+}
+
+static void encode_row(const float *x, float *residual, size_t n, float mean[2], uint32_t *words)
+{
+    struct row_sums sums;
+    size_t lanes = n < CODEC_LANES ? n : CODEC_LANES, others = 0, whole = n / 32 * 32;
+
+    memset(sums.negative, 0, lanes * sizeof *sums.negative);
+    memset(sums.other, 0, lanes * sizeof *sums.other);
+    for (size_t at = 0; at < n; at += 32) {
+        double *negative = sums.negative + at % CODEC_LANES, *other = sums.other + at % CODEC_LANES;
+        uint32_t word = at < whole ? take_word(x + at, residual + at, 32, negative, other)
+                                   : take_word(x + at, residual + at, n - at, negative, other);
+        others += (size_t)__builtin_popcount(word);
+        words[at / 32] = word;
+    }
+    fold(&sums, n);
+    mean[0] = mean_of(sums.negative[0], n - others);
+    mean[1] = mean_of(sums.other[0], others);
+    for (size_t at = 0; at < whole; at += 32)
+        give_word(residual + at, 32, mean[0], mean[1]);
+    give_word(residual + whole, n - whole, mean[0], mean[1]);
+}
+
+static void onebit_encode(const float *x, float *residual, size_t rows, size_t n, void *out)
+{
+    unsigned char *to = out;
+
+    for (size_t r = 0; r < rows; r++, to += onebit_bytes(1, n))
+        encode_row(x + r * n, residual + r * n, n, (float *)(void *)to,
+                   (uint32_t *)(void *)(to + 2 * sizeof(float)));
+}
+
+static void onebit_add(const void *in, size_t rows, size_t n, float *sum)
+{
+    const unsigned char *from = in;
+
+    for (size_t r = 0; r < rows; r++, from += onebit_bytes(1, n)) {
+        const float *mean = (const float *)(const void *)from;
+        const uint32_t *words = (const uint32_t *)(const void *)(from + 2 * sizeof(float));
+        for (size_t j = 0; j < n; j++)
+            sum[r * n + j] += mean[words[j / 32] >> j % 32 & 1];
+    }
+}
+
+const struct codec codec_onebit = {
+    .name = "onebit", .code = ENGINE_ONEBIT, .bytes = onebit_bytes, .encode = onebit_encode, .add = onebit_add};

@@ -1,0 +1,108 @@
+/* Datum messages by protobuf-c. What a message claims about sizes is checked against what it holds
+ * before anything is allocated for it. */
+#include "input/format/datum.h"
+
+#include "input/source_internal.h"
+#include "spec/caffe.pb-c.h"
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int shape_read(const Caffe__Datum *datum, size_t values, struct record *out)
+{
+    const int64_t dim[3] = {datum->channels, datum->height, datum->width};
+
+    for (int i = 0; i < 3; i++)
+        if (dim[i] < 1)
+            return error_set("a Datum of %lld x %lld x %lld (channels x height x width); expected "
+                             "sizes of at least 1",
+                             (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+    if (shape_set(&out->shape, 3, dim, "a Datum"))
+        return -1;
+    if (shape_elems(&out->shape) == values)
+        return 0;
+    return error_set("a Datum of %lld x %lld x %lld (channels x height x width) with %zu values; "
+                     "expected %zu",
+                     (long long)dim[0], (long long)dim[1], (long long)dim[2], values,
+                     shape_elems(&out->shape));
+}
+
+static int encoded_read(const Caffe__Datum *datum, enum image_color color, struct record *out)
+{
+    return image_decode(datum->data.data, datum->data.len, color, &out->decoded) ||
+                   record_from_image(out, &out->decoded)
+               ? -1
+               : 0;
+}
+
+static int values_read(const void *values, size_t count, enum source_type type, struct record *out)
+{
+    size_t bytes = count * (type == SOURCE_U8 ? 1 : sizeof(float));
+
+    if (bytes_reserve(&out->planes, bytes, "a record"))
+        return -1;
+    memcpy(out->planes.data, values, bytes);
+    out->type = type;
+    out->data = out->planes.data;
+    return 0;
+}
+
+int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out)
+{
+    Caffe__Datum *datum = caffe__datum__unpack(NULL, length, bytes);
+    int status;
+
+    if (!datum)
+        return error_set("%zu bytes that are no Datum message", length);
+    out->label = (float)datum->label;
+    if (datum->data.len == 0 && datum->n_float_data == 0)
+        status = error_set("a Datum without an image");
+    else if (datum->encoded)
+        status = datum->data.len ? encoded_read(datum, color, out)
+                                 : error_set("an encoded Datum without an image file");
+    else if (datum->data.len)
+        status = shape_read(datum, datum->data.len, out) ||
+                 values_read(datum->data.data, datum->data.len, SOURCE_U8, out);
+    else
+        status = shape_read(datum, datum->n_float_data, out) ||
+                 values_read(datum->float_data, datum->n_float_data, SOURCE_F32, out);
+    caffe__datum__free_unpacked(datum, NULL);
+    return status ? -1 : 0;
+}
+
+static int datum_append(Caffe__Datum *datum, int label, struct bytes *out)
+{
+    size_t length;
+
+    datum->has_data = datum->has_label = 1;
+    datum->label = label;
+    length = caffe__datum__get_packed_size(datum);
+    if (bytes_reserve(out, out->length + length, "a Datum"))
+        return -1;
+    out->length += caffe__datum__pack(datum, out->data + out->length);
+    return 0;
+}
+
+int datum_write_raw(const struct record *record, int label, struct bytes *out)
+{
+    Caffe__Datum datum = CAFFE__DATUM__INIT;
+
+    datum.has_channels = datum.has_height = datum.has_width = 1;
+    datum.channels = (int32_t)record->shape.dim[0];
+    datum.height = (int32_t)record->shape.dim[1];
+    datum.width = (int32_t)record->shape.dim[2];
+    datum.data.data = (uint8_t *)record->data;
+    datum.data.len = shape_elems(&record->shape);
+    return datum_append(&datum, label, out);
+}
+
+int datum_write_encoded(const void *file, size_t length, int label, struct bytes *out)
+{
+    Caffe__Datum datum = CAFFE__DATUM__INIT;
+
+    datum.has_encoded = datum.encoded = 1;
+    datum.data.data = (uint8_t *)file;
+    datum.data.len = length;
+    return datum_append(&datum, label, out);
+}

@@ -1,0 +1,61 @@
+/* Photographs: JPEG and PNG to 8-bit pixels and back, and resizing, all as Caffe's users have it
+ * from OpenCV: the channels in the order blue, green, red. */
+#ifndef POSEIDON_INPUT_IMAGE_H
+#define POSEIDON_INPUT_IMAGE_H
+
+#include "input/format/bytes.h"
+
+#include <stdbool.h>
+
+/* More pixels than any photograph has; a file that claims them is damaged. */
+#define IMAGE_MAX_PIXELS ((uint64_t)1 << 27)
+
+/* Rows from the top, without padding; channels interleaved. All zero is empty. */
+struct image {
+    int channels; /* 3: blue, green, red; 1: grey */
+    int height, width;
+    struct bytes pixels; /* height x width x channels */
+};
+
+enum image_color {
+    IMAGE_AS_STORED, /* grey stays grey */
+    IMAGE_COLOR,     /* grey becomes three equal channels */
+    IMAGE_GRAY       /* 0.299 R + 0.587 G + 0.114 B */
+};
+
+enum image_format { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG };
+
+/* By content; a file's name says nothing. */
+enum image_format image_format_of(const void *data, size_t length);
+
+/* "JPEG", "PNG"; of other formats that are around their names, else "unknown". */
+const char *image_format_name(const void *data, size_t length);
+
+/* Whether this build can decode and encode the format. */
+bool image_format_supported(enum image_format format);
+
+/* Decodes a JPEG or PNG file held in memory. Transparency is dropped, 16 bits become 8, CMYK
+ * becomes colour; EXIF orientation is not applied. Errors (without the file's name): not an image,
+ * a format that is not read or not built in, damaged, cut short, more than IMAGE_MAX_PIXELS. */
+int image_decode(const void *data, size_t length, enum image_color color, struct image *out);
+
+/* Width, height and channels (1 or 3) as stored, from the header alone. */
+int image_size(const void *data, size_t length, struct image *out);
+
+/* Encodes at `quality` 1..100 (JPEG) or without loss (PNG); appends to `out`. */
+int image_encode(const struct image *image, enum image_format format, int quality,
+                 struct bytes *out);
+
+/* Bilinear, half-pixel centres, edges repeated, without smoothing when it shrinks: OpenCV's
+ * INTER_LINEAR. `from` and `to` are different. */
+int image_resize(const struct image *from, int height, int width, struct image *to);
+
+/* Interleaved to planes, C x H x W; `out` has channels * height * width bytes. */
+void image_to_planes(const struct image *image, uint8_t *out);
+
+/* Sets the size and reserves the pixels; fails beyond IMAGE_MAX_PIXELS. */
+int image_set_size(struct image *image, int channels, uint64_t height, uint64_t width);
+
+void image_free(struct image *image);
+
+#endif

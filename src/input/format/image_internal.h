@@ -1,0 +1,16 @@
+/* What image.c asks of the files that know one format each. */
+#ifndef POSEIDON_INPUT_IMAGE_INTERNAL_H
+#define POSEIDON_INPUT_IMAGE_INTERNAL_H
+
+#include "input/format/image.h"
+
+/* header_only: sets the size and leaves the pixels alone. */
+int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,
+                struct image *out);
+int png_decode(const void *data, size_t length, enum image_color color, bool header_only,
+               struct image *out);
+
+int jpeg_encode(const struct image *image, int quality, struct bytes *out);
+int png_encode(const struct image *image, struct bytes *out);
+
+#endif

@@ -1,0 +1,266 @@
+/* JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp: whatever lives across setjmp
+ * is kept in a struct whose address does not change. */
+#include "input/format/image_internal.h"
+
+#include "util/error.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifdef HAVE_JPEG
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <setjmp.h>
+#include <jpeglib.h>
+#include <jerror.h>
+
+/* A progressive file may hold scans without end; no camera or program writes this many. */
+#define MAX_SCANS 500
+
+struct failure {
+    struct jpeg_error_mgr base; /* first: libjpeg's pointer is cast to this */
+    jmp_buf escape;
+    bool cut_short; /* the data ended before the image */
+};
+
+static void failure_exit(j_common_ptr info)
+{
+    struct failure *failure = (struct failure *)info->err;
+    char text[JMSG_LENGTH_MAX];
+
+    failure->base.format_message(info, text);
+    error_set("%s JPEG image (%s)", failure->cut_short ? "truncated" : "damaged", text);
+    longjmp(failure->escape, 1);
+}
+
+/* Level -1 is a warning: most are harmless and common, the end of the data is not. */
+static void failure_note(j_common_ptr info, int level)
+{
+    struct failure *failure = (struct failure *)info->err;
+
+    if (level < 0 && failure->base.msg_code == JWRN_JPEG_EOF)
+        failure->cut_short = true;
+}
+
+static void failure_install(struct failure *failure)
+{
+    jpeg_std_error(&failure->base);
+    failure->base.error_exit = failure_exit;
+    failure->base.emit_message = failure_note;
+    failure->cut_short = false;
+}
+
+static void scans_watch(j_common_ptr info)
+{
+    if (info->is_decompressor && ((j_decompress_ptr)info)->input_scan_number > MAX_SCANS) {
+        struct failure *failure = (struct failure *)info->err;
+        error_set("damaged JPEG image (more than %d scans)", MAX_SCANS);
+        longjmp(failure->escape, 1);
+    }
+}
+
+static bool is_cmyk(const struct jpeg_decompress_struct *info)
+{
+    return info->jpeg_color_space == JCS_CMYK || info->jpeg_color_space == JCS_YCCK;
+}
+
+static void output_choose(struct jpeg_decompress_struct *info, int channels)
+{
+    if (is_cmyk(info))
+        info->out_color_space = JCS_CMYK;
+    else if (channels == 1)
+        info->out_color_space = JCS_GRAYSCALE;
+    else
+#ifdef JCS_EXTENSIONS
+        info->out_color_space = JCS_EXT_BGR;
+#else
+        info->out_color_space = JCS_RGB;
+#endif
+}
+
+static uint8_t product(unsigned a, unsigned b)
+{
+    return (uint8_t)((a * b + 127) / 255);
+}
+
+/* Adobe's programs store the ink inverted; 255 is then no ink. */
+static void row_from_cmyk(const uint8_t *from, bool inverted, int channels, size_t width,
+                          uint8_t *to)
+{
+    for (size_t x = 0; x < width; x++, from += 4, to += channels) {
+        unsigned flip = inverted ? 0 : 255;
+        unsigned r = product(from[0] ^ flip, from[3] ^ flip);
+        unsigned g = product(from[1] ^ flip, from[3] ^ flip);
+        unsigned b = product(from[2] ^ flip, from[3] ^ flip);
+
+        if (channels == 1) {
+            to[0] = (uint8_t)((299 * r + 587 * g + 114 * b + 500) / 1000);
+        } else {
+            to[0] = (uint8_t)b;
+            to[1] = (uint8_t)g;
+            to[2] = (uint8_t)r;
+        }
+    }
+}
+
+#ifndef JCS_EXTENSIONS
+static void row_swap(uint8_t *row, size_t width)
+{
+    for (size_t x = 0; x < width; x++, row += 3) {
+        uint8_t swap = row[0];
+        row[0] = row[2];
+        row[2] = swap;
+    }
+}
+#endif
+
+/* Everything that longjmp may interrupt. */
+static int decode_steps(struct jpeg_decompress_struct *info, enum image_color color,
+                        bool header_only, struct image *out)
+{
+    size_t stride;
+    int channels;
+
+    jpeg_read_header(info, TRUE);
+    channels =
+        color == IMAGE_GRAY || (color == IMAGE_AS_STORED && info->num_components == 1) ? 1 : 3;
+    if (header_only) {
+        out->channels = channels;
+        out->height = (int)info->image_height;
+        out->width = (int)info->image_width;
+        return 0;
+    }
+    if (image_set_size(out, channels, info->image_height, info->image_width))
+        return -1;
+    output_choose(info, channels);
+    jpeg_start_decompress(info);
+    stride = (size_t)out->width * (size_t)channels;
+    JSAMPARRAY cmyk = is_cmyk(info) ? info->mem->alloc_sarray((j_common_ptr)info, JPOOL_IMAGE,
+                                                              info->output_width * 4, 1)
+                                    : NULL;
+    while (info->output_scanline < info->output_height) {
+        uint8_t *to = out->pixels.data + info->output_scanline * stride;
+        JSAMPROW row = cmyk ? cmyk[0] : to;
+
+        jpeg_read_scanlines(info, &row, 1);
+        if (cmyk)
+            row_from_cmyk(row, info->saw_Adobe_marker, channels, (size_t)out->width, to);
+#ifndef JCS_EXTENSIONS
+        else if (channels == 3)
+            row_swap(to, (size_t)out->width);
+#endif
+    }
+    jpeg_finish_decompress(info);
+    return 0;
+}
+
+int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,
+                struct image *out)
+{
+    struct jpeg_decompress_struct info = {0};
+    struct jpeg_progress_mgr progress = {.progress_monitor = scans_watch};
+    struct failure failure;
+    int status;
+
+    failure_install(&failure);
+    info.err = &failure.base;
+    if (setjmp(failure.escape) == 0) {
+        jpeg_create_decompress(&info);
+        info.progress = &progress;
+        jpeg_mem_src(&info, data, (unsigned long)length);
+        status = decode_steps(&info, color, header_only, out);
+    } else {
+        status = -1;
+    }
+    jpeg_destroy_decompress(&info);
+    if (status == 0 && failure.cut_short)
+        return error_set("truncated JPEG image: its %zu bytes end before its %d rows do", length,
+                         out->height);
+    return status;
+}
+
+static void encode_steps(struct jpeg_compress_struct *info, const struct image *image, int quality)
+{
+    size_t stride = (size_t)image->width * (size_t)image->channels;
+#ifndef JCS_EXTENSIONS
+    JSAMPARRAY swapped =
+        info->mem->alloc_sarray((j_common_ptr)info, JPOOL_PERMANENT, (JDIMENSION)stride, 1);
+#endif
+
+    info->image_width = (JDIMENSION)image->width;
+    info->image_height = (JDIMENSION)image->height;
+    info->input_components = image->channels;
+#ifdef JCS_EXTENSIONS
+    info->in_color_space = image->channels == 3 ? JCS_EXT_BGR : JCS_GRAYSCALE;
+#else
+    info->in_color_space = image->channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+#endif
+    jpeg_set_defaults(info);
+    jpeg_set_quality(info, quality, TRUE);
+    jpeg_start_compress(info, TRUE);
+    while (info->next_scanline < info->image_height) {
+        JSAMPROW row = image->pixels.data + info->next_scanline * stride;
+#ifndef JCS_EXTENSIONS
+        if (image->channels == 3) {
+            for (size_t i = 0; i < stride; i++)
+                swapped[0][i] = row[i / 3 * 3 + 2 - i % 3];
+            row = swapped[0];
+        }
+#endif
+        jpeg_write_scanlines(info, &row, 1);
+    }
+    jpeg_finish_compress(info);
+}
+
+int jpeg_encode(const struct image *image, int quality, struct bytes *out)
+{
+    struct jpeg_compress_struct info = {0};
+    struct failure failure;
+    struct {
+        unsigned char *data;
+        unsigned long length;
+    } *packed = calloc(1, sizeof *packed); /* libjpeg writes here; not on the stack of setjmp */
+    int status;
+
+    if (!packed)
+        return error_memory(sizeof *packed, "a JPEG image");
+    failure_install(&failure);
+    info.err = &failure.base;
+    if (setjmp(failure.escape) == 0) {
+        jpeg_create_compress(&info);
+        jpeg_mem_dest(&info, &packed->data, &packed->length);
+        encode_steps(&info, image, quality);
+        status = bytes_append(out, packed->data, packed->length, "a JPEG image");
+    } else {
+        status = error_context("encoding %d x %d pixels", image->width, image->height);
+    }
+    jpeg_destroy_compress(&info);
+    free(packed->data);
+    free(packed);
+    return status;
+}
+
+#else
+
+static int missing(void)
+{
+    return error_set(
+        "a JPEG image, but this program was built without libjpeg (Debian: libjpeg-dev)");
+}
+
+int jpeg_decode(const void *data, size_t length, enum image_color color, bool header_only,
+                struct image *out)
+{
+    (void)data, (void)length, (void)color, (void)header_only, (void)out;
+    return missing();
+}
+
+int jpeg_encode(const struct image *image, int quality, struct bytes *out)
+{
+    (void)image, (void)quality, (void)out;
+    return missing();
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* Tells the kinds of data bases apart. */
+#include "input/format/kv.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool file_inside(const char *folder, const char *name)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* The magic number of the first meta page, in either byte order. */
+static bool begins_like_lmdb(const char *path)
+{
+    static const uint8_t magic[4] = {0xde, 0xc0, 0xef, 0xbe}, swapped[4] = {0xbe, 0xef, 0xc0, 0xde};
+    uint8_t head[20];
+    FILE *file = fopen(path, "rb");
+    bool whole = file && fread(head, 1, sizeof head, file) == sizeof head;
+
+    if (file)
+        fclose(file);
+    return whole && (memcmp(head + 16, magic, 4) == 0 || memcmp(head + 16, swapped, 4) == 0);
+}
+
+enum kv_kind kv_kind_of(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return KV_NONE;
+    if (S_ISREG(st.st_mode))
+        return begins_like_lmdb(path) ? KV_LMDB : KV_NONE;
+    if (!S_ISDIR(st.st_mode))
+        return KV_NONE;
+    if (file_inside(path, "data.mdb"))
+        return KV_LMDB;
+    return file_inside(path, "CURRENT") ? KV_LEVELDB : KV_NONE;
+}

@@ -1,0 +1,275 @@
+/* LevelDB through its library.
+ *
+ * Opening a LevelDB locks it against every other process and may rewrite it. Each rank therefore
+ * opens a view: a temporary folder with links to the tables and copies of the few small files that
+ * say which tables there are. Ranks do not meet, and the data set itself is never touched. */
+#include "input/format/kv.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifdef HAVE_LEVELDB
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <leveldb/c.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_SMALL_FILE ((size_t)1 << 30) /* a log holds a few MB, a manifest less */
+
+struct level {
+    struct kv kv;
+    char view[PATH_MAX]; /* the temporary folder; "" for none */
+    leveldb_t *db;
+    leveldb_options_t *options;
+    leveldb_readoptions_t *reading; /* for one value after another */
+    struct bytes keys;              /* all keys, one after another */
+    uint64_t *start;                /* owned; count + 1 places in `keys` */
+    size_t capacity;                /* of start */
+};
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static int file_copy(const char *from, const char *to)
+{
+    struct bytes content = {0};
+    FILE *file = NULL;
+    int status = bytes_load(&content, from, MAX_SMALL_FILE);
+
+    if (status == 0) {
+        file = fopen(to, "wb");
+        if (!file || fwrite(content.data, 1, content.length, file) != content.length)
+            status = error_set("%s: cannot be written: %s", to, strerror(errno));
+        if (file && fclose(file) != 0 && status == 0)
+            status = error_set("%s: cannot be written: %s", to, strerror(errno));
+    }
+    bytes_free(&content);
+    return status;
+}
+
+/* Tables are linked, CURRENT, MANIFEST-* and logs copied, the rest left out. */
+static int view_add(const struct level *self, const char *folder, const char *name)
+{
+    char from[PATH_MAX + 300], to[PATH_MAX + 300];
+
+    snprintf(from, sizeof from, "%s/%s", folder, name);
+    snprintf(to, sizeof to, "%s/%s", self->view, name);
+    if (ends_in(name, ".ldb") || ends_in(name, ".sst"))
+        return symlink(from, to) == 0 ? 0
+                                      : error_set("%s: cannot be made: %s", to, strerror(errno));
+    if (strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 || ends_in(name, ".log"))
+        return file_copy(from, to);
+    return 0;
+}
+
+static int view_make(struct level *self)
+{
+    const char *base = getenv("TMPDIR");
+    char folder[PATH_MAX];
+    struct dirent *entry;
+    DIR *stream;
+    int status = 0;
+
+    if (!realpath(self->kv.path, folder))
+        return error_set("%s: %s", self->kv.path, strerror(errno));
+    snprintf(self->view, sizeof self->view, "%s/poseidon-leveldb-XXXXXX",
+             base && *base ? base : "/tmp");
+    if (!mkdtemp(self->view)) {
+        status =
+            error_set("%s: a temporary folder cannot be made: %s", self->view, strerror(errno));
+        self->view[0] = '\0';
+        return status;
+    }
+    stream = opendir(folder);
+    if (!stream)
+        return error_set("%s: %s", folder, strerror(errno));
+    while (status == 0 && (entry = readdir(stream)) != NULL)
+        status = view_add(self, folder, entry->d_name);
+    closedir(stream);
+    return status;
+}
+
+static void view_remove(struct level *self)
+{
+    struct dirent *entry;
+    DIR *stream = self->view[0] ? opendir(self->view) : NULL;
+
+    while (stream && (entry = readdir(stream)) != NULL) {
+        char path[PATH_MAX + 300];
+
+        snprintf(path, sizeof path, "%s/%s", self->view, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlink(path);
+    }
+    if (stream)
+        closedir(stream);
+    if (self->view[0])
+        rmdir(self->view);
+}
+
+/* Takes what the library said over as our message. */
+static int library_error(const struct level *self, char *text)
+{
+    error_set("%s: LevelDB cannot read it (%s)", self->kv.path, text);
+    leveldb_free(text);
+    return -1;
+}
+
+static int key_add(struct level *self, const char *key, size_t length)
+{
+    if (self->kv.count + 1 >= self->capacity) {
+        size_t capacity = self->capacity ? 2 * self->capacity : 1024;
+        uint64_t *grown = realloc(self->start, capacity * sizeof *grown);
+
+        if (!grown)
+            return error_memory(capacity * sizeof *grown, "the index of a LevelDB");
+        self->start = grown;
+        self->capacity = capacity;
+    }
+    self->start[self->kv.count] = self->keys.length;
+    if (bytes_append(&self->keys, key, length, "the index of a LevelDB"))
+        return -1;
+    self->start[++self->kv.count] = self->keys.length;
+    return 0;
+}
+
+/* A LevelDB does not know how many records it has: all keys are listed once. */
+static int keys_list(struct level *self)
+{
+    leveldb_readoptions_t *o = leveldb_readoptions_create();
+    leveldb_iterator_t *at;
+    char *text = NULL;
+    int status = 0;
+
+    leveldb_readoptions_set_fill_cache(o, 0);
+    leveldb_readoptions_set_verify_checksums(o, 1);
+    at = leveldb_create_iterator(self->db, o);
+    for (leveldb_iter_seek_to_first(at); status == 0 && leveldb_iter_valid(at);
+         leveldb_iter_next(at)) {
+        size_t length;
+        const char *key = leveldb_iter_key(at, &length);
+
+        status = key_add(self, key, length);
+    }
+    leveldb_iter_get_error(at, &text);
+    leveldb_iter_destroy(at);
+    leveldb_readoptions_destroy(o);
+    if (text)
+        return library_error(self, text);
+    if (status == 0 && self->kv.count == 0)
+        return error_set("%s: a LevelDB without records", self->kv.path);
+    return status;
+}
+
+static int level_read(struct kv *kv, uint64_t place, struct bytes *out)
+{
+    struct level *self = (struct level *)kv;
+    const char *key = (const char *)self->keys.data + self->start[place];
+    size_t length = 0;
+    char *text = NULL, *value;
+    int status;
+
+    value = leveldb_get(self->db, self->reading, key, self->start[place + 1] - self->start[place],
+                        &length, &text);
+    if (text)
+        return library_error(self, text);
+    if (!value)
+        return error_set("%s: record %llu has disappeared", kv->path, (unsigned long long)place);
+    out->length = 0;
+    status = bytes_append(out, value, length, "a record");
+    leveldb_free(value);
+    return status;
+}
+
+static int level_key(struct kv *kv, uint64_t place, struct bytes *out)
+{
+    struct level *self = (struct level *)kv;
+
+    out->length = 0;
+    return bytes_append(out, self->keys.data + self->start[place],
+                        self->start[place + 1] - self->start[place], "a key");
+}
+
+static void level_close(struct kv *kv)
+{
+    struct level *self = (struct level *)kv;
+
+    if (self->db)
+        leveldb_close(self->db);
+    if (self->reading)
+        leveldb_readoptions_destroy(self->reading);
+    if (self->options)
+        leveldb_options_destroy(self->options);
+    view_remove(self);
+    free(self->start);
+    bytes_free(&self->keys);
+    free(kv->path);
+    free(self);
+}
+
+static const struct kv_i level_i = {
+    .name = "LevelDB",
+    .close = level_close,
+    .read = level_read,
+    .key = level_key,
+};
+
+static int level_open(struct level *self)
+{
+    char *text = NULL;
+
+    if (view_make(self))
+        return -1;
+    self->options = leveldb_options_create();
+    self->reading = leveldb_readoptions_create();
+    leveldb_readoptions_set_verify_checksums(self->reading, 1);
+    leveldb_options_set_paranoid_checks(self->options, 1);
+    self->db = leveldb_open(self->options, self->view, &text);
+    return text ? library_error(self, text) : keys_list(self);
+}
+
+int kv_open_leveldb(const char *path, struct kv **out)
+{
+    struct level *self = calloc(1, sizeof *self);
+
+    *out = NULL;
+    if (!self)
+        return error_memory(sizeof *self, "a LevelDB");
+    self->kv.i = &level_i;
+    self->kv.path = strdup(path);
+    if (!self->kv.path || level_open(self)) {
+        if (!self->kv.path)
+            error_memory(strlen(path), "a path");
+        level_close(&self->kv);
+        return -1;
+    }
+    *out = &self->kv;
+    return 0;
+}
+
+#else
+
+int kv_open_leveldb(const char *path, struct kv **out)
+{
+    *out = NULL;
+    return error_set(
+        "%s is a LevelDB, Caffe's default backend, and this program was built without "
+        "libleveldb (Debian: libleveldb-dev); an LMDB or, made by `poseidon convert`, an "
+        "HDF5 file can be read",
+        path);
+}
+
+#endif

@@ -1,0 +1,406 @@
+/* Reads LMDB files by themselves, without liblmdb.
+ *
+ * liblmdb maps the file and believes it: one that is cut short ends a whole job with SIGBUS and no
+ * word, and opening needs a lock file that can be written. Reading takes little: a file is pages, a
+ * tree of branch pages leads to leaf pages, and long values lie in runs of overflow pages. The
+ * leaves are listed once with the number of their first record; a record is then two reads, from
+ * any thread. */
+
+/* clang-format off */
+/*   page    u64 number, u16 -, u16 flags, u16 end of offsets, u16 -, u16 offset of each node
+ *   node    u16 low, u16 high, u16 flags, u16 key bytes, key, value
+ *           leaf: high:low is the value's size; flag 1: the value is the number of its first page
+ *           branch: flags:high:low is the number of the page below
+ *   meta    (pages 0 and 1) u32 magic, u32 version, u64 -, u64 -, two trees (free pages, data),
+ *           u64 last page, u64 transaction: the one with the higher transaction holds
+ *   tree    u32 page size (in the first), u16 flags, u16 depth, u64 branch, leaf, overflow pages,
+ *           u64 records, u64 root */
+/* clang-format on */
+#include "input/format/kv.h"
+
+#include "util/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    MAGIC_AT = 16,
+    VERSION_AT = 20,
+    FREE_TREE_AT = 40,
+    DATA_TREE_AT = 88,
+    TRANSACTION_AT = 144,
+    META_BYTES = 152,
+    TREE_FLAGS = 4,
+    TREE_DEPTH = 6,
+    TREE_RECORDS = 32,
+    TREE_ROOT = 40,
+    PAGE_FLAGS = 10,
+    PAGE_LOWER = 12,
+    PAGE_HEADER = 16,
+    NODE_HEADER = 8
+};
+
+enum { FLAG_BRANCH = 1, FLAG_LEAF = 2, FLAG_OVERFLOW = 4 };
+enum { NODE_BIG = 1 };
+
+#define MAGIC          0xBEEFC0DEu
+#define MAGIC_SWAPPED  0xDEC0EFBEu
+#define VERSION        1
+#define MAX_PAGE_BYTES 65536
+#define MAX_DEPTH      32
+#define MAX_VALUE      ((uint64_t)1 << 31)
+#define HARMLESS_FLAGS 0x0au /* another order of keys: the tree has it already */
+#define NO_PAGE        UINT64_MAX
+
+struct leaf {
+    uint64_t page, first; /* number of its first record */
+};
+
+struct lmdb {
+    struct kv kv;
+    int fd;
+    uint64_t bytes; /* of the file */
+    uint32_t page_bytes;
+    uint64_t npages;   /* whole pages in the file */
+    struct leaf *leaf; /* owned; in order of keys */
+    size_t nleaves, capacity;
+    uint64_t visited; /* pages met while listing the leaves */
+};
+
+static uint16_t u16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static uint32_t u32(const uint8_t *at)
+{
+    return u16(at) | (uint32_t)u16(at + 2) << 16;
+}
+
+static uint64_t u64(const uint8_t *at)
+{
+    return u32(at) | (uint64_t)u32(at + 4) << 32;
+}
+
+static int read_at(const struct lmdb *db, uint64_t offset, void *out, size_t length)
+{
+    size_t done = 0;
+
+    while (done < length) {
+        ssize_t got = pread(db->fd, (char *)out + done, length - done, (off_t)(offset + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set("%s: cannot be read at offset %llu: %s", db->kv.path,
+                             (unsigned long long)(offset + done), strerror(errno));
+        if (got == 0)
+            return error_set("%s: truncated LMDB file: its data go on at offset %llu, but it has "
+                             "%llu bytes",
+                             db->kv.path, (unsigned long long)(offset + done),
+                             (unsigned long long)db->bytes);
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+static int damaged(const struct lmdb *db, uint64_t page, const char *what)
+{
+    return error_set("%s: damaged LMDB file: page %llu (at offset %llu) %s", db->kv.path,
+                     (unsigned long long)page, (unsigned long long)page * db->page_bytes, what);
+}
+
+static int page_read(const struct lmdb *db, uint64_t page, uint8_t *out)
+{
+    if (page >= db->npages && page < NO_PAGE / MAX_PAGE_BYTES)
+        return error_set("%s: truncated LMDB file: page %llu would be at offset %llu, but it has "
+                         "%llu bytes",
+                         db->kv.path, (unsigned long long)page,
+                         (unsigned long long)page * db->page_bytes, (unsigned long long)db->bytes);
+    if (page >= db->npages)
+        return error_set("%s: damaged LMDB file: there is no page %llu", db->kv.path,
+                         (unsigned long long)page);
+    if (read_at(db, page * db->page_bytes, out, db->page_bytes))
+        return -1;
+    if (u64(out) != page)
+        return damaged(db, page, "has the number of another page");
+    if (u16(out + PAGE_LOWER) < PAGE_HEADER || u16(out + PAGE_LOWER) > db->page_bytes)
+        return damaged(db, page, "has an impossible number of nodes");
+    return 0;
+}
+
+static unsigned nodes_of(const uint8_t *page)
+{
+    return (u16(page + PAGE_LOWER) - PAGE_HEADER) / 2u;
+}
+
+/* Node n, whose header and key are inside the page. */
+static int node_find(const struct lmdb *db, uint64_t number, const uint8_t *page, unsigned n,
+                     const uint8_t **out)
+{
+    uint32_t at = u16(page + PAGE_HEADER + 2 * n);
+
+    if (at < PAGE_HEADER || at + NODE_HEADER > db->page_bytes ||
+        at + NODE_HEADER + u16(page + at + 6) > db->page_bytes)
+        return damaged(db, number, "has a node outside it");
+    *out = page + at;
+    return 0;
+}
+
+static int leaf_add(struct lmdb *db, uint64_t page, unsigned nodes)
+{
+    if (db->nleaves == db->capacity) {
+        size_t capacity = db->capacity ? 2 * db->capacity : 64;
+        struct leaf *grown = realloc(db->leaf, capacity * sizeof *grown);
+
+        if (!grown)
+            return error_memory(capacity * sizeof *grown, "the index of an LMDB file");
+        db->leaf = grown;
+        db->capacity = capacity;
+    }
+    db->leaf[db->nleaves++] = (struct leaf){page, db->kv.count};
+    db->kv.count += nodes;
+    return 0;
+}
+
+/* Lists the leaves below `number`, `levels` levels from the leaf on upwards. A tree has every page
+ * once, so a file with more meetings than pages goes round in circles. */
+static int leaves_list(struct lmdb *db, uint64_t number, int levels)
+{
+    uint8_t *page = malloc(db->page_bytes);
+    int status = -1;
+
+    if (!page)
+        return error_memory(db->page_bytes, "a page of an LMDB file");
+    if (page_read(db, number, page))
+        goto done;
+    if (++db->visited > db->npages) {
+        damaged(db, number, "occurs twice in the tree");
+        goto done;
+    }
+    if (levels == 1) {
+        status = u16(page + PAGE_FLAGS) & FLAG_LEAF
+                     ? leaf_add(db, number, nodes_of(page))
+                     : damaged(db, number, "is not the leaf it should be");
+        goto done;
+    }
+    if (!(u16(page + PAGE_FLAGS) & FLAG_BRANCH)) {
+        damaged(db, number, "is not the branch it should be");
+        goto done;
+    }
+    for (unsigned n = 0; n < nodes_of(page); n++) {
+        const uint8_t *node;
+
+        if (node_find(db, number, page, n, &node) ||
+            leaves_list(db, u32(node) | (uint64_t)u16(node + 4) << 32, levels - 1))
+            goto done;
+    }
+    status = 0;
+
+done:
+    free(page);
+    return status;
+}
+
+/* A meta page at `offset`: its transaction, or an error. */
+static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BYTES])
+{
+    uint32_t magic;
+
+    if (read_at(db, offset, out, META_BYTES))
+        return -1;
+    magic = u32(out + MAGIC_AT);
+    if (magic == MAGIC_SWAPPED)
+        return error_set(
+            "%s: an LMDB file from a machine of the other byte order; copy it there with "
+            "mdb_dump, here with mdb_load",
+            db->kv.path);
+    if (magic != MAGIC)
+        return error_set("%s: not an LMDB file: 0x%08x at offset %llu; expected 0x%08x",
+                         db->kv.path, magic, (unsigned long long)offset + MAGIC_AT, MAGIC);
+    if (u32(out + VERSION_AT) != VERSION)
+        return error_set("%s: an LMDB file of version %u; this program reads version %d",
+                         db->kv.path, u32(out + VERSION_AT), VERSION);
+    return 0;
+}
+
+static int tree_open(struct lmdb *db, const uint8_t *tree)
+{
+    unsigned flags = u16(tree + TREE_FLAGS) & 0x7fffu, depth = u16(tree + TREE_DEPTH);
+    uint64_t records = u64(tree + TREE_RECORDS);
+
+    if (flags & ~HARMLESS_FLAGS)
+        return error_set("%s: an LMDB file with several values per key or fixed keys (flags 0x%x); "
+                         "Caffe's have one value per key",
+                         db->kv.path, flags);
+    if (records == 0 || u64(tree + TREE_ROOT) == NO_PAGE)
+        return error_set("%s: an LMDB file without records", db->kv.path);
+    if (depth < 1 || depth > MAX_DEPTH)
+        return error_set("%s: damaged LMDB file: a tree of %u levels", db->kv.path, depth);
+    if (leaves_list(db, u64(tree + TREE_ROOT), (int)depth))
+        return -1;
+    if (db->kv.count != records)
+        return error_set("%s: damaged LMDB file: %llu records found; its header says %llu",
+                         db->kv.path, (unsigned long long)db->kv.count,
+                         (unsigned long long)records);
+    return 0;
+}
+
+static int file_open(struct lmdb *db)
+{
+    uint8_t meta[2][META_BYTES];
+    struct stat st;
+
+    db->fd = open(db->kv.path, O_RDONLY | O_CLOEXEC);
+    if (db->fd < 0 || fstat(db->fd, &st) != 0)
+        return error_set("%s: %s", db->kv.path, strerror(errno));
+    db->bytes = (uint64_t)st.st_size;
+    if (meta_read(db, 0, meta[0]))
+        return -1;
+    db->page_bytes = u32(meta[0] + FREE_TREE_AT);
+    if (db->page_bytes < 256 || db->page_bytes > MAX_PAGE_BYTES ||
+        (db->page_bytes & (db->page_bytes - 1)))
+        return error_set("%s: damaged LMDB file: pages of %u bytes", db->kv.path, db->page_bytes);
+    db->npages = db->bytes / db->page_bytes;
+    if (meta_read(db, db->page_bytes, meta[1]))
+        return -1;
+    return tree_open(db, meta[u64(meta[1] + TRANSACTION_AT) > u64(meta[0] + TRANSACTION_AT)] +
+                             DATA_TREE_AT);
+}
+
+/* The leaf page that holds record `place`, and the node in it. */
+static int place_find(const struct lmdb *db, uint64_t place, uint8_t *page, uint64_t *number,
+                      const uint8_t **node)
+{
+    size_t low = 0, high = db->nleaves - 1;
+
+    while (low < high) {
+        size_t middle = low + (high - low + 1) / 2;
+
+        if (db->leaf[middle].first <= place)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *number = db->leaf[low].page;
+    if (page_read(db, *number, page))
+        return -1;
+    if (place - db->leaf[low].first >= nodes_of(page))
+        return damaged(db, *number, "has changed since the file was opened");
+    return node_find(db, *number, page, (unsigned)(place - db->leaf[low].first), node);
+}
+
+static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t length,
+                          struct bytes *out)
+{
+    uint64_t offset = number * db->page_bytes + PAGE_HEADER;
+    uint8_t header[PAGE_HEADER];
+
+    if (number >= db->npages)
+        return error_set("%s: truncated or damaged LMDB file: there is no page %llu, where a value "
+                         "should be",
+                         db->kv.path, (unsigned long long)number);
+    if (read_at(db, number * db->page_bytes, header, sizeof header))
+        return -1;
+    if (u64(header) != number || !(u16(header + PAGE_FLAGS) & FLAG_OVERFLOW))
+        return damaged(db, number, "holds no value, but should");
+    if (length > db->bytes - offset)
+        return error_set(
+            "%s: truncated LMDB file: a value of %llu bytes at offset %llu, but the file "
+            "has %llu",
+            db->kv.path, (unsigned long long)length, (unsigned long long)offset,
+            (unsigned long long)db->bytes);
+    if (bytes_reserve(out, length, "a record"))
+        return -1;
+    out->length = length;
+    return read_at(db, offset, out->data, length);
+}
+
+static int lmdb_read(struct kv *kv, uint64_t place, struct bytes *out)
+{
+    struct lmdb *db = (struct lmdb *)kv;
+    uint8_t page[MAX_PAGE_BYTES];
+    const uint8_t *node, *value;
+    uint64_t number;
+    uint32_t length;
+
+    if (place_find(db, place, page, &number, &node))
+        return -1;
+    length = u32(node);
+    value = node + NODE_HEADER + u16(node + 6);
+    if (u16(node + 4) & ~NODE_BIG)
+        return damaged(db, number, "has a node of an unknown kind");
+    if (length > MAX_VALUE)
+        return damaged(db, number, "has a value of more than 2 GiB");
+    if (u16(node + 4) & NODE_BIG)
+        return (size_t)(page + db->page_bytes - value) < 8
+                   ? damaged(db, number, "has a node outside it")
+                   : big_value_read(db, u64(value), length, out);
+    if ((size_t)(page + db->page_bytes - value) < length)
+        return damaged(db, number, "has a node outside it");
+    out->length = 0;
+    return bytes_append(out, value, length, "a record");
+}
+
+static int lmdb_key(struct kv *kv, uint64_t place, struct bytes *out)
+{
+    struct lmdb *db = (struct lmdb *)kv;
+    uint8_t page[MAX_PAGE_BYTES];
+    const uint8_t *node;
+    uint64_t number;
+
+    if (place_find(db, place, page, &number, &node))
+        return -1;
+    out->length = 0;
+    return bytes_append(out, node + NODE_HEADER, u16(node + 6), "a key");
+}
+
+static void lmdb_close(struct kv *kv)
+{
+    struct lmdb *db = (struct lmdb *)kv;
+
+    if (db->fd >= 0)
+        close(db->fd);
+    free(db->leaf);
+    free(kv->path);
+    free(db);
+}
+
+static const struct kv_i lmdb_i = {
+    .name = "LMDB",
+    .close = lmdb_close,
+    .read = lmdb_read,
+    .key = lmdb_key,
+};
+
+int kv_open_lmdb(const char *path, struct kv **out)
+{
+    struct lmdb *db = calloc(1, sizeof *db);
+    size_t length = strlen(path) + sizeof "/data.mdb";
+    struct stat st;
+
+    *out = NULL;
+    if (!db)
+        return error_memory(sizeof *db, "an LMDB file");
+    db->fd = -1;
+    db->kv.i = &lmdb_i;
+    db->kv.path = malloc(length);
+    if (!db->kv.path) {
+        error_memory(length, "a path");
+        lmdb_close(&db->kv);
+        return -1;
+    }
+    snprintf(db->kv.path, length, "%s%s", path,
+             stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? "/data.mdb" : "");
+    if (file_open(db)) {
+        lmdb_close(&db->kv);
+        return -1;
+    }
+    *out = &db->kv;
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* PNG through libpng. Its errors leave by longjmp, so that what changes on the way lives in one
+ * struct on the heap. */
+#include "input/format/image_internal.h"
+
+#include "util/error.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#ifdef HAVE_PNG
+
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SIDE        1000000
+#define MAX_CHUNK_BYTES (64u << 20)
+
+struct reading {
+    const uint8_t *data; /* borrowed */
+    size_t length, at;
+    png_structp png;
+    png_infop info;
+    png_bytep *rows; /* owned */
+};
+
+static void on_error(png_structp png, png_const_charp text)
+{
+    error_set("damaged PNG image (%s)", text);
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static void on_read(png_structp png, png_bytep out, size_t length)
+{
+    struct reading *reading = png_get_io_ptr(png);
+
+    if (length > reading->length - reading->at) {
+        error_set("truncated PNG image: its data end at offset %zu", reading->length);
+        png_longjmp(png, 1);
+    }
+    memcpy(out, reading->data + reading->at, length);
+    reading->at += length;
+}
+
+/* 8 bits, no palette, no transparency, and the colours that are asked for. */
+static void conversions_set(struct reading *r, int type, int depth, bool gray)
+{
+    bool has_color = (type & PNG_COLOR_MASK_COLOR) != 0;
+
+    if (depth == 16)
+        png_set_strip_16(r->png);
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(r->png);
+    if (type == PNG_COLOR_TYPE_GRAY && depth < 8)
+        png_set_expand_gray_1_2_4_to_8(r->png);
+    png_set_strip_alpha(r->png);
+    if (gray && has_color)
+        png_set_rgb_to_gray(r->png, PNG_ERROR_ACTION_NONE, 0.299, 0.587);
+    if (!gray && !has_color)
+        png_set_gray_to_rgb(r->png);
+    if (!gray)
+        png_set_bgr(r->png);
+    png_set_interlace_handling(r->png);
+}
+
+static int decode_steps(struct reading *r, enum image_color color, bool header_only,
+                        struct image *out)
+{
+    png_uint_32 width, height;
+    int depth, type;
+    bool gray;
+    size_t stride;
+
+    png_set_read_fn(r->png, r, on_read);
+    png_set_user_limits(r->png, MAX_SIDE, MAX_SIDE);
+    png_set_chunk_malloc_max(r->png, MAX_CHUNK_BYTES);
+    png_read_info(r->png, r->info);
+    png_get_IHDR(r->png, r->info, &width, &height, &depth, &type, NULL, NULL, NULL);
+    gray = color == IMAGE_GRAY || (color == IMAGE_AS_STORED && !(type & PNG_COLOR_MASK_COLOR));
+    if (header_only) {
+        out->channels = gray ? 1 : 3;
+        out->height = (int)height;
+        out->width = (int)width;
+        return 0;
+    }
+    if (image_set_size(out, gray ? 1 : 3, height, width))
+        return -1;
+    conversions_set(r, type, depth, gray);
+    png_read_update_info(r->png, r->info);
+    stride = (size_t)width * (gray ? 1 : 3);
+    if (png_get_rowbytes(r->png, r->info) != stride)
+        return error_set("a PNG image whose rows have %zu bytes; expected %zu",
+                         (size_t)png_get_rowbytes(r->png, r->info), stride);
+    r->rows = malloc(height * sizeof *r->rows);
+    if (!r->rows)
+        return error_memory(height * sizeof *r->rows, "a PNG image");
+    for (png_uint_32 y = 0; y < height; y++)
+        r->rows[y] = out->pixels.data + y * stride;
+    png_read_image(r->png, r->rows);
+    png_read_end(r->png, NULL);
+    return 0;
+}
+
+int png_decode(const void *data, size_t length, enum image_color color, bool header_only,
+               struct image *out)
+{
+    struct reading *r = calloc(1, sizeof *r);
+    int status = -1;
+
+    if (!r)
+        return error_memory(sizeof *r, "a PNG image");
+    r->data = data;
+    r->length = length;
+    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
+    r->info = r->png ? png_create_info_struct(r->png) : NULL;
+    if (!r->info)
+        error_memory(sizeof *r, "a PNG image");
+    else if (setjmp(png_jmpbuf(r->png)) == 0)
+        status = decode_steps(r, color, header_only, out);
+    else
+        status = -1;
+    png_destroy_read_struct(&r->png, &r->info, NULL);
+    free(r->rows);
+    free(r);
+    return status;
+}
+
+struct writing {
+    struct bytes *out; /* borrowed */
+    png_structp png;
+    png_infop info;
+};
+
+static void on_write(png_structp png, png_bytep data, size_t length)
+{
+    struct writing *writing = png_get_io_ptr(png);
+
+    if (bytes_append(writing->out, data, length, "a PNG image"))
+        png_longjmp(png, 1);
+}
+
+static void on_flush(png_structp png)
+{
+    (void)png;
+}
+
+static void encode_steps(struct writing *w, const struct image *image)
+{
+    size_t stride = (size_t)image->width * (size_t)image->channels;
+
+    png_set_write_fn(w->png, w, on_write, on_flush);
+    png_set_IHDR(w->png, w->info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
+                 image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(w->png, w->info);
+    png_set_bgr(w->png);
+    for (int y = 0; y < image->height; y++)
+        png_write_row(w->png, image->pixels.data + (size_t)y * stride);
+    png_write_end(w->png, NULL);
+}
+
+int png_encode(const struct image *image, struct bytes *out)
+{
+    struct writing *w = calloc(1, sizeof *w);
+    int status = -1;
+
+    if (!w)
+        return error_memory(sizeof *w, "a PNG image");
+    w->out = out;
+    w->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, on_error, on_warning);
+    w->info = w->png ? png_create_info_struct(w->png) : NULL;
+    if (!w->info) {
+        error_memory(sizeof *w, "a PNG image");
+    } else if (setjmp(png_jmpbuf(w->png)) == 0) {
+        encode_steps(w, image);
+        status = 0;
+    } else {
+        status = -1;
+    }
+    png_destroy_write_struct(&w->png, &w->info);
+    free(w);
+    return status;
+}
+
+#else
+
+static int missing(void)
+{
+    return error_set("a PNG image, but this program was built without libpng (Debian: libpng-dev)");
+}
+
+int png_decode(const void *data, size_t length, enum image_color color, bool header_only,
+               struct image *out)
+{
+    (void)data, (void)length, (void)color, (void)header_only, (void)out;
+    return missing();
+}
+
+int png_encode(const struct image *image, struct bytes *out)
+{
+    (void)image, (void)out;
+    return missing();
+}
+
+#endif

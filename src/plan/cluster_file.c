@@ -1,0 +1,188 @@
+/* The file of a cluster's figures. One table drives writing, reading and their checks. */
+#include "plan/probe.h"
+
+#include "util/suggest.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/strbuf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct figure {
+    const char *key;
+    const char *about;
+    size_t offset;
+    bool count; /* a whole number in an int */
+    bool may_be_0;
+};
+
+#define CLUSTER(member) offsetof(struct probe, cluster.member)
+
+static const struct figure figures[] = {
+    {"ranks", "in the job that was measured", offsetof(struct probe, nranks), true, false},
+    {"ranks_per_node", "the most on any node", offsetof(struct probe, ranks_per_node), true, false},
+    {"latency_seconds", "a few bytes, from one node to another", CLUSTER(latency_seconds), false,
+     true},
+    {"message_seconds", "each further message", CLUSTER(message_seconds), false, true},
+    {"link_bytes_per_second", "a node, one direction, all nodes at once", CLUSTER(link_Bps), false,
+     false},
+    {"local_bytes_per_second", "a rank, one direction, within its node", CLUSTER(local_Bps), false,
+     false},
+    {"gemm_flops", "a rank, operations per second in products", CLUSTER(gemm_flops), false, false},
+    {"copy_bytes_per_second", "a rank, in memory", CLUSTER(copy_Bps), false, false},
+    {"sum_bytes_per_second", "a rank, gradients added up", CLUSTER(sum_Bps), false, false},
+    {"served_bytes_per_second", "a rank, parameters updated in its engine's memory; 0: that is the host's",
+     CLUSTER(serve_Bps), false, true},
+    {"transport_bytes_per_second", "a rank, of its progress thread's processor time",
+     CLUSTER(transport_Bps), false, false},
+    {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false,
+     true},
+};
+
+enum { NFIGURES = sizeof figures / sizeof *figures, LINE_BYTES = 512 };
+
+static double get(const struct probe *probe, const struct figure *figure)
+{
+    const char *at = (const char *)probe + figure->offset;
+
+    return figure->count ? *(const int *)(const void *)at : *(const double *)(const void *)at;
+}
+
+static void set(struct probe *probe, const struct figure *figure, double value)
+{
+    char *at = (char *)probe + figure->offset;
+
+    if (figure->count)
+        *(int *)(void *)at = (int)value;
+    else
+        *(double *)(void *)at = value;
+}
+
+int probe_write(const char *file, const struct probe *probe)
+{
+    struct strbuf text = {0};
+    int status;
+
+    strbuf_puts(
+        &text, "# Figures of a cluster, measured by poseidon. Remove the file to measure again.\n");
+    for (int i = 0; i < NFIGURES; i++)
+        strbuf_printf(&text, "%s = %.17g # %s\n", figures[i].key, get(probe, &figures[i]),
+                      figures[i].about);
+    status = strbuf_status(&text);
+    if (!status)
+        status = file_write(file, strbuf_text(&text), text.length);
+    strbuf_free(&text);
+    return status;
+}
+
+static int unknown_key(const char *file, int line, const char *key)
+{
+    struct suggest suggest = suggest_start(key);
+
+    for (int i = 0; i < NFIGURES; i++)
+        suggest_offer(&suggest, figures[i].key);
+    if (suggest.nearest)
+        return error_set("%s:%d: unknown figure '%s'; did you mean '%s'?", file, line, key,
+                         suggest.nearest);
+    return error_set("%s:%d: unknown figure '%s'", file, line, key);
+}
+
+static int check(const char *file, int line, const struct figure *figure, double value)
+{
+    if (figure->count && (!(value >= 1 && value <= INT_MAX) || value != floor(value)))
+        return error_set("%s:%d: %s must be a whole number of at least 1, found %g", file, line,
+                         figure->key, value);
+    if (!isfinite(value) || value < 0 || (value == 0 && !figure->may_be_0))
+        return error_set("%s:%d: %s must be %s, found %g", file, line, figure->key,
+                         figure->may_be_0 ? "0 or more" : "more than 0", value);
+    return 0;
+}
+
+/* One line, without its comment and the spaces around it. seen: lines where figures stood, 0
+ * before. */
+static int read_line(const char *file, int line, char *text, int *seen, struct probe *out)
+{
+    char key[LINE_BYTES], *end, *equals = strchr(text, '=');
+    double value;
+    int found = -1;
+
+    if (!equals || sscanf(text, "%511[^= \t]", key) != 1)
+        return error_set("%s:%d: expected KEY = NUMBER, found '%s'", file, line, text);
+    for (int i = 0; i < NFIGURES; i++)
+        if (!strcmp(figures[i].key, key))
+            found = i;
+    if (found < 0)
+        return unknown_key(file, line, key);
+    if (seen[found])
+        return error_set("%s:%d: %s is already in line %d", file, line, key, seen[found]);
+    errno = 0;
+    value = strtod(equals + 1, &end);
+    if (end == equals + 1 || *end || errno == ERANGE)
+        return error_set("%s:%d: %s wants a number, found '%s'", file, line, key, equals + 1);
+    seen[found] = line;
+    if (check(file, line, &figures[found], value))
+        return -1;
+    set(out, &figures[found], value);
+    return 0;
+}
+
+static char *trim(char *text)
+{
+    char *end;
+
+    text[strcspn(text, "#\r\n")] = '\0';
+    while (isspace((unsigned char)*text))
+        text++;
+    end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    return text;
+}
+
+static int read_lines(const char *file, FILE *from, struct probe *out)
+{
+    char buffer[LINE_BYTES], *text;
+    int line = 0, seen[NFIGURES] = {0};
+
+    while (fgets(buffer, sizeof buffer, from)) {
+        line++;
+        if (strlen(buffer) + 1 == sizeof buffer && !strchr(buffer, '\n'))
+            return error_set("%s:%d: a line of more than %d characters: this is no file of figures",
+                             file, line, LINE_BYTES - 2);
+        text = trim(buffer);
+        if (*text && read_line(file, line, text, seen, out))
+            return -1;
+    }
+    if (ferror(from))
+        return error_set("%s: %s", file, strerror(errno));
+    for (int i = 0; i < NFIGURES; i++)
+        if (!seen[i])
+            return error_set("%s:%d: the file ends without %s", file, line, figures[i].key);
+    return 0;
+}
+
+int probe_read(const char *file, struct probe *out)
+{
+    FILE *from = fopen(file, "r");
+    int status;
+
+    memset(out, 0, sizeof *out);
+    if (!from)
+        return error_set("%s: %s", file, strerror(errno));
+    status = read_lines(file, from, out);
+    fclose(from);
+    if (!status && out->ranks_per_node > out->nranks)
+        status = error_set("%s: %d ranks per node are more than the %d ranks in all", file,
+                           out->ranks_per_node, out->nranks);
+    if (!status && out->cluster.core_share > COST_MOST_SHARE)
+        status = error_set("%s: core_share must be at most %g, found %g", file, COST_MOST_SHARE,
+                           out->cluster.core_share);
+    out->from_file = true;
+    return status;
+}

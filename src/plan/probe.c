@@ -1,0 +1,629 @@
+/* Start-up measurements. Every loop's length is agreed on by all ranks from the slowest one's time,
+ * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
+#include "plan/probe.h"
+
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <float.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    TAG = 1,
+    BUFFER_BYTES = 16 << 20, /* what a rank sends, and what it receives, in one exchange */
+    FIRST_BYTES = 32 << 10,  /* to each peer, to begin with */
+    MESSAGES = 64,           /* in flight when their overhead is measured */
+    MOST_ROUNDS = 64,        /* of one exchange; the median counts */
+    RATE_WINDOWS = 3,
+    GEMM_M = 512,
+    GEMM_N = 1024,
+    GEMM_K = 128 /* as large as a rebuilt gradient's tile */
+};
+
+/* Time spent per measurement, seconds. With one exchange too many each they stay below two
+ * together. */
+#define LATENCY_BUDGET  0.12
+#define OVERHEAD_BUDGET 0.10
+#define LINK_BUDGET     0.30
+#define LOCAL_BUDGET    0.12
+#define THEFT_BUDGET    0.15
+#define RATE_WINDOW                                                                                \
+    0.02 /* and RATE_WINDOWS of them: the best one counts, since on a busy machine others          \
+            take the core now and then */
+
+struct prober {
+    MPI_Comm comm; /* of its own */
+    int rank, nranks;
+    int *node;                        /* per rank: the lowest rank of its node */
+    int on_this_node, ranks_per_node; /* ranks here, the most anywhere */
+    int *peers;                       /* those of the running measurement */
+    int npeers;
+    char *out, *in; /* BUFFER_BYTES each */
+    MPI_Request *requests;
+    int room;
+};
+
+/* The slowest rank's seconds, on all ranks. */
+static int agree_longest(const struct prober *p, double *seconds)
+{
+    double mine = *seconds;
+
+    MPI_TRY(MPI_Allreduce(&mine, seconds, 1, MPI_DOUBLE, MPI_MAX, p->comm));
+    return 0;
+fail:
+    return -1;
+}
+
+static int find_nodes(struct prober *p)
+{
+    MPI_Comm local = MPI_COMM_NULL;
+    int leader = p->rank;
+
+    MPI_TRY(MPI_Comm_split_type(p->comm, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL, &local));
+    MPI_TRY(MPI_Bcast(&leader, 1, MPI_INT, 0, local));
+    MPI_TRY(MPI_Comm_size(local, &p->on_this_node));
+    MPI_TRY(MPI_Comm_free(&local));
+    MPI_TRY(MPI_Allgather(&leader, 1, MPI_INT, p->node, 1, MPI_INT, p->comm));
+    MPI_TRY(MPI_Allreduce(&p->on_this_node, &p->ranks_per_node, 1, MPI_INT, MPI_MAX, p->comm));
+    return 0;
+fail:
+    return -1;
+}
+
+static void choose_peers(struct prober *p, bool same_node)
+{
+    p->npeers = 0;
+    for (int i = 1; i < p->nranks; i++) { /* rotated, so that not all begin with the same peer */
+        int peer = (p->rank + i) % p->nranks;
+        if ((p->node[peer] == p->node[p->rank]) == same_node)
+            p->peers[p->npeers++] = peer;
+    }
+}
+
+static int agree_most(const struct prober *p, int mine, int *out)
+{
+    MPI_TRY(MPI_Allreduce(&mine, out, 1, MPI_INT, MPI_MAX, p->comm));
+    return 0;
+fail:
+    return -1;
+}
+
+/* `messages` of `bytes` to the peers in turn, as many from them; the slowest rank's seconds. */
+static int exchange(struct prober *p, int messages, int bytes, double *seconds)
+{
+    int n = 0;
+
+    MPI_TRY(MPI_Barrier(p->comm));
+    *seconds = clock_seconds();
+    if (p->npeers == 0)
+        messages = 0;
+    for (int i = 0; i < messages; i++)
+        MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                          p->peers[p->npeers - 1 - i % p->npeers], TAG, p->comm,
+                          &p->requests[n++]));
+    for (int i = 0; i < messages; i++)
+        MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)bytes, bytes, MPI_BYTE,
+                          p->peers[i % p->npeers], TAG, p->comm, &p->requests[n++]));
+    MPI_TRY(MPI_Waitall(n, p->requests, MPI_STATUSES_IGNORE));
+    *seconds = clock_seconds() - *seconds;
+    return agree_longest(p, seconds);
+fail:
+    return -1;
+}
+
+static int trips(struct prober *p, int to, int from, int count, double *seconds)
+{
+    MPI_TRY(MPI_Barrier(p->comm));
+    *seconds = clock_seconds();
+    for (int i = 0; i < count; i++)
+        MPI_TRY(MPI_Sendrecv(p->out, 4, MPI_BYTE, to, TAG, p->in, 4, MPI_BYTE, from, TAG, p->comm,
+                             MPI_STATUS_IGNORE));
+    *seconds = (clock_seconds() - *seconds) / count;
+    return agree_longest(p, seconds);
+fail:
+    return -1;
+}
+
+/* A chain of tiny messages between each rank and the one `ranks_per_node` further: another node's,
+ * where there is one. */
+static int measure_latency(struct prober *p, double *out)
+{
+    int shift = p->ranks_per_node < p->nranks ? p->ranks_per_node : 1;
+    int to = (p->rank + shift) % p->nranks, from = (p->rank + p->nranks - shift) % p->nranks;
+    double seconds, spent = 0;
+    int count = 2;
+
+    *out = 0;
+    if (p->nranks == 1)
+        return 0;
+    if (trips(p, to, from, count, &seconds)) /* opens connections */
+        return -1;
+    for (*out = DBL_MAX; spent < LATENCY_BUDGET; spent += seconds * count + 1e-6) {
+        if (trips(p, to, from, count, &seconds))
+            return -1;
+        *out = seconds < *out ? seconds : *out;
+        if (seconds * count < LATENCY_BUDGET / 16)
+            count *= 2;
+    }
+    return 0;
+}
+
+static int measure_overhead(struct prober *p, double latency, double *out)
+{
+    double seconds, spent = 0, best = DBL_MAX;
+    int most, each;
+
+    *out = 0;
+    if (agree_most(p, p->npeers, &most))
+        return -1;
+    each = most > 0 ? (MESSAGES + most - 1) / most
+                    : 0; /* to each peer: on both sides the same number */
+    for (int round = 0; most > 0 && (round < 2 || spent < OVERHEAD_BUDGET); round++) {
+        if (exchange(p, each * p->npeers, 4, &seconds))
+            return -1;
+        spent += seconds + 1e-6;
+        best = seconds < best ? seconds : best;
+    }
+    if (most > 0 && best > latency)
+        *out = (best - latency) / (each * most);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all
+ * ranks of a node together. 0: nobody has peers. */
+static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
+{
+    int most, streams, bytes = FIRST_BYTES, rounds = 0;
+    double seconds = 0, spent = 0, round[MOST_ROUNDS];
+
+    *out = 0;
+    if (agree_most(p, p->npeers, &most) ||
+        agree_most(p, p->npeers * (of_node ? p->on_this_node : 1), &streams))
+        return -1;
+    if (most == 0)
+        return 0;
+    if (bytes > BUFFER_BYTES / most)
+        bytes = BUFFER_BYTES / most;
+    for (;;) { /* the first exchanges also open connections and windows */
+        if (exchange(p, p->npeers, bytes, &seconds))
+            return -1;
+        spent += seconds;
+        if (seconds > budget / 4 || bytes >= BUFFER_BYTES / most)
+            break;
+        bytes = bytes > BUFFER_BYTES / most / 4 ? BUFFER_BYTES / most : 4 * bytes;
+    }
+    while (rounds < MOST_ROUNDS && (rounds < 2 || spent < budget)) {
+        if (exchange(p, p->npeers, bytes, &round[rounds]))
+            return -1;
+        spent += round[rounds++];
+        if (spent > 2 * budget)
+            break;
+    }
+    qsort(round, (size_t)rounds, sizeof *round, by_value);
+    *out = (double)streams * bytes / round[rounds / 2];
+    return 0;
+}
+
+static int measure_network(struct prober *p, struct cost_cluster *cluster)
+{
+    bool one_node = p->ranks_per_node == p->nranks;
+
+    choose_peers(p, one_node);
+    if (measure_latency(p, &cluster->latency_seconds) ||
+        measure_overhead(p, cluster->latency_seconds, &cluster->message_seconds) ||
+        measure_exchange(p, LINK_BUDGET, true, &cluster->link_Bps))
+        return -1;
+    cluster->local_Bps = 0;
+    if (one_node) {
+        cluster->local_Bps = cluster->link_Bps / p->ranks_per_node;
+        return 0;
+    }
+    choose_peers(p, true);
+    return measure_exchange(p, LOCAL_BUDGET, false, &cluster->local_Bps);
+}
+
+/* A plain read makes an engine that runs beside the processor finish what it was given. */
+static int finish(const struct engine *engine, float *data)
+{
+    struct tensor one = {.shape = {.naxes = 1, .dim = {1}}, .bytes = sizeof(float), .data = data};
+    float value;
+
+    return engine->i->read(engine->context, &one, &value);
+}
+
+struct products {
+    const struct engine *engine;
+    float *memory;
+};
+
+/* One step of a rate: work that was done, bytes or operations; < 0: it failed. */
+static double multiply(void *context)
+{
+    const struct products *p = context;
+    float *a = p->memory, *b = a + GEMM_K * GEMM_M, *c = b + GEMM_K * GEMM_N;
+
+    for (int i = 0; i < 4; i++)
+        if (p->engine->i->gemm(p->engine->context, true, false, GEMM_M, GEMM_N, GEMM_K, 1.0f, a,
+                               GEMM_M, b, GEMM_N, 0.0f, c, GEMM_N))
+            return -1;
+    return finish(p->engine, c) ? -1 : 4 * 2.0 * GEMM_M * GEMM_N * GEMM_K;
+}
+
+/* The best window's rate of a step; 0: it failed. The first step warms up. */
+static double measure_rate(double (*step)(void *context), void *context)
+{
+    double best = 0;
+
+    if (step(context) < 0)
+        return 0;
+    for (int window = 0; window < RATE_WINDOWS; window++) {
+        double start = clock_seconds(), spent = 0, done = 0;
+        while (spent < RATE_WINDOW) {
+            double work = step(context);
+            if (work < 0)
+                return 0;
+            done += work;
+            spent = clock_seconds() - start;
+        }
+        best = done / spent > best ? done / spent : best;
+    }
+    return best;
+}
+
+/* What a progress thread takes from the passes: traffic in a thread of its own, products in this
+ * one. */
+struct theft {
+    struct prober *p;
+    int bytes, rounds;  /* to each peer, how often */
+    double cpu_seconds; /* the thread's processor time */
+    int status;
+    char failure[1024];
+    atomic_bool over;
+};
+
+/* As the progress thread waits: a look now and then. */
+static int wait_in_naps(MPI_Request *requests, int n)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    int done = 0;
+
+    for (;;) {
+        MPI_TRY(MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE));
+        if (done)
+            return 0;
+        nanosleep(&nap, NULL);
+    }
+fail:
+    return -1;
+}
+
+static int send_in_thread(struct theft *theft)
+{
+    struct prober *p = theft->p;
+
+    for (int round = 0; round < theft->rounds; round++) {
+        int n = 0;
+        for (int i = 0; i < p->npeers; i++)
+            MPI_TRY(MPI_Irecv(p->in + (size_t)i * (size_t)theft->bytes, theft->bytes, MPI_BYTE,
+                              p->peers[p->npeers - 1 - i], TAG, p->comm, &p->requests[n++]));
+        for (int i = 0; i < p->npeers; i++)
+            MPI_TRY(MPI_Isend(p->out + (size_t)i * (size_t)theft->bytes, theft->bytes, MPI_BYTE,
+                              p->peers[i], TAG, p->comm, &p->requests[n++]));
+        if (wait_in_naps(p->requests, n))
+            return -1;
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+static void *theft_main(void *argument)
+{
+    struct theft *theft = argument;
+    struct timespec cpu;
+
+    theft->status = send_in_thread(theft);
+    if (theft->status) /* the message is this thread's */
+        snprintf(theft->failure, sizeof theft->failure, "%s", error_text());
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    theft->cpu_seconds = (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;
+    atomic_store(&theft->over, true);
+    return NULL;
+}
+
+/* lost: seconds of products that did not happen while the thread ran. products NULL: nothing to
+ * lose. */
+static int run_theft(struct theft *theft, struct products *products, double flops, double *lost)
+{
+    pthread_t thread;
+    double start, done = 0, step = 0;
+
+    start = clock_seconds();
+    if (pthread_create(&thread, NULL, theft_main, theft))
+        return error_set("the thread that measures traffic could not be started");
+    while (products && step >= 0 && !atomic_load(&theft->over)) {
+        step = multiply(products);
+        done += step;
+    }
+    *lost = clock_seconds() - start - done / flops;
+    pthread_join(thread, NULL);
+    if (theft->status)
+        return error_set("%s", theft->failure);
+    return step < 0 ? -1 : 0;
+}
+
+/* Products alone, for as long as they will run beside the traffic: the best of short windows would
+ * make every disturbance by others look like theft. 0: it failed. */
+static double mean_rate(struct products *products)
+{
+    double start = clock_seconds(), spent = 0, done = 0;
+
+    while (spent < THEFT_BUDGET) {
+        double step = multiply(products);
+        if (step < 0)
+            return 0;
+        done += step;
+        spent = clock_seconds() - start;
+    }
+    return done / spent;
+}
+
+/* All ranks' losses over all threads' processor time. */
+static int measure_theft(struct prober *p, struct products *products, struct cost_cluster *cluster)
+{
+    struct theft theft = {.p = p, .rounds = 2};
+    double mine[3] = {0, 0, 0}, all[3], lost = 0, each, flops = 0;
+    int level = MPI_THREAD_SINGLE, most, status;
+
+    cluster->transport_Bps = cluster->copy_Bps / 4;
+    cluster->core_share = 0;
+    MPI_TRY(MPI_Query_thread(&level));
+    choose_peers(p, p->ranks_per_node == p->nranks);
+    if (agree_most(p, p->npeers, &most))
+        return -1;
+    if (most == 0 || level < MPI_THREAD_SERIALIZED)
+        return 0;
+    each = cluster->link_Bps / p->ranks_per_node * THEFT_BUDGET / theft.rounds / most;
+    theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
+    MPI_TRY(MPI_Barrier(p->comm));
+    flops = products ? mean_rate(products) : 1;
+    status = error_agree(p->comm, flops > 0 ? 0 : -1);
+    if (!status)
+        status = error_agree(p->comm, run_theft(&theft, products, flops, &lost));
+    if (status)
+        return -1;
+    if (products) {
+        mine[0] = lost > 0 ? lost : 0;
+        mine[1] = theft.cpu_seconds;
+        mine[2] = (double)theft.bytes * p->npeers * theft.rounds;
+    }
+    MPI_TRY(MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, p->comm));
+    if (all[1] > 0 && all[2] > 0) {
+        cluster->transport_Bps = all[2] / all[1];
+        cluster->core_share = all[0] < COST_MOST_SHARE * all[1] ? all[0] / all[1] : COST_MOST_SHARE;
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+/* This rank's rate of products and of updates in the engine's memory; then what traffic takes from the first. */
+static int measure_products(struct prober *p, const struct engine *engine,
+                            struct cost_cluster *cluster)
+{
+    struct products products = {.engine = engine};
+    void *memory = NULL;
+    int status = 0;
+
+    cluster->gemm_flops = cluster->serve_Bps = DBL_MAX;
+    if (engine) {
+        status = engine->i->alloc(
+            engine->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
+            "measuring products", &memory);
+        products.memory = memory;
+        cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
+        status = cluster->gemm_flops > 0 ? probe_serving(engine, &cluster->serve_Bps) : -1;
+    }
+    status = error_agree(p->comm, status);
+    if (!status)
+        status = measure_theft(p, engine ? &products : NULL, cluster);
+    if (memory)
+        engine->i->free(engine->context, memory);
+    return status;
+}
+
+static void add(float *restrict sum, const float *restrict gradient, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += gradient[i];
+}
+
+/* Steps walk through buffers larger than caches, a piece at a time. */
+enum { PIECE = 1 << 20, PIECES = BUFFER_BYTES / PIECE };
+
+struct memory_walk {
+    char *to, *from;
+    int at;
+};
+
+static size_t next_piece(struct memory_walk *walk)
+{
+    walk->at = (walk->at + 1) % PIECES;
+    return (size_t)walk->at * PIECE;
+}
+
+static double copy_piece(void *context)
+{
+    struct memory_walk *walk = context;
+    size_t at = next_piece(walk);
+
+    memcpy(walk->to + at, walk->from + at, PIECE);
+    return PIECE;
+}
+
+static double add_piece(void *context)
+{
+    struct memory_walk *walk = context;
+    size_t at = next_piece(walk);
+
+    add((float *)(void *)(walk->to + at), (const float *)(const void *)(walk->from + at),
+        PIECE / sizeof(float));
+    return PIECE;
+}
+
+static void measure_memory(struct prober *p, struct cost_cluster *cluster)
+{
+    struct memory_walk walk = {p->in, p->out, 0};
+
+    memset(p->out, 0, BUFFER_BYTES);
+    memset(p->in, 0, BUFFER_BYTES);
+    cluster->copy_Bps = measure_rate(copy_piece, &walk);
+    cluster->sum_Bps = measure_rate(add_piece, &walk);
+}
+
+int probe_sums(double *Bps)
+{
+    struct memory_walk walk = {calloc(1, BUFFER_BYTES), calloc(1, BUFFER_BYTES), 0};
+    int status = walk.to && walk.from ? 0 : error_memory(2 * (size_t)BUFFER_BYTES, "measuring sums");
+
+    if (!status) {
+        memset(walk.to, 0, BUFFER_BYTES); /* there, not only promised */
+        memset(walk.from, 0, BUFFER_BYTES);
+        *Bps = measure_rate(add_piece, &walk);
+    }
+    free(walk.to);
+    free(walk.from);
+    return status;
+}
+
+/* The slowest rank's rates, then rank 0's bits. */
+static int agree_figures(struct prober *p, struct cost_cluster *cluster)
+{
+    double mine[4] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps}, least[4];
+
+    MPI_TRY(MPI_Allreduce(mine, least, 4, MPI_DOUBLE, MPI_MIN, p->comm));
+    cluster->gemm_flops = least[0];
+    cluster->copy_Bps = least[1];
+    cluster->sum_Bps = least[2];
+    cluster->serve_Bps = least[3];
+    if (cluster->link_Bps <= 0)
+        cluster->link_Bps = cluster->copy_Bps;
+    if (cluster->local_Bps <= 0)
+        cluster->local_Bps = cluster->copy_Bps;
+    MPI_TRY(MPI_Bcast(cluster, sizeof *cluster, MPI_BYTE, 0, p->comm));
+    return 0;
+fail:
+    return -1;
+}
+
+static int allocate(struct prober *p)
+{
+    size_t n = (size_t)p->nranks;
+
+    p->room = 2 * (MESSAGES + p->nranks);
+    p->node = calloc(n, sizeof *p->node);
+    p->peers = calloc(n, sizeof *p->peers);
+    p->requests = calloc((size_t)p->room, sizeof(MPI_Request));
+    p->out = calloc(1, BUFFER_BYTES);
+    p->in = calloc(1, BUFFER_BYTES);
+    if (p->node && p->peers && p->requests && p->out && p->in)
+        return 0;
+    return error_memory(2 * (size_t)BUFFER_BYTES, "measuring the cluster");
+}
+
+static void release(struct prober *p)
+{
+    if (p->comm != MPI_COMM_NULL)
+        MPI_Comm_free(&p->comm);
+    free(p->node);
+    free(p->peers);
+    free(p->requests);
+    free(p->out);
+    free(p->in);
+}
+
+int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out)
+{
+    struct prober p = {.comm = MPI_COMM_NULL};
+    double start = clock_seconds();
+
+    memset(out, 0, sizeof *out);
+    MPI_TRY(MPI_Comm_dup(world, &p.comm));
+    MPI_TRY(MPI_Comm_rank(p.comm, &p.rank));
+    MPI_TRY(MPI_Comm_size(p.comm, &p.nranks));
+    if (error_agree(p.comm, allocate(&p)) || find_nodes(&p) || measure_network(&p, &out->cluster))
+        goto fail;
+    MPI_TRY(MPI_Barrier(p.comm));
+    measure_memory(&p, &out->cluster);
+    if (measure_products(&p, engine, &out->cluster) || agree_figures(&p, &out->cluster))
+        goto fail;
+    out->nranks = p.nranks;
+    out->ranks_per_node = p.ranks_per_node;
+    out->took_seconds = clock_seconds() - start;
+    release(&p);
+    return 0;
+fail:
+    release(&p);
+    return -1;
+}
+
+/* Whether the file's figures are of such a job as this one. */
+static int job_is_alike(MPI_Comm world, const struct probe *known, bool *alike)
+{
+    struct prober p = {.comm = world};
+    int status = -1;
+
+    MPI_TRY(MPI_Comm_rank(world, &p.rank));
+    MPI_TRY(MPI_Comm_size(world, &p.nranks));
+    p.node = calloc((size_t)p.nranks, sizeof *p.node);
+    if (error_agree(
+            world, p.node ? 0 : error_memory((size_t)p.nranks * sizeof(int), "the ranks' nodes")) ||
+        find_nodes(&p))
+        goto fail;
+    *alike = known->nranks == p.nranks && known->ranks_per_node == p.ranks_per_node;
+    status = 0;
+fail:
+    free(p.node);
+    return status;
+}
+
+int probe_cluster(MPI_Comm world, const struct engine *engine, const char *file, struct probe *out)
+{
+    struct probe known = {.nranks = 0};
+    bool alike = false;
+    int rank = 0, status = 0;
+
+    if (!file)
+        return probe_measure(world, engine, out);
+    MPI_TRY(MPI_Comm_rank(world, &rank));
+    if (rank == 0 && access(file, F_OK) == 0)
+        status = probe_read(file, &known);
+    if (error_agree(world, status))
+        return -1;
+    MPI_TRY(MPI_Bcast(&known, sizeof known, MPI_BYTE, 0, world));
+    if (job_is_alike(world, &known, &alike))
+        return -1;
+    if (alike) {
+        *out = known;
+        out->from_file = true;
+        return 0;
+    }
+    if (probe_measure(world, engine, out))
+        return -1;
+    return error_agree(world, rank == 0 ? probe_write(file, out) : 0);
+fail:
+    return -1;
+}

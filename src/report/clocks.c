@@ -1,0 +1,73 @@
+/* Cristian's method: rank 0 asks for the time, notes when it asked and when the answer came, and takes
+ * the answer to be from the middle. */
+#include "report/clocks.h"
+
+#include "util/agree.h"
+#include "util/error.h"
+
+enum { TAG_CLOCK = 1 };
+
+static int ask(MPI_Comm comm, const struct trace *trace, int peer, int rounds,
+               struct clock_offset *out)
+{
+    out->error = 1e18;
+    for (int i = 0; i < rounds; i++) {
+        int64_t asked = trace_clock(trace), there = 0, answered;
+        MPI_TRY(MPI_Send(&asked, 1, MPI_INT64_T, peer, TAG_CLOCK, comm));
+        MPI_TRY(MPI_Recv(&there, 1, MPI_INT64_T, peer, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
+        answered = trace_clock(trace);
+        double half = (double)(answered - asked) / 2;
+        if (half < out->error)
+            *out = (struct clock_offset){.at = there, .error = half,
+                                         .offset = (double)(there - asked) - half};
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+static int answer(MPI_Comm comm, const struct trace *trace, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        int64_t asked, now;
+        MPI_TRY(MPI_Recv(&asked, 1, MPI_INT64_T, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
+        now = trace_clock(trace);
+        MPI_TRY(MPI_Send(&now, 1, MPI_INT64_T, 0, TAG_CLOCK, comm));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+int clock_compare(MPI_Comm comm, const struct trace *trace, int rounds, struct clock_offset *out)
+{
+    int rank, nranks;
+
+    MPI_TRY(MPI_Comm_rank(comm, &rank));
+    MPI_TRY(MPI_Comm_size(comm, &nranks));
+    if (rank > 0) {
+        if (answer(comm, trace, rounds))
+            return -1;
+        MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
+        return 0;
+    }
+    *out = (struct clock_offset){.at = trace_clock(trace)};
+    for (int peer = 1; peer < nranks; peer++) {
+        struct clock_offset found;
+        if (ask(comm, trace, peer, rounds, &found))
+            return -1;
+        MPI_TRY(MPI_Send(&found, (int)sizeof found, MPI_BYTE, peer, TAG_CLOCK, comm));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+int64_t clock_align(const struct clock_offset *before, const struct clock_offset *after, int64_t time)
+{
+    double span = (double)(after->at - before->at), offset = before->offset;
+
+    if (span > 0)
+        offset += (after->offset - before->offset) * ((double)(time - before->at) / span);
+    return time - (int64_t)(offset < 0 ? offset - 0.5 : offset + 0.5);
+}

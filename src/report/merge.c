@@ -1,0 +1,276 @@
+/* Gathering, pairing, lanes. A receive is posted long before its data is sent, so its own times say
+ * little: with the send's beginning it shows when the data travelled. Messages between two ranks on
+ * one tag never overtake each other, so the last such send before the arrival is the one. */
+#include "report/merge.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/agree.h"
+#include "util/error.h"
+
+enum { TAG_TRACE = 2 };
+/* Events per message: MPI counts bytes in an int. */
+enum { PIECE = 1 << 20 };
+
+static void describe(const struct trace *trace, const struct trace_about *about, MPI_Comm comm,
+                     struct trace_rank *out)
+{
+    int rank = 0;
+
+    MPI_Comm_rank(comm, &rank);
+    *out = (struct trace_rank){.worker = plan_is_worker(about->plan, rank),
+                               .server = plan_speaks(about->plan, rank) &&
+                                         (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
+    if (gethostname(out->host, sizeof out->host - 1))
+        strcpy(out->host, "?");
+    out->error = about->before.error > about->after.error ? about->before.error : about->after.error;
+    for (int i = 0; i < TRACE_THREADS; i++) {
+        out->dropped += trace->buffer[i].dropped;
+        out->nevents += trace->buffer[i].used;
+    }
+}
+
+static int copy_events(const struct trace *trace, const struct trace_about *about,
+                       struct trace_rank *out)
+{
+    size_t n = 0;
+
+    out->events = malloc((out->nevents + 1) * sizeof *out->events);
+    if (!out->events)
+        return error_memory(out->nevents * sizeof *out->events, "the trace");
+    for (int i = 0; i < TRACE_THREADS; i++)
+        for (size_t e = 0; e < trace->buffer[i].used; e++) {
+            struct trace_event *event = &out->events[n++];
+            *event = trace->buffer[i].events[e];
+            event->start = clock_align(&about->before, &about->after, event->start);
+            event->end = clock_align(&about->before, &about->after, event->end);
+            event->posted = event->posted == 0 ? event->start
+                                               : clock_align(&about->before, &about->after, event->posted);
+        }
+    return 0;
+}
+
+static int send_events(MPI_Comm comm, struct trace_rank *mine)
+{
+    MPI_TRY(MPI_Send(mine, (int)sizeof *mine, MPI_BYTE, 0, TAG_TRACE, comm));
+    for (size_t at = 0; at < mine->nevents; at += PIECE) {
+        size_t n = mine->nevents - at < PIECE ? mine->nevents - at : PIECE;
+        MPI_TRY(MPI_Send(mine->events + at, (int)(n * sizeof *mine->events), MPI_BYTE, 0, TAG_TRACE,
+                         comm));
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+/* Lack of memory is remembered by the caller, and the messages are received all the same: nobody is
+ * left waiting. */
+static int receive_events(MPI_Comm comm, int peer, struct trace_rank *out)
+{
+    struct trace_event *events = NULL;
+    size_t n;
+
+    MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, peer, TAG_TRACE, comm, MPI_STATUS_IGNORE));
+    out->events = NULL;
+    n = out->nevents;
+    events = malloc((n + 1) * sizeof *events);
+    if (!events) {
+        out->nevents = 0;
+        return error_memory(n * sizeof *events, "the trace of a rank");
+    }
+    for (size_t at = 0; at < n; at += PIECE) {
+        size_t piece = n - at < PIECE ? n - at : PIECE;
+        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TAG_TRACE, comm,
+                         MPI_STATUS_IGNORE));
+    }
+    out->events = events;
+    return 0;
+fail:
+    free(events);
+    out->nevents = 0;
+    return -1;
+}
+
+int trace_gather(MPI_Comm comm, const struct trace *trace, const struct trace_about *about,
+                 struct trace_rank **out)
+{
+    struct trace_rank mine, *ranks = NULL;
+    int rank, nranks, status;
+
+    *out = NULL;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    describe(trace, about, comm, &mine);
+    status = copy_events(trace, about, &mine);
+    if (!status && rank == 0) {
+        ranks = calloc((size_t)nranks, sizeof *ranks);
+        status = ranks ? 0 : error_memory((size_t)nranks * sizeof *ranks, "the trace");
+    }
+    if (error_agree(comm, status)) {
+        free(mine.events);
+        free(ranks);
+        return -1;
+    }
+    if (rank > 0) {
+        status = send_events(comm, &mine);
+        free(mine.events);
+    } else {
+        ranks[0] = mine;
+        for (int r = 1; r < nranks && !status; r++)
+            status = receive_events(comm, r, &ranks[r]);
+    }
+    *out = ranks;
+    return status;
+}
+
+/* ---- pairs ---- */
+
+struct sent {
+    int from, to, tag;
+    int64_t start;
+    int32_t iteration;
+};
+
+static int sent_compare(const void *a, const void *b)
+{
+    const struct sent *x = a, *y = b;
+
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    if (x->to != y->to)
+        return x->to < y->to ? -1 : 1;
+    if (x->tag != y->tag)
+        return x->tag < y->tag ? -1 : 1;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* The last of its pair and tag that began no later than `key`; NULL if there is none. */
+static const struct sent *find_sent(const struct sent *sent, size_t n, const struct sent *key)
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sent_compare(&sent[middle], key) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+    const struct sent *found = &sent[low - 1];
+    return found->from == key->from && found->to == key->to && found->tag == key->tag ? found : NULL;
+}
+
+static struct sent *list_sent(const struct trace_rank *ranks, int nranks, size_t *n)
+{
+    struct sent *sent;
+    size_t most = 1;
+
+    *n = 0;
+    for (int r = 0; r < nranks; r++)
+        most += ranks[r].nevents;
+    sent = malloc(most * sizeof *sent);
+    if (!sent) {
+        error_memory(most * sizeof *sent, "the trace's transfers");
+        return NULL;
+    }
+    for (int r = 0; r < nranks; r++)
+        for (size_t e = 0; e < ranks[r].nevents; e++) {
+            const struct trace_event *event = &ranks[r].events[e];
+            if (event->kind == TRACE_SEND)
+                sent[(*n)++] = (struct sent){.from = r, .to = event->peer, .tag = event->tag,
+                                             .start = event->start, .iteration = event->iteration};
+        }
+    qsort(sent, *n, sizeof *sent, sent_compare);
+    return sent;
+}
+
+int trace_pair(struct trace_rank *ranks, int nranks, int64_t first, int64_t last)
+{
+    size_t n;
+    struct sent *sent = list_sent(ranks, nranks, &n);
+
+    if (!sent)
+        return -1;
+    for (int r = 0; r < nranks; r++) {
+        size_t kept = 0;
+        for (size_t e = 0; e < ranks[r].nevents; e++) {
+            struct trace_event event = ranks[r].events[e];
+            if (event.kind == TRACE_RECEIVE) {
+                int64_t slack = event.peer >= 0 ? (int64_t)(ranks[r].error + ranks[event.peer].error) : 0;
+                struct sent key = {.from = event.peer, .to = r, .tag = event.tag,
+                                   .start = event.end + slack};
+                const struct sent *its = find_sent(sent, n, &key);
+                if (its) {
+                    event.iteration = its->iteration;
+                    if (its->start > event.start)
+                        event.start = its->start < event.end ? its->start : event.end;
+                }
+            }
+            if (event.iteration >= first && event.iteration <= last)
+                ranks[r].events[kept++] = event;
+        }
+        ranks[r].nevents = kept;
+    }
+    free(sent);
+    return 0;
+}
+
+/* ---- lanes ---- */
+
+static int event_compare(const void *a, const void *b)
+{
+    const struct trace_event *x = a, *y = b;
+
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->end < y->end) - (x->end > y->end);
+}
+
+int trace_lay_out(struct trace_rank *rank)
+{
+    int64_t *busy[TRACE_KINDS] = {NULL}; /* per lane: until when */
+    int status = -1;
+
+    qsort(rank->events, rank->nevents, sizeof *rank->events, event_compare);
+    rank->lane = calloc(rank->nevents + 1, sizeof *rank->lane);
+    if (!rank->lane)
+        return error_memory(rank->nevents * sizeof *rank->lane, "the trace's lanes");
+    for (size_t e = 0; e < rank->nevents; e++) {
+        const struct trace_event *event = &rank->events[e];
+        int kind = event->kind, lane = 0;
+        if (kind < TRACE_READ)
+            continue;
+        while (lane < rank->lanes[kind] && busy[kind][lane] > event->start)
+            lane++;
+        if (lane == rank->lanes[kind]) {
+            int64_t *grown = realloc(busy[kind], ((size_t)lane + 1) * sizeof *grown);
+            if (!grown) {
+                error_memory(((size_t)lane + 1) * sizeof *grown, "the trace's lanes");
+                goto done;
+            }
+            busy[kind] = grown;
+            rank->lanes[kind]++;
+        }
+        busy[kind][lane] = event->end;
+        rank->lane[e] = lane;
+    }
+    status = 0;
+done:
+    for (int k = 0; k < TRACE_KINDS; k++)
+        free(busy[k]);
+    return status;
+}
+
+void trace_ranks_free(struct trace_rank *ranks, int nranks)
+{
+    for (int r = 0; ranks && r < nranks; r++) {
+        free(ranks[r].events);
+        free(ranks[r].lane);
+    }
+    free(ranks);
+}

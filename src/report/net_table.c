@@ -1,0 +1,236 @@
+/* The net table. Every column is as wide as its widest cell, so rows are made first and printed
+ * after. */
+#include "report/net_table.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS    7
+#define CELL_BYTES 160
+
+enum column { LAYER, TYPE, TOP, SHAPE, PARAMETERS, FLOPS, SCHEME };
+
+static const char *const titles[COLUMNS] = {"layer",      "type",  "top",   "shape",
+                                            "parameters", "FLOPs", "scheme"};
+
+struct row {
+    char cell[COLUMNS][CELL_BYTES];
+};
+
+/* Parameters that the layer owns: shared ones count with their owner, so that the sum is right. */
+static size_t owned_params(const struct net *net, int layer, int *group)
+{
+    for (int g = 0; g < net->ngroups; g++)
+        if (net->groups[g].layer == layer) {
+            *group = g;
+            return net->groups[g].elems;
+        }
+    *group = -1;
+    return 0;
+}
+
+static const char *scheme_name(const struct net_scheme *scheme, int group)
+{
+    const char *name = scheme && group >= 0 ? scheme->name(scheme->context, group) : NULL;
+
+    return name;
+}
+
+/* 576000 -> "576.00 k" */
+static void write_flops(double flops, char *cell)
+{
+    static const char *const units[] = {"", " k", " M", " G", " T", " P"};
+    size_t unit = 0;
+
+    while (flops >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        flops /= 1000;
+        unit++;
+    }
+    if (flops > 0)
+        snprintf(cell, CELL_BYTES, "%.*f%s", unit ? 2 : 0, flops, units[unit]);
+}
+
+static void write_shape(const struct shape *shape, char *cell)
+{
+    size_t used = 0;
+
+    snprintf(cell, CELL_BYTES, "%s", shape->naxes ? "" : "scalar");
+    for (int i = 0; i < shape->naxes && used < CELL_BYTES; i++)
+        used += (size_t)snprintf(cell + used, CELL_BYTES - used, "%s%" PRId64, i ? " x " : "",
+                                 shape->dim[i]);
+}
+
+static void write_layer(const struct net *net, int l, const struct net_scheme *scheme,
+                        struct row *row)
+{
+    const struct layer *layer = &net->layers[l];
+    int group;
+    size_t params = owned_params(net, l, &group);
+    const char *name = scheme_name(scheme, group);
+
+    snprintf(row->cell[LAYER], CELL_BYTES, "%s", layer->def->name);
+    snprintf(row->cell[TYPE], CELL_BYTES, "%s", layer->def->type);
+    if (params > 0)
+        snprintf(row->cell[PARAMETERS], CELL_BYTES, "%zu", params);
+    write_flops(layer->flops, row->cell[FLOPS]);
+    snprintf(row->cell[SCHEME], CELL_BYTES, "%s", name ? name : "");
+}
+
+static size_t write_rows(const struct net *net, const struct net_scheme *scheme, struct row *rows)
+{
+    size_t n = 0;
+
+    for (int c = 0; c < COLUMNS; c++)
+        strcpy(rows[0].cell[c], titles[c]);
+    n++;
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        if (layer->def->inserted)
+            continue;
+        write_layer(net, l, scheme, &rows[n]);
+        for (int t = 0; t < layer->ntops; t++) {
+            snprintf(rows[n + (size_t)t].cell[TOP], CELL_BYTES, "%s", layer->tops[t]->name);
+            write_shape(&layer->tops[t]->value.shape, rows[n + (size_t)t].cell[SHAPE]);
+        }
+        n += layer->ntops ? (size_t)layer->ntops : 1;
+    }
+    strcpy(rows[n].cell[LAYER], "total");
+    snprintf(rows[n].cell[PARAMETERS], CELL_BYTES, "%zu", net->nlearnable);
+    write_flops(net->flops, rows[n].cell[FLOPS]);
+    return n + 1;
+}
+
+static void print_row(const struct row *row, const int width[COLUMNS], int columns, FILE *to)
+{
+    char line[COLUMNS * (CELL_BYTES + 2) + 1];
+    size_t used = 0;
+
+    for (int c = 0; c < columns; c++) {
+        bool number = c == PARAMETERS || c == FLOPS;
+        used += (size_t)snprintf(line + used, sizeof(line) - used, number ? "%*s  " : "%-*s  ",
+                                 number ? width[c] : width[c], row->cell[c]);
+    }
+    while (used > 0 && line[used - 1] == ' ')
+        used--;
+    line[used] = '\0';
+    fprintf(to, "%s\n", line);
+}
+
+static void print_line(const int width[COLUMNS], int columns, FILE *to)
+{
+    int total = -2;
+
+    for (int c = 0; c < columns; c++)
+        total += width[c] + 2;
+    while (total-- > 0)
+        fputc('-', to);
+    fputc('\n', to);
+}
+
+int net_print_summary(const struct net *net, const struct net_scheme *scheme, FILE *to)
+{
+    int columns = scheme ? COLUMNS : COLUMNS - 1;
+    int width[COLUMNS] = {0};
+    size_t most = 2, n;
+    struct row *rows;
+
+    for (int l = 0; l < net->nlayers; l++)
+        most += net->layers[l].ntops ? (size_t)net->layers[l].ntops : 1;
+    rows = calloc(most, sizeof(struct row));
+    if (!rows)
+        return error_memory(most * sizeof(struct row), "the net table");
+    n = write_rows(net, scheme, rows);
+    for (size_t r = 0; r < n; r++)
+        for (int c = 0; c < columns; c++)
+            if ((int)strlen(rows[r].cell[c]) > width[c])
+                width[c] = (int)strlen(rows[r].cell[c]);
+    for (size_t r = 0; r < n; r++) {
+        if (r == 1 || r == n - 1)
+            print_line(width, columns, to);
+        print_row(&rows[r], width, columns, to);
+    }
+    free(rows);
+    return ferror(to) ? error_set("the net table could not be written") : 0;
+}
+
+static void json_shape(const struct shape *shape, struct json *json)
+{
+    json_array_begin(json);
+    for (int i = 0; i < shape->naxes; i++)
+        json_int(json, shape->dim[i]);
+    json_array_end(json);
+}
+
+static void json_blobs(const struct layer *layer, struct json *json)
+{
+    json_key(json, "bottoms");
+    json_array_begin(json);
+    for (int b = 0; b < layer->def->nbottoms; b++)
+        json_string(json, layer->def->bottoms[b]);
+    json_array_end(json);
+    json_key(json, "tops");
+    json_array_begin(json);
+    for (int t = 0; t < layer->ntops; t++) {
+        json_object_begin(json);
+        json_key(json, "name");
+        json_string(json, layer->tops[t]->name);
+        json_key(json, "shape");
+        json_shape(&layer->tops[t]->value.shape, json);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    json_key(json, "top_shapes");
+    json_array_begin(json);
+    for (int t = 0; t < layer->ntops; t++)
+        json_shape(&layer->tops[t]->value.shape, json);
+    json_array_end(json);
+}
+
+static void json_layer(const struct net *net, int l, const struct net_scheme *scheme,
+                       struct json *json)
+{
+    const struct layer *layer = &net->layers[l];
+    int group;
+    size_t params = owned_params(net, l, &group);
+
+    json_object_begin(json);
+    json_key(json, "name");
+    json_string(json, layer->def->name);
+    json_key(json, "type");
+    json_string(json, layer->def->type);
+    json_blobs(layer, json);
+    json_key(json, "parameters");
+    json_uint(json, params);
+    json_key(json, "flops");
+    json_uint(json, (uint64_t)layer->flops);
+    json_key(json, "scheme");
+    json_string(json, scheme_name(scheme, group));
+    json_object_end(json);
+}
+
+void net_json_summary(const struct net *net, const struct net_scheme *scheme, struct json *json)
+{
+    json_object_begin(json);
+    json_key(json, "name");
+    json_string(json, net->def->name);
+    json_key(json, "phase");
+    json_string(json, net->train ? "TRAIN" : "TEST");
+    json_key(json, "parameters");
+    json_uint(json, net->nlearnable);
+    json_key(json, "flops");
+    json_uint(json, (uint64_t)net->flops);
+    json_key(json, "outputs");
+    json_array_begin(json);
+    for (int o = 0; o < net->noutputs; o++)
+        json_string(json, net->outputs[o].blob->name);
+    json_array_end(json);
+    json_key(json, "layers");
+    json_array_begin(json);
+    for (int l = 0; l < net->nlayers; l++)
+        json_layer(net, l, scheme, json);
+    json_array_end(json);
+    json_object_end(json);
+}

@@ -1,0 +1,279 @@
+/* The file. Times are microseconds with three digits, which is every nanosecond exactly, so that
+ * spans that touch in memory touch in the file. */
+#include "report/merge.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/agree.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/json.h"
+
+/* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
+enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
+
+struct writer {
+    FILE *to;
+    const struct trace_about *about;
+    char **name;   /* per layer, escaped, without quotes; owned */
+    char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more members */
+    int64_t base;  /* time 0 */
+    bool comma;
+    uint64_t events;
+};
+
+/* chrome://tracing's names of colours; Perfetto makes its own from the spans' names. */
+static const char *color(enum trace_kind kind)
+{
+    static const char *const names[TRACE_KINDS] = {
+        [TRACE_ITERATION] = "grey",          [TRACE_FORWARD] = "thread_state_running",
+        [TRACE_BACKWARD] = "rail_animation", [TRACE_UPDATE] = "thread_state_iowait",
+        [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
+        [TRACE_SUM] = "thread_state_runnable",
+        [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
+        [TRACE_READ] = "good",
+        [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
+        [TRACE_EXCHANGE] = "rail_idle"};
+
+    return names[kind];
+}
+
+static char *escape(const char *text)
+{
+    struct json json = {.depth = 0};
+    const char *quoted;
+    char *out = NULL;
+
+    json_string(&json, text);
+    if (json_text(&json, &quoted) == 0) {
+        size_t length = strlen(quoted); /* "..."\n */
+        out = length >= 3 ? strndup(quoted + 1, length - 3) : NULL;
+        if (!out)
+            error_memory(length, "a layer's name");
+    }
+    json_free(&json);
+    return out;
+}
+
+static int escape_names(struct writer *w)
+{
+    const struct net *net = w->about->net;
+
+    const struct plan *plan = w->about->plan;
+
+    w->name = calloc((size_t)net->nlayers + 1, sizeof *w->name);
+    w->bucket = calloc((size_t)net->nlayers + 1, sizeof *w->bucket);
+    if (!w->name || !w->bucket)
+        return error_memory((size_t)net->nlayers * sizeof *w->name, "layer names");
+    for (int l = 0; l < net->nlayers; l++) {
+        w->name[l] = escape(net->layers[l].def->name);
+        if (!w->name[l])
+            return -1;
+    }
+    for (int b = 0; b < plan->ngroups; b++)
+        if (plan->names[b] && !(w->bucket[plan->groups[b].layer] = escape(plan->names[b])))
+            return -1;
+    return 0;
+}
+
+/* What the passes do belongs to a layer, what synchronisation does to a bucket of layers. */
+static const char *name_of(const struct writer *w, const struct trace_event *event)
+{
+    bool pass = event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
+
+    if (event->layer < 0 || event->layer >= w->about->net->nlayers)
+        return NULL;
+    return !pass && w->bucket[event->layer] ? w->bucket[event->layer] : w->name[event->layer];
+}
+
+static int tid_of(const struct trace_event *event, int lane)
+{
+    if (event->kind >= TRACE_READ)
+        return LANES * (event->kind + 1) + lane;
+    if (event->thread == TRACE_PROGRESS)
+        return TID_PROGRESS;
+    return event->kind == TRACE_INPUT ? TID_INPUT : TID_COMPUTE;
+}
+
+static void next(struct writer *w)
+{
+    fputs(w->comma ? ",\n" : "\n", w->to);
+    w->comma = true;
+}
+
+static void put_meta(struct writer *w, int pid, int tid, const char *what, const char *name)
+{
+    next(w);
+    fprintf(w->to, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", pid,
+            tid, what, name);
+    if (strcmp(what, "thread_name") != 0)
+        return;
+    next(w);
+    fprintf(w->to,
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":"
+            "%d}}",
+            pid, tid, tid);
+}
+
+static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
+{
+    static const char *const role[2][2] = {{"idle", "server"}, {"worker", "worker and server"}};
+    char text[192], *host = escape(rank->host);
+
+    if (!host)
+        return -1;
+    snprintf(text, sizeof text, "rank %d (%s, %s)", pid, role[rank->worker][rank->server], host);
+    free(host);
+    put_meta(w, pid, 0, "process_name", text);
+    next(w);
+    fprintf(w->to, "{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
+                   "\"sort_index\":%d}}",
+            pid, pid);
+    put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
+    put_meta(w, pid, TID_INPUT, "thread_name", "input");
+    put_meta(w, pid, TID_PROGRESS, "thread_name", "progress thread");
+    for (int k = TRACE_READ; k < TRACE_KINDS; k++)
+        for (int lane = 0; lane < rank->lanes[k]; lane++) {
+            snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
+                     trace_kind_name((enum trace_kind)k), lane + 1);
+            put_meta(w, pid, LANES * (k + 1) + lane, "thread_name", text);
+        }
+    return 0;
+}
+
+static void put_time(struct writer *w, const char *key, int64_t ns)
+{
+    fprintf(w->to, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
+}
+
+static void put_event(struct writer *w, int pid, const struct trace_event *event, int lane)
+{
+    enum trace_kind kind = (enum trace_kind)event->kind;
+    const char *what = trace_kind_name(kind);
+    const char *layer = name_of(w, event);
+
+    next(w);
+    if (kind == TRACE_ITERATION)
+        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
+    else
+        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s\"", what, layer ? " " : "",
+                layer ? layer : "");
+    fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what, color(kind), pid,
+            tid_of(event, lane));
+    put_time(w, "ts", event->start - w->base);
+    put_time(w, "dur", event->end - event->start);
+    fprintf(w->to, ",\"args\":{\"iteration\":%d", event->iteration);
+    if (layer)
+        fprintf(w->to, ",\"layer\":\"%s\"", layer);
+    if (kind >= TRACE_SEND)
+        fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
+                event->peer, scheme_name((enum scheme)event->scheme));
+    if (kind == TRACE_SEND)
+        put_time(w, "queued_us", event->start - event->posted);
+    if (kind == TRACE_RECEIVE)
+        put_time(w, "posted_earlier_us", event->start - event->posted);
+    fputs("}}", w->to);
+    w->events++;
+}
+
+static void find_base(struct writer *w, const struct trace_rank *ranks, int nranks)
+{
+    w->base = INT64_MAX;
+    for (int r = 0; r < nranks; r++)
+        if (ranks[r].nevents > 0 && ranks[r].events[0].start < w->base)
+            w->base = ranks[r].events[0].start;
+}
+
+static int put_all(struct writer *w, const struct trace_rank *ranks, int nranks)
+{
+    char *net = escape(w->about->net->def->name);
+
+    if (!net)
+        return -1;
+    find_base(w, ranks, nranks);
+    fprintf(w->to, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\",\"net\":\"%s\","
+                   "\"ranks\":%d},\"traceEvents\":[",
+            net, nranks);
+    free(net);
+    for (int r = 0; r < nranks; r++) {
+        if (put_names(w, r, &ranks[r]))
+            return -1;
+        for (size_t e = 0; e < ranks[r].nevents; e++)
+            put_event(w, r, &ranks[r].events[e], ranks[r].lane[e]);
+    }
+    fputs("\n]}\n", w->to);
+    return 0;
+}
+
+static int put_file(struct writer *w, const struct trace_rank *ranks, int nranks, const char *path)
+{
+    char *temp = file_temp_name(path);
+    int status = -1;
+
+    if (!temp)
+        return -1;
+    w->to = fopen(temp, "w");
+    if (!w->to) {
+        error_set("cannot write '%s': %s", path, strerror(errno));
+        goto done;
+    }
+    status = put_all(w, ranks, nranks);
+    if (ferror(w->to))
+        status = error_set("cannot write '%s': %s", path, strerror(errno));
+    if (fclose(w->to) && !status)
+        status = error_set("cannot write '%s': %s", path, strerror(errno));
+    if (status)
+        remove(temp);
+    else
+        status = file_commit(temp, path);
+done:
+    free(temp);
+    return status;
+}
+
+static int write_ranks(const struct trace *trace, const struct trace_about *about,
+                       struct trace_rank *ranks, int nranks, const char *path,
+                       struct trace_written *out)
+{
+    struct writer w = {.about = about};
+    int status = trace_pair(ranks, nranks, trace->options.first, trace->options.last);
+
+    for (int r = 0; r < nranks && !status; r++) {
+        status = trace_lay_out(&ranks[r]);
+        out->dropped += ranks[r].dropped;
+        out->clock_error = ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9
+                                                                    : out->clock_error;
+    }
+    if (!status)
+        status = escape_names(&w);
+    if (!status)
+        status = put_file(&w, ranks, nranks, path);
+    out->events = w.events;
+    for (int l = 0; w.name && w.bucket && l < about->net->nlayers; l++) {
+        free(w.name[l]);
+        free(w.bucket[l]);
+    }
+    free(w.name);
+    free(w.bucket);
+    return status;
+}
+
+int trace_write(MPI_Comm comm, const struct trace *trace, const struct trace_about *about,
+                const char *path, struct trace_written *out)
+{
+    struct trace_rank *ranks;
+    int rank, nranks, status;
+
+    *out = (struct trace_written){.events = 0};
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    status = trace_gather(comm, trace, about, &ranks);
+    if (!status && rank == 0)
+        status = write_ranks(trace, about, ranks, nranks, path, out);
+    trace_ranks_free(ranks, nranks);
+    return error_agree(comm, status);
+}

@@ -1,0 +1,263 @@
+/* Writing Caffe's binary models and states: field by field, because a message as large as a net's
+ * weights should exist in memory once. Lengths stand before what they measure, so they are added up
+ * first. */
+#include "snapshot/snapshot_internal.h"
+
+#include "spec/caffe.pb-c.h"
+#include "spec/proto.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/sha256.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Numbers of fields. */
+enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
+enum { NET_NAME = 1, NET_LAYER = 100, LAYER_BLOBS = 7 };
+enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000, STATE_SEED };
+
+#define PIECE 4096 /* values converted at a time */
+
+/* A file on its way, and the sum of what is in it. */
+struct output {
+    FILE *file;
+    struct sha256 sum;
+};
+
+static void put_bytes(struct output *to, const void *bytes, size_t count)
+{
+    fwrite(bytes, 1, count, to->file);
+    sha256_update(&to->sum, bytes, count);
+}
+
+static void put_varint(struct output *to, uint64_t value)
+{
+    unsigned char bytes[10] = {0};
+    size_t count = proto_put_varint(bytes, value);
+
+    put_bytes(to, bytes, count);
+}
+
+static void put_number(struct output *to, uint32_t field, uint64_t value)
+{
+    put_varint(to, (uint64_t)field << 3 | PROTO_VARINT);
+    put_varint(to, value);
+}
+
+static void put_head(struct output *to, uint32_t field, uint64_t bytes)
+{
+    put_varint(to, (uint64_t)field << 3 | PROTO_BYTES);
+    put_varint(to, bytes);
+}
+
+static void put_text(struct output *to, uint32_t field, const char *text)
+{
+    put_head(to, field, strlen(text));
+    put_bytes(to, text, strlen(text));
+}
+
+/* A field of that many bytes with all that belongs to it. */
+static uint64_t whole(uint32_t field, uint64_t bytes)
+{
+    return proto_varint_bytes((uint64_t)field << 3) + proto_varint_bytes(bytes) + bytes;
+}
+
+static uint64_t dims_bytes(const struct shape *shape)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < shape->naxes; i++)
+        bytes += proto_varint_bytes((uint64_t)shape->dim[i]);
+    return bytes;
+}
+
+/* protobuf leaves an empty list out. */
+static uint64_t shape_bytes(const struct shape *shape)
+{
+    return shape->naxes > 0 ? whole(SHAPE_DIM, dims_bytes(shape)) : 0;
+}
+
+static uint64_t blob_bytes(const struct snapshot_blob *blob)
+{
+    uint64_t bytes = whole(BLOB_SHAPE, shape_bytes(blob->shape));
+
+    if (shape_elems(blob->shape) > 0)
+        bytes += whole(BLOB_DATA, shape_elems(blob->shape) * sizeof(float));
+    return bytes;
+}
+
+static void put_floats(struct output *to, const float *values, size_t count)
+{
+    unsigned char bytes[PIECE * 4] = {0};
+
+    for (size_t done = 0; done < count;) {
+        size_t n = count - done < PIECE ? count - done : PIECE;
+
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits;
+
+            memcpy(&bits, &values[done + i], sizeof bits);
+            for (int k = 0; k < 4; k++)
+                bytes[4 * i + (size_t)k] = (unsigned char)(bits >> (8 * k));
+        }
+        put_bytes(to, bytes, 4 * n);
+        done += n;
+    }
+}
+
+static void put_blob(struct output *to, uint32_t field, const struct snapshot_blob *blob)
+{
+    size_t elems = shape_elems(blob->shape);
+
+    put_head(to, field, blob_bytes(blob));
+    if (elems > 0) {
+        put_head(to, BLOB_DATA, elems * sizeof(float));
+        put_floats(to, blob->data, elems);
+    }
+    put_head(to, BLOB_SHAPE, shape_bytes(blob->shape));
+    if (blob->shape->naxes > 0) {
+        put_head(to, SHAPE_DIM, dims_bytes(blob->shape));
+        for (int i = 0; i < blob->shape->naxes; i++)
+            put_varint(to, (uint64_t)blob->shape->dim[i]);
+    }
+}
+
+/* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything.
+ */
+static Caffe__LayerParameter describe(const struct layer_def *def)
+{
+    Caffe__LayerParameter param = *def->param;
+
+    param.n_bottom = (size_t)def->nbottoms;
+    param.bottom = def->bottoms;
+    param.n_top = (size_t)def->ntops;
+    param.top = def->tops;
+    if (param.n_loss_weight > 0 && def->nweights >= def->ntops) {
+        param.n_loss_weight = (size_t)def->ntops;
+        param.loss_weight = def->loss_weights;
+    }
+    param.has_phase = 1;
+    param.phase = CAFFE__PHASE__TRAIN;
+    param.n_blobs = 0;
+    param.blobs = NULL;
+    return param;
+}
+
+static int put_layer(struct output *to, const struct layer_def *def,
+                     const struct snapshot_layer *layer)
+{
+    Caffe__LayerParameter param;
+    char *name = strdup(layer->name);
+    uint64_t bytes, weights = 0;
+    uint8_t *packed;
+    size_t length;
+
+    if (name == NULL)
+        return error_memory(strlen(layer->name) + 1, "a name");
+    if (def != NULL) {
+        param = describe(def);
+    } else {
+        caffe__layer_parameter__init(&param);
+        param.name = name;
+    }
+    length = caffe__layer_parameter__get_packed_size(&param);
+    packed = malloc(length + 1);
+    if (packed == NULL) {
+        free(name);
+        return error_memory(length, "a layer's definition");
+    }
+    caffe__layer_parameter__pack(&param, packed);
+    for (int i = 0; i < layer->nblobs; i++)
+        weights += whole(LAYER_BLOBS, blob_bytes(&layer->blobs[i]));
+    bytes = length + weights;
+    put_head(to, NET_LAYER, bytes);
+    put_bytes(to, packed, length);
+    for (int i = 0; i < layer->nblobs; i++)
+        put_blob(to, LAYER_BLOBS, &layer->blobs[i]);
+    free(packed);
+    free(name);
+    return 0;
+}
+
+/* Opens the temporary file that becomes `path`. */
+static int begin(const char *path, struct output *to, char **temp)
+{
+    *temp = file_temp_name(path);
+    to->file = *temp != NULL ? fopen(*temp, "wb") : NULL;
+    sha256_init(&to->sum);
+    if (*temp != NULL && to->file == NULL)
+        error_set("cannot write '%s': %s", path, strerror(errno));
+    return to->file != NULL ? 0 : -1;
+}
+
+static int check(const struct output *to, const char *path)
+{
+    return ferror(to->file) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
+}
+
+/* Seals the file, closes it, and puts it in its place unless `status` says that it is not complete.
+ */
+static int finish(struct output *to, char *temp, const char *path, int status)
+{
+    unsigned char seal[PROTO_SEAL_BYTES] = {0};
+
+    if (to->file != NULL && status == 0) {
+        sha256_final(&to->sum, seal);
+        put_head(to, PROTO_SEAL, sizeof seal);
+        put_bytes(to, seal, sizeof seal);
+        status = check(to, path);
+    }
+    if (to->file != NULL && fclose(to->file) != 0 && status == 0)
+        status = error_set("cannot write '%s': %s", path, strerror(errno));
+    if (to->file != NULL && status)
+        unlink(temp);
+    else if (to->file != NULL)
+        status = file_commit(temp, path);
+    free(temp);
+    return status;
+}
+
+int snapshot_write_model_binary(const char *path, const struct net_def *def,
+                                const struct snapshot_layer *layers, int nlayers)
+{
+    struct output to;
+    char *temp;
+    int status;
+
+    if (snapshot_check_names(path, layers, nlayers))
+        return error_context("the model cannot be saved");
+    status = begin(path, &to, &temp);
+    if (status == 0 && def != NULL && def->name[0] != '\0')
+        put_text(&to, NET_NAME, def->name);
+    for (int i = 0; i < nlayers && status == 0; i++)
+        status =
+            put_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) || check(&to, path)
+                ? -1
+                : 0;
+    return finish(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
+}
+
+int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
+                                const struct snapshot_blob *history, int nhistory)
+{
+    struct output to;
+    char *temp;
+    int status = begin(path, &to, &temp);
+
+    if (status == 0) {
+        put_number(&to, STATE_ITER, (uint64_t)state->iter);
+        put_text(&to, STATE_NET, state->learned_net);
+        for (int i = 0; i < nhistory && !ferror(to.file); i++)
+            put_blob(&to, STATE_HISTORY, &history[i]);
+        put_number(&to, STATE_STEP, (uint64_t)state->current_step);
+        if (state->has_data_cursor)
+            put_number(&to, STATE_CURSOR, state->data_cursor);
+        if (state->has_random_seed)
+            put_number(&to, STATE_SEED, (uint64_t)state->random_seed);
+    }
+    return finish(&to, temp, path, status) ? error_context("the solver state cannot be saved") : 0;
+}

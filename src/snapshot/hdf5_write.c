@@ -1,0 +1,402 @@
+/* Writing snapshots. The one trick: the HDF5 file is composed in memory and then written as plain
+ * bytes. HDF5 cannot close a file whose disk is full and takes that to the end of the process; so
+ * it never sees the disk, and its lock is free again before the slow part begins. */
+#include "snapshot/snapshot_internal.h"
+
+#include "config.h"
+#include "snapshot/checksum.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/h5.h"
+#include "util/strbuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
+#define CHUNK_BYTES ((hsize_t)16 << 20)
+
+static char *path_of(const char *prefix, int64_t iter, const char *ending)
+{
+    struct strbuf path = {0};
+
+    strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
+    return strbuf_take(&path);
+}
+
+char *snapshot_model_path(const char *prefix, int64_t iter)
+{
+    return path_of(prefix, iter, ".caffemodel.h5");
+}
+
+char *snapshot_state_path(const char *prefix, int64_t iter)
+{
+    return path_of(prefix, iter, ".solverstate.h5");
+}
+
+char *snapshot_model_path_binary(const char *prefix, int64_t iter)
+{
+    return path_of(prefix, iter, ".caffemodel");
+}
+
+char *snapshot_state_path_binary(const char *prefix, int64_t iter)
+{
+    return path_of(prefix, iter, ".solverstate");
+}
+
+int snapshot_probe(const char *prefix)
+{
+    char *path = path_of(prefix, 0, ".tempfile");
+    int fd, status = 0;
+
+    if (path == NULL)
+        return -1;
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        status = error_set("Cannot write to snapshot prefix '%s'.  Make sure that the directory "
+                           "exists and is writable. (%s: %s)",
+                           prefix, path, strerror(errno));
+    } else {
+        close(fd);
+        unlink(path);
+    }
+    free(path);
+    return status;
+}
+
+static int h5_failed(const char *path, const char *action, const char *name)
+{
+    char reason[512];
+
+    h5_reason(reason, sizeof reason);
+    return error_set("%s: cannot %s '%s' (%s)", path, action, name, reason);
+}
+
+static hid_t memory_file_create(const char *path)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), file = -1;
+
+    if (access >= 0 && H5Pset_fapl_core(access, MEMORY_STEP, 0) >= 0)
+        file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    if (file < 0)
+        h5_failed(path, "compose", "the file in memory");
+    if (access >= 0)
+        H5Pclose(access);
+    return file;
+}
+
+/* The bytes of the file and its seal; freed by the caller. */
+static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t *length)
+{
+    ssize_t size;
+
+    *bytes = NULL;
+    if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
+        return h5_failed(path, "flush", "the file in memory");
+    size = H5Fget_file_image(file, NULL, 0);
+    if (size <= 0)
+        return h5_failed(path, "measure", "the file in memory");
+    *bytes = malloc((size_t)size + SEAL_BYTES);
+    if (*bytes == NULL)
+        return error_memory((unsigned long long)size, path);
+    if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
+        free(*bytes);
+        *bytes = NULL;
+        return h5_failed(path, "copy", "the file in memory");
+    }
+    seal_write(*bytes, (size_t)size);
+    *length = (size_t)size + SEAL_BYTES;
+    return 0;
+}
+
+/* Parts of about CHUNK_BYTES along the outer axes, evenly cut so that the last one is not mostly
+ * air. */
+static void chunk_dims(const struct shape *shape, hsize_t *chunk)
+{
+    hsize_t rest = sizeof(float);
+
+    for (int i = shape->naxes - 1; i >= 0; i--) {
+        hsize_t dim = (hsize_t)shape->dim[i], most = CHUNK_BYTES / rest, parts;
+
+        most = most > 0 ? most : 1;
+        parts = (dim + most - 1) / most;
+        chunk[i] = (dim + parts - 1) / parts;
+        rest *= chunk[i];
+    }
+}
+
+/* Properties of a data set: no time stamps, so that the same run gives the same bytes; and
+ * checksums, which HDF5 has for chunked storage only. */
+static hid_t dataset_properties(const struct shape *shape)
+{
+    hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    hsize_t chunk[SHAPE_MAX_AXES];
+
+    H5Pset_obj_track_times(properties, 0);
+    if (shape && shape->naxes > 0 && shape_elems(shape) > 0) {
+        chunk_dims(shape, chunk);
+        H5Pset_chunk(properties, shape->naxes, chunk);
+        H5Pset_fletcher32(properties);
+    }
+    return properties;
+}
+
+static int write_dataset(hid_t group, const char *path, const char *name, hid_t file_type,
+                         hid_t memory_type, hid_t space, hid_t properties, const void *data)
+{
+    hid_t dataset = -1;
+    int status = 0;
+
+    dataset = H5Dcreate2(group, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    if (dataset < 0 || H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+        status = h5_failed(path, "write data set", name);
+    if (dataset >= 0)
+        H5Dclose(dataset);
+    return status;
+}
+
+static int write_blob(hid_t group, const char *path, int number, const struct snapshot_blob *blob)
+{
+    const struct shape *shape = blob->shape;
+    hsize_t dims[SHAPE_MAX_AXES];
+    hid_t space, properties = dataset_properties(shape);
+    char name[16];
+    int status;
+
+    snprintf(name, sizeof name, "%d", number);
+    for (int i = 0; i < shape->naxes; i++)
+        dims[i] = (hsize_t)shape->dim[i];
+    space = shape->naxes ? H5Screate_simple(shape->naxes, dims, NULL) : H5Screate(H5S_SCALAR);
+    status = write_dataset(group, path, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, space, properties,
+                           blob->data);
+    H5Sclose(space);
+    H5Pclose(properties);
+    return status;
+}
+
+/* One number, as Caffe stores it: an array of one element. */
+static int write_number(hid_t file, const char *path, const char *name, hid_t type,
+                        const void *value)
+{
+    hsize_t one = 1;
+    hid_t space = H5Screate_simple(1, &one, NULL), properties = dataset_properties(NULL);
+    int status = write_dataset(file, path, name, type, type, space, properties, value);
+
+    H5Sclose(space);
+    H5Pclose(properties);
+    return status;
+}
+
+static hid_t string_type(const char *text)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+
+    H5Tset_size(type, strlen(text) + 1);
+    return type;
+}
+
+static int write_string(hid_t file, const char *path, const char *name, const char *text)
+{
+    hid_t space = H5Screate(H5S_SCALAR), type = string_type(text);
+    hid_t properties = dataset_properties(NULL);
+    int status = write_dataset(file, path, name, type, type, space, properties, text);
+
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Pclose(properties);
+    return status;
+}
+
+static int write_attribute(hid_t file, const char *path, const char *name, hid_t type,
+                           const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    int status = 0;
+
+    if (attribute < 0 || H5Awrite(attribute, type, value) < 0)
+        status = h5_failed(path, "write attribute", name);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    H5Sclose(space);
+    return status;
+}
+
+static int write_version(hid_t file, const char *path)
+{
+    hid_t type = string_type(PACKAGE_VERSION);
+    int status = write_attribute(file, path, "poseidon_version", type, PACKAGE_VERSION);
+
+    H5Tclose(type);
+    return status;
+}
+
+/* A group inside `parent`, new or already there. Negative without a message where the place is
+ * taken by something that is no group. */
+static hid_t group_enter(hid_t parent, const char *name)
+{
+    if (H5Lexists(parent, name, H5P_DEFAULT) > 0)
+        return H5Gopen2(parent, name, H5P_DEFAULT);
+    return H5Gcreate2(parent, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+}
+
+/* The group of a layer under `data`: one level for each part of the name between slashes. */
+static hid_t layer_group(hid_t data, const char *path, const char *name)
+{
+    char *copy = strdup(name), *rest = copy, *part;
+    hid_t group = -1;
+
+    if (copy == NULL) {
+        error_memory(strlen(name) + 1, "a layer's name");
+        return -1;
+    }
+    while ((part = strsep(&rest, "/")) != NULL) {
+        hid_t next;
+
+        if (part[0] == '\0')
+            continue;
+        next = group_enter(group < 0 ? data : group, part);
+        if (group >= 0)
+            H5Gclose(group);
+        group = next;
+        if (group < 0) {
+            error_set("%s: the place of layer '%s' in the snapshot is taken by a parameter of "
+                      "another layer; rename one of them",
+                      path, name);
+            goto done;
+        }
+    }
+    if (group < 0)
+        error_set("%s: a layer named '%s' has no place in a snapshot; give it a name", path, name);
+
+done:
+    free(copy);
+    return group;
+}
+
+int snapshot_owned_blobs(const struct snapshot_layer *layer)
+{
+    int owned = 0;
+
+    for (int i = 0; i < layer->nblobs; i++)
+        owned += !layer->blobs[i].shared;
+    return owned;
+}
+
+int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers)
+{
+    for (int i = 0; i < nlayers; i++)
+        for (int j = 0; j < i && snapshot_owned_blobs(&layers[i]) > 0; j++)
+            if (snapshot_owned_blobs(&layers[j]) > 0 && strcmp(layers[i].name, layers[j].name) == 0)
+                return error_set("%s: two layers named '%s' have parameters; a snapshot holds one "
+                                 "layer of a name, rename the other",
+                                 path, layers[i].name);
+    return 0;
+}
+
+static int write_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
+{
+    hid_t group;
+    int status = 0;
+
+    if (layer->name[0] == '\0' && snapshot_owned_blobs(layer) == 0)
+        return 0;
+    group = layer_group(data, path, layer->name);
+    if (group < 0)
+        return -1;
+    for (int i = 0; i < layer->nblobs && status == 0; i++)
+        if (!layer->blobs[i].shared)
+            status = write_blob(group, path, i, &layer->blobs[i]);
+    H5Gclose(group);
+    return status ? error_context("layer '%s'", layer->name) : 0;
+}
+
+static int compose_model(hid_t file, const char *path, const struct snapshot_layer *layers,
+                         int nlayers)
+{
+    hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    int status = data < 0 ? h5_failed(path, "write group", "data") : write_version(file, path);
+
+    for (int i = 0; i < nlayers && status == 0; i++)
+        status = write_layer(data, path, &layers[i]);
+    if (data >= 0)
+        H5Gclose(data);
+    return status;
+}
+
+static int compose_state(hid_t file, const char *path, const struct snapshot_state *state,
+                         const struct snapshot_blob *history, int nhistory)
+{
+    hid_t group = -1;
+    int status = -1;
+
+    if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
+        write_string(file, path, "learned_net", state->learned_net) ||
+        write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
+        write_version(file, path))
+        return -1;
+    if (state->has_data_cursor &&
+        write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor))
+        return -1;
+    if (state->has_random_seed &&
+        write_attribute(file, path, "random_seed", H5T_NATIVE_INT64, &state->random_seed))
+        return -1;
+    group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (group < 0)
+        return h5_failed(path, "write group", "history");
+    for (int i = 0; i < nhistory; i++)
+        if (write_blob(group, path, i, &history[i]))
+            goto done;
+    status = 0;
+
+done:
+    H5Gclose(group);
+    return status;
+}
+
+int snapshot_write_model(const char *path, const struct snapshot_layer *layers, int nlayers)
+{
+    void *bytes = NULL;
+    size_t length = 0;
+    hid_t file;
+    int status;
+
+    if (snapshot_check_names(path, layers, nlayers))
+        return -1;
+    h5_lock();
+    file = memory_file_create(path);
+    status = file < 0 || compose_model(file, path, layers, nlayers) ||
+             memory_file_bytes(file, path, &bytes, &length);
+    if (file >= 0)
+        H5Fclose(file);
+    h5_unlock();
+    if (status == 0)
+        status = file_write(path, bytes, length);
+    free(bytes);
+    return status ? error_context("the model cannot be saved") : 0;
+}
+
+int snapshot_write_state(const char *path, const struct snapshot_state *state,
+                         const struct snapshot_blob *history, int nhistory)
+{
+    void *bytes = NULL;
+    size_t length = 0;
+    hid_t file;
+    int status;
+
+    h5_lock();
+    file = memory_file_create(path);
+    status = file < 0 || compose_state(file, path, state, history, nhistory) ||
+             memory_file_bytes(file, path, &bytes, &length);
+    if (file >= 0)
+        H5Fclose(file);
+    h5_unlock();
+    if (status == 0)
+        status = file_write(path, bytes, length);
+    free(bytes);
+    return status ? error_context("the solver state cannot be saved") : 0;
+}

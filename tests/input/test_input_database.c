@@ -1,0 +1,483 @@
+/* LMDB and LevelDB of Datum messages, written by python-lmdb and plyvel
+ * (tests/data/input/generate_databases.py), and image lists. */
+#include "input/feeder.h"
+#include "input/format/kv.h"
+#include "input/list.h"
+#include "tests/input/test_input_common.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+static char folder[256];
+static struct record record;
+
+static void folder_make(void)
+{
+    const char *base = getenv("TMPDIR");
+
+    snprintf(folder, sizeof folder, "%s/poseidon-database-XXXXXX", base ? base : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void folder_remove(void)
+{
+    char command[300];
+
+    record_free(&record);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][400];
+    static int next;
+    char *path = paths[next++ % 4];
+
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void file_put(const char *name, const void *data, size_t length)
+{
+    FILE *file = fopen(in_folder(name), "wb");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(data, 1, length, file), length);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static struct source *open_database(const char *name)
+{
+    struct source *source = NULL;
+
+    expect_ok(source_open_images(fixture(name), true, IMAGE_AS_STORED, &source));
+    return source;
+}
+
+static void check_shape(const struct shape *shape, int64_t c, int64_t h, int64_t w)
+{
+    ck_assert_int_eq(shape->naxes, 3);
+    ck_assert_int_eq(shape->dim[0], c);
+    ck_assert_int_eq(shape->dim[1], h);
+    ck_assert_int_eq(shape->dim[2], w);
+}
+
+/* Record i of the raw fixtures. */
+static void check_raw(struct source *source, uint64_t i, int64_t c, int64_t h, int64_t w)
+{
+    expect_ok(source_read_record(source, i, &record));
+    check_shape(&record.shape, c, h, w);
+    ck_assert_int_eq(record.type, SOURCE_U8);
+    ck_assert_float_eq(record.label, (float)(i % 10));
+    for (int64_t e = 0; e < c * h * w; e++)
+        ck_assert_uint_eq(((const uint8_t *)record.data)[e], (7 * i + (uint64_t)e) % 256);
+}
+
+START_TEST(lmdb_records_come_in_the_order_of_their_keys_at_any_place)
+{
+    struct source *source = open_database("lmdb_raw");
+
+    ck_assert_str_eq(source->i->name, "lmdb");
+    ck_assert_uint_eq(source->nrecords, 600);
+    ck_assert_int_eq(source->nfields, 2);
+    check_shape(&source->field[0].shape, 1, 2, 3);
+    for (uint64_t i = 0; i < 600; i++)
+        check_raw(source, i, 1, 2, 3);
+    for (uint64_t i = 599; i > 0; i = i * 7 / 9)
+        check_raw(source, i, 1, 2, 3);
+    expect_error(source_read_record(source, 600, &record), "record 600 asked for", "600");
+    source_close(source);
+}
+END_TEST
+
+START_TEST(lmdb_values_on_pages_of_their_own_are_found)
+{
+    struct source *source = open_database("lmdb_big");
+
+    for (uint64_t i = 0; i < 7; i++)
+        check_raw(source, i, 3, 40, 50);
+    source_close(source);
+    /* the file itself, as MDB_NOSUBDIR makes them */
+    expect_ok(source_open_images(fixture("lmdb_big/data.mdb"), false, IMAGE_AS_STORED, &source));
+    ck_assert_int_eq(source->nfields, 1);
+    check_raw(source, 6, 3, 40, 50);
+    source_close(source);
+}
+END_TEST
+
+START_TEST(float_data_is_read_packed_or_not)
+{
+    struct source *source = open_database("lmdb_float");
+
+    ck_assert_uint_eq(source->nrecords, 5);
+    for (uint64_t i = 0; i < 5; i++) {
+        expect_ok(source_read_record(source, i, &record));
+        check_shape(&record.shape, 2, 3, 4);
+        ck_assert_int_eq(record.type, SOURCE_F32);
+        ck_assert_float_eq(record.label, -(float)i);
+        for (int e = 0; e < 24; e++)
+            ck_assert_float_eq(((const float *)record.data)[e], (float)i + (float)e / 8);
+    }
+    source_close(source);
+}
+END_TEST
+
+START_TEST(encoded_images_are_decoded_as_stored_or_as_asked)
+{
+    static const int channels[3][4] = {{3, 1, 1, 3}, {3, 3, 3, 3}, {1, 1, 1, 1}};
+    static const char *const names[] = {"color.jpg", "gray.jpg", "gray.png", "palette.png"};
+    struct source *source;
+
+    if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
+        return;
+    for (int color = IMAGE_AS_STORED; color <= IMAGE_GRAY; color++) {
+        expect_ok(
+            source_open_images(fixture("lmdb_mixed"), true, (enum image_color)color, &source));
+        for (uint64_t i = 0; i < 4; i++) {
+            struct image image = {.channels = 0};
+            struct bytes file = {0}, planes = {0};
+            char path[100];
+
+            expect_ok(source_read_record(source, i, &record));
+            check_shape(&record.shape, channels[color][i], 23, 37);
+            ck_assert_float_eq(record.label, (float)i);
+            snprintf(path, sizeof path, "images/%s", names[i]);
+            expect_ok(bytes_load(&file, fixture(path), 1 << 20));
+            expect_ok(image_decode(file.data, file.length, (enum image_color)color, &image));
+            expect_ok(bytes_reserve(&planes, image.pixels.length, "planes"));
+            image_to_planes(&image, planes.data);
+            ck_assert_mem_eq(record.data, planes.data, image.pixels.length);
+            image_free(&image);
+            bytes_free(&file);
+            bytes_free(&planes);
+        }
+        source_close(source);
+    }
+}
+END_TEST
+
+START_TEST(leveldb_is_read_from_table_and_log_and_left_as_it_was)
+{
+    struct source *first, *second;
+
+#ifndef HAVE_LEVELDB
+    expect_error(source_open_images(fixture("leveldb_raw"), true, IMAGE_AS_STORED, &first),
+                 "leveldb_raw", "LevelDB", "built without libleveldb");
+    return;
+#endif
+    first = open_database("leveldb_raw");
+    second = open_database("leveldb_raw"); /* as another rank would */
+    ck_assert_str_eq(first->i->name, "leveldb");
+    ck_assert_uint_eq(first->nrecords, 60);
+    for (uint64_t i = 0; i < 60; i++) {
+        check_raw(first, i, 1, 2, 3);
+        check_raw(second, 59 - i, 1, 2, 3);
+    }
+    source_close(first);
+    source_close(second);
+    /* nothing was added, not even a lock */
+    DIR *stream = opendir(fixture("leveldb_raw"));
+    int files = 0;
+    ck_assert_ptr_nonnull(stream);
+    for (struct dirent *entry; (entry = readdir(stream));)
+        files += entry->d_name[0] != '.';
+    closedir(stream);
+    ck_assert_int_eq(files, 4);
+}
+END_TEST
+
+START_TEST(leveldb_leaves_no_temporary_folder)
+{
+    struct source *source;
+
+    setenv("TMPDIR", folder, 1);
+    source = open_database("leveldb_raw");
+    source_close(source);
+    ck_assert_int_eq(rmdir(folder), 0); /* empty */
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    unsetenv("TMPDIR");
+}
+END_TEST
+
+START_TEST(a_bad_datum_names_file_record_and_key)
+{
+    struct source *source = open_database("lmdb_bad");
+
+    expect_ok(source_read_record(source, 1, &record));
+    expect_error(source_read_record(source, 2, &record), "lmdb_bad", "record 2", "key '00000002'",
+                 "3 x 4 x 5", "5 values", "expected 60");
+    expect_ok(source_read_record(source, 3, &record));
+    source_close(source);
+}
+END_TEST
+
+START_TEST(databases_that_cannot_be_used_say_why)
+{
+    static const uint8_t swapped[24] = {[16] = 0xbe, 0xef, 0xc0, 0xde};
+    struct source *source;
+
+    expect_error(source_open_images(fixture("lmdb_empty"), true, IMAGE_AS_STORED, &source),
+                 "lmdb_empty", "without records");
+    ck_assert_int_eq(mkdir(in_folder("x"), 0700), 0);
+    file_put("x/data.mdb", "", 0);
+    expect_error(source_open_images(in_folder("x"), true, IMAGE_AS_STORED, &source), "x/data.mdb",
+                 "truncated LMDB file", "offset 0");
+    file_put("x/data.mdb", folder, sizeof folder);
+    expect_error(source_open_images(in_folder("x"), true, IMAGE_AS_STORED, &source),
+                 "not an LMDB file", "offset 16", "expected 0xbeefc0de");
+    uint8_t page[4096] = {0};
+    memcpy(page, swapped, sizeof swapped);
+    file_put("y.mdb", page, sizeof page);
+    expect_error(source_open_images(in_folder("y.mdb"), true, IMAGE_AS_STORED, &source), "y.mdb",
+                 "other byte order");
+}
+END_TEST
+
+/* A prefix of a good file is refused at once or while it is read, or it has all that is needed:
+ * pages at the end may be free ones. */
+START_TEST(lmdb_cut_anywhere_is_an_error_and_no_crash)
+{
+    struct bytes whole = {0};
+    struct source *source;
+    int good = 0;
+
+    expect_ok(bytes_load(&whole, fixture("lmdb_big/data.mdb"), 1 << 20));
+    for (size_t cut = 0; cut < whole.length; cut += cut < 200 ? 1 : 509) {
+        int status = 0;
+
+        file_put("data.mdb", whole.data, cut);
+        if (source_open_images(folder, true, IMAGE_AS_STORED, &source)) {
+            expect_error(-1, "data.mdb", "LMDB");
+            continue;
+        }
+        for (uint64_t i = 0; i < source->nrecords && status == 0; i++)
+            status = source_read_record(source, i, &record);
+        if (status)
+            expect_error(status, "data.mdb", "truncated");
+        for (uint64_t i = 0; i < 7 && status == 0; i++)
+            check_raw(source, i, 3, 40, 50);
+        good += status == 0;
+        source_close(source);
+    }
+    ck_assert_int_lt(good, 20);
+    bytes_free(&whole);
+}
+END_TEST
+
+START_TEST(damaged_lmdb_never_crashes)
+{
+    struct bytes whole = {0};
+    struct source *source;
+
+    expect_ok(bytes_load(&whole, fixture("lmdb_raw/data.mdb"), 1 << 20));
+    for (size_t at = 0; at < whole.length; at += at % 4096 < 160 ? 1 : 61) {
+        uint8_t before = whole.data[at];
+
+        whole.data[at] = (uint8_t)(at % 3 ? ~before : before + 1);
+        file_put("data.mdb", whole.data, whole.length);
+        whole.data[at] = before;
+        if (source_open_images(folder, true, IMAGE_AS_STORED, &source))
+            continue;
+        ck_assert_uint_le(source->nrecords, 600);
+        for (uint64_t i = 0; i < source->nrecords; i += 23)
+            (void)source_read_record(source, i, &record);
+        source_close(source);
+    }
+    bytes_free(&whole);
+}
+END_TEST
+
+START_TEST(sizes_may_vary_with_a_crop_alone)
+{
+    Caffe__TransformationParameter param = CAFFE__TRANSFORMATION_PARAMETER__INIT;
+    struct feeder_options o = {.batch = 6, .nranks = 1, .depth = 2};
+    float value[] = {1, 2, 3};
+    const float *const *fields;
+    struct feeder *feeder;
+    struct transform t;
+
+    for (int crop = 0; crop <= 10; crop += 10) {
+        struct source *source = open_database("lmdb_sizes");
+
+        param.has_crop_size = crop > 0;
+        param.crop_size = (uint32_t)crop;
+        param.n_mean_value = 3;
+        param.mean_value = value;
+        expect_ok(transform_create(&param, &source->field[0].shape, false, NULL, &t));
+        expect_ok(feeder_create(source, &t, &o, &feeder));
+        if (crop) {
+            expect_ok(feeder_next(feeder, &fields));
+            for (int i = 0; i < 6; i++) {
+                int h = 10 + i, w = 12 + 2 * i, top = i / 2, left = 1 + i;
+                for (int e = 0; e < 300; e++) {
+                    int c = e / 100, y = e / 10 % 10 + top, x = e % 10 + left;
+                    ck_assert_float_eq(fields[0][300 * i + e],
+                                       (float)((7 * i + (c * h + y) * w + x) % 256 - (c + 1)));
+                }
+            }
+        } else {
+            expect_error(feeder_next(feeder, &fields), "lmdb_sizes", "record 1", "3x11x14",
+                         "3x10x12", "only with crop_size");
+        }
+        feeder_destroy(feeder);
+    }
+}
+END_TEST
+
+START_TEST(records_too_small_for_the_crop_or_of_other_channels_are_named)
+{
+    struct transform t = {.scale = 1, .crop = 5, .in = {3, {3, 8, 8}}, .out = {3, {3, 5, 5}}};
+    const struct shape small = {3, {3, 8, 4}}, gray = {3, {1, 8, 8}}, large = {3, {3, 9, 9}};
+
+    expect_error(transform_accepts(&t, &small), "3x8x4", "crop_size 5");
+    expect_error(transform_accepts(&t, &gray), "1x8x8", "3x8x8", "force_color");
+    expect_ok(transform_accepts(&t, &large));
+    t.mean = &t.scale;
+    expect_error(transform_accepts(&t, &large), "3x9x9", "mean image", "mean_value");
+}
+END_TEST
+
+START_TEST(lists_are_cut_at_the_last_blank)
+{
+    struct list list;
+    const char *text = "a b c.jpg 3\n\n  \nplain.jpg\t-7  \r\nlast.png   2147483647";
+
+    file_put("list.txt", text, strlen(text));
+    expect_ok(list_read_file(&list, in_folder("list.txt")));
+    ck_assert_uint_eq(list.count, 3);
+    ck_assert_str_eq(list_path(&list, 0), "a b c.jpg");
+    ck_assert_str_eq(list_path(&list, 1), "plain.jpg");
+    ck_assert_str_eq(list_path(&list, 2), "last.png");
+    ck_assert(list.label[0] == 3 && list.label[1] == -7 && list.label[2] == 2147483647);
+    list_free(&list);
+}
+END_TEST
+
+START_TEST(bad_lists_name_file_and_line)
+{
+    static const struct {
+        const char *text, *says, *also;
+    } cases[] = {{"a.jpg 1\nb.jpg\n", "list.txt:2", "has no label"},
+                 {"a.jpg 1\n\nb.jpg x\n", "list.txt:3", "no integer"},
+                 {"a.jpg 1.5\n", "list.txt:1", "'1.5' is no integer"},
+                 {"a.jpg 99999999999\n", "list.txt:1", "no integer"},
+                 {"17\n", "list.txt:1", "has no label"},
+                 {" 17\n", "list.txt:1", "has no label"},
+                 {"\n   17\n", "list.txt:2", "has no label"},
+                 {"\n \n", "list.txt", "lists no images"},
+                 {"", "list.txt", "lists no images"}};
+    struct list list;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        file_put("list.txt", cases[i].text, strlen(cases[i].text));
+        expect_error(list_read_file(&list, in_folder("list.txt")), cases[i].says, cases[i].also);
+    }
+    file_put("list.txt", "a\0b", 3);
+    expect_error(list_read_file(&list, in_folder("list.txt")), "not a text file");
+    expect_error(list_read_file(&list, in_folder("none.txt")), "none.txt", "No such file");
+    expect_error(list_read_file(&list, folder), "is a folder");
+}
+END_TEST
+
+START_TEST(folders_are_classes_in_the_order_of_their_names)
+{
+    struct list list;
+
+    expect_error(list_read_folder(&list, folder), "no folders in it");
+    ck_assert_int_eq(mkdir(in_folder("dog"), 0700) | mkdir(in_folder("cat"), 0700) |
+                         mkdir(in_folder(".git"), 0700) | mkdir(in_folder("cow"), 0700),
+                     0);
+    expect_error(list_read_folder(&list, folder), "hold no files");
+    file_put("dog/1.jpg", "", 0);
+    file_put("dog/.hidden", "", 0);
+    file_put("cat/b.jpg", "", 0);
+    file_put("cat/a b.png", "", 0);
+    file_put("readme.txt", "", 0);
+    expect_ok(list_read_folder(&list, folder));
+    ck_assert_uint_eq(list.count, 3);
+    ck_assert_int_eq(list.nclasses, 3);
+    ck_assert_str_eq(list.class_name[0], "cat");
+    ck_assert_str_eq(list.class_name[1], "cow");
+    ck_assert_str_eq(list_path(&list, 0), "cat/a b.png");
+    ck_assert_str_eq(list_path(&list, 1), "cat/b.jpg");
+    ck_assert_str_eq(list_path(&list, 2), "dog/1.jpg");
+    ck_assert(list.label[0] == 0 && list.label[1] == 0 && list.label[2] == 2);
+    list_free(&list);
+    expect_error(list_read_folder(&list, in_folder("none")), "none", "No such file");
+}
+END_TEST
+
+START_TEST(an_image_list_gives_decoded_resized_images)
+{
+    struct image_list_options o = {
+        .root = "images/", .height = 10, .width = 10, .color = IMAGE_COLOR, .base_file = NULL};
+    const char *text = "color.png 4\ngray.jpg 5\nnowhere.jpg 6\nbroken.jpg 7\n";
+    struct source *source;
+    char base[1100];
+
+    if (!image_format_supported(IMAGE_JPEG) || !image_format_supported(IMAGE_PNG))
+        return;
+    file_put("list.txt", text, strlen(text));
+    expect_error(source_open_image_list(in_folder("list.txt"), &o, &source), "list.txt, image 0",
+                 "images/color.png", "No such file");
+    snprintf(base, sizeof base, "%s", fixture("solver.prototxt"));
+    o.base_file = base; /* the root is beside it */
+    expect_ok(source_open_image_list(in_folder("list.txt"), &o, &source));
+    ck_assert_uint_eq(source->nrecords, 4);
+    check_shape(&source->field[0].shape, 3, 10, 10);
+    expect_ok(source_read_record(source, 1, &record));
+    check_shape(&record.shape, 3, 10, 10);
+    ck_assert_float_eq(record.label, 5);
+    expect_error(source_read_record(source, 2, &record), "list.txt, image 2", "nowhere.jpg",
+                 "No such file");
+    source_close(source);
+    file_put("broken.jpg", "\xff\xd8\xff\xe0 and no more", 16);
+    file_put("list.txt", "broken.jpg 7\n", 13);
+    snprintf(base, sizeof base, "%s/", folder);
+    o.root = base;
+    expect_error(source_open_image_list(in_folder("list.txt"), &o, &source), "list.txt, image 0",
+                 "broken.jpg", "JPEG");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("input_database");
+    TCase *tcase = tcase_create("databases and lists");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_checked_fixture(tcase, folder_make, folder_remove);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, lmdb_records_come_in_the_order_of_their_keys_at_any_place);
+    tcase_add_test(tcase, lmdb_values_on_pages_of_their_own_are_found);
+    tcase_add_test(tcase, float_data_is_read_packed_or_not);
+    tcase_add_test(tcase, encoded_images_are_decoded_as_stored_or_as_asked);
+    tcase_add_test(tcase, leveldb_is_read_from_table_and_log_and_left_as_it_was);
+#ifdef HAVE_LEVELDB
+    tcase_add_test(tcase, leveldb_leaves_no_temporary_folder);
+#else
+    (void)leveldb_leaves_no_temporary_folder;
+#endif
+    tcase_add_test(tcase, a_bad_datum_names_file_record_and_key);
+    tcase_add_test(tcase, databases_that_cannot_be_used_say_why);
+    tcase_add_test(tcase, lmdb_cut_anywhere_is_an_error_and_no_crash);
+    tcase_add_test(tcase, damaged_lmdb_never_crashes);
+    tcase_add_test(tcase, sizes_may_vary_with_a_crop_alone);
+    tcase_add_test(tcase, records_too_small_for_the_crop_or_of_other_channels_are_named);
+    tcase_add_test(tcase, lists_are_cut_at_the_last_blank);
+    tcase_add_test(tcase, bad_lists_name_file_and_line);
+    tcase_add_test(tcase, folders_are_classes_in_the_order_of_their_names);
+    tcase_add_test(tcase, an_image_list_gives_decoded_resized_images);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,451 @@
+/* Layers: the shapes they give, and what they say of definitions that make no sense. No engine. */
+#include "tests/net/test_net_common.h"
+
+struct shape_case {
+    const char *dims;  /* of bottom "x" */
+    const char *layer; /* its top is "y" */
+    const char *shape;
+    double flops;
+};
+
+#define CONV(param)                                                                               \
+    "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' convolution_param { " param " } }"
+#define POOL(param)                                                                               \
+    "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' pooling_param { " param " } }"
+#define IP(param)                                                                                 \
+    "layer { name: 'l' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { " param " } }"
+#define PLAIN(type, rest)                                                                         \
+    "layer { name: 'l' type: '" type "' bottom: 'x' top: 'y' " rest " }"
+
+static const struct shape_case shape_cases[] = {
+    /* convolution rounds down */
+    {"2,3,227,227", CONV("num_output: 96 kernel_size: 11 stride: 4"), "2 96 55 55",
+     2.0 * 2 * 96 * 55 * 55 * 3 * 121},
+    {"1,3,6,4", CONV("num_output: 4 kernel_size: 3 stride: 2"), "1 4 2 1", 2.0 * 8 * 27},
+    {"1,4,6,5", CONV("num_output: 4 kernel_h: 3 kernel_w: 1 pad_h: 1 pad_w: 0 group: 2"),
+     "1 4 6 5", 2.0 * 120 * 2 * 3},
+    {"1,1,9,9", CONV("num_output: 1 kernel_size: 3 dilation: 2"), "1 1 5 5", 2.0 * 25 * 9},
+    {"1,1,9,9", CONV("num_output: 1 kernel_size: [3, 5] stride: [2, 1] pad: [0, 2]"), "1 1 4 9",
+     2.0 * 36 * 15},
+    {"1,1,9,9", CONV("num_output: 1 kernel_size: 1 axis: -3"), "1 1 9 9", 2.0 * 81},
+    /* pooling rounds up: Caffe's TestSetup, TestSetupPadded, TestSetupGlobalPooling */
+    {"2,3,6,5", POOL("kernel_size: 3 stride: 2"), "2 3 3 2", 36.0 * 9},
+    {"2,3,6,5", POOL("kernel_size: 3 stride: 2 pad: 1 pool: AVE"), "2 3 4 3", 72.0 * 9},
+    {"2,3,6,5", POOL("global_pooling: true pool: AVE"), "2 3 1 1", 6.0 * 30},
+    {"2,3,6,5", POOL("kernel_size: 3 stride: 2 round_mode: FLOOR"), "2 3 2 2", 24.0 * 9},
+    {"2,3,6,5", POOL("kernel_size: 3 stride: 2 ceil_mode: false"), "2 3 2 2", 24.0 * 9},
+    {"2,3,6,5", POOL("kernel_size: 3 stride: 2 ceil_mode: true"), "2 3 3 2", 36.0 * 9},
+    /* the last window would begin at 4 >= 3 + 1 and is dropped */
+    {"1,1,3,3", POOL("kernel_size: 2 stride: 2 pad: 1"), "1 1 2 2", 4.0 * 4},
+    {"1,1,3,3", POOL("kernel_size: 3 stride: 2 pad: 2"), "1 1 3 3", 9.0 * 9},
+    {"1,1,4,4", POOL("kernel_h: 2 kernel_w: 3 stride_h: 2 stride_w: 1"), "1 1 2 2", 4.0 * 6},
+    /* it overhangs by less than a stride: one clipped window */
+    {"1,1,1,1", POOL("kernel_size: 2 stride: 2"), "1 1 1 1", 4},
+    {"2,3,4,5", IP("num_output: 7"), "2 7", 2.0 * 14 * 60},
+    {"2,3,4,5", IP("num_output: 7 axis: 2 transpose: true"), "2 3 7", 2.0 * 42 * 20},
+    {"2,3,4,5", IP("num_output: 7 axis: -1 bias_term: false"), "2 3 4 7", 2.0 * 168 * 5},
+    {"2,3,4,5", IP("num_output: 7 axis: 0"), "7", 2.0 * 7 * 120},
+    {"2,3,4,5", PLAIN("ReLU", ""), "2 3 4 5", 120},
+    {"2,3", PLAIN("Dropout", "dropout_param { dropout_ratio: 0.2 }"), "2 3", 6},
+    {"2,3,4,5", PLAIN("LRN", "lrn_param { local_size: 3 }"), "2 3 4 5", 120.0 * 10},
+    {"2,3,4,5", PLAIN("LRN", "lrn_param { local_size: 3 norm_region: WITHIN_CHANNEL }"), "2 3 4 5",
+     120.0 * 22},
+    {"2,3,4,5", PLAIN("Softmax", ""), "2 3 4 5", 600},
+    {"2,3,4,5", PLAIN("Flatten", ""), "2 60", 0},
+    {"2,3,4,5", PLAIN("Flatten", "flatten_param { axis: 0 end_axis: 1 }"), "6 4 5", 0},
+    {"2,3,4,5", PLAIN("Flatten", "flatten_param { axis: 2 end_axis: -1 }"), "2 3 20", 0},
+    {"2,3,4,5", PLAIN("Flatten", "flatten_param { axis: 2 end_axis: 1 }"), "2 3 1 4 5", 0},
+    {"2,3,4,5", PLAIN("Split", ""), "2 3 4 5", 0},
+    {"2,3,4,5", PLAIN("Concat", ""), "2 3 4 5", 0},
+    {"2,3,4,5", "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' }", "2 6 4 5", 0},
+    {"2,3,4,5",
+     "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' concat_param { concat_dim: 3 } }",
+     "2 3 4 10", 0},
+    {"2,3,4,5",
+     "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' concat_param { axis: -4 } }",
+     "4 3 4 5", 0},
+    {"2,3,4,5", "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' }", "2 3 4 5",
+     240},
+};
+
+START_TEST(layer_gives_the_shape_and_the_work)
+{
+    const struct shape_case *c = &shape_cases[_i];
+    struct made made;
+    char text[2048];
+
+    snprintf(text, sizeof text,
+             "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: [%s] } } }\n%s",
+             c->dims, c->layer);
+    ck_assert_msg(make_net(&made, text, true, NULL, NULL) == 0, "%s: %s", c->layer, error_text());
+    ck_assert_msg(strcmp(shape_of(made.net, "y"), c->shape) == 0, "%s: expected %s, found %s",
+                  c->layer, c->shape, shape_of(made.net, "y"));
+    ck_assert_msg(net_find_layer(made.net, "l")->flops == c->flops, "%s: expected %g, found %g",
+                  c->layer, c->flops, net_find_layer(made.net, "l")->flops);
+    unmake_net(&made);
+}
+END_TEST
+
+struct label_case {
+    const char *scores, *labels, *axis;
+};
+
+static const struct label_case label_cases[] = {
+    {"4,5", "4", "1"},           {"4,5", "4,1", "1"},       {"4,5,1,1", "4,1,1,1", "1"},
+    {"2,5,3,4", "2,1,3,4", "1"}, {"2,5,3,4", "2,3,4", "1"}, {"2,3,5", "6", "-1"},
+};
+
+START_TEST(softmax_loss_and_accuracy_accept_one_label_per_place)
+{
+    const struct label_case *c = &label_cases[_i];
+    struct made made;
+    char text[2048];
+
+    snprintf(text, sizeof text,
+             "layer { name: 'd' type: 'Input' top: 'x' top: 't' input_param { shape { dim: [%s] } "
+             "shape { dim: [%s] } } }\n"
+             "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 't' top: 'loss' top: "
+             "'p' softmax_param { axis: %s } }\n"
+             "layer { name: 'a' type: 'Accuracy' bottom: 'x' bottom: 't' top: 'a' top: 'per_class' "
+             "accuracy_param { axis: %s } }\n",
+             c->scores, c->labels, c->axis, c->axis);
+    ck_assert_msg(make_net(&made, text, true, NULL, NULL) == 0, "%s", error_text());
+    ck_assert_int_eq(net_find_blob(made.net, "loss")->value.shape.naxes, 0);
+    ck_assert_int_eq(net_find_blob(made.net, "a")->value.shape.naxes, 0);
+    ck_assert(shape_equal(&net_find_blob(made.net, "p")->value.shape,
+                          &net_find_blob(made.net, "x")->value.shape));
+    ck_assert_str_eq(shape_of(made.net, "per_class"), "5");
+    unmake_net(&made);
+}
+END_TEST
+
+struct error_case {
+    const char *text;
+    const char *message; /* part of it */
+};
+
+#define X INPUT("x", "2,4,6,5")
+#define LOSS(scores, labels, rest)                                                                \
+    INPUT("s", scores) INPUT("t", labels)                                                         \
+    "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 's' bottom: 't' top: 'y' " rest " }"
+#define ACCURACY(rest)                                                                            \
+    INPUT("s", "4,5")                                                                             \
+    INPUT("t", "4")                                                                               \
+    "layer { name: 'l' type: 'Accuracy' bottom: 's' bottom: 't' top: 'y' " rest " }"
+
+static const struct error_case error_cases[] = {
+    {X "layer { name: 'l' type: 'Relu' bottom: 'x' top: 'y' }",
+     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (known types: AbsVal, Accuracy, "},
+    {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
+     "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
+    {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom blob(s), found 0"},
+    {X "layer { name: 'l' type: 'ReLU' bottom: 'x' top: 'y' top: 'z' }",
+     "takes 1 top blob(s), found 2"},
+    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' top: 'y' }",
+     "takes at least 2 bottom blob(s), found 1"},
+    {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'a' top: 'b' top: 'c' pooling_param { "
+       "kernel_size: 2 } }",
+     "takes at most 2 top blobs, found 3"},
+    {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'x' }",
+     "top 'x' is also the bottom; a Pooling layer cannot work in place"},
+    /* convolution */
+    {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' }", "convolution_param is missing"},
+    {X CONV("kernel_size: 3"), "num_output is missing; expected at least 1"},
+    {X CONV("num_output: 0 kernel_size: 3"), "num_output is out of range"},
+    {X CONV("num_output: 4"), "kernel_size (or kernel_h and kernel_w) is missing"},
+    {X CONV("num_output: 4 kernel_size: 3 kernel_h: 3"),
+     "give either kernel_size or kernel_h and kernel_w, not both"},
+    {X CONV("num_output: 4 kernel_h: 3"), "kernel_h is given without kernel_w; both are needed"},
+    {X CONV("num_output: 4 kernel_size: 3 pad: 1 pad_w: 1"),
+     "give either pad or pad_h and pad_w, not both"},
+    {X CONV("num_output: 4 kernel_size: 3 stride_w: 1"), "stride_w is given without stride_h"},
+    {X CONV("num_output: 4 kernel_size: [3, 3, 3]"), "kernel_size has 3 values"},
+    {X CONV("num_output: 4 kernel_size: 0"), "kernel_size must be at least 1"},
+    {X CONV("num_output: 4 kernel_size: 3 stride: 0"), "stride must be at least 1"},
+    {X CONV("num_output: 4 kernel_size: 3 dilation: 0"), "dilation must be at least 1"},
+    {X CONV("num_output: 4 kernel_size: 4294967295"), "kernel_size must be at least 1"},
+    {X CONV("num_output: 4 kernel_size: 3 group: 3"),
+     "bottom 'x' has 4 channels, which group 3 does not divide"},
+    {X CONV("num_output: 3 kernel_size: 3 group: 2"), "num_output 3 is not divisible by group 2"},
+    {X CONV("num_output: 3 kernel_size: 3 group: 0"), "group is 0"},
+    {X CONV("num_output: 4 kernel_size: 7"),
+     "kernel 7x7 (dilation 1x1) is larger than the padded input: height 7 > 6 + 2 * 0"},
+    {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
+    {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
+    {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
+     "only convolution over height and width is supported: expected a bottom of 4 axes (N,C,H,W), found 'x' of "
+     "2: 2 4 (8)"},
+    {INPUT("x", "2,3,4,5,6") PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 }"),
+     "(Deconvolution): only convolution over height and width is supported: expected a bottom of 4 axes "
+     "(N,C,H,W), found 'x' of 5: 2 3 4 5 6 (720)"},
+    {INPUT("x", "2,3,20") PLAIN("Im2col", "convolution_param { kernel_size: 1 }"),
+     "(Im2col): only convolution over height and width is supported: expected a bottom of 4 axes"},
+    {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Convolution' bottom: 'x' bottom: 'z' top: 'a' "
+                             "top: 'b' convolution_param { num_output: 1 kernel_size: 1 } }",
+     "all bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
+    {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'a' top: 'b' convolution_param { "
+       "num_output: 1 kernel_size: 1 } }",
+     "expected one top per bottom, found 1 bottoms and 2 tops"},
+    {X CONV("num_output: 1000000000 kernel_size: 1"), "blob size exceeds INT_MAX"},
+    /* inner product */
+    {X "layer { name: 'l' type: 'InnerProduct' bottom: 'x' top: 'y' }",
+     "inner_product_param is missing"},
+    {X IP("bias_term: false"), "num_output is missing; expected at least 1"},
+    {X IP("num_output: 3 axis: 4"),
+     "axis 4 is out of range for bottom 'x' of 4 axes: 2 4 6 5 (240)"},
+    /* pooling */
+    {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' }", "pooling_param is missing"},
+    {X POOL("pool: MAX"), "kernel_size (or kernel_h and kernel_w) is missing"},
+    {X POOL("kernel_size: 2 kernel_w: 2"), "give either kernel_size or kernel_h and kernel_w"},
+    {X POOL("kernel_w: 2"), "kernel_w is given without kernel_h"},
+    {X POOL("kernel_size: 0"), "kernel_size must be at least 1"},
+    {X POOL("kernel_size: 2 stride: 1 stride_h: 2"), "give either stride or stride_h and stride_w"},
+    {X POOL("kernel_size: 2 stride: 0"), "stride must be at least 1"},
+    {X POOL("kernel_size: 2 pad_h: 1"), "pad_h is given without pad_w"},
+    {X POOL("kernel_size: 2 pad: 2"), "pad 2 x 2 must be smaller than the kernel 2 x 2"},
+    {X POOL("kernel_size: 2 global_pooling: true"),
+     "global_pooling takes the whole plane (6 x 5): kernel_size, kernel_h, kernel_w must not"},
+    {X POOL("global_pooling: true stride: 2"), "global_pooling needs pad 0 and stride 1"},
+    {X POOL("kernel_size: 2 pool: STOCHASTIC"), "pool: STOCHASTIC is not supported"},
+    {X POOL("kernel_size: 8"), "kernel 8 x 8 is larger than the padded input: height 8 > 6 + 2 * 0"},
+    {X POOL("kernel_h: 6 kernel_w: 6 round_mode: FLOOR"), "width 6 > 5 + 2 * 0"},
+    {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: AVE "
+       "kernel_size: 2 } }",
+     "found 2 tops; only pool: MAX has a second one"},
+    {INPUT("x", "2,4") POOL("kernel_size: 1"), "expected a bottom of 4 axes"},
+    /* the rest */
+    {X PLAIN("Dropout", "dropout_param { dropout_ratio: 1 }"),
+     "dropout_ratio is 1; expected at least 0 and less than 1"},
+    {X PLAIN("Dropout", "dropout_param { dropout_ratio: nan }"), "dropout_ratio is nan"},
+    {X PLAIN("LRN", "lrn_param { local_size: 4 }"), "local_size is 4; only odd sizes have a middle"},
+    {INPUT("x", "2,4") PLAIN("LRN", ""), "expected a bottom of 4 axes"},
+    {X PLAIN("Softmax", "softmax_param { axis: 4 }"), "softmax_param axis 4 is out of range"},
+    {X PLAIN("Flatten", "flatten_param { axis: 3 end_axis: 1 }"), "end_axis 1 lies before axis 3"},
+    {X PLAIN("Flatten", "flatten_param { axis: -5 }"), "axis -5 is out of range"},
+    {X PLAIN("Concat", "concat_param { axis: 1 concat_dim: 1 }"),
+     "axis 1 and the old concat_dim 1 are both given"},
+    {X PLAIN("Concat", "concat_param { concat_dim: 4 }"), "concat_dim 4 is out of range"},
+    {X PLAIN("Concat", "concat_param { concat_dim: 4294967295 }"), "concat_dim 4294967295 is out"},
+    {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'z' top: 'y' }",
+     "the same shape except on axis 1: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
+    {X INPUT("z", "2,4") "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'z' top: 'y' }",
+     "the same shape except on axis 1"},
+    {X INPUT("z", "2,4,5,6") "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'z' top: 'y' }",
+     "bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 5 6 (240)"},
+    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: 1 } }",
+     "found 1 values of coeff for 2 bottoms"},
+    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: [1, "
+       "2] operation: PROD } }",
+     "coeff goes with operation: SUM only"},
+    {LOSS("4,5", "3", ""), "expected 4 labels, one for each place of the scores 's' of shape 4 5 (20) "
+                           "with classes on axis 1, found 't' of shape 3 (3)"},
+    {LOSS("4,5,2,2", "4", ""), "expected 16 labels"},
+    {LOSS("4,5", "4", "softmax_param { axis: 2 }"), "softmax_param axis 2 is out of range"},
+    {ACCURACY("accuracy_param { top_k: 6 }"), "top_k is 6; expected 1 to the number of classes, 5"},
+    {ACCURACY("accuracy_param { top_k: 0 }"), "top_k is 0"},
+    {ACCURACY("accuracy_param { axis: 2 }"), "accuracy_param axis 2 is out of range"},
+    {ACCURACY("accuracy_param { axis: 0 }"), "expected 5 labels"},
+    {ACCURACY("loss_weight: 1"), "top 'y' has loss_weight 1, but no gradient can come from it"},
+    /* data */
+    {"layer { name: 'l' type: 'Input' top: 'a' }", "input_param has 0 shapes for 1 tops"},
+    {"layer { name: 'l' type: 'Input' top: 'a' top: 'b' top: 'c' input_param { shape { dim: 1 } shape { "
+     "dim: 1 } } }",
+     "input_param has 2 shapes for 3 tops"},
+    {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: [1, 0] } } }",
+     "the shape of 'a' has size 0 on axis 1"},
+    {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: [1,1,1,1,1,1,1,1,1,1,1,1,1] } "
+     "} }",
+     "the shape of 'a' has 13 axes; at most 12"},
+    {"layer { name: 'l' type: 'Data' top: 'x' }", "data_param source is missing"},
+    {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' } }", "batch_size is missing"},
+    {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' batch_size: 0 } }",
+     "batch_size is out of range"},
+    {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: '/nowhere' batch_size: 1 } }",
+     "/nowhere"},
+    {"layer { name: 'l' type: 'HDF5Data' top: 'x' }", "hdf5_data_param source is missing"},
+    {"layer { name: 'l' type: 'HDF5Data' top: 'x' hdf5_data_param { source: 'x' } }",
+     "batch_size is missing"},
+    {"layer { name: 'l' type: 'HDF5Data' top: 'x' hdf5_data_param { source: 'x' batch_size: 1 } "
+     "transform_param { scale: 2 } }",
+     "transform_param is not for HDF5Data"},
+};
+
+START_TEST(error_says_what_was_expected_and_found)
+{
+    const struct error_case *c = &error_cases[_i];
+    struct made made;
+
+    ck_assert_msg(make_net(&made, c->text, true, NULL, NULL) != 0, "accepted: %s", c->text);
+    ck_assert_msg(strstr(error_text(), c->message) != NULL, "expected '...%s...', found '%s'",
+                  c->message, error_text());
+    ck_assert_msg(strncmp(error_text(), "test.prototxt:", 14) == 0, "no place: %s", error_text());
+    unmake_net(&made);
+}
+END_TEST
+
+#define LOOK                                                                                      \
+    "layer { name: 'd' type: 'Data' top: 'x' top: 't' data_param { source: '/nowhere' batch_size: 8 } "
+
+START_TEST(looking_only_takes_the_shape_from_crop_size_with_a_notice)
+{
+    const struct layer_env env = {.look_only = true};
+    struct made made;
+
+    ck_assert_int_eq(
+        make_net(&made, LOOK "transform_param { crop_size: 227 } }", true, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "x"), "8 3 227 227");
+    ck_assert_str_eq(shape_of(made.net, "t"), "8");
+    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': assuming images of 3 channels, 227 x 227"));
+    unmake_net(&made);
+}
+END_TEST
+
+/* Some tools fill in the sources of nets later. */
+START_TEST(looking_only_needs_no_source)
+{
+    static const char *const texts[] = {
+        "layer { name: 'd' type: 'Data' top: 'x' data_param { batch_size: 8 } }",
+        "layer { name: 'd' type: 'ImageData' top: 'x' top: 't' image_data_param { batch_size: 8 } }",
+        "layer { name: 'd' type: 'HDF5Data' top: 'x' hdf5_data_param { batch_size: 8 } }"};
+    const struct layer_env look = {.look_only = true}, run = {.nranks = 1};
+    struct made made;
+
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(make_net(&made, texts[i], true, &look, NULL), 0);
+        ck_assert_str_eq(shape_of(made.net, "x"), "8 3 224 224");
+        unmake_net(&made);
+        ck_assert_int_ne(make_net(&made, texts[i], true, &run, NULL), 0);
+        ck_assert_ptr_nonnull(strstr(error_text(), "source is missing"));
+        unmake_net(&made);
+    }
+}
+END_TEST
+
+START_TEST(looking_only_assumes_3x224x224_and_says_so)
+{
+    const struct layer_env env = {.look_only = true};
+    struct made made;
+
+    ck_assert_int_eq(make_net(&made, LOOK "}", true, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "x"), "8 3 224 224");
+    ck_assert_ptr_nonnull(strstr(made.notices, "assuming images of 3 channels, 224 x 224 pixels"));
+    unmake_net(&made);
+}
+END_TEST
+
+START_TEST(looking_only_takes_the_given_input_shape_silently)
+{
+    const int64_t chw[3] = {1, 28, 30};
+    const struct layer_env env = {.look_only = true, .input_chw = chw};
+    struct made made;
+
+    ck_assert_int_eq(make_net(&made, LOOK "}", true, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "x"), "8 1 28 30");
+    ck_assert_ptr_null(made.notices);
+    unmake_net(&made);
+    ck_assert_int_eq(make_net(&made, LOOK "transform_param { crop_size: 20 } }", true, &env, NULL),
+                     0);
+    ck_assert_str_eq(shape_of(made.net, "x"), "8 1 20 20");
+    unmake_net(&made);
+    ck_assert_int_ne(make_net(&made, LOOK "transform_param { crop_size: 29 } }", true, &env, NULL),
+                     0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "crop_size 29 is larger than the input of 28 x 30"));
+    unmake_net(&made);
+}
+END_TEST
+
+START_TEST(mean_values_tell_the_number_of_channels)
+{
+    const struct layer_env env = {.look_only = true};
+    struct made made;
+
+    ck_assert_int_eq(make_net(&made,
+                              LOOK "transform_param { crop_size: 9 mean_value: [1, 2, 3, 4] } }", true,
+                              &env, NULL),
+                     0);
+    ck_assert_str_eq(shape_of(made.net, "x"), "8 4 9 9");
+    ck_assert_ptr_null(made.notices);
+    unmake_net(&made);
+}
+END_TEST
+
+START_TEST(the_given_batch_replaces_that_of_training_data_only)
+{
+    const struct layer_env env = {.look_only = true, .batch = 5};
+    struct made made;
+
+    ck_assert_int_eq(make_net(&made, LOOK "}", true, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "t"), "5");
+    unmake_net(&made);
+    ck_assert_int_eq(make_net(&made, LOOK "}", false, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "t"), "8");
+    unmake_net(&made);
+}
+END_TEST
+
+static const struct {
+    const char *layer, *x, *y, *z;
+} batch_cases[] = {
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, 3, 4, 4] } "
+     "shape { dim: 10 } shape { dim: [7, 3] } } }",
+     "5 3 4 4", "5", "7 3"},
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, 2] } } }",
+     "5 2", "5 2", "5 2"},
+    /* a scalar is no batch, neither as the first top nor behind it */
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { } shape { dim: 1 } "
+     "shape { dim: [1, 2] } } }",
+     "", "1", "1 2"},
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [1, 2] } "
+     "shape { } shape { dim: 2 } } }",
+     "5 2", "", "2"},
+    {"layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' top: 'z' dummy_data_param { shape { dim: [10, 2] } "
+     "shape { dim: 10 } shape { dim: [7, 3] } } }",
+     "5 2", "5", "7 3"},
+};
+
+START_TEST(the_given_batch_replaces_the_first_axis_of_inputs)
+{
+    const struct layer_env env = {.look_only = true, .batch = 5};
+    struct made made;
+    char test_shape[64];
+
+    ck_assert_int_eq(make_net(&made, batch_cases[_i].layer, true, &env, NULL), 0);
+    ck_assert_str_eq(shape_of(made.net, "x"), batch_cases[_i].x);
+    ck_assert_str_eq(shape_of(made.net, "y"), batch_cases[_i].y);
+    ck_assert_str_eq(shape_of(made.net, "z"), batch_cases[_i].z);
+    unmake_net(&made);
+    ck_assert_int_eq(make_net(&made, batch_cases[_i].layer, false, &env, NULL), 0);
+    snprintf(test_shape, sizeof test_shape, "%s", shape_of(made.net, "x"));
+    ck_assert_int_ne(test_shape[0], '5');
+    unmake_net(&made);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("layers");
+    TCase *shapes = tcase_create("shapes"), *errors = tcase_create("errors");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    suite_add_tcase(suite, shapes);
+    suite_add_tcase(suite, errors);
+    tcase_add_loop_test(shapes, layer_gives_the_shape_and_the_work, 0,
+                        sizeof shape_cases / sizeof shape_cases[0]);
+    tcase_add_loop_test(shapes, softmax_loss_and_accuracy_accept_one_label_per_place, 0,
+                        sizeof label_cases / sizeof label_cases[0]);
+    tcase_add_test(shapes, looking_only_takes_the_shape_from_crop_size_with_a_notice);
+    tcase_add_test(shapes, looking_only_assumes_3x224x224_and_says_so);
+    tcase_add_test(shapes, looking_only_needs_no_source);
+    tcase_add_test(shapes, looking_only_takes_the_given_input_shape_silently);
+    tcase_add_test(shapes, mean_values_tell_the_number_of_channels);
+    tcase_add_test(shapes, the_given_batch_replaces_that_of_training_data_only);
+    tcase_add_loop_test(shapes, the_given_batch_replaces_the_first_axis_of_inputs, 0,
+                        sizeof batch_cases / sizeof batch_cases[0]);
+    tcase_add_loop_test(errors, error_says_what_was_expected_and_found, 0,
+                        sizeof error_cases / sizeof error_cases[0]);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,366 @@
+/* The plan: the paper's rule against its published and computed figures, chunks, bytes. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "plan/plan.h"
+#include "util/error.h"
+
+/* Layer shapes of facts computed from the rule P <= 2MN / (K(M+N)): the largest number of nodes at
+ * which SFB still wins, every node worker and server. */
+static const struct {
+    const char *layer;
+    int64_t m, n, k;
+    double wins_up_to;
+} layers[] = {
+    {"VGG19 fc6", 25088, 4096, 32, 220.1},      {"VGG19 fc7", 4096, 4096, 32, 128.0},
+    {"VGG19 fc8", 4096, 1000, 32, 50.2},        {"VGG19-22K fc8", 4096, 21841, 32, 215.6},
+    {"GoogLeNet", 1024, 1000, 128, 7.9},        {"Inception-V3", 2048, 1000, 32, 42.0},
+    {"AlexNet fc6", 9216, 4096, 256, 22.2},     {"AlexNet fc7", 4096, 4096, 256, 16.0},
+    {"AlexNet fc8", 4096, 1000, 256, 6.3},      {"cifar10_quick ip1", 1024, 64, 100, 1.2},
+};
+
+START_TEST(rule_switches_where_the_formula_says)
+{
+    double exact = 2.0 * (double)layers[_i].m * (double)layers[_i].n /
+                   ((double)layers[_i].k * (double)(layers[_i].m + layers[_i].n));
+
+    ck_assert_double_eq_tol(exact, layers[_i].wins_up_to, 0.05);
+    for (int p = 2; p <= 256; p++) {
+        bool wins = (double)p <= exact;
+        ck_assert_msg(plan_prefers_sfb(layers[_i].m, layers[_i].n, layers[_i].k, p, p) == wins,
+                      "%s at %d nodes", layers[_i].layer, p);
+    }
+}
+END_TEST
+
+START_TEST(exact_tie_goes_to_sfb)
+{
+    /* AlexNet fc7 at 16 nodes: both sides are 62.914560 million parameters */
+    ck_assert(plan_prefers_sfb(4096, 4096, 256, 16, 16));
+    ck_assert(!plan_prefers_sfb(4096, 4096, 257, 16, 16));
+    ck_assert(!plan_prefers_sfb(4096, 4096, 256, 17, 17));
+}
+END_TEST
+
+START_TEST(rule_counts_dedicated_servers)
+{
+    /* 2K(P1-1)(M+N) <= 2MN(P1+P2-2)/P2 with P1 = 4, P2 = 1: 2*32*3*200 = 38400 <= 2*100*100*3 = 60000 */
+    ck_assert(plan_prefers_sfb(100, 100, 32, 4, 1));
+    /* P2 = 4: 60000 becomes 2*10000*6/4 = 30000 */
+    ck_assert(!plan_prefers_sfb(100, 100, 32, 4, 4));
+}
+END_TEST
+
+static const struct param_group groups[] = {
+    {.name = "conv", .begin = 0, .elems = 1000, .nparams = 2, .trains = true},
+    {.name = "fc", .begin = 1008, .elems = 4100 * 50, .nparams = 2, .trains = true, .factorable = true,
+     .m = 50, .n = 4099, .k = 4},
+    {.name = "frozen", .begin = 206016, .elems = 64, .nparams = 1},
+};
+
+static struct plan *make(enum comm_mode comm, int nranks, int servers, size_t chunk)
+{
+    struct plan_options options = {.comm = comm, .nranks = nranks, .servers = servers,
+                                   .chunk_bytes = chunk, .iter_size = 1};
+    struct plan *plan = NULL;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    return plan;
+}
+
+START_TEST(chunks_cover_every_group_once_and_none_exceeds_the_limit)
+{
+    struct plan *plan = make(COMM_PS, 4, 0, (size_t)_i);
+
+    for (int g = 0; g < 3; g++) {
+        size_t at = groups[g].begin;
+        for (int c = plan->first_chunk[g]; c < plan->first_chunk[g + 1]; c++) {
+            ck_assert_int_eq(plan->chunks[c].group, g);
+            ck_assert_uint_eq(plan->chunks[c].begin, at);
+            ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), (size_t)_i);
+            ck_assert_uint_gt(plan->chunks[c].elems, 0);
+            at += plan->chunks[c].elems;
+        }
+        ck_assert_uint_eq(at, groups[g].begin + groups[g].elems);
+    }
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(no_server_holds_more_than_one_chunk_above_another)
+{
+    struct plan *plan = make(COMM_PS, 7, 0, 4096);
+    size_t load[7] = {0}, least = SIZE_MAX, most = 0;
+
+    for (int c = 0; c < plan->nchunks; c++)
+        if (plan->scheme[plan->chunks[c].group] == SCHEME_PS)
+            load[plan->chunks[c].home] += plan->chunks[c].elems * sizeof(float);
+    for (int s = 0; s < 7; s++) {
+        least = load[s] < least ? load[s] : least;
+        most = load[s] > most ? load[s] : most;
+    }
+    ck_assert_uint_le(most - least, 4096);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(bytes_follow_the_published_formulas)
+{
+    /* Summed over ranks, PS moves 2*MN per remote worker-server pair, SFB K(M+N) per ordered pair. */
+    for (int servers = 0; servers <= 2; servers++) {
+        struct plan *ps = make(COMM_PS, 6, servers, 1 << 21), *sfb = make(COMM_SFB, 6, servers, 1 << 21);
+        uint64_t workers = (uint64_t)ps->nworkers, remote = workers - (servers ? 0 : 1);
+        uint64_t sent_ps = 0, received_ps = 0, sent_sfb = 0;
+        for (int r = 0; r < 6; r++) {
+            struct traffic t = plan_traffic(ps, 1, r);
+            sent_ps += t.sent;
+            received_ps += t.received;
+            t = plan_traffic(sfb, 1, r);
+            sent_sfb += t.sent;
+            ck_assert_uint_eq(t.sent, r < ps->nworkers ? (workers - 1) * 4 * (50 + 4099) * 4 : 0);
+        }
+        ck_assert_uint_eq(sent_ps, 2 * remote * 4100 * 50 * 4);
+        ck_assert_uint_eq(received_ps, sent_ps);
+        ck_assert_uint_eq(sent_sfb, workers * (workers - 1) * 4 * (50 + 4099) * 4);
+        plan_destroy(ps);
+        plan_destroy(sfb);
+    }
+}
+END_TEST
+
+START_TEST(schemes_follow_the_mode)
+{
+    struct plan *plan = make(COMM_SFB, 4, 0, 4096);
+
+    ck_assert_int_eq(plan->scheme[0], SCHEME_PS);
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    ck_assert_int_eq(plan->scheme[2], SCHEME_NONE);
+    plan_destroy(plan);
+    plan = make(COMM_PAPER, 4, 0, 4096);
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    plan_destroy(plan);
+    plan = make(COMM_PS, 4, 0, 4096);
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+    plan = make(COMM_SFB, 1, 0, 4096); /* nobody to broadcast to */
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(digest_tells_plans_apart)
+{
+    struct plan *a = make(COMM_SFB, 4, 0, 4096), *b = make(COMM_SFB, 4, 0, 4096);
+    struct plan *c = make(COMM_PS, 4, 0, 4096), *d = make(COMM_SFB, 4, 0, 8192);
+
+    ck_assert_uint_eq(plan_digest(a, 1), plan_digest(b, 1));
+    ck_assert_uint_ne(plan_digest(a, 1), plan_digest(b, 2));
+    ck_assert_uint_ne(plan_digest(a, 1), plan_digest(c, 1));
+    ck_assert_uint_ne(plan_digest(a, 1), plan_digest(d, 1));
+    plan_destroy(a);
+    plan_destroy(b);
+    plan_destroy(c);
+    plan_destroy(d);
+}
+END_TEST
+
+START_TEST(one_worker_of_a_node_sends_for_all)
+{
+    static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
+    static const int locals[3] = {3, 3, 1}, leader[3] = {0, 3, 6};
+    struct plan_options options = {.comm = COMM_SFB, .nranks = 8, .servers = 1, .nodes = nodes,
+                                   .chunk_bytes = 4096, .iter_size = 2};
+    const uint64_t row = (50 + 4099) * sizeof(float), conv = 1000 * sizeof(float);
+    struct plan *plan, *other;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->ncomputing, 7);
+    ck_assert_int_eq(plan->nworkers, 3);
+    ck_assert_int_eq(plan->most_locals, 3);
+    ck_assert_int_eq(plan->world_rank[3], 7); /* the server */
+    for (int r = 0; r < 7; r++) {
+        bool speaks = r == leader[nodes[r]];
+        uint64_t rows = 4 * 2 * (uint64_t)locals[nodes[r]]; /* batch 4, iter_size 2 */
+        struct traffic fc = plan_traffic(plan, 1, r), ps = plan_traffic(plan, 0, r);
+        ck_assert_int_eq(plan->speaker[r], nodes[r]);
+        ck_assert_int_eq(plan_speaks(plan, r), speaks);
+        ck_assert(plan_is_worker(plan, r));
+        ck_assert_uint_eq(fc.sent, speaks ? 2 * rows * row : 0);
+        ck_assert_uint_eq(fc.received, speaks ? (4 * 2 * 7 - rows) * row : 0);
+        ck_assert_uint_eq(ps.sent, speaks ? conv : 0);
+        ck_assert_uint_eq(ps.received, speaks ? conv : 0);
+    }
+    ck_assert(!plan_is_worker(plan, 7));
+    ck_assert_uint_eq(plan_traffic(plan, 0, 7).sent, 3 * conv);
+    options.nodes = NULL;
+    ck_assert_msg(plan_create(&options, 3, groups, &other) == 0, "%s", error_text());
+    ck_assert_uint_ne(plan_digest(plan, 1), plan_digest(other, 1));
+    plan_destroy(plan);
+    plan_destroy(other);
+}
+END_TEST
+
+/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch 4 and
+ * iter_size 4 are 64 rows. */
+START_TEST(the_papers_rule_counts_the_rows_of_a_node)
+{
+    static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
+    struct plan_options options = {.comm = COMM_PAPER, .nranks = 8, .nodes = nodes, .chunk_bytes = 4096,
+                                   .iter_size = 3};
+    struct plan *plan;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    plan_destroy(plan);
+    options.iter_size = 4;
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan_destroy(plan);
+}
+END_TEST
+
+/* Six neighbours; the fourth is fully connected and the fifth does not train. */
+static const struct param_group row[] = {
+    {.name = "a", .begin = 0, .elems = 100, .first = 0, .nparams = 2, .trains = true},
+    {.name = "b", .begin = 112, .elems = 100, .first = 2, .nparams = 1, .trains = true},
+    {.name = "c", .begin = 224, .elems = 16, .first = 3, .nparams = 2, .trains = true},
+    {.name = "d", .begin = 240, .elems = 500 * 8, .first = 5, .nparams = 1, .trains = true,
+     .factorable = true, .m = 500, .n = 8, .k = 1},
+    {.name = "e", .begin = 4240, .elems = 10, .first = 6, .nparams = 1},
+    {.name = "f", .begin = 4256, .elems = 10, .first = 7, .nparams = 1, .trains = true},
+};
+
+static struct plan *merged(enum comm_mode comm, int nranks, size_t bytes, int dilate)
+{
+    struct plan_options options = {.comm = comm, .nranks = nranks, .chunk_bytes = 1 << 20, .iter_size = 1,
+                                   .merge_bytes = bytes, .dilate = dilate};
+    struct plan *plan = NULL;
+
+    ck_assert_msg(plan_create(&options, 6, row, &plan) == 0, "%s", error_text());
+    return plan;
+}
+
+static void expect_buckets(const struct plan *plan, const int bucket[6])
+{
+    for (int g = 0; g < 6; g++) {
+        ck_assert_msg(plan->bucket[g] == bucket[g], "group %d: bucket %d, not %d", g, plan->bucket[g],
+                      bucket[g]);
+        ck_assert_int_le(plan->first_member[bucket[g]], g);
+        ck_assert_int_gt(plan->first_member[bucket[g] + 1], g);
+    }
+    ck_assert_int_eq(plan->ngroups, bucket[5] + 1);
+}
+
+START_TEST(neighbours_of_one_scheme_travel_together_until_they_hold_enough)
+{
+    struct plan *plan = merged(COMM_PS, 2, 1 << 20, 0);
+
+    expect_buckets(plan, (const int[]){0, 0, 0, 0, 1, 2}); /* e does not train, f is behind it */
+    ck_assert_uint_eq(plan->groups[0].begin, 0);
+    ck_assert_uint_eq(plan->groups[0].elems, 4240); /* padding between a and b included */
+    ck_assert_int_eq(plan->groups[0].nparams, 6);
+    ck_assert_str_eq(plan->groups[0].name, "a .. d");
+    ck_assert_str_eq(plan->groups[2].name, "f");
+    plan_destroy(plan);
+    plan = merged(COMM_SFB, 2, 1 << 20, 0); /* d goes its own way */
+    expect_buckets(plan, (const int[]){0, 0, 0, 1, 2, 3});
+    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    ck_assert(plan->groups[1].factorable);
+    plan_destroy(plan);
+    plan = merged(COMM_ALLREDUCE, 2, 464, 0); /* from the back, as gradients come: b and c are 464 bytes */
+    expect_buckets(plan, (const int[]){0, 1, 1, 2, 3, 4});
+    plan_destroy(plan);
+    plan = merged(COMM_ALLREDUCE, 2, 64, 0);
+    expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(nothing_is_merged_where_nothing_travels)
+{
+    struct plan *plan = merged(COMM_PS, 1, 1 << 20, 0);
+
+    expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
+    plan_destroy(plan);
+    plan = merged(COMM_NONE, 4, 1 << 20, 0);
+    expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(dilation_keeps_buckets_and_the_number_of_chunks)
+{
+    struct plan *full = merged(COMM_PS, 2, 1 << 20, 0), *dilated = merged(COMM_PS, 2, 1 << 20, 8);
+
+    expect_buckets(dilated, (const int[]){0, 0, 0, 0, 1, 2});
+    ck_assert_uint_eq(dilated->groups[0].elems, 530);
+    ck_assert_int_eq(full->nchunks, dilated->nchunks);
+    plan_destroy(full);
+    plan_destroy(dilated);
+}
+END_TEST
+
+START_TEST(every_server_gets_a_part_of_a_large_layer)
+{
+    static const struct param_group one = {.name = "fc", .elems = 400000, .nparams = 1, .trains = true};
+    struct plan_options options = {.comm = COMM_PS, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
+    struct plan *plan;
+    unsigned homes = 0;
+
+    ck_assert_msg(plan_create(&options, 1, &one, &plan) == 0, "%s", error_text());
+    ck_assert_int_eq(plan->nchunks, 8);
+    for (int c = 0; c < plan->nchunks; c++)
+        homes |= 1u << plan->chunks[c].home;
+    ck_assert_uint_eq(homes, 0xff);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(impossible_requests_are_refused_with_the_reason)
+{
+    struct plan_options options = {.comm = COMM_PS, .nranks = 4, .servers = 4, .chunk_bytes = 4096,
+                                   .iter_size = 1};
+    struct plan *plan;
+    enum comm_mode mode;
+
+    ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "--servers=4 leaves no worker: 4 ranks are there"));
+    options.servers = 0;
+    options.chunk_bytes = 3;
+    ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "--chunk=3"));
+    ck_assert_int_ne(comm_mode_parse("ring", &mode), 0);
+    ck_assert_ptr_nonnull(strstr(error_text(), "ps, sfb, paper, allreduce, adam, onebit, auto, none"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan");
+    TCase *tcase = tcase_create("plan");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tcase, rule_switches_where_the_formula_says, 0,
+                        (int)(sizeof layers / sizeof *layers));
+    tcase_add_test(tcase, exact_tie_goes_to_sfb);
+    tcase_add_test(tcase, rule_counts_dedicated_servers);
+    tcase_add_loop_test(tcase, chunks_cover_every_group_once_and_none_exceeds_the_limit, 4, 64);
+    tcase_add_test(tcase, no_server_holds_more_than_one_chunk_above_another);
+    tcase_add_test(tcase, bytes_follow_the_published_formulas);
+    tcase_add_test(tcase, schemes_follow_the_mode);
+    tcase_add_test(tcase, digest_tells_plans_apart);
+    tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
+    tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
+    tcase_add_test(tcase, neighbours_of_one_scheme_travel_together_until_they_hold_enough);
+    tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);
+    tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);
+    tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
+    tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,588 @@
+/* The text reader and printer: against protoc (tests/data/spec/generate_text.py), and every message
+ * it can give. */
+#include "spec/caffe.pb-c.h"
+#include "spec/print.h"
+#include "util/suggest.h"
+#include "spec/text.h"
+#include "util/error.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/data/spec/text_cases.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+static const ProtobufCMessageDescriptor *const net = &caffe__net_parameter__descriptor;
+static const ProtobufCMessageDescriptor *const solver = &caffe__solver_parameter__descriptor;
+
+/* Reads from memory that ends where the text ends, so that a step too far is seen by the tools. */
+static int read_text(const char *text, size_t length, const ProtobufCMessageDescriptor *type,
+                     struct text_doc **out)
+{
+    char *exact = malloc(length > 0 ? length : 1);
+    int status;
+
+    ck_assert_ptr_nonnull(exact);
+    memcpy(exact, text, length);
+    status = text_read_string("F", exact, length, type, out);
+    free(exact);
+    return status;
+}
+
+static Caffe__NetParameter *read_net(const char *text, struct text_doc **doc)
+{
+    ck_assert_msg(read_text(text, strlen(text), net, doc) == 0, "%s", error_text());
+    return (Caffe__NetParameter *)text_root(*doc);
+}
+
+static void assert_packs_to(const struct text_doc *doc, const char *bytes, size_t nbytes)
+{
+    size_t length = protobuf_c_message_get_packed_size(text_root(doc));
+    uint8_t *packed = malloc(length + 1);
+
+    ck_assert_ptr_nonnull(packed);
+    ck_assert_uint_eq(length, nbytes);
+    protobuf_c_message_pack(text_root(doc), packed);
+    ck_assert_mem_eq(packed, bytes, nbytes);
+    free(packed);
+}
+
+START_TEST(text_is_accepted_and_read_as_protoc_does)
+{
+    struct text_doc *doc;
+    int status = read_text(text_cases[_i].text, text_cases[_i].length, text_cases[_i].type, &doc);
+
+    ck_assert_msg((status == 0) == text_cases[_i].accepted, "<%s>: protoc %s it; %s",
+                  text_cases[_i].text, text_cases[_i].accepted ? "accepts" : "refuses",
+                  status ? error_text() : "we accept it");
+    if (status)
+        return;
+    assert_packs_to(doc, text_cases[_i].bytes, text_cases[_i].nbytes);
+    text_free(doc);
+}
+END_TEST
+
+START_TEST(printed_message_reads_back_as_it_was)
+{
+    struct strbuf printed = {0};
+    struct text_doc *doc;
+
+    if (!text_cases[_i].accepted)
+        return;
+    ck_assert_int_eq(
+        read_text(text_cases[_i].text, text_cases[_i].length, text_cases[_i].type, &doc), 0);
+    print_message(&printed, text_root(doc));
+    text_free(doc);
+    ck_assert_msg(read_text(strbuf_text(&printed), printed.length, text_cases[_i].type, &doc) == 0,
+                  "%s: %s", strbuf_text(&printed), error_text());
+    assert_packs_to(doc, text_cases[_i].bytes, text_cases[_i].nbytes);
+    text_free(doc);
+    strbuf_free(&printed);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    bool of_solver;
+    const char *message;
+} errors[] = {
+    /* unknown fields */
+    {"naem: 'a'", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean \"name\"?"},
+    {"\n\n  layer {\n  kernel_size: 3 }", false,
+     "F:4:3: message \"caffe.LayerParameter\" has no field \"kernel_size\"; it belongs into "
+     "convolution_param { }, pooling_param { }"},
+    {"layer { convolution_param { kernal_sise: 3 } }", false,
+     "F:1:29: message \"caffe.ConvolutionParameter\" has no field \"kernal_sise\"; did you mean "
+     "\"kernel_size\"?"},
+    {"layer { convolution_param { bottom: 'a' } }", false,
+     "F:1:29: message \"caffe.ConvolutionParameter\" has no field \"bottom\"; it is a field of "
+     "\"caffe.LayerParameter\": is a \"}\" missing before it?"},
+    {"layer { name: 'a'\nlayer { name: 'b' } }", false,
+     "F:2:1: message \"caffe.LayerParameter\" has no field \"layer\"; it is a field of "
+     "\"caffe.NetParameter\": is a \"}\" missing before it?"},
+    {"layer { quantization_param { bw_layer_in: 8 } }", false,
+     "F:1:9: message \"caffe.LayerParameter\" has no field \"quantization_param\"; it comes from "
+     "the Caffe fork of Ristretto"},
+    {"layer { name: 'up' type: 'Upsample'\nupsample_param { scale: 2 } }", false,
+     "F:2:1: message \"caffe.LayerParameter\" (layer 'up' of type Upsample) has no field "
+     "\"upsample_param\"; it comes from the Caffe fork of SegNet"},
+    {"layer { type: 'Convolution' convolution_param { hole: 2 } }", false,
+     "F:1:49: message \"caffe.ConvolutionParameter\" (layer '' of type Convolution) has no field "
+     "\"hole\"; it comes from the Caffe fork of DeepLab"},
+    {"layers { type: CONVOLUTION hole: 2 }", false,
+     "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
+    {"warmup_iter: 5", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"warmup_iter\"; it comes from the "
+     "Caffe fork of Intel"},
+    {"larc_policy: 'clip'", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the Caffe fork of NVIDIA "
+     "(NVCaffe) (nearest name here: \"lr_policy\")"},
+    {"learning_rate: 1", true, "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\""},
+    {"test_initialisations: 1", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"test_initialisations\"; did you mean "
+     "\"test_initialization\"?"},
+    {"base_lr: 1 gamma: 0.1 stepsize: 3", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"base_lr\"\n"
+     "F:1:12: message \"caffe.NetParameter\" has no field \"gamma\"\n"
+     "F:1:23: message \"caffe.NetParameter\" has no field \"stepsize\""},
+    {"layer { wasserstein_param { } lstm_param { } batchnorm_param { } }", false,
+     "F:1:9: message \"caffe.LayerParameter\" has no field \"wasserstein_param\"\n"
+     "F:1:31: message \"caffe.LayerParameter\" has no field \"lstm_param\"\n"
+     "F:1:46: message \"caffe.LayerParameter\" has no field \"batchnorm_param\"; did you mean "
+     "\"batch_norm_param\"?"},
+    {"end_layer: 5", false, "F:1:1: message \"caffe.NetParameter\" has no field \"end_layer\""},
+    {"x: 1", false, "F:1:1: message \"caffe.NetParameter\" has no field \"x\""},
+    {"nmae: 'a' stae { a: 1 b { c: [1, 'x'] } } froce_backward: -inf f: 'a' 'b' name: 'ok'", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"nmae\"; did you mean \"name\"?\n"
+     "F:1:11: message \"caffe.NetParameter\" has no field \"stae\"; did you mean \"state\"?\n"
+     "F:1:43: message \"caffe.NetParameter\" has no field \"froce_backward\"; did you mean "
+     "\"force_backward\"?\n"
+     "F:1:64: message \"caffe.NetParameter\" has no field \"f\""},
+    {"a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1 a:1", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:5: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:9: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:13: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:17: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:21: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:25: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:29: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:33: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:37: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:41: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "F:1:45: message \"caffe.NetParameter\" has no field \"a\"\n"
+     "... and 3 more unknown fields"},
+    {"naem: 'a' name: 5", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean \"name\"?\n"
+     "F:1:17: expected a string in quotes for field \"name\" of \"caffe.NetParameter\", found "
+     "\"5\""},
+    {"naem\nlayer { }", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean \"name\"?"},
+    {"naem: { a: 1", false,
+     "F:1:1: message \"caffe.NetParameter\" has no field \"naem\"; did you mean \"name\"?"},
+    /* structure */
+    {"name 'a'", false, "F:1:6: expected \":\" behind \"name\", found the string 'a'"},
+    {"test_iter 5", true, "F:1:11: expected \":\" behind \"test_iter\", found \"5\""},
+    {"name: 'a',, name: 'b'", false,
+     "F:1:11: expected the name of a field of \"caffe.NetParameter\", found \",\""},
+    {"layer { } }", false,
+     "F:1:11: expected the name of a field of \"caffe.NetParameter\", found \"}\", which closes "
+     "nothing"},
+    {"layer {\n name: 'a'\n 5 }", false,
+     "F:3:2: expected the name of a field, or the end of the \"caffe.LayerParameter\" that began "
+     "on line 1, found \"5\""},
+    {"layer {\n name: 'a'\n", false,
+     "F:3:1: expected the name of a field, or the end of the \"caffe.LayerParameter\" that began "
+     "on line 1, found end of file"},
+    {"layer < name: 'a' }", false,
+     "F:1:19: expected \">\" to end the \"caffe.LayerParameter\" that began on line 1, found "
+     "\"}\""},
+    {"layer: 5", false,
+     "F:1:8: expected \"{\" for field \"layer\" of \"caffe.NetParameter\", found \"5\""},
+    {"input: ['a' 5]", false,
+     "F:1:13: expected \",\" or \"]\" in the list for field \"input\" of \"caffe.NetParameter\", "
+     "found \"5\""},
+    {"base_lr: 0.1\nbase_lr: 0.2", true,
+     "F:2:1: field \"base_lr\" of \"caffe.SolverParameter\" is given a second time, expected it "
+     "once"},
+    {"state { } state { }", false,
+     "F:1:11: field \"state\" of \"caffe.NetParameter\" is given a second time, expected it once"},
+    /* strings */
+    {"name: a", false,
+     "F:1:7: expected a string in quotes for field \"name\" of \"caffe.NetParameter\", found "
+     "\"a\""},
+    {"layer { type: CONVOLUTION }", false,
+     "F:1:15: expected a string in quotes for field \"type\" of \"caffe.LayerParameter\", found "
+     "\"CONVOLUTION\" (types without quotes belong to the old form, \"layers\")"},
+    {"name: 'a\n'", false,
+     "F:1:7: a string must end on the line it begins on; its closing quote is missing"},
+    {"name: 'a", false, "F:1:7: expected the closing quote of a string, found end of file"},
+    {"name: 'a\\q'", false, "F:1:9: invalid escape sequence in a string"},
+    {"name: '\\xg'", false, "F:1:8: expected hexadecimal digits behind \\x"},
+    {"name: '\\u12'", false, "F:1:8: expected 4 hexadecimal digits behind \\u or 8 behind \\U"},
+    {"name: '\\U00110000'", false, "F:1:8: \\U beyond the last Unicode character, 0010ffff"},
+    {"name: 'a' 'b\\0c'", false, "F:1:7: expected a string without zero bytes for field \"name\""},
+    /* numbers */
+    {"max_iter: 1e5", true,
+     "F:1:11: expected an integer for field \"max_iter\" of \"caffe.SolverParameter\", found "
+     "\"1e5\""},
+    {"max_iter: 3000000000", true,
+     "F:1:11: expected an integer from -2147483648 to 2147483647 for field \"max_iter\" of "
+     "\"caffe.SolverParameter\", found \"3000000000\""},
+    {"layer { convolution_param { num_output: -1 } }", false,
+     "F:1:41: expected an integer that is not negative for field \"num_output\" of "
+     "\"caffe.ConvolutionParameter\", found \"-\""},
+    {"layer { convolution_param { num_output: 4294967296 } }", false,
+     "F:1:41: expected an integer from 0 to 4294967295 for field \"num_output\" of "
+     "\"caffe.ConvolutionParameter\", found \"4294967296\""},
+    {"max_iter: 08", true, "F:1:11: a number with a leading zero is octal and may not hold 8 or 9"},
+    {"max_iter: 5x", true, "F:1:12: expected a space between a number and a name"},
+    {"max_iter: 0x", true, "F:1:13: expected hexadecimal digits behind \"0x\""},
+    {"base_lr: 1e", true, "F:1:12: expected an exponent behind \"e\""},
+    {"base_lr: 1.2.3", true, "F:1:13: a second decimal point, or one behind the exponent"},
+    {"base_lr: 00.5", true, "F:1:12: a decimal point in a hexadecimal or octal number"},
+    {"base_lr.5", true, "F:1:8: expected a space between a name and a decimal point"},
+    {"base_lr: 010", true,
+     "F:1:10: expected a decimal number for field \"base_lr\" of \"caffe.SolverParameter\", found "
+     "\"010\" (it is hexadecimal or octal)"},
+    {"base_lr: fast", true,
+     "F:1:10: expected a number for field \"base_lr\" of \"caffe.SolverParameter\", found "
+     "\"fast\""},
+    {"base_lr: 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'", true,
+     "F:1:10: expected a number for field \"base_lr\" of \"caffe.SolverParameter\", found "
+     "\"'abcdefghijklmnopqrstuvwxyzabcdefghijklm...\""},
+    /* truth and names */
+    {"force_backward: yes", false,
+     "F:1:17: expected true or false for field \"force_backward\" of \"caffe.NetParameter\", found "
+     "\"yes\""},
+    {"solver_mode: gpu", true,
+     "F:1:14: unknown value \"gpu\" for field \"solver_mode\" of \"caffe.SolverParameter\"; "
+     "expected CPU or GPU"},
+    {"solver_mode: 7", true,
+     "F:1:14: unknown value \"7\" for field \"solver_mode\" of \"caffe.SolverParameter\"; expected "
+     "CPU or GPU"},
+    {"solver_mode: 'GPU'", true,
+     "F:1:14: expected a name without quotes for field \"solver_mode\" of "
+     "\"caffe.SolverParameter\", found the string 'GPU'"},
+    {"layers { type: CONVOLUTOIN }", false,
+     "F:1:16: unknown layer type CONVOLUTOIN for field \"type\" of \"caffe.V1LayerParameter\"; did "
+     "you mean CONVOLUTION?"},
+    {"layers { name: 'local1'\ntype: LOCAL_WEIGHTED_CONVOLUTION }", false,
+     "F:2:7: layer 'local1': unknown layer type LOCAL_WEIGHTED_CONVOLUTION for field \"type\" of "
+     "\"caffe.V1LayerParameter\""},
+    {"layers { name: 'n' type: LRN_MAP }", false,
+     "F:1:26: layer 'n': unknown layer type LRN_MAP for field \"type\" of \"caffe.V1LayerParameter\""},
+    {"layers { name: 'n' type: 40 }", false,
+     "F:1:26: layer 'n': unknown layer type 40 for field \"type\" of \"caffe.V1LayerParameter\""},
+    {"net_param { layers { name: 'n' type: NOTHING } }", true,
+     "F:1:38: unknown layer type NOTHING for field \"type\" of \"caffe.V1LayerParameter\""},
+    /* files of another kind */
+    {"name: '$#NAME#$'\nlayer { convolution_param { num_output: $#N#$ } }", false,
+     "F:2:41: expected an integer for field \"num_output\" of \"caffe.ConvolutionParameter\", "
+     "found "
+     "\"$\" (this looks like a template: fill in its placeholders first)"},
+    {"{{ include('x') }}", false,
+     "F:1:1: expected the name of a field of \"caffe.NetParameter\", found \"{\" (this looks like "
+     "a template: fill in its placeholders first)"},
+    {"name: 'a'\n<<<<<<< HEAD\nname: 'b'", false,
+     "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"<\" (an unresolved "
+     "merge conflict: choose one side and remove its marks)"},
+    {"name: 'a'\n=======\n", false,
+     "F:2:1: expected the name of a field of \"caffe.NetParameter\", found \"=\" (an unresolved "
+     "merge conflict: choose one side and remove its marks)"},
+    {"\x89HDF\r\n", false,
+     "F:1:1: expected text, found the byte 0x89 (only strings and comments may hold other "
+     "characters than ASCII)"},
+};
+
+START_TEST(error_says_where_what_was_expected_and_found)
+{
+    struct text_doc *doc;
+    int status = read_text(errors[_i].text, strlen(errors[_i].text),
+                           errors[_i].of_solver ? solver : net, &doc);
+
+    ck_assert_int_ne(status, 0);
+    ck_assert_str_eq(error_text(), errors[_i].message);
+}
+END_TEST
+
+START_TEST(zero_bytes_are_refused_inside_and_outside_of_strings)
+{
+    struct text_doc *doc;
+
+    ck_assert_int_ne(read_text("name: 'a\0b'", 11, net, &doc), 0);
+    ck_assert_str_eq(error_text(), "F:1:9: a zero byte inside a string");
+    ck_assert_int_ne(read_text("name: 'a'\0", 10, net, &doc), 0);
+    ck_assert_str_eq(error_text(), "F:1:10: expected text, found the byte 0x00 (only strings and "
+                                   "comments may hold other characters than ASCII)");
+}
+END_TEST
+
+START_TEST(byte_order_mark_is_skipped_with_a_notice)
+{
+    struct text_doc *doc;
+
+    ck_assert_str_eq(read_net("\xef\xbb\xbfname: 'a'", &doc)->name, "a");
+    ck_assert_str_eq(text_notices(doc), "F: skipped the byte-order mark at its beginning\n");
+    text_free(doc);
+}
+END_TEST
+
+START_TEST(list_of_devices_is_kept_as_text)
+{
+    struct text_doc *doc;
+    const char text[] = "device_id: '0,1'";
+
+    ck_assert_int_eq(read_text(text, strlen(text), solver, &doc), 0);
+    ck_assert_str_eq(((Caffe__SolverParameter *)text_root(doc))->device_list, "0,1");
+    ck_assert(!((Caffe__SolverParameter *)text_root(doc))->has_device_id);
+    text_free(doc);
+}
+END_TEST
+
+START_TEST(document_knows_the_line_of_every_message)
+{
+    struct text_doc *doc;
+    const Caffe__NetParameter *n =
+        read_net("name: 'a'\nlayer {\n name: 'x'\n include\n { } }\n\nlayer:\n[{ },\n{ }]", &doc);
+
+    ck_assert_int_eq(text_line(doc, n), 1);
+    ck_assert_int_eq(text_line(doc, n->layer[0]), 2);
+    ck_assert_int_eq(text_line(doc, n->layer[0]->include[0]), 4);
+    ck_assert_int_eq(text_line(doc, n->layer[1]), 8);
+    ck_assert_int_eq(text_line(doc, n->layer[2]), 9);
+    ck_assert_int_eq(text_line(doc, &doc), 0);
+    ck_assert_int_eq(text_line(NULL, n), 0);
+    ck_assert_str_eq(text_name(doc), "F");
+    ck_assert_str_eq(text_notices(doc), "");
+    text_free(doc);
+}
+END_TEST
+
+/* `count` times `piece`, with `head` before and `tail` behind. */
+static char *repeat(const char *head, const char *piece, size_t count, const char *tail)
+{
+    struct strbuf text = {0};
+
+    strbuf_puts(&text, head);
+    for (size_t i = 0; i < count; i++)
+        strbuf_puts(&text, piece);
+    strbuf_puts(&text, tail);
+    return strbuf_take(&text);
+}
+
+START_TEST(million_open_braces_end_in_a_message)
+{
+    char *text = repeat("layer { unknown ", "{ a ", 1000000, "");
+    struct text_doc *doc;
+
+    ck_assert_int_ne(read_text(text, strlen(text), net, &doc), 0);
+    ck_assert_str_eq(error_text(),
+                     "F:1:9: message \"caffe.LayerParameter\" has no field \"unknown\"");
+    free(text);
+}
+END_TEST
+
+START_TEST(hundred_thousand_layers_are_read)
+{
+    char *text = repeat("", "layer { name: 'x' bottom: 'a' }\n", 100000, "");
+    struct text_doc *doc;
+    Caffe__NetParameter *n = read_net(text, &doc);
+
+    ck_assert_uint_eq(n->n_layer, 100000);
+    ck_assert_int_eq(text_line(doc, n->layer[99999]), 100000);
+    text_free(doc);
+    free(text);
+}
+END_TEST
+
+START_TEST(long_names_are_unknown_and_not_cut_to_known_ones)
+{
+    char *text = repeat("", "name", 1000, ": 'x'");
+    struct text_doc *doc;
+
+    ck_assert_int_ne(read_text(text, strlen(text), net, &doc), 0);
+    ck_assert_msg(strstr(error_text(), "has no field \"namename") != NULL, "%s", error_text());
+    free(text);
+}
+END_TEST
+
+static char folder[] = "/tmp/poseidon_text_XXXXXX";
+
+static const char *write_file(const char *name, const char *text)
+{
+    static char path[256];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(text, 1, strlen(text), file), strlen(text));
+    ck_assert_int_eq(fclose(file), 0);
+    return path;
+}
+
+START_TEST(file_is_read_whole_and_named_in_messages)
+{
+    char *text = repeat("name: 'x'\n", "# a line of remarks, to make the file long\n", 5000,
+                        "force_backward: true");
+    const char *path = write_file("long.prototxt", text);
+    char expected[512];
+    struct text_doc *doc;
+
+    ck_assert_msg(text_read_file(path, net, &doc) == 0, "%s", error_text());
+    ck_assert_int_eq(((Caffe__NetParameter *)text_root(doc))->force_backward, 1);
+    ck_assert_str_eq(text_name(doc), path);
+    text_free(doc);
+    free(text);
+    path = write_file("bad.prototxt", "\nfoo: 1");
+    ck_assert_int_ne(text_read_file(path, net, &doc), 0);
+    snprintf(expected, sizeof expected,
+             "%s:2:1: message \"caffe.NetParameter\" has no field \"foo\"", path);
+    ck_assert_str_eq(error_text(), expected);
+}
+END_TEST
+
+START_TEST(file_that_cannot_be_read_is_named)
+{
+    char expected[512];
+    struct text_doc *doc;
+
+    ck_assert_int_ne(text_read_file("/nowhere/net.prototxt", net, &doc), 0);
+    ck_assert_str_eq(error_text(), "File not found: /nowhere/net.prototxt");
+    ck_assert_int_ne(text_read_file(folder, net, &doc), 0);
+    snprintf(expected, sizeof expected, "%s: cannot be read: Is a directory", folder);
+    ck_assert_str_eq(error_text(), expected);
+    ck_assert_int_ne(text_read_file("/dev/null/x", net, &doc), 0);
+    ck_assert_str_eq(error_text(), "/dev/null/x: cannot be opened: Not a directory");
+}
+END_TEST
+
+START_TEST(numbers_are_printed_in_their_shortest_form)
+{
+    static const struct {
+        float value;
+        const char *text;
+    } cases[] = {{0.1f, "0.1"},
+                 {1, "1"},
+                 {-0.0f, "-0"},
+                 {1e10f, "1e+10"},
+                 {0.75f, "0.75"},
+                 {5e-4f, "0.0005"},
+                 {1.0f / 3, "0.33333334"},
+                 {16777216, "16777216"},
+                 {3.4028235e38f, "3.4028235e+38"}};
+    struct strbuf out = {0};
+
+    for (int i = 0; i < COUNT(cases); i++) {
+        strbuf_clear(&out);
+        print_float(&out, cases[i].value);
+        ck_assert_str_eq(strbuf_text(&out), cases[i].text);
+    }
+    strbuf_clear(&out);
+    print_double(&out, 0.1);
+    ck_assert_str_eq(strbuf_text(&out), "0.1");
+    strbuf_free(&out);
+}
+END_TEST
+
+START_TEST(message_is_printed_as_people_write_it)
+{
+    struct text_doc *doc;
+    struct strbuf out = {0};
+
+    read_net("layer < pooling_param: {kernel_size:2,pool:1}type:'Pooling',name:\"p'\\n\" >", &doc);
+    print_message(&out, text_root(doc));
+    ck_assert_str_eq(strbuf_text(&out), "layer {\n"
+                                        "  name: \"p\\'\\n\"\n"
+                                        "  type: \"Pooling\"\n"
+                                        "  pooling_param {\n"
+                                        "    pool: AVE\n"
+                                        "    kernel_size: 2\n"
+                                        "  }\n"
+                                        "}\n");
+    strbuf_free(&out);
+    text_free(doc);
+}
+END_TEST
+
+START_TEST(distance_counts_edits_and_swaps)
+{
+    ck_assert_int_eq(suggest_distance("", ""), 0);
+    ck_assert_int_eq(suggest_distance("kernel", "kernel"), 0);
+    ck_assert_int_eq(suggest_distance("Kernel", "kernel"), 0);
+    ck_assert_int_eq(suggest_distance("kenrel", "kernel"), 1);
+    ck_assert_int_eq(suggest_distance("kernl", "kernel"), 1);
+    ck_assert_int_eq(suggest_distance("kernels", "kernel"), 1);
+    ck_assert_int_eq(suggest_distance("kitten", "sitting"), 3);
+    ck_assert_int_eq(suggest_distance("", "abc"), 3);
+}
+END_TEST
+
+START_TEST(only_a_word_that_is_near_is_offered)
+{
+    static const struct {
+        const char *word, *known;
+        bool near;
+    } cases[] = {
+        {"kernal_sise", "kernel_size", true},
+        {"Convolutoin", "Convolution", true},
+        {"convolutions", "Convolution", true},
+        {"BatchNormal", "BatchNorm", true},
+        {"SoftmaxLoss", "SoftmaxWithLoss", true},
+        {"ab", "a", true},
+        {"abcdef", "abXXef", true}, /* a third */
+        {"abcdef", "aXXXef", false},
+        {"a", "b", false}, /* all of it */
+        {"xReLU", "ReLU", true},
+        /* longer words are others */
+        {"Unpooling", "Pooling", false},
+        {"RBMInnerProduct", "InnerProduct", false},
+        {"LRN_MAP", "LRN", false},
+        {"Convolution3D", "Convolution", false},
+        {"ConvolutionND", "Convolution", false},
+        {"InnerProductive", "InnerProduct", false},
+        {"LOCAL_WEIGHTED_CONVOLUTION", "CONVOLUTION", false},
+        /* their ending makes them no more alike */
+        {"bn_param", "lrn_param", false},
+        {"permute_param", "reshape_param", false},
+        {"elv_param", "elu_param", true},
+        {"concta_param", "concat_param", true},
+        {"", "a", false},
+    };
+
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct suggest near = suggest_start(cases[i].word);
+
+        suggest_offer(&near, cases[i].known);
+        ck_assert_msg((near.nearest != NULL) == cases[i].near, "%s -> %s", cases[i].word, cases[i].known);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("text");
+    TCase *tcase = tcase_create("text");
+    SRunner *runner;
+    int failed;
+
+    if (mkdtemp(folder) == NULL)
+        return EXIT_FAILURE;
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, text_is_accepted_and_read_as_protoc_does, 0, COUNT(text_cases));
+    tcase_add_loop_test(tcase, printed_message_reads_back_as_it_was, 0, COUNT(text_cases));
+    tcase_add_loop_test(tcase, error_says_where_what_was_expected_and_found, 0, COUNT(errors));
+    tcase_add_test(tcase, zero_bytes_are_refused_inside_and_outside_of_strings);
+    tcase_add_test(tcase, byte_order_mark_is_skipped_with_a_notice);
+    tcase_add_test(tcase, list_of_devices_is_kept_as_text);
+    tcase_add_test(tcase, document_knows_the_line_of_every_message);
+    tcase_add_test(tcase, million_open_braces_end_in_a_message);
+    tcase_add_test(tcase, hundred_thousand_layers_are_read);
+    tcase_add_test(tcase, long_names_are_unknown_and_not_cut_to_known_ones);
+    tcase_add_test(tcase, file_is_read_whole_and_named_in_messages);
+    tcase_add_test(tcase, file_that_cannot_be_read_is_named);
+    tcase_add_test(tcase, numbers_are_printed_in_their_shortest_form);
+    tcase_add_test(tcase, message_is_printed_as_people_write_it);
+    tcase_add_test(tcase, distance_counts_edits_and_swaps);
+    tcase_add_test(tcase, only_a_word_that_is_near_is_offered);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (chdir(folder) == 0) {
+        unlink("long.prototxt");
+        unlink("bad.prototxt");
+        rmdir(folder);
+    }
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
