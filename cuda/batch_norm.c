@@ -1,5 +1,5 @@
-/* Batch normalisation, with the affine map of a Scale layer behind it if there is one: two passes for the
- * statistics, one that applies them; backward is one pass for the sums and one for dx. */
+/* Batch normalisation, with the affine map of a Scale layer behind it if there is one: two passes
+ * for the statistics, one that applies them; backward is one pass for the sums and one for dx. */
 #include "cuda_internal.h"
 
 #include "engine/op_check.h"
@@ -28,12 +28,14 @@ static int batch_norm_create(struct cuda_op *op)
         return -1;
     cuda_channels_view(x, x->shape.naxes > 1 ? 1 : 0, x->shape.naxes > 1 ? 1 : 0, &bn->view);
     channels = (size_t)bn->view.channels;
-    bn->args = (struct kernel_batch_norm){.elems = (double)shape_elems(&x->shape) / (double)channels,
-                                          .fraction = a->fraction,
-                                          .eps = a->eps};
+    bn->args =
+        (struct kernel_batch_norm){.elems = (double)shape_elems(&x->shape) / (double)channels,
+                                   .fraction = a->fraction,
+                                   .eps = a->eps};
     if (!cuda_op_in_place(op))
         cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
-    if (cuda_work_reserve(op->engine, WORK_SCRATCH, kernel_sums_scratch(&bn->view) * sizeof(double)) ||
+    if (cuda_work_reserve(op->engine, WORK_SCRATCH,
+                          kernel_sums_scratch(&bn->view) * sizeof(double)) ||
         cuda_alloc(2 * channels * sizeof(float), "batch statistics", &memory))
         return -1;
     bn->mean = memory;
@@ -50,15 +52,16 @@ static int statistics(struct batch_norm *bn, enum cuda_type type, const void *x)
     int channels = bn->view.channels;
 
     if (op->args.u.batch_norm.global_stats)
-        return cuda_check(kernel_batch_global(engine->stream, &bn->args, channels, params[MEAN]->value,
-                                              params[VARIANCE]->value, params[WEIGHT]->value, bn->mean,
-                                              bn->inverse));
-    if (cuda_check(kernel_sums(engine->stream, type, SUMS_X, &bn->view, x, NULL, NULL, NULL, sums)) ||
+        return cuda_check(kernel_batch_global(engine->stream, &bn->args, channels,
+                                              params[MEAN]->value, params[VARIANCE]->value,
+                                              params[WEIGHT]->value, bn->mean, bn->inverse));
+    if (cuda_check(
+            kernel_sums(engine->stream, type, SUMS_X, &bn->view, x, NULL, NULL, NULL, sums)) ||
         cuda_check(kernel_batch_mean(engine->stream, &bn->args, sums, channels, bn->mean)) ||
-        cuda_check(kernel_sums(engine->stream, type, SUMS_VARIANCE, &bn->view, x, NULL, bn->mean, NULL,
-                               sums)) ||
-        cuda_check(kernel_batch_variance(engine->stream, &bn->args, sums, channels, bn->mean, bn->inverse,
-                                         params[MEAN]->value, params[VARIANCE]->value,
+        cuda_check(kernel_sums(engine->stream, type, SUMS_VARIANCE, &bn->view, x, NULL, bn->mean,
+                               NULL, sums)) ||
+        cuda_check(kernel_batch_variance(engine->stream, &bn->args, sums, channels, bn->mean,
+                                         bn->inverse, params[MEAN]->value, params[VARIANCE]->value,
                                          params[WEIGHT]->value)))
         return -1;
     for (int i = MEAN; i <= WEIGHT; i++)
@@ -81,19 +84,21 @@ static int batch_norm_forward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (statistics(bn, type, x))
         return -1;
-    return cuda_check(kernel_batch_apply(op->engine->stream, type, &bn->view, x, bn->mean, bn->inverse,
-                                         param_or_null(op, a->scale, GAMMA),
+    return cuda_check(kernel_batch_apply(op->engine->stream, type, &bn->view, x, bn->mean,
+                                         bn->inverse, param_or_null(op, a->scale, GAMMA),
                                          param_or_null(op, a->bias, BETA),
                                          op->args.tops[0]->value.data));
 }
 
-static int store_sums(const struct cuda_op *op, bool has, int param, const double *sums, int channels)
+static int store_sums(const struct cuda_op *op, bool has, int param, const double *sums,
+                      int channels)
 {
     struct param *p = has ? op->args.params[param] : NULL;
 
     if (!p || !p->wants_grad)
         return 0;
-    return cuda_check(kernel_sums_store(op->engine->stream, sums, channels, p->grad, p->accumulate));
+    return cuda_check(
+        kernel_sums_store(op->engine->stream, sums, channels, p->grad, p->accumulate));
 }
 
 static int batch_norm_backward(struct cuda_op *op, const struct run *run)
@@ -118,7 +123,8 @@ static int batch_norm_backward(struct cuda_op *op, const struct run *run)
         return 0;
     return cuda_check(kernel_batch_back(engine->stream, type, &bn->view, &bn->args, x, dy, bn->mean,
                                         bn->inverse, param_or_null(op, a->scale, GAMMA),
-                                        a->global_stats ? NULL : sums, op->args.bottoms[0]->grad.data));
+                                        a->global_stats ? NULL : sums,
+                                        op->args.bottoms[0]->grad.data));
 }
 
 static void batch_norm_destroy(struct cuda_op *op)

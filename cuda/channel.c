@@ -1,5 +1,5 @@
-/* Operators with one coefficient per channel, or per place along some axes: Scale, Bias, PReLU; and the
- * gradients of biases. */
+/* Operators with one coefficient per channel, or per place along some axes: Scale, Bias, PReLU; and
+ * the gradients of biases. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -38,7 +38,8 @@ int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const vo
 
     if (cuda_check(kernel_sums(engine->stream, type, SUMS_X, &view, dy, NULL, NULL, NULL, sums)))
         return -1;
-    return cuda_check(kernel_sums_store(engine->stream, sums, columns, bias->grad, bias->accumulate));
+    return cuda_check(
+        kernel_sums_store(engine->stream, sums, columns, bias->grad, bias->accumulate));
 }
 
 /* A vector of coefficients: a parameter, or a bottom. */
@@ -53,7 +54,7 @@ struct scale {
     struct cuda_op op;
     struct kernel_channels view;
     enum cuda_type type;
-    struct cuda_input in;   /* x in the view's format */
+    struct cuda_input in; /* x in the view's format */
     struct cuda_input dy;
     struct cuda_output top; /* y, which has another format only in place */
     struct cuda_output out; /* dx */
@@ -76,9 +77,9 @@ static int factor_create(struct cuda_op *op, struct factor *f, int param, int ex
         return 0;
     if (cuda_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
         return -1;
-    return cuda_op_propagates(op, 1)
-               ? cuda_output_create(op->engine, &blob->grad, NULL, WORK_WEIGHT_GRAD, &f->bottom_grad)
-               : 0;
+    return cuda_op_propagates(op, 1) ? cuda_output_create(op->engine, &blob->grad, NULL,
+                                                          WORK_WEIGHT_GRAD, &f->bottom_grad)
+                                     : 0;
 }
 
 static int factors_create(struct scale *scale)
@@ -90,7 +91,8 @@ static int factors_create(struct scale *scale)
     if (!a->scale && !a->bias)
         return error_set("scale has neither scale nor bias");
     if ((op->args.nbottoms == 2) != a->from_bottom)
-        return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms, a->from_bottom);
+        return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms,
+                         a->from_bottom);
     if (a->scale &&
         factor_create(op, &scale->gain, a->from_bottom ? -1 : next++, scale->view.channels))
         return -1;
@@ -151,10 +153,10 @@ static int scale_forward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (cuda_input_load(engine, &scale->in) || factor_load(engine, &scale->gain) ||
         factor_load(engine, &scale->bias) ||
-        cuda_check(kernel_scale(engine->stream, scale->type, &scale->view,
-                                cuda_input_data(engine, &scale->in), factor_data(engine, &scale->gain),
-                                factor_data(engine, &scale->bias),
-                                cuda_output_data(engine, &scale->top))))
+        cuda_check(
+            kernel_scale(engine->stream, scale->type, &scale->view,
+                         cuda_input_data(engine, &scale->in), factor_data(engine, &scale->gain),
+                         factor_data(engine, &scale->bias), cuda_output_data(engine, &scale->top))))
         return -1;
     return cuda_output_store(engine, &scale->top);
 }
@@ -171,10 +173,10 @@ static int factor_store(struct cuda_op *op, struct factor *f, const double *sums
     if (!factor_wants(op, f))
         return 0;
     if (f->param)
-        return cuda_check(kernel_sums_store(engine->stream, sums, n, f->param->grad,
-                                            f->param->accumulate));
-    if (cuda_check(kernel_sums_store(engine->stream, sums, n, cuda_output_data(engine, &f->bottom_grad),
-                                     false)))
+        return cuda_check(
+            kernel_sums_store(engine->stream, sums, n, f->param->grad, f->param->accumulate));
+    if (cuda_check(kernel_sums_store(engine->stream, sums, n,
+                                     cuda_output_data(engine, &f->bottom_grad), false)))
         return -1;
     return cuda_output_store(engine, &f->bottom_grad);
 }
@@ -198,9 +200,9 @@ static int scale_backward(struct cuda_op *op, const struct run *run)
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_scale(engine->stream, scale->type, &scale->view,
-                                cuda_input_data(engine, &scale->dy), factor_data(engine, &scale->gain),
-                                NULL, cuda_output_data(engine, &scale->out))))
+    if (cuda_check(kernel_scale(
+            engine->stream, scale->type, &scale->view, cuda_input_data(engine, &scale->dy),
+            factor_data(engine, &scale->gain), NULL, cuda_output_data(engine, &scale->out))))
         return -1;
     return cuda_output_store(engine, &scale->out);
 }

@@ -1,8 +1,9 @@
 /* One number per channel: sums over everything else, and what is done with them.
  *
- * Sums go in two steps: every stripe of positions gives one partial sum per channel, then the stripes are
- * added in order. Within a block, threads next to each other take channels next to each other where these
- * lie so (inner = 1), and positions otherwise. Floats are added in short runs, the runs in double. */
+ * Sums go in two steps: every stripe of positions gives one partial sum per channel, then the
+ * stripes are added in order. Within a block, threads next to each other take channels next to each
+ * other where these lie so (inner = 1), and positions otherwise. Floats are added in short runs,
+ * the runs in double. */
 #include "kernel.cuh"
 
 #define STRIPES 512
@@ -42,8 +43,8 @@ struct pair {
 };
 
 template <int WHAT, typename T>
-static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x, const T *dy, float mean,
-                                     float inverse, int c, int begin, int end, int step)
+static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x, const T *dy,
+                                     float mean, float inverse, int c, int begin, int end, int step)
 {
     struct pair sum = {0, 0};
 
@@ -163,7 +164,8 @@ cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_su
         WITH_TYPE(type, (sums_launch<SUMS_ABS, T>(stream, v, x, dy, mean, inverse, scratch)));
         break;
     case SUMS_BATCH_NORM:
-        WITH_TYPE(type, (sums_launch<SUMS_BATCH_NORM, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type,
+                  (sums_launch<SUMS_BATCH_NORM, T>(stream, v, x, dy, mean, inverse, scratch)));
         break;
     case SUMS_SCALE:
         WITH_TYPE(type, (sums_launch<SUMS_SCALE, T>(stream, v, x, dy, mean, inverse, scratch)));
@@ -181,7 +183,8 @@ KERNEL void sums_store(const double *sums, int channels, float *out, bool add)
     out[c] = (float)(add ? out[c] + sums[c] : sums[c]);
 }
 
-cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out, bool add)
+cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out,
+                              bool add)
 {
     LAUNCH(sums_store, grid_for((size_t)channels), THREADS, stream, sums, channels, out, add);
     return cudaGetLastError();
@@ -193,8 +196,8 @@ KERNEL void batch_mean(double elems, const double *sums, int channels, float *me
     mean[c] = (float)(sums[c] / elems);
 }
 
-cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b, const double *sums,
-                              int channels, float *mean)
+cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b,
+                              const double *sums, int channels, float *mean)
 {
     LAUNCH(batch_mean, grid_for((size_t)channels), THREADS, stream, b->elems, sums, channels, mean);
     return cudaGetLastError();
@@ -218,11 +221,12 @@ KERNEL void batch_variance(struct kernel_batch_norm b, const double *sums, int c
 }
 
 cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
-                                  const double *sums, int channels, const float *mean, float *inverse,
-                                  float *mean_sum, float *variance_sum, float *weight)
+                                  const double *sums, int channels, const float *mean,
+                                  float *inverse, float *mean_sum, float *variance_sum,
+                                  float *weight)
 {
-    LAUNCH(batch_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels, mean, inverse,
-           mean_sum, variance_sum, weight);
+    LAUNCH(batch_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels, mean,
+           inverse, mean_sum, variance_sum, weight);
     return cudaGetLastError();
 }
 
@@ -238,9 +242,9 @@ KERNEL void batch_global(float eps, int channels, const float *mean_sum, const f
     }
 }
 
-cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b, int channels,
-                                const float *mean_sum, const float *variance_sum, const float *weight,
-                                float *mean, float *inverse)
+cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b,
+                                int channels, const float *mean_sum, const float *variance_sum,
+                                const float *weight, float *mean, float *inverse)
 {
     LAUNCH(batch_global, grid_for((size_t)channels), THREADS, stream, b->eps, channels, mean_sum,
            variance_sum, weight, mean, inverse);
@@ -253,8 +257,8 @@ static size_t elems_of(const struct kernel_channels *v)
 }
 
 template <typename T>
-KERNEL void batch_apply(struct kernel_channels v, const T *x, const float *mean, const float *inverse,
-                        const float *gamma, const float *beta, T *y, size_t n)
+KERNEL void batch_apply(struct kernel_channels v, const T *x, const float *mean,
+                        const float *inverse, const float *gamma, const float *beta, T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -264,35 +268,38 @@ KERNEL void batch_apply(struct kernel_channels v, const T *x, const float *mean,
     }
 }
 
-cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                               const void *x, const float *mean, const float *inverse,
-                               const float *gamma, const float *beta, void *y)
+cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
+                               const struct kernel_channels *v, const void *x, const float *mean,
+                               const float *inverse, const float *gamma, const float *beta, void *y)
 {
     size_t n = elems_of(v);
 
-    WITH_TYPE(type, LAUNCH(batch_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x, mean, inverse,
-                           gamma, beta, (T *)y, n));
+    WITH_TYPE(type, LAUNCH(batch_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x, mean,
+                           inverse, gamma, beta, (T *)y, n));
     return cudaGetLastError();
 }
 
 template <typename T>
-KERNEL void batch_back(struct kernel_channels v, float share, const T *x, const T *dy, const float *mean,
-                       const float *inverse, const float *gamma, const double *sums, T *dx, size_t n)
+KERNEL void batch_back(struct kernel_channels v, float share, const T *x, const T *dy,
+                       const float *mean, const float *inverse, const float *gamma,
+                       const double *sums, T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
         int c = (int)(i / v.inner % v.channels);
         float d = element(dy[i]), r = inverse[c];
         if (sums)
-            d -= ((float)sums[c] + (element(x[i]) - mean[c]) * r * (float)sums[v.channels + c]) * share;
+            d -= ((float)sums[c] + (element(x[i]) - mean[c]) * r * (float)sums[v.channels + c]) *
+                 share;
         element_set(&dx[i], (gamma ? gamma[c] * r : r) * d);
     }
 }
 
-cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                              const struct kernel_batch_norm *b, const void *x, const void *dy,
-                              const float *mean, const float *inverse, const float *gamma,
-                              const double *sums, void *dx)
+cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
+                              const struct kernel_channels *v, const struct kernel_batch_norm *b,
+                              const void *x, const void *dy, const float *mean,
+                              const float *inverse, const float *gamma, const double *sums,
+                              void *dx)
 {
     size_t n = elems_of(v);
 
@@ -318,14 +325,14 @@ cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct 
 {
     size_t n = elems_of(v);
 
-    WITH_TYPE(type, LAUNCH(scale<T>, grid_for(n), THREADS, stream, *v, (const T *)x, gain, bias, (T *)y,
-                           n));
+    WITH_TYPE(type, LAUNCH(scale<T>, grid_for(n), THREADS, stream, *v, (const T *)x, gain, bias,
+                           (T *)y, n));
     return cudaGetLastError();
 }
 
 template <typename T>
-KERNEL void prelu(struct kernel_channels v, const T *x, const T *dy, const float *slope, bool shared, T *y,
-                  size_t n)
+KERNEL void prelu(struct kernel_channels v, const T *x, const T *dy, const float *slope,
+                  bool shared, T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -340,7 +347,7 @@ cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct 
 {
     size_t n = elems_of(v);
 
-    WITH_TYPE(type, LAUNCH(prelu<T>, grid_for(n), THREADS, stream, *v, (const T *)x, (const T *)dy, slope,
-                           shared, (T *)y, n));
+    WITH_TYPE(type, LAUNCH(prelu<T>, grid_for(n), THREADS, stream, *v, (const T *)x, (const T *)dy,
+                           slope, shared, (T *)y, n));
     return cudaGetLastError();
 }

@@ -1,6 +1,7 @@
 /* The file of measured choices: one line per convolution, "key choice". The key holds all that the
- * candidates depend on: device, cuDNN's version, precision, shape. Lines are only ever added, whole, so
- * ranks that measure at the same time do each other no harm; of several lines the last one holds. */
+ * candidates depend on: device, cuDNN's version, precision, shape. Lines are only ever added,
+ * whole, so ranks that measure at the same time do each other no harm; of several lines the last
+ * one holds. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -28,7 +29,8 @@ struct cuda_choices {
 /* POSEIDON_CACHE, or where such things are kept. */
 static void choose_path(char *path, size_t size)
 {
-    const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     char folder[4000] = "";
 
     path[0] = '\0';
@@ -125,8 +127,8 @@ int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
     return -1;
 }
 
-void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
-                      int choice)
+void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                      const struct kernel_conv *conv, int choice)
 {
     struct cuda_choices *choices = engine->choices;
     char key[KEY_BYTES], line[KEY_BYTES + 32];

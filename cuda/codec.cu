@@ -1,12 +1,14 @@
-/* Gradients in fewer bits, to the bits of engine/codec.c: bfloat16 value by value, one bit by a block per row.
+/* Gradients in fewer bits, to the bits of engine/codec.c: bfloat16 value by value, one bit by a
+ * block per row.
  *
- * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of engine/codec.h, in which each
- * thread has a lane. */
+ * Nothing here multiplies, so nothing can be contracted; a row's sums keep the order of
+ * engine/codec.h, in which each thread has a lane. */
 #include "kernel.cuh"
 
 #include "engine/codec.h"
 
-/* How many threads make one of the words of bits: on a GPU a warp, one bit each. Blocks are of whole warps. */
+/* How many threads make one of the words of bits: on a GPU a warp, one bit each. Blocks are of
+ * whole warps. */
 #ifdef __CUDACC__
 enum { TOGETHER = 32 };
 
@@ -23,7 +25,8 @@ static DEVICE uint32_t word_part(bool bit, uint32_t place)
 }
 #endif
 
-KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residual, size_t n, struct bf16 *out)
+KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residual, size_t n,
+                        struct bf16 *out)
 {
     for (size_t i = thread_first(); i < n; i += thread_step()) {
         float value = x[i] + residual[i];
@@ -34,7 +37,8 @@ KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residua
     }
 }
 
-cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n, void *out)
+cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n,
+                               void *out)
 {
     LAUNCH(encode_bf16, grid_for(n), THREADS, stream, x, residual, n, (struct bf16 *)out);
     return cudaGetLastError();
@@ -119,11 +123,12 @@ KERNEL void encode_onebit(const float *x, float *residual, size_t rows, uint32_t
     }
 }
 
-cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows, size_t n,
-                                 void *out)
+cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows,
+                                 size_t n, void *out)
 {
     int blocks = rows > INT32_MAX ? INT32_MAX : (int)rows;
 
-    LAUNCH(encode_onebit, grid_rows(blocks), CODEC_LANES, stream, x, residual, rows, (uint32_t)n, (uint32_t *)out);
+    LAUNCH(encode_onebit, grid_rows(blocks), CODEC_LANES, stream, x, residual, rows, (uint32_t)n,
+           (uint32_t *)out);
     return cudaGetLastError();
 }

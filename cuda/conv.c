@@ -1,26 +1,27 @@
-/* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked precision,
- * the plain definition (direct.cu) otherwise.
+/* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked
+ * precision, the plain definition (direct.cu) otherwise.
  *
- * Parameters stay as Caffe has them, O x C x kh x kw floats; the copy that the kernels read is renewed when
- * the parameter's version changes, and the weight gradient is turned back on its way out. Where the two
- * layouts are one (1x1 kernels in float) nothing is copied. */
+ * Parameters stay as Caffe has them, O x C x kh x kw floats; the copy that the kernels read is
+ * renewed when the parameter's version changes, and the weight gradient is turned back on its way
+ * out. Where the two layouts are one (1x1 kernels in float) nothing is copied. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
 
 #include <inttypes.h>
 
-int cuda_window_check(const struct conv_args *a, const struct shape *image, const struct shape *places)
+int cuda_window_check(const struct conv_args *a, const struct shape *image,
+                      const struct shape *places)
 {
     for (int i = 0; i < 2; i++) {
         int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
         int64_t room = image->dim[2 + i] + 2 * (int64_t)a->pad[i] - extent;
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window", a->kernel[i],
-                             a->stride[i], a->pad[i], a->dilation[i]);
+            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
+                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
         if (room < 0 || room / a->stride[i] + 1 != places->dim[2 + i])
-            return error_set("windows of extent %" PRId64 " on axis %d of %" PRId64 " do not have %" PRId64
-                             " places",
+            return error_set("windows of extent %" PRId64 " on axis %d of %" PRId64
+                             " do not have %" PRId64 " places",
                              extent, 2 + i, image->dim[2 + i], places->dim[2 + i]);
     }
     return 0;
@@ -57,18 +58,18 @@ struct weight {
     bool fresh;
 };
 
-/* Convolution, and its transpose, which runs backward's kernels forward and the other way round: `image` and
- * `places` are then its top and bottom, not bottom and top. */
+/* Convolution, and its transpose, which runs backward's kernels forward and the other way round:
+ * `image` and `places` are then its top and bottom, not bottom and top. */
 struct conv {
     struct cuda_op op;
     bool transposed;
-    struct kernel_conv shape; /* from image to places */
+    struct kernel_conv shape;                           /* from image to places */
     struct cuda_plan *to_places, *to_image, *to_weight; /* NULL: direct */
     struct cuda_pair bottom;
     struct cuda_input top_grad;
     struct weight weight;
-    void *bias;     /* the kernels' copy of the bias, in bfloat16 */
-    bool biased;    /* the plan adds it */
+    void *bias;  /* the kernels' copy of the bias, in bfloat16 */
+    bool biased; /* the plan adds it */
     uint64_t bias_version;
     bool bias_fresh;
 };
@@ -84,14 +85,17 @@ static int shape_fill(struct conv *conv)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     const struct shape *top = &op->args.tops[0]->value.shape;
-    const struct shape *image = conv->transposed ? top : bottom, *places = conv->transposed ? bottom : top;
+    const struct shape *image = conv->transposed ? top : bottom,
+                       *places = conv->transposed ? bottom : top;
     char text[128];
 
     if (bottom->naxes != 4 || top->naxes != 4 || bottom->dim[0] != top->dim[0])
-        return error_set("%s needs blobs of 4 axes (N, C, H, W), one batch; the bottom's shape is %s",
-                         name_of(conv), shape_text(bottom, text, sizeof text));
+        return error_set(
+            "%s needs blobs of 4 axes (N, C, H, W), one batch; the bottom's shape is %s",
+            name_of(conv), shape_text(bottom, text, sizeof text));
     if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
-        return error_set("%" PRId64 " input and %" PRId64 " output channels do not divide into %d groups",
+        return error_set("%" PRId64 " input and %" PRId64
+                         " output channels do not divide into %d groups",
                          bottom->dim[1], top->dim[1], a->group);
     if (cuda_window_check(a, image, places))
         return -1;
@@ -107,16 +111,18 @@ static size_t weight_elems(const struct weight *weight)
 static int params_check(const struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;
-    size_t weights = weight_elems(&conv->weight), tops = (size_t)op->args.tops[0]->value.shape.dim[1];
+    size_t weights = weight_elems(&conv->weight),
+           tops = (size_t)op->args.tops[0]->value.shape.dim[1];
     int wanted = op->args.u.conv.bias ? 2 : 1;
 
     if (op->args.nparams != wanted)
         return error_set("%s needs %d parameters, not %d", name_of(conv), wanted, op->args.nparams);
     if (shape_elems(&op->args.params[0]->shape) != weights)
-        return error_set("the weight has %zu elements, not %zu", shape_elems(&op->args.params[0]->shape),
-                         weights);
+        return error_set("the weight has %zu elements, not %zu",
+                         shape_elems(&op->args.params[0]->shape), weights);
     if (wanted == 2 && shape_elems(&op->args.params[1]->shape) != tops)
-        return error_set("the bias has %zu elements, not %zu", shape_elems(&op->args.params[1]->shape), tops);
+        return error_set("the bias has %zu elements, not %zu",
+                         shape_elems(&op->args.params[1]->shape), tops);
     return 0;
 }
 
@@ -153,7 +159,8 @@ static int create_backward(struct conv *conv)
         cuda_work_reserve(engine, WORK_WEIGHT_GRAD, weight_elems(&conv->weight) * sizeof(float)) ||
         cuda_bias_reserve(engine, top_rows(conv), top_channels(conv)))
         return -1;
-    if (op->args.params[0]->wants_grad && cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->to_weight))
+    if (op->args.params[0]->wants_grad &&
+        cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->to_weight))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
@@ -216,8 +223,8 @@ static int weight_refresh(struct cuda_engine *engine, struct weight *weight)
     weight->version = weight->param->version;
     weight->fresh = true;
     return cuda_check(kernel_transpose(engine->stream, CUDA_F32, weight->param->value, engine->type,
-                                       weight->copy, weight->outputs, weight->channels, weight->places,
-                                       false));
+                                       weight->copy, weight->outputs, weight->channels,
+                                       weight->places, false));
 }
 
 static int bias_refresh(struct conv *conv)
@@ -229,8 +236,8 @@ static int bias_refresh(struct conv *conv)
         return 0;
     conv->bias_version = param->version;
     conv->bias_fresh = true;
-    return cuda_check(kernel_transpose(engine->stream, CUDA_F32, param->value, CUDA_BF16, conv->bias, 1, 1,
-                                       conv->shape.outputs, false));
+    return cuda_check(kernel_transpose(engine->stream, CUDA_F32, param->value, CUDA_BF16,
+                                       conv->bias, 1, 1, conv->shape.outputs, false));
 }
 
 static const void *weight_data(const struct weight *weight)
@@ -245,7 +252,8 @@ static int run_to_places(struct conv *conv, const void *image, void *places, con
 
     if (conv->to_places)
         return cuda_plan_run(engine, conv->to_places, image, weight, places, bias);
-    return cuda_check(kernel_conv(engine->stream, engine->type, &conv->shape, image, weight, places));
+    return cuda_check(
+        kernel_conv(engine->stream, engine->type, &conv->shape, image, weight, places));
 }
 
 static int run_to_image(struct conv *conv, const void *places, void *image)
@@ -255,8 +263,8 @@ static int run_to_image(struct conv *conv, const void *places, void *image)
 
     if (conv->to_image)
         return cuda_plan_run(engine, conv->to_image, image, weight, places, NULL);
-    return cuda_check(kernel_conv_back_data(engine->stream, engine->type, &conv->shape, places, weight,
-                                            image));
+    return cuda_check(
+        kernel_conv_back_data(engine->stream, engine->type, &conv->shape, places, weight, image));
 }
 
 static int conv_forward(struct cuda_op *op, const struct run *run)
@@ -288,10 +296,9 @@ static int weight_backward(struct conv *conv, const void *image, const void *pla
     bool direct = weight->same && !param->accumulate;
     void *dw = direct ? param->grad : engine->work[WORK_WEIGHT_GRAD].data;
 
-    if (conv->to_weight
-            ? cuda_plan_run(engine, conv->to_weight, image, dw, places, NULL)
-            : cuda_check(kernel_conv_back_weight(engine->stream, engine->type, &conv->shape, places, image,
-                                                 dw)))
+    if (conv->to_weight ? cuda_plan_run(engine, conv->to_weight, image, dw, places, NULL)
+                        : cuda_check(kernel_conv_back_weight(engine->stream, engine->type,
+                                                             &conv->shape, places, image, dw)))
         return -1;
     if (direct)
         return 0;

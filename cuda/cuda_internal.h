@@ -1,9 +1,9 @@
 /* What the files of the CUDA engine share.
  *
- * Activations are plain row-major floats, or, for four axes, NHWC as cuDNN's tensor cores want them; in
- * bfloat16 where the engine computes so. Ops convert what comes in another format. All work goes to one
- * stream in the order of the calls, so ops need no synchronisation; copies that sync asks for run on two
- * streams of their own (remote.c). */
+ * Activations are plain row-major floats, or, for four axes, NHWC as cuDNN's tensor cores want
+ * them; in bfloat16 where the engine computes so. Ops convert what comes in another format. All
+ * work goes to one stream in the order of the calls, so ops need no synchronisation; copies that
+ * sync asks for run on two streams of their own (remote.c). */
 #ifndef POSEIDON_CUDA_INTERNAL_H
 #define POSEIDON_CUDA_INTERNAL_H
 
@@ -45,28 +45,29 @@ struct cuda_engine {
     struct cuda_libs libs;
     int device, major, minor; /* compute capability */
     char words[320], identity[64];
-    size_t memory;            /* of the device, bytes */
-    cudaStream_t stream;      /* computes */
-    cudaStream_t down, up;    /* copy to and from the host */
-    cudaStream_t back;        /* copies to the host what was made of what went up */
+    size_t memory;         /* of the device, bytes */
+    cudaStream_t stream;   /* computes */
+    cudaStream_t down, up; /* copy to and from the host */
+    cudaStream_t back;     /* copies to the host what was made of what went up */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
-    enum engine_math math;    /* not MATH_DEFAULT */
-    enum cuda_type type;      /* of activations */
+    enum engine_math math; /* not MATH_DEFAULT */
+    enum cuda_type type;   /* of activations */
     bool deterministic;
-    size_t workspace;         /* limit */
-    struct cuda_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
-    struct cuda_staging *staging;      /* memory.c */
-    struct cuda_choices *choices;      /* choices.c */
+    size_t workspace;                   /* limit */
+    struct cuda_work work[WORK_SLOTS];  /* grows while ops are created, fixed while they run */
+    struct cuda_staging *staging;       /* memory.c */
+    struct cuda_choices *choices;       /* choices.c */
     cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
-    bool no_graphs;           /* the user's wish */
-    bool recording;           /* ops are captured, not run (graph.c) */
-    struct kernel_run *run;   /* device: the running pass's place, for recorded ops; NULL before the first */
+    bool no_graphs;                     /* the user's wish */
+    bool recording;                     /* ops are captured, not run (graph.c) */
+    struct kernel_run
+        *run; /* device: the running pass's place, for recorded ops; NULL before the first */
     struct kernel_run prepared; /* what it holds */
-    unsigned generation;      /* goes up when work slots move: recorded pointers are stale */
-    double *sums;             /* device: partial sums of sumsq and its result */
-    struct kernel_bad *bad;   /* host memory the device can write: a label out of range */
-    struct cuda_team *team;   /* team.c; NULL: this rank is in none */
+    unsigned generation;        /* goes up when work slots move: recorded pointers are stale */
+    double *sums;               /* device: partial sums of sumsq and its result */
+    struct kernel_bad *bad;     /* host memory the device can write: a label out of range */
+    struct cuda_team *team;     /* team.c; NULL: this rank is in none */
 };
 
 /* A tensor that is read in another format than it may have. */
@@ -102,8 +103,8 @@ struct cuda_kind {
     size_t size;                  /* of the op's struct */
     int min_bottoms, max_bottoms; /* 0: any number */
     int min_tops, max_tops;
-    int params;                   /* greatest number */
-    bool in_place;                /* tops[0] may be bottoms[0] */
+    int params;    /* greatest number */
+    bool in_place; /* tops[0] may be bottoms[0] */
     int (*create)(struct cuda_op *op);
     int (*forward)(struct cuda_op *op, const struct run *run);
     int (*backward)(struct cuda_op *op, const struct run *run); /* NULL: none */
@@ -112,10 +113,11 @@ struct cuda_kind {
 
 extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_relu, cuda_lrn,
     cuda_dropout, cuda_softmax, cuda_softmax_loss, cuda_accuracy, cuda_concat, cuda_split,
-    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice, cuda_crop,
-    cuda_tile, cuda_reduce, cuda_argmax, cuda_mvn, cuda_im2col, cuda_deconv, cuda_embed, cuda_silence,
-    cuda_parameter, cuda_batch_reindex, cuda_shuffle, cuda_interp, cuda_spp, cuda_sigmoid_loss,
-    cuda_euclidean_loss, cuda_hinge_loss, cuda_contrastive_loss, cuda_infogain_loss, cuda_multinomial_loss;
+    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice,
+    cuda_crop, cuda_tile, cuda_reduce, cuda_argmax, cuda_mvn, cuda_im2col, cuda_deconv, cuda_embed,
+    cuda_silence, cuda_parameter, cuda_batch_reindex, cuda_shuffle, cuda_interp, cuda_spp,
+    cuda_sigmoid_loss, cuda_euclidean_loss, cuda_hinge_loss, cuda_contrastive_loss,
+    cuda_infogain_loss, cuda_multinomial_loss;
 
 /* engine.c */
 int cuda_status(cudaError_t status, const char *call);
@@ -197,16 +199,16 @@ struct cuda_matmul_shape {
 struct cuda_matmul;
 int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shape *shape,
                        struct cuda_matmul **out);
-int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *matmul, float alpha, const void *a,
-                    const void *b, float beta, void *c, const void *bias);
+int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *matmul, float alpha,
+                    const void *a, const void *b, float beta, void *c, const void *bias);
 void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *matmul);
-int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-              int64_t ldc);
+int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+              float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+              float *c, int64_t ldc);
 
 /* channel.c */
-/* The tensor as outer x channels x inner, the channels being `naxes` axes from `axis` on; false where its
- * format has no such view: then the view is of the plain tensor. */
+/* The tensor as outer x channels x inner, the channels being `naxes` axes from `axis` on; false
+ * where its format has no such view: then the view is of the plain tensor. */
 bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out);
 /* The gradient of a bias: sums over the rows of dy. reserve: at set-up. */
 int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns);
@@ -215,7 +217,8 @@ int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const vo
 
 /* conv.c */
 /* Fails unless the windows over `image` have as many places as the other shape says. */
-int cuda_window_check(const struct conv_args *a, const struct shape *image, const struct shape *places);
+int cuda_window_check(const struct conv_args *a, const struct shape *image,
+                      const struct shape *places);
 /* The convolution from image to places. */
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
                                    const struct shape *places);
@@ -226,29 +229,31 @@ void cuda_inner_product_factors(struct op *op, const float **bottom, const float
 enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT, PLAN_FORWARD_BIAS };
 struct cuda_plan;
 /* *out NULL: cuDNN has no kernel for it under the engine's precision. */
-int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
-                     struct cuda_plan **out);
-/* Forward with a bias: in one, or, *biased false, without it, whichever is faster with what is left to do. */
+int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                     const struct kernel_conv *conv, struct cuda_plan **out);
+/* Forward with a bias: in one, or, *biased false, without it, whichever is faster with what is left
+ * to do. */
 int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv,
                             struct cuda_plan **out, bool *biased);
-/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten. bias: of
- * the engine's type; read by plans with bias alone. */
+/* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten.
+ * bias: of the engine's type; read by plans with bias alone. */
 int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void *x, const void *w,
                   const void *y, const void *bias);
 void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan);
 int cuda_plans_open(struct cuda_engine *engine);
 void cuda_plans_close(struct cuda_engine *engine);
 
-/* choices.c: which candidate won, by device and shape, kept in a file for the next run. Without a place for
- * the file, choices are kept for this run only. */
+/* choices.c: which candidate won, by device and shape, kept in a file for the next run. Without a
+ * place for the file, choices are kept for this run only. */
 int cuda_choices_open(struct cuda_engine *engine);
 void cuda_choices_close(struct cuda_engine *engine);
 int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct kernel_conv *conv); /* -1: not known */
-void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
-                      int choice);
+void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                      const struct kernel_conv *conv, int choice);
 
-/* Where a recorded op finds the pass's place when it runs; NULL: the op is run now, with the values given. */
+/* Where a recorded op finds the pass's place when it runs; NULL: the op is run now, with the values
+ * given. */
 static inline const struct kernel_run *cuda_recorded_run(const struct cuda_engine *engine)
 {
     return engine->recording ? engine->run : NULL;
@@ -261,8 +266,8 @@ extern const struct engine_graph_i cuda_graph;
 int cuda_images_create(void *context, const struct engine_images_args *args, struct blob *top,
                        struct engine_images **out);
 void cuda_images_destroy(void *context, struct engine_images *images);
-int cuda_images_write(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
-                      const struct engine_window *windows);
+int cuda_images_write(void *context, struct engine_images *images, struct tensor *top,
+                      const uint8_t *pixels, const struct engine_window *windows);
 
 /* remote.c */
 extern const struct engine_remote_i cuda_remote;

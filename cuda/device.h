@@ -6,10 +6,10 @@
 
 struct cuda_device {
     char name[256];
-    char identity[64];    /* the UUID, hexadecimal */
-    char bus[32];         /* PCI: domain:bus:device */
-    int major, minor;     /* compute capability */
-    int processors;       /* streaming multiprocessors */
+    char identity[64]; /* the UUID, hexadecimal */
+    char bus[32];      /* PCI: domain:bus:device */
+    int major, minor;  /* compute capability */
+    int processors;    /* streaming multiprocessors */
     size_t bytes, free_bytes;
 };
 

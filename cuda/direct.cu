@@ -1,5 +1,6 @@
-/* Windows as columns, plain; and convolution by its definition, NHWC with weights KRSC: slow, for the rare
- * shapes that the library has no kernel for under the asked precision, and the reference for the others. */
+/* Windows as columns, plain; and convolution by its definition, NHWC with weights KRSC: slow, for
+ * the rare shapes that the library has no kernel for under the asked precision, and the reference
+ * for the others. */
 #include "kernel.cuh"
 
 /* A position of an NHWC tensor. */
@@ -20,8 +21,7 @@ static DEVICE struct at at_of(uint32_t i, int channels, int height, int width)
     return a;
 }
 
-template <typename T>
-KERNEL void conv(struct kernel_conv v, const T *x, const T *w, T *y, size_t n)
+template <typename T> KERNEL void conv(struct kernel_conv v, const T *x, const T *w, T *y, size_t n)
 {
     int ins = v.channels / v.group, outs = v.outputs / v.group;
 
@@ -36,7 +36,8 @@ KERNEL void conv(struct kernel_conv v, const T *x, const T *w, T *y, size_t n)
                 int col = a.w * v.stride[1] - v.pad[1] + s * v.dilation[1];
                 if (h < 0 || h >= v.height || col < 0 || col >= v.width)
                     continue;
-                const T *from = x + ((a.sample * v.height + h) * v.width + col) * v.channels + first;
+                const T *from =
+                    x + ((a.sample * v.height + h) * v.width + col) * v.channels + first;
                 const T *weight = w + ((a.c * v.kernel[0] + r) * v.kernel[1] + s) * ins;
                 for (int c = 0; c < ins; c++)
                     sum += element(from[c]) * element(weight[c]);
@@ -50,8 +51,8 @@ cudaError_t kernel_conv(cudaStream_t stream, enum cuda_type type, const struct k
 {
     size_t n = (size_t)c->samples * (size_t)(c->outputs * c->top_height * c->top_width);
 
-    WITH_TYPE(type, LAUNCH(conv<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (const T *)w, (T *)y,
-                           n));
+    WITH_TYPE(type, LAUNCH(conv<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (const T *)w,
+                           (T *)y, n));
     return cudaGetLastError();
 }
 
@@ -67,14 +68,16 @@ KERNEL void conv_back_data(struct kernel_conv v, const T *dy, const T *w, T *dx,
         float sum = 0;
         for (int r = 0; r < v.kernel[0]; r++)
             for (int s = 0; s < v.kernel[1]; s++) {
-                int h = a.h + v.pad[0] - r * v.dilation[0], col = a.w + v.pad[1] - s * v.dilation[1];
+                int h = a.h + v.pad[0] - r * v.dilation[0],
+                    col = a.w + v.pad[1] - s * v.dilation[1];
                 if (h < 0 || col < 0 || h % v.stride[0] || col % v.stride[1])
                     continue;
                 h /= v.stride[0];
                 col /= v.stride[1];
                 if (h >= v.top_height || col >= v.top_width)
                     continue;
-                const T *from = dy + ((a.sample * v.top_height + h) * v.top_width + col) * v.outputs;
+                const T *from =
+                    dy + ((a.sample * v.top_height + h) * v.top_width + col) * v.outputs;
                 for (int k = group * outs; k < (group + 1) * outs; k++)
                     sum += element(from[k]) *
                            element(w[((k * v.kernel[0] + r) * v.kernel[1] + s) * ins + a.c % ins]);
@@ -84,7 +87,8 @@ KERNEL void conv_back_data(struct kernel_conv v, const T *dy, const T *w, T *dx,
 }
 
 cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
-                                  const struct kernel_conv *c, const void *dy, const void *w, void *dx)
+                                  const struct kernel_conv *c, const void *dy, const void *w,
+                                  void *dx)
 {
     size_t n = (size_t)c->samples * (size_t)(c->channels * c->height * c->width);
 
@@ -121,12 +125,13 @@ KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, T *d
 }
 
 cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
-                                    const struct kernel_conv *c, const void *dy, const void *x, void *dw)
+                                    const struct kernel_conv *c, const void *dy, const void *x,
+                                    void *dw)
 {
     int weights = c->outputs * (c->channels / c->group) * c->kernel[0] * c->kernel[1];
 
-    WITH_TYPE(type, LAUNCH(conv_back_weight<T>, grid_rows(weights), THREADS, stream, *c, (const T *)dy,
-                           (const T *)x, (T *)dw, weights));
+    WITH_TYPE(type, LAUNCH(conv_back_weight<T>, grid_rows(weights), THREADS, stream, *c,
+                           (const T *)dy, (const T *)x, (T *)dw, weights));
     return cudaGetLastError();
 }
 
@@ -147,39 +152,45 @@ template <typename T> KERNEL void columns_take(struct kernel_conv v, const T *x,
     }
 }
 
-template <typename T> KERNEL void columns_add(struct kernel_conv v, const T *columns, T *image, size_t n)
+template <typename T>
+KERNEL void columns_add(struct kernel_conv v, const T *columns, T *image, size_t n)
 {
     FOR_EACH(i, n)
     {
-        int at_w = (int)i % v.width, at_h = (int)i / v.width % v.height, plane = (int)i / (v.width * v.height);
+        int at_w = (int)i % v.width, at_h = (int)i / v.width % v.height,
+            plane = (int)i / (v.width * v.height);
         float sum = 0;
         for (int r = 0; r < v.kernel[0]; r++)
             for (int s = 0; s < v.kernel[1]; s++) {
-                int h = at_h + v.pad[0] - r * v.dilation[0], w = at_w + v.pad[1] - s * v.dilation[1];
+                int h = at_h + v.pad[0] - r * v.dilation[0],
+                    w = at_w + v.pad[1] - s * v.dilation[1];
                 if (h < 0 || w < 0 || h % v.stride[0] || w % v.stride[1])
                     continue;
                 h /= v.stride[0];
                 w /= v.stride[1];
                 if (h < v.top_height && w < v.top_width)
-                    sum += element(columns[(((plane * v.kernel[0] + r) * v.kernel[1] + s) * v.top_height + h) *
-                                               v.top_width +
-                                           w]);
+                    sum += element(
+                        columns[(((plane * v.kernel[0] + r) * v.kernel[1] + s) * v.top_height + h) *
+                                    v.top_width +
+                                w]);
             }
         element_set(&image[i], sum);
     }
 }
 
-cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c, bool back,
-                           const void *x, void *y)
+cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
+                           bool back, const void *x, void *y)
 {
     size_t planes = (size_t)(c->samples * c->channels);
     size_t n = planes * (size_t)(c->height * c->width);
 
     if (back) {
-        WITH_TYPE(type, LAUNCH(columns_add<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (T *)y, n));
+        WITH_TYPE(type, LAUNCH(columns_add<T>, grid_for(n), THREADS, stream, *c, (const T *)x,
+                               (T *)y, n));
         return cudaGetLastError();
     }
     n = planes * (size_t)(c->kernel[0] * c->kernel[1] * c->top_height * c->top_width);
-    WITH_TYPE(type, LAUNCH(columns_take<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (T *)y, n));
+    WITH_TYPE(type,
+              LAUNCH(columns_take<T>, grid_for(n), THREADS, stream, *c, (const T *)x, (T *)y, n));
     return cudaGetLastError();
 }

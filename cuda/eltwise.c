@@ -81,8 +81,9 @@ static int forward_one(struct eltwise *elt, int i, void *y)
     x = cuda_input_data(op->engine, &elt->in[i]);
     if (operation == ELTWISE_SUM || i == 0)
         return cuda_check(kernel_axpby(stream, type, elt->coeff[i], x, i ? 1 : 0, y, elt->n));
-    return cuda_check(kernel_eltwise(stream, type, operation == ELTWISE_PROD ? KERNEL_PROD : KERNEL_MAX,
-                                     x, y, elt->winner, i, elt->n));
+    return cuda_check(kernel_eltwise(stream, type,
+                                     operation == ELTWISE_PROD ? KERNEL_PROD : KERNEL_MAX, x, y,
+                                     elt->winner, i, elt->n));
 }
 
 static int eltwise_forward(struct cuda_op *op, const struct run *run)
@@ -118,9 +119,9 @@ static int backward_one(struct eltwise *elt, int who, const void *dy, void *dx)
     if (cuda_check(kernel_axpby(stream, type, 1, dy, 0, dx, elt->n)))
         return -1;
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (i != who &&
-            cuda_check(kernel_eltwise(stream, type, KERNEL_PROD, cuda_input_data(op->engine, &elt->in[i]),
-                                      dx, NULL, 0, elt->n)))
+        if (i != who && cuda_check(kernel_eltwise(stream, type, KERNEL_PROD,
+                                                  cuda_input_data(op->engine, &elt->in[i]), dx,
+                                                  NULL, 0, elt->n)))
             return -1;
     return 0;
 }

@@ -122,14 +122,16 @@ static void cuda_close(void *context)
 
 static int choose_math(struct cuda_engine *engine, enum engine_math math)
 {
-    static const char *const names[] = {[MATH_DEFAULT] = "default", [MATH_FP32] = "fp32",
-                                        [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
+    static const char *const names[] = {[MATH_DEFAULT] = "default",
+                                        [MATH_FP32] = "fp32",
+                                        [MATH_TF32] = "tf32",
+                                        [MATH_BF16] = "bf16"};
 
     if (math == MATH_DEFAULT)
         math = engine->major >= AMPERE ? MATH_TF32 : MATH_FP32;
     if (math != MATH_FP32 && engine->major < AMPERE)
-        return error_set("%s has compute capability %d.%d; %s needs 8.0 or later: use fp32", engine->words,
-                         engine->major, engine->minor, names[math]);
+        return error_set("%s has compute capability %d.%d; %s needs 8.0 or later: use fp32",
+                         engine->words, engine->major, engine->minor, names[math]);
     engine->math = math;
     engine->type = math == MATH_BF16 ? CUDA_BF16 : CUDA_F32;
     return 0;
@@ -146,7 +148,8 @@ static int open_streams(struct cuda_engine *engine)
         cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->up, cudaStreamNonBlocking, greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->back, cudaStreamNonBlocking, greatest)) ||
-        cuda_check(cudaHostAlloc((void **)&engine->bad, sizeof *engine->bad, cudaHostAllocMapped)) ||
+        cuda_check(
+            cudaHostAlloc((void **)&engine->bad, sizeof *engine->bad, cudaHostAllocMapped)) ||
         cuda_alloc((KERNEL_SUM_BLOCKS + 1) * sizeof *engine->sums, "partial sums", &sums))
         return -1;
     engine->sums = sums;
@@ -201,7 +204,8 @@ static size_t cuda_room(void *context)
     const struct cuda_engine *engine = context;
     size_t free_bytes = 0, total = 0;
 
-    if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaMemGetInfo(&free_bytes, &total)))
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        cuda_check(cudaMemGetInfo(&free_bytes, &total)))
         return 0;
     return free_bytes;
 }
@@ -267,7 +271,8 @@ static int cuda_op_backward(struct op *base, const struct run *run)
     return op->kind->backward(op, run) ? cuda_op_error(op) : 0;
 }
 
-/* Work that still uses the op's memory goes first: cudaFree waits for it, but events and plans do not. */
+/* Work that still uses the op's memory goes first: cudaFree waits for it, but events and plans do
+ * not. */
 static void cuda_op_destroy(struct op *base)
 {
     struct cuda_op *op = cuda_op_of(base);
@@ -293,8 +298,8 @@ static int cuda_op_create(void *context, const struct op_args *args, struct op *
         return error_set("layer '%s': the CUDA engine has no %s yet; --engine=cpu has", args->layer,
                          op_kind_name(args->kind));
     kind = kinds[args->kind];
-    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops, kind->max_tops,
-                                kind->params, kind->in_place};
+    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops,
+                                kind->max_tops,    kind->params,      kind->in_place};
     if (op_check_blobs(args, &limits))
         return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
     if (cuda_check(cudaSetDevice(engine->device)))

@@ -1,7 +1,9 @@
-/* Inner product: three matrix products on plain memory, rows x K and rows x O, the bias inside the first.
+/* Inner product: three matrix products on plain memory, rows x K and rows x O, the bias inside the
+ * first.
  *
  * In bfloat16 the parameter has a copy of that type. The factors that travel in place of the weight
- * gradient are floats on any engine; in bfloat16 they are made when backward finds the weight factored. */
+ * gradient are floats on any engine; in bfloat16 they are made when backward finds the weight
+ * factored. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -14,7 +16,7 @@ struct inner_product {
     struct cuda_input bottom; /* plain, kept for backward */
     struct cuda_output bottom_grad;
     struct cuda_matmul *forward, *back_data, *back_weight;
-    void *weight, *bias;      /* bfloat16 copies; NULL in float */
+    void *weight, *bias; /* bfloat16 copies; NULL in float */
     uint64_t version, bias_version;
     bool fresh;
     float *factor_bottom, *factor_top; /* bfloat16 only */
@@ -53,16 +55,35 @@ static int create_products(struct inner_product *ip)
     const struct inner_product_args *a = &op->args.u.inner_product;
     int64_t k = ip->inputs, o = ip->outputs, rows = ip->rows, stride = a->transpose ? o : k;
     enum cuda_type type = engine->type;
-    struct cuda_matmul_shape forward = {.trans_b = !a->transpose, .m = rows, .n = o, .k = k, .lda = k,
-                                        .ldb = stride, .ldc = o, .type = type, .type_c = type,
+    struct cuda_matmul_shape forward = {.trans_b = !a->transpose,
+                                        .m = rows,
+                                        .n = o,
+                                        .k = k,
+                                        .lda = k,
+                                        .ldb = stride,
+                                        .ldc = o,
+                                        .type = type,
+                                        .type_c = type,
                                         .bias = a->bias};
-    struct cuda_matmul_shape data = {.trans_b = a->transpose, .m = rows, .n = k, .k = o, .lda = o,
-                                     .ldb = stride, .ldc = k, .type = type, .type_c = type};
+    struct cuda_matmul_shape data = {.trans_b = a->transpose,
+                                     .m = rows,
+                                     .n = k,
+                                     .k = o,
+                                     .lda = o,
+                                     .ldb = stride,
+                                     .ldc = k,
+                                     .type = type,
+                                     .type_c = type};
     /* the gradient is the parameter's: float */
-    struct cuda_matmul_shape weight = {.trans_a = true, .m = a->transpose ? k : o,
-                                       .n = a->transpose ? o : k, .k = rows,
-                                       .lda = a->transpose ? k : o, .ldb = a->transpose ? o : k,
-                                       .ldc = stride, .type = type, .type_c = CUDA_F32};
+    struct cuda_matmul_shape weight = {.trans_a = true,
+                                       .m = a->transpose ? k : o,
+                                       .n = a->transpose ? o : k,
+                                       .k = rows,
+                                       .lda = a->transpose ? k : o,
+                                       .ldb = a->transpose ? o : k,
+                                       .ldc = stride,
+                                       .type = type,
+                                       .type_c = CUDA_F32};
 
     if (cuda_matmul_create(engine, &forward, &ip->forward))
         return -1;
@@ -188,7 +209,8 @@ static int inner_product_backward(struct cuda_op *op, const struct run *run)
         return -1;
     if (weight->wants_grad && !weight->factored &&
         cuda_matmul_run(engine, ip->back_weight, 1, transpose ? bottom : top_grad,
-                        transpose ? top_grad : bottom, weight->accumulate ? 1 : 0, weight->grad, NULL))
+                        transpose ? top_grad : bottom, weight->accumulate ? 1 : 0, weight->grad,
+                        NULL))
         return -1;
     if (bias && bias->wants_grad && !bias->factored &&
         cuda_bias_gradient(engine, engine->type, top_grad, (int)ip->rows, (int)ip->outputs, bias))

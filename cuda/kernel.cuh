@@ -1,7 +1,7 @@
 /* What the .cu files share: element types, launching, sums over a block.
  *
- * Every kernel is right for any number of threads per block, one included. So the same source can be
- * compiled for the host, where a launch is a loop over blocks of one thread: tests/cuda. */
+ * Every kernel is right for any number of threads per block, one included. So the same source can
+ * be compiled for the host, where a launch is a loop over blocks of one thread: tests/cuda. */
 #ifndef POSEIDON_CUDA_KERNEL_CUH
 #define POSEIDON_CUDA_KERNEL_CUH
 
@@ -11,14 +11,14 @@
 #include <math.h>
 
 #ifdef __CUDACC__
-#define DEVICE __device__ __forceinline__
-#define KERNEL static __global__
-#define SHARED __shared__
+#define DEVICE    __device__ __forceinline__
+#define KERNEL    static __global__
+#define SHARED    __shared__
 #define BARRIER() __syncthreads()
 #define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
     do {                                                                                           \
         auto launched_ = (kernel);                                                                 \
-        launched_<<<(unsigned)(blocks), (unsigned)(threads), 0, (stream)>>>(__VA_ARGS__);           \
+        launched_<<<(unsigned)(blocks), (unsigned)(threads), 0, (stream)>>>(__VA_ARGS__);          \
     } while (0)
 #else
 #include "tests/cuda/emulation.h"
@@ -79,7 +79,8 @@ static DEVICE uint32_t thread_step(void)
 
 /* Unsigned: what goes beyond n, itself at most INT32_MAX, does not wrap. */
 #define FOR_EACH(i, n)                                                                             \
-    for (uint32_t i = thread_first(), step_ = thread_step(), end_ = (uint32_t)(n); i < end_; i += step_)
+    for (uint32_t i = thread_first(), step_ = thread_step(), end_ = (uint32_t)(n); i < end_;       \
+         i += step_)
 
 /* Blocks for n elements: enough to fill any GPU, at least one. */
 static inline unsigned grid_for(size_t n)
@@ -95,7 +96,8 @@ static inline unsigned grid_rows(int rows)
     return (unsigned)(rows < 1 ? 1 : rows > 65535 ? 65535 : rows);
 }
 
-/* The sum over the block in a fixed order, known to thread 0. All threads must call it; at most 256. */
+/* The sum over the block in a fixed order, known to thread 0. All threads must call it; at most
+ * 256. */
 template <typename T> static DEVICE T block_sum(T value)
 {
 #ifdef __CUDACC__

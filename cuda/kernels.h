@@ -1,9 +1,9 @@
-/* The kernels, as the C files of the CUDA engine see them: each call launches on a stream and returns
- * what the launch said.
+/* The kernels, as the C files of the CUDA engine see them: each call launches on a stream and
+ * returns what the launch said.
  *
- * Indices are 32 bits wide: no blob has more than INT32_MAX elements, and 64-bit divisions are slow.
- * None uses atomics, and all add in one fixed order: the same bits at every run. Activations come in two
- * element types (enum cuda_type); kernels compute in float. */
+ * Indices are 32 bits wide: no blob has more than INT32_MAX elements, and 64-bit divisions are
+ * slow. None uses atomics, and all add in one fixed order: the same bits at every run. Activations
+ * come in two element types (enum cuda_type); kernels compute in float. */
 #ifndef POSEIDON_CUDA_KERNELS_H
 #define POSEIDON_CUDA_KERNELS_H
 
@@ -20,8 +20,9 @@ enum cuda_type { CUDA_F32, CUDA_BF16 };
 
 /* ---- layout.cu ---- */
 
-/* A tensor of outer x rows x columns elements becomes outer x columns x rows, in another type if asked:
- * NCHW to NHWC with rows = C, columns = H W, and back with the two exchanged. rows 1: a copy. */
+/* A tensor of outer x rows x columns elements becomes outer x columns x rows, in another type if
+ * asked: NCHW to NHWC with rows = C, columns = H W, and back with the two exchanged. rows 1: a
+ * copy. */
 cudaError_t kernel_transpose(cudaStream_t stream, enum cuda_type from_type, const void *from,
                              enum cuda_type to_type, void *to, int outer, int rows, int columns,
                              bool add);
@@ -36,15 +37,15 @@ cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, c
                             int rows, int columns);
 
 struct engine_window;
-/* y = (x - mean) scale, turned where its window says so; x: bytes, plain. mean: an image of mean_height x
- * mean_width, at the window's place; or one number per channel, 1 x 1; or NULL. */
+/* y = (x - mean) scale, turned where its window says so; x: bytes, plain. mean: an image of
+ * mean_height x mean_width, at the window's place; or one number per channel, 1 x 1; or NULL. */
 struct kernel_images {
     int samples, channels, height, width, mean_height, mean_width;
     float scale;
 };
 cudaError_t kernel_images(cudaStream_t stream, const struct kernel_images *p, const uint8_t *x,
-                          const struct engine_window *windows, const float *mean, enum cuda_type type,
-                          bool nhwc, void *y);
+                          const struct engine_window *windows, const float *mean,
+                          enum cuda_type type, bool nhwc, void *y);
 
 /* ---- channel.cu: tensors as outer x channels x inner; NHWC has inner = 1 ---- */
 
@@ -52,42 +53,47 @@ struct kernel_channels {
     int outer, channels, inner;
 };
 
-/* Sums over all that is not the channel: of x; of (x - mean)^2; of |x|; of dy and of dy (x - mean) inverse; of
- * dy x and of dy; of dy x where x <= 0. */
+/* Sums over all that is not the channel: of x; of (x - mean)^2; of |x|; of dy and of dy (x - mean)
+ * inverse; of dy x and of dy; of dy x where x <= 0. */
 enum kernel_sums { SUMS_X, SUMS_VARIANCE, SUMS_ABS, SUMS_BATCH_NORM, SUMS_SCALE, SUMS_PRELU };
 /* Doubles of scratch that kernel_sums needs. */
 size_t kernel_sums_scratch(const struct kernel_channels *v);
-/* Leaves one or two sums per channel, all first ones before all second ones, at the beginning of scratch. */
+/* Leaves one or two sums per channel, all first ones before all second ones, at the beginning of
+ * scratch. */
 cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_sums what,
                         const struct kernel_channels *v, const void *x, const void *dy,
                         const float *mean, const float *inverse, double *scratch);
 /* out[c] (+)= sums[c] */
-cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out, bool add);
+cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out,
+                              bool add);
 
 struct kernel_batch_norm {
     double elems; /* per channel */
     float fraction, eps;
 };
 /* mean[c] = sums[c] / elems */
-cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b, const double *sums,
-                              int channels, float *mean);
+cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b,
+                              const double *sums, int channels, float *mean);
 /* inverse[c] = 1 / sqrt(variance + eps), and the running sums of both */
 cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
-                                  const double *sums, int channels, const float *mean, float *inverse,
-                                  float *mean_sum, float *variance_sum, float *weight);
+                                  const double *sums, int channels, const float *mean,
+                                  float *inverse, float *mean_sum, float *variance_sum,
+                                  float *weight);
 /* mean and inverse of the running sums */
-cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b, int channels,
-                                const float *mean_sum, const float *variance_sum, const float *weight,
-                                float *mean, float *inverse);
+cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b,
+                                int channels, const float *mean_sum, const float *variance_sum,
+                                const float *weight, float *mean, float *inverse);
 /* y = gamma (x - mean) inverse + beta; gamma and beta may be NULL */
-cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                               const void *x, const float *mean, const float *inverse,
-                               const float *gamma, const float *beta, void *y);
+cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
+                               const struct kernel_channels *v, const void *x, const float *mean,
+                               const float *inverse, const float *gamma, const float *beta,
+                               void *y);
 /* sums of SUMS_BATCH_NORM; NULL: statistics that do not depend on x */
-cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                              const struct kernel_batch_norm *b, const void *x, const void *dy,
-                              const float *mean, const float *inverse, const float *gamma,
-                              const double *sums, void *dx);
+cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
+                              const struct kernel_channels *v, const struct kernel_batch_norm *b,
+                              const void *x, const void *dy, const float *mean,
+                              const float *inverse, const float *gamma, const double *sums,
+                              void *dx);
 /* y = x gain[c] + bias[c]; either may be NULL */
 cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
                          const void *x, const float *gain, const float *bias, void *y);
@@ -97,10 +103,10 @@ cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct 
 
 /* ---- neuron.cu ---- */
 
-cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope, void *y,
-                        size_t n);
-cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x, const void *dy,
-                             float slope, void *dx, size_t n);
+cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope,
+                        void *y, size_t n);
+cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x,
+                             const void *dy, float slope, void *dx, size_t n);
 
 struct kernel_unary {
     int function; /* enum unary_function */
@@ -109,13 +115,16 @@ struct kernel_unary {
 /* y = f(x) */
 cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
                          const void *x, void *y, size_t n);
-/* dx = dy f'(x); at: x, or y (`top`) for the functions whose derivative it tells: kernel_unary_from_top */
+/* dx = dy f'(x); at: x, or y (`top`) for the functions whose derivative it tells:
+ * kernel_unary_from_top */
 bool kernel_unary_from_top(const struct kernel_unary *u);
-cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u, bool top,
-                              const void *at, const void *dy, void *dx, size_t n);
+cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
+                              const struct kernel_unary *u, bool top, const void *at,
+                              const void *dy, void *dx, size_t n);
 
-/* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own sequence
- * is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than stored. */
+/* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own
+ * sequence is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than
+ * stored. */
 /* What changes from pass to pass: struct run, in device memory. */
 struct kernel_run {
     uint64_t seed, first_sample;
@@ -123,7 +132,8 @@ struct kernel_run {
 
 struct kernel_dropout {
     struct kernel_run run;
-    const struct kernel_run *at; /* not NULL: device memory that is read instead, when the kernel runs */
+    const struct kernel_run
+        *at; /* not NULL: device memory that is read instead, when the kernel runs */
     uint32_t layer;
     float ratio;
     int samples, channels, pixels; /* sample elements = channels x pixels */
@@ -133,8 +143,8 @@ cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struc
                            const void *x, void *y);
 
 enum kernel_eltwise { KERNEL_PROD, KERNEL_MAX };
-/* y = y * x, or the greater of both with winner = who; Caffe's rule for equal values: the second beats
- * the first, later ones must be greater. winner may be NULL. */
+/* y = y * x, or the greater of both with winner = who; Caffe's rule for equal values: the second
+ * beats the first, later ones must be greater. winner may be NULL. */
 cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel_eltwise operation,
                            const void *x, void *y, int32_t *winner, int who, size_t n);
 /* dx = winner == who ? dy : 0 */
@@ -148,22 +158,22 @@ struct kernel_pool {
     int kernel[2], stride[2], pad[2];
     bool max;
 };
-/* where (MAX; may be NULL): place of the maximum in its H x W plane, -1: none. mask: the same as floats
- * in plain order, for the second top; may be NULL. */
+/* where (MAX; may be NULL): place of the maximum in its H x W plane, -1: none. mask: the same as
+ * floats in plain order, for the second top; may be NULL. */
 cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                         const void *x, void *y, int32_t *where);
 cudaError_t kernel_pool_back(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                              const void *dy, const int32_t *where, void *dx);
-cudaError_t kernel_int_to_float(cudaStream_t stream, enum cuda_type type, const int32_t *from, void *to,
-                                size_t n);
+cudaError_t kernel_int_to_float(cudaStream_t stream, enum cuda_type type, const int32_t *from,
+                                void *to, size_t n);
 
 /* ---- lrn.cu: NHWC ---- */
 
 struct kernel_lrn {
     int samples, channels, height, width;
-    int half;          /* the window reaches that far on either side */
+    int half;             /* the window reaches that far on either side */
     float scale, beta, k; /* s = k + scale * sum of squares; y = x s^-beta */
-    bool within;       /* windows in the H x W plane instead of across channels */
+    bool within;          /* windows in the H x W plane instead of across channels */
 };
 cudaError_t kernel_lrn(cudaStream_t stream, enum cuda_type type, const struct kernel_lrn *l,
                        const void *x, void *y);
@@ -191,8 +201,8 @@ struct kernel_labels {
 };
 enum kernel_normalization { KERNEL_FULL, KERNEL_VALID, KERNEL_BATCH, KERNEL_NONE };
 
-cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer,
-                           int classes, int inner);
+cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer, int classes,
+                           int inner);
 cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
                                 int outer, int classes, int inner);
 /* terms: one double per position; *divisor: what the sum was divided by, for backward. */
@@ -204,8 +214,8 @@ cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_la
                                      const double *divisor, float *dx);
 /* hits: one int32 per position. per_class may be NULL. */
 cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, int top_k,
-                            const float *x, const float *labels, int32_t *hits,
-                            float *accuracy, float *per_class);
+                            const float *x, const float *labels, int32_t *hits, float *accuracy,
+                            float *per_class);
 
 /* ---- loss.cu: the other losses, on plain floats ---- */
 
@@ -219,12 +229,12 @@ enum kernel_loss_kind {
 };
 struct kernel_loss {
     enum kernel_loss_kind kind;
-    int rows, length;            /* of bottom 0; INFOGAIN: all of `labels` instead */
-    bool other;                  /* HINGE: squares; CONTRASTIVE: the legacy form */
-    bool has_ignore;             /* SIGMOID */
+    int rows, length; /* of bottom 0; INFOGAIN: all of `labels` instead */
+    bool other;       /* HINGE: squares; CONTRASTIVE: the legacy form */
+    bool has_ignore;  /* SIGMOID */
     int ignore;
-    float margin;                /* CONTRASTIVE */
-    double divisor;              /* what the sum is divided by; 0: the places that count, at least 1 */
+    float margin;   /* CONTRASTIVE */
+    double divisor; /* what the sum is divided by; 0: the places that count, at least 1 */
     struct kernel_labels labels; /* HINGE, MULTINOMIAL, INFOGAIN */
 };
 struct kernel_loss_data {
@@ -234,15 +244,15 @@ struct kernel_loss_data {
     const float *row_sums;  /* INFOGAIN: of the matrix */
 };
 enum { KERNEL_LOSS_SCRATCH = 1 + 2 * 256 }; /* doubles; the first is the divisor, for backward */
-cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l, const struct kernel_loss_data *d,
-                        double *scratch, float *loss);
+cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l,
+                        const struct kernel_loss_data *d, double *scratch, float *loss);
 /* sign: of the bottom whose gradient is asked for, 1 or -1 */
 cudaError_t kernel_loss_back(cudaStream_t stream, const struct kernel_loss *l,
                              const struct kernel_loss_data *d, const float *weight,
                              const double *divisor, float sign, float *dx);
 /* distance[row] = sum of (a - b)^2 */
-cudaError_t kernel_distances(cudaStream_t stream, const float *a, const float *b, int rows, int length,
-                             double *distance);
+cudaError_t kernel_distances(cudaStream_t stream, const float *a, const float *b, int rows,
+                             int length, double *distance);
 /* sums[row] = sum of the row */
 cudaError_t kernel_row_sums(cudaStream_t stream, const float *x, int rows, int length, float *sums);
 
@@ -254,25 +264,25 @@ struct kernel_window {
     int naxes, small[KERNEL_AXES], large[KERNEL_AXES], offset[KERNEL_AXES];
 };
 /* y: the part of x. back: y, all of it, is x where x's part is, 0 elsewhere. */
-cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w, bool back,
-                          const void *x, void *y);
+cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w,
+                          bool back, const void *x, void *y);
 /* Each of `outer` pieces of `length` elements, `tiles` times; and the sum over the copies. */
 cudaError_t kernel_tile(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
                         const void *x, void *y);
-cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
-                             const void *dy, void *dx);
-/* y's row i = x's row index[i] (+ bias, which may be NULL); l: as many labels as y has rows, as many classes
- * as x has. */
+cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length,
+                             int tiles, const void *dy, void *dx);
+/* y's row i = x's row index[i] (+ bias, which may be NULL); l: as many labels as y has rows, as
+ * many classes as x has. */
 cudaError_t kernel_take_rows(cudaStream_t stream, const struct kernel_labels *l, const float *index,
                              int length, enum cuda_type x_type, const void *x, const float *bias,
                              enum cuda_type y_type, void *y);
 /* dx's row r (+)= sum of dy's rows i with index[i] = r. */
-cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l, const float *index,
-                                  int length, enum cuda_type dy_type, const void *dy,
-                                  enum cuda_type dx_type, void *dx, bool add);
+cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l,
+                                  const float *index, int length, enum cuda_type dy_type,
+                                  const void *dy, enum cuda_type dx_type, void *dx, bool add);
 /* Channel c of y is channel c % rows * (C / rows) + c / rows of x. */
-cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                           int rows, const void *x, void *y);
+cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type,
+                           const struct kernel_channels *v, int rows, const void *x, void *y);
 
 /* ---- resize.cu ---- */
 
@@ -283,8 +293,8 @@ struct kernel_interp {
 };
 cudaError_t kernel_interp(cudaStream_t stream, enum cuda_type type, const struct kernel_interp *p,
                           const void *x, void *y);
-cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_interp *p,
-                               const void *dy, void *dx);
+cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type,
+                               const struct kernel_interp *p, const void *dy, void *dx);
 
 /* x plain, y (samples, over the levels: channels x bins x bins) */
 struct kernel_spp {
@@ -292,23 +302,24 @@ struct kernel_spp {
     bool max;
 };
 /* winner (MAX; may be NULL): per element of y, the place of its maximum in the plane */
-cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p, const void *x,
-                       void *y, int32_t *winner);
+cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
+                       const void *x, void *y, int32_t *winner);
 cudaError_t kernel_spp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
                             const void *dy, const int32_t *winner, void *dx);
 
 /* ---- row.cu: plain rows ---- */
 
 /* y[row] = coeff sums[row] */
-cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums, int rows,
-                                double coeff, void *y);
+cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums,
+                                int rows, double coeff, void *y);
 enum kernel_slope { KERNEL_ONE, KERNEL_SIGN, KERNEL_TWICE };
 /* dx = coeff dy[row] slope(x), slope 1, sign(x) or 2 x */
 cudaError_t kernel_reduce_back(cudaStream_t stream, enum cuda_type type, enum kernel_slope slope,
-                               float coeff, const void *x, const void *dy, int rows, int length, void *dx);
+                               float coeff, const void *x, const void *dy, int rows, int length,
+                               void *dx);
 /* inverse[row] = 1 / (sqrt(sums[row] / elems) + eps) */
-cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows, double elems, float eps,
-                               float *inverse);
+cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows, double elems,
+                               float eps, float *inverse);
 struct kernel_argmax {
     int outer, length, inner, top_k;
     bool values; /* instead of places */
@@ -325,15 +336,17 @@ cudaError_t kernel_update(cudaStream_t stream, const struct engine_update *u, fl
                           const float *grad, float *history, size_t stride, size_t n);
 /* *out = sum of (scale x)^2, in double; partial: KERNEL_SUM_BLOCKS doubles. */
 enum { KERNEL_SUM_BLOCKS = 256 };
-cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n, double *partial,
-                         double *out);
+cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n,
+                         double *partial, double *out);
 
-/* ---- codec.cu: gradients in fewer bits (engine/codec.h); residual in and out, out 4-aligned ---- */
+/* ---- codec.cu: gradients in fewer bits (engine/codec.h); residual in and out, out 4-aligned ----
+ */
 
-cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n, void *out);
+cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *residual, size_t n,
+                               void *out);
 /* n: at most INT32_MAX */
-cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows, size_t n,
-                                 void *out);
+cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows,
+                                 size_t n, void *out);
 
 /* ---- direct.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
 
@@ -344,15 +357,16 @@ struct kernel_conv {
 cudaError_t kernel_conv(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
                         const void *x, const void *w, void *y);
 cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
-                                  const struct kernel_conv *c, const void *dy, const void *w, void *dx);
+                                  const struct kernel_conv *c, const void *dy, const void *w,
+                                  void *dx);
 cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_conv *c, const void *dy, const void *x,
                                     void *dw);
 
-/* Windows as columns: x (N, C, H, W) and y (N, C kh kw, oh, ow), plain; outputs and group are not used. back:
- * adds up columns x into the image y. */
-cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c, bool back,
-                           const void *x, void *y);
+/* Windows as columns: x (N, C, H, W) and y (N, C kh kw, oh, ow), plain; outputs and group are not
+ * used. back: adds up columns x into the image y. */
+cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
+                           bool back, const void *x, void *y);
 
 #ifdef __cplusplus
 }

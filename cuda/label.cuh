@@ -1,5 +1,6 @@
-/* Labels and row numbers, which come as floats: what they stand for, and what becomes of one that stands for
- * nothing. A kernel cannot fail: it leaves a note, and takes such a place for one without a label. */
+/* Labels and row numbers, which come as floats: what they stand for, and what becomes of one that
+ * stands for nothing. A kernel cannot fail: it leaves a note, and takes such a place for one
+ * without a label. */
 #ifndef POSEIDON_CUDA_LABEL_CUH
 #define POSEIDON_CUDA_LABEL_CUH
 

@@ -17,10 +17,10 @@ KERNEL void transpose(const From *from, To *to, int rows, int columns, size_t n,
 #ifdef __CUDACC__
 #define TILE 32
 
-/* Through shared memory, so that both sides are walked along their rows. Tiles are numbered in x. */
+/* Through shared memory, so that both sides are walked along their rows. Tiles are numbered in x.
+ */
 template <typename From, typename To>
-KERNEL void transpose_tiles(const From *from, To *to, int rows, int columns, int tiles,
-                            bool add)
+KERNEL void transpose_tiles(const From *from, To *to, int rows, int columns, int tiles, bool add)
 {
     __shared__ float tile[TILE][TILE + 1];
     int wide = (columns + TILE - 1) / TILE, high = (rows + TILE - 1) / TILE;
@@ -44,8 +44,8 @@ KERNEL void transpose_tiles(const From *from, To *to, int rows, int columns, int
 #endif
 
 template <typename From, typename To>
-static void transpose_launch(cudaStream_t stream, const void *from, void *to, int outer,
-                             int rows, int columns, bool add)
+static void transpose_launch(cudaStream_t stream, const void *from, void *to, int outer, int rows,
+                             int columns, bool add)
 {
     size_t n = (size_t)(outer * rows * columns);
 
@@ -59,13 +59,13 @@ static void transpose_launch(cudaStream_t stream, const void *from, void *to, in
         return;
     }
 #endif
-    LAUNCH((transpose<From, To>), grid_for(n), THREADS, stream, (const From *)from, (To *)to,
-           rows, columns, n, add);
+    LAUNCH((transpose<From, To>), grid_for(n), THREADS, stream, (const From *)from, (To *)to, rows,
+           columns, n, add);
 }
 
 cudaError_t kernel_transpose(cudaStream_t stream, enum cuda_type from_type, const void *from,
-                             enum cuda_type to_type, void *to, int outer, int rows,
-                             int columns, bool add)
+                             enum cuda_type to_type, void *to, int outer, int rows, int columns,
+                             bool add)
 {
     if (from_type == CUDA_F32 && to_type == CUDA_F32)
         transpose_launch<float, float>(stream, from, to, outer, rows, columns, add);
@@ -90,22 +90,19 @@ template <typename T> KERNEL void axpby(float a, const T *x, float b, T *y, size
 cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, const void *x, float b,
                          void *y, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(axpby<T>, grid_for(n), THREADS, stream, a, (const T *)x, b, (T *)y,
-                           n));
+    WITH_TYPE(type, LAUNCH(axpby<T>, grid_for(n), THREADS, stream, a, (const T *)x, b, (T *)y, n));
     return cudaGetLastError();
 }
 
 template <typename T>
-KERNEL void copy_rows(const T *from, int from_stride, T *to, int to_stride, int width,
-                      int rows)
+KERNEL void copy_rows(const T *from, int from_stride, T *to, int to_stride, int width, int rows)
 {
     FOR_EACH(i, width * rows)
     to[i / width * to_stride + i % width] = from[i / width * from_stride + i % width];
 }
 
 cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
-                             int from_stride, void *to, int to_stride, int width,
-                             int rows)
+                             int from_stride, void *to, int to_stride, int width, int rows)
 {
     WITH_TYPE(type, LAUNCH(copy_rows<T>, grid_for(width * rows), THREADS, stream, (const T *)from,
                            from_stride, (T *)to, to_stride, width, rows));
@@ -123,8 +120,7 @@ cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, c
 {
     size_t n = (size_t)(rows * columns);
 
-    WITH_TYPE(type, LAUNCH(add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns,
-                           n));
+    WITH_TYPE(type, LAUNCH(add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns, n));
     return cudaGetLastError();
 }
 
@@ -150,21 +146,24 @@ KERNEL void images(struct kernel_images p, const uint8_t *x, const struct engine
         struct engine_window window = windows[rest];
         if (window.mirror)
             column = p.width - 1 - column;
-        float value = (float)x[((rest * p.channels + c) * p.height + row) * p.width + column], from = 0;
+        float value = (float)x[((rest * p.channels + c) * p.height + row) * p.width + column],
+              from = 0;
         if (mean)
             from = p.mean_width > 1 || p.mean_height > 1
-                       ? mean[(c * p.mean_height + window.top + row) * p.mean_width + window.left + column]
+                       ? mean[(c * p.mean_height + window.top + row) * p.mean_width + window.left +
+                              column]
                        : mean[c];
         element_set(&y[i], (value - from) * p.scale);
     }
 }
 
 cudaError_t kernel_images(cudaStream_t stream, const struct kernel_images *p, const uint8_t *x,
-                          const struct engine_window *windows, const float *mean, enum cuda_type type,
-                          bool nhwc, void *y)
+                          const struct engine_window *windows, const float *mean,
+                          enum cuda_type type, bool nhwc, void *y)
 {
     size_t n = (size_t)(p->samples * p->channels) * (size_t)(p->height * p->width);
 
-    WITH_TYPE(type, LAUNCH(images<T>, grid_for(n), THREADS, stream, *p, x, windows, mean, nhwc, (T *)y, n));
+    WITH_TYPE(type, LAUNCH(images<T>, grid_for(n), THREADS, stream, *p, x, windows, mean, nhwc,
+                           (T *)y, n));
     return cudaGetLastError();
 }

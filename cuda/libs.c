@@ -35,9 +35,10 @@ static int library_open(const char *name, void **out)
         *out = *folder ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     }
     return *out ? 0
-                : error_set("the library %s is missing (%s); install it, or set LD_LIBRARY_PATH to its "
-                            "folder",
-                            name, first);
+                : error_set(
+                      "the library %s is missing (%s); install it, or set LD_LIBRARY_PATH to its "
+                      "folder",
+                      name, first);
 }
 
 static int function_find(void *library, const char *file, const char *name, void *to)
@@ -45,7 +46,8 @@ static int function_find(void *library, const char *file, const char *name, void
     void *found = dlsym(library, name);
 
     if (!found)
-        return error_set("the library %s has no function %s: a newer version is needed", file, name);
+        return error_set("the library %s has no function %s: a newer version is needed", file,
+                         name);
     memcpy(to, &found, sizeof found); /* ISO C converts no object pointer into a function pointer */
     return 0;
 }

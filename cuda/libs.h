@@ -1,5 +1,5 @@
-/* cuDNN and cuBLASLt, found when the engine is opened: the program runs without them, and says what is
- * missing only to those who ask for this engine. The CUDA run time itself is linked in. */
+/* cuDNN and cuBLASLt, found when the engine is opened: the program runs without them, and says what
+ * is missing only to those who ask for this engine. The CUDA run time itself is linked in. */
 #ifndef POSEIDON_CUDA_LIBS_H
 #define POSEIDON_CUDA_LIBS_H
 

@@ -1,11 +1,11 @@
-/* Losses other than the softmax loss: a sum over places, and its derivative by each element. The sum is made in
- * double: threads' shares, then blocks', in one fixed order. */
+/* Losses other than the softmax loss: a sum over places, and its derivative by each element. The
+ * sum is made in double: threads' shares, then blocks', in one fixed order. */
 #include "label.cuh"
 
 #define LEAST_PROBABILITY 1e-20f
 
-static DEVICE float hinge_margin(const struct kernel_loss &l, const struct kernel_loss_data &d, int i,
-                                 bool *at_label, bool *counts)
+static DEVICE float hinge_margin(const struct kernel_loss &l, const struct kernel_loss_data &d,
+                                 int i, bool *at_label, bool *counts)
 {
     int label = label_of(&l.labels, d.t[i / l.length]);
 
@@ -25,13 +25,14 @@ static DEVICE bool is_similar(float similar)
     return fabsf(similar) >= 1;
 }
 
-/* An element of INFOGAIN's scores: its place among the labels, its class, and its entry of the matrix. */
+/* An element of INFOGAIN's scores: its place among the labels, its class, and its entry of the
+ * matrix. */
 struct infogain_at {
     int place, c, label, entry;
 };
 
-static DEVICE struct infogain_at infogain_place(const struct kernel_loss &l, const struct kernel_loss_data &d,
-                                                int i)
+static DEVICE struct infogain_at infogain_place(const struct kernel_loss &l,
+                                                const struct kernel_loss_data &d, int i)
 {
     struct infogain_at a;
 
@@ -51,7 +52,8 @@ static DEVICE double loss_term(const struct kernel_loss &l, const struct kernel_
     if (KIND == KERNEL_SIGMOID) {
         float x = d.x[i], positive = x >= 0 ? 1.0f : 0.0f;
         *counts = !sigmoid_ignored(l, d.t[i]);
-        return *counts ? (double)(log1pf(expf(x - 2 * x * positive)) - x * (d.t[i] - positive)) : 0.0;
+        return *counts ? (double)(log1pf(expf(x - 2 * x * positive)) - x * (d.t[i] - positive))
+                       : 0.0;
     }
     if (KIND == KERNEL_EUCLIDEAN) {
         double a = (double)d.x[i] - (double)d.t[i];
@@ -100,8 +102,8 @@ KERNEL void loss_part(struct kernel_loss l, struct kernel_loss_data d, int n, do
     partial[2 * blockIdx.x + 1] = valid;
 }
 
-KERNEL void loss_total(struct kernel_loss l, bool labelled, const float *labels, const double *partial,
-                       int parts, double *out_divisor, float *loss)
+KERNEL void loss_total(struct kernel_loss l, bool labelled, const float *labels,
+                       const double *partial, int parts, double *out_divisor, float *loss)
 {
     int bad = labelled ? first_bad(&l.labels, labels) : 0;
     double sum = 0, valid = 0;
@@ -128,8 +130,8 @@ static size_t scores_of(const struct kernel_loss *l)
 }
 
 template <int KIND>
-static void loss_launch(cudaStream_t stream, const struct kernel_loss *l, const struct kernel_loss_data *d,
-                        double *scratch, float *loss)
+static void loss_launch(cudaStream_t stream, const struct kernel_loss *l,
+                        const struct kernel_loss_data *d, double *scratch, float *loss)
 {
     const int blocks = (KERNEL_LOSS_SCRATCH - 1) / 2;
     bool by_row = KIND == KERNEL_MULTINOMIAL || KIND == KERNEL_CONTRASTIVE;
@@ -137,8 +139,8 @@ static void loss_launch(cudaStream_t stream, const struct kernel_loss *l, const 
     int n = by_row ? l->rows : (int)scores_of(l);
 
     LAUNCH(loss_part<KIND>, blocks, THREADS, stream, *l, *d, n, scratch + 1);
-    LAUNCH(loss_total, 1, THREADS, stream, *l, labelled, d->t, (const double *)(scratch + 1), blocks, scratch,
-           loss);
+    LAUNCH(loss_total, 1, THREADS, stream, *l, labelled, d->t, (const double *)(scratch + 1),
+           blocks, scratch, loss);
 }
 
 /* Calls `call` with KIND = the loss. */
@@ -176,8 +178,8 @@ static void loss_launch(cudaStream_t stream, const struct kernel_loss *l, const 
     }                                                                                              \
     }
 
-cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l, const struct kernel_loss_data *d,
-                        double *scratch, float *loss)
+cudaError_t kernel_loss(cudaStream_t stream, const struct kernel_loss *l,
+                        const struct kernel_loss_data *d, double *scratch, float *loss)
 {
     WITH_LOSS(l->kind, (loss_launch<KIND>(stream, l, d, scratch, loss)))
     return cudaGetLastError();
@@ -233,8 +235,8 @@ cudaError_t kernel_loss_back(cudaStream_t stream, const struct kernel_loss *l,
 {
     size_t n = scores_of(l);
 
-    WITH_LOSS(l->kind, LAUNCH(loss_slopes<KIND>, grid_for(n), THREADS, stream, *l, *d, weight, divisor,
-                              (double)sign, dx, n))
+    WITH_LOSS(l->kind, LAUNCH(loss_slopes<KIND>, grid_for(n), THREADS, stream, *l, *d, weight,
+                              divisor, (double)sign, dx, n))
     return cudaGetLastError();
 }
 
@@ -252,8 +254,8 @@ KERNEL void distances(const float *a, const float *b, int rows, int length, doub
     }
 }
 
-cudaError_t kernel_distances(cudaStream_t stream, const float *a, const float *b, int rows, int length,
-                             double *distance)
+cudaError_t kernel_distances(cudaStream_t stream, const float *a, const float *b, int rows,
+                             int length, double *distance)
 {
     LAUNCH(distances, grid_rows(rows), THREADS, stream, a, b, rows, length, distance);
     return cudaGetLastError();

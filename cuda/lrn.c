@@ -59,7 +59,8 @@ static int lrn_forward(struct cuda_op *op, const struct run *run)
     if (cuda_input_load(engine, &lrn->bottom))
         return -1;
     return cuda_check(kernel_lrn(engine->stream, engine->type, &lrn->shape,
-                                 cuda_input_data(engine, &lrn->bottom), op->args.tops[0]->value.data));
+                                 cuda_input_data(engine, &lrn->bottom),
+                                 op->args.tops[0]->value.data));
 }
 
 static int lrn_backward(struct cuda_op *op, const struct run *run)
@@ -71,11 +72,10 @@ static int lrn_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     if (cuda_input_load(engine, &lrn->top_grad) ||
-        cuda_check(kernel_lrn_back(engine->stream, engine->type, &lrn->shape,
-                                   cuda_input_data(engine, &lrn->bottom),
-                                   cuda_input_data(engine, &lrn->top_grad),
-                                   engine->work[WORK_SCRATCH].data,
-                                   cuda_output_data(engine, &lrn->bottom_grad))))
+        cuda_check(kernel_lrn_back(
+            engine->stream, engine->type, &lrn->shape, cuda_input_data(engine, &lrn->bottom),
+            cuda_input_data(engine, &lrn->top_grad), engine->work[WORK_SCRATCH].data,
+            cuda_output_data(engine, &lrn->bottom_grad))))
         return -1;
     return cuda_output_store(engine, &lrn->bottom_grad);
 }

@@ -1,7 +1,7 @@
 /* Local response normalisation, NHWC: y = x s^-beta, s = k + scale * sum of squares in the window.
  *
- * A window of five across channels is five loads that the cache holds; s is computed anew where it is
- * needed rather than stored. Backward first leaves ratio = dy x s^(-beta-1), then sums it. */
+ * A window of five across channels is five loads that the cache holds; s is computed anew where it
+ * is needed rather than stored. Backward first leaves ratio = dy x s^(-beta-1), then sums it. */
 #include "kernel.cuh"
 
 struct place {
@@ -103,10 +103,10 @@ cudaError_t kernel_lrn_back(cudaStream_t stream, enum cuda_type type, const stru
     size_t n = (size_t)(l->samples * l->channels * l->height * l->width);
 
     WITH_TYPE(type, {
-        LAUNCH(lrn_ratio<T>, grid_for(n), THREADS, stream, *l, (const T *)x, (const T *)dy,
-               ratio, (T *)dx, n);
-        LAUNCH(lrn_back<T>, grid_for(n), THREADS, stream, *l, (const T *)x,
-               (const float *)ratio, (T *)dx, n);
+        LAUNCH(lrn_ratio<T>, grid_for(n), THREADS, stream, *l, (const T *)x, (const T *)dy, ratio,
+               (T *)dx, n);
+        LAUNCH(lrn_back<T>, grid_for(n), THREADS, stream, *l, (const T *)x, (const float *)ratio,
+               (T *)dx, n);
     });
     return cudaGetLastError();
 }

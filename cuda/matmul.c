@@ -1,6 +1,6 @@
-/* Matrix products by cuBLASLt. It thinks column-major, where a row-major matrix is its own transpose: so
- * C^T = op(B)^T op(A)^T, with the operands exchanged. The bias, added to every row of C, is then added to
- * every column of C^T, which is the epilogue that the library has. */
+/* Matrix products by cuBLASLt. It thinks column-major, where a row-major matrix is its own
+ * transpose: so C^T = op(B)^T op(A)^T, with the operands exchanged. The bias, added to every row of
+ * C, is then added to every column of C^T, which is the epilogue that the library has. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -36,14 +36,15 @@ static int describe(struct cuda_engine *engine, struct cuda_matmul *m)
     cublasLtEpilogue_t epilogue = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType_t in = data_type(s->type), out = data_type(s->type_c);
 
-    if (cublaslt_check(engine, lib->cublasLtMatmulDescCreate_(&m->desc, compute_type(engine, s->type),
-                                                              CUDA_R_32F)) ||
+    if (cublaslt_check(engine, lib->cublasLtMatmulDescCreate_(
+                                   &m->desc, compute_type(engine, s->type), CUDA_R_32F)) ||
         cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
                                    m->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a)) ||
         cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
                                    m->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b)) ||
-        cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
-                                   m->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)))
+        cublaslt_check(engine,
+                       lib->cublasLtMatmulDescSetAttribute_(m->desc, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                            &epilogue, sizeof epilogue)))
         return -1;
     /* columns of C^T are rows of C: the library's m is our n */
     if (cublaslt_check(engine, lib->cublasLtMatrixLayoutCreate_(
@@ -63,7 +64,8 @@ static int choose(struct cuda_engine *engine, struct cuda_matmul *m)
     const struct cuda_libs *lib = &engine->libs;
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t result;
-    uint32_t no_split = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    uint32_t no_split =
+        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     uint64_t limit = engine->workspace;
     int found = 0, status = -1;
 
@@ -76,12 +78,12 @@ static int choose(struct cuda_engine *engine, struct cuda_matmul *m)
     /* sums in place are added in the order of arrival */
     if (engine->deterministic &&
         cublaslt_check(engine, lib->cublasLtMatmulPreferenceSetAttribute_(
-                                   preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &no_split,
-                                   sizeof no_split)))
+                                   preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                   &no_split, sizeof no_split)))
         goto done;
-    if (cublaslt_check(engine, lib->cublasLtMatmulAlgoGetHeuristic_(engine->cublaslt, m->desc, m->a, m->b,
-                                                                    m->c, m->c, preference, 1, &result,
-                                                                    &found)))
+    if (cublaslt_check(engine, lib->cublasLtMatmulAlgoGetHeuristic_(engine->cublaslt, m->desc, m->a,
+                                                                    m->b, m->c, m->c, preference, 1,
+                                                                    &result, &found)))
         goto done;
     if (found == 0) {
         error_set("cuBLASLt has no algorithm for a product of %lld x %lld by %lld x %lld",
@@ -122,13 +124,13 @@ int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *m, float alp
     const struct cuda_libs *lib = &engine->libs;
     const struct cuda_work *work = &engine->work[WORK_LIBRARY];
 
-    if (bias && cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
-                                           m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                           sizeof bias)))
+    if (bias &&
+        cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
+                                   m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)))
         return -1;
-    return cublaslt_check(engine, lib->cublasLtMatmul_(engine->cublaslt, m->desc, &alpha, b, m->a, a, m->b,
-                                                       &beta, c, m->c, c, m->c, &m->algo, work->data,
-                                                       m->workspace, engine->stream));
+    return cublaslt_check(engine, lib->cublasLtMatmul_(engine->cublaslt, m->desc, &alpha, b, m->a,
+                                                       a, m->b, &beta, c, m->c, c, m->c, &m->algo,
+                                                       work->data, m->workspace, engine->stream));
 }
 
 void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *m)
@@ -146,14 +148,21 @@ void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *m)
     free(m);
 }
 
-/* For sync's gradients from factors: a description per call costs a few microseconds beside them. */
-int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-              int64_t ldc)
+/* For sync's gradients from factors: a description per call costs a few microseconds beside them.
+ */
+int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+              float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+              float *c, int64_t ldc)
 {
     struct cuda_engine *engine = context;
-    const struct cuda_matmul_shape shape = {.trans_a = trans_a, .trans_b = trans_b, .m = m, .n = n, .k = k,
-                                            .lda = lda, .ldb = ldb, .ldc = ldc};
+    const struct cuda_matmul_shape shape = {.trans_a = trans_a,
+                                            .trans_b = trans_b,
+                                            .m = m,
+                                            .n = n,
+                                            .k = k,
+                                            .lda = lda,
+                                            .ldb = ldb,
+                                            .ldc = ldc};
     struct cuda_matmul *matmul;
     int status;
 

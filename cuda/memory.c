@@ -1,8 +1,9 @@
 /* Memory, formats, and the way of whole tensors to and from the host.
  *
- * Small writes (loss weights, parameters' odd ends) go through page-locked slots and cost the host a copy.
- * Large ones (a batch of images) go through one of two buffers on the device: while the GPU still works on
- * the last batch, the next is already on its way, and only then turned into the blob's format. */
+ * Small writes (loss weights, parameters' odd ends) go through page-locked slots and cost the host
+ * a copy. Large ones (a batch of images) go through one of two buffers on the device: while the GPU
+ * still works on the last batch, the next is already on its way, and only then turned into the
+ * blob's format. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -44,9 +45,9 @@ int cuda_alloc(size_t bytes, const char *what, void **out)
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         cudaMemGetInfo(&free_bytes, &total);
-        return error_set("the GPU's memory is full: %s needs %.1f MiB, and %.1f of %.0f MiB are free", what,
-                         (double)bytes / 1048576, (double)free_bytes / 1048576,
-                         (double)total / 1048576);
+        return error_set(
+            "the GPU's memory is full: %s needs %.1f MiB, and %.1f of %.0f MiB are free", what,
+            (double)bytes / 1048576, (double)free_bytes / 1048576, (double)total / 1048576);
     }
     if (status != cudaSuccess)
         return cuda_status(status, "cudaMalloc");
@@ -68,9 +69,9 @@ void cuda_free(void *memory)
 
 int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size_t bytes)
 {
-    static const char *const names[WORK_SLOTS] = {"the libraries' workspace", "a top gradient's copy",
-                                                  "a bottom gradient's copy",
-                                                  "a weight gradient's copy", "partial sums"};
+    static const char *const names[WORK_SLOTS] = {
+        "the libraries' workspace", "a top gradient's copy", "a bottom gradient's copy",
+        "a weight gradient's copy", "partial sums"};
     struct cuda_work *work = &engine->work[slot];
 
     if (work->bytes >= bytes)
@@ -97,7 +98,8 @@ int cuda_staging_open(struct cuda_engine *engine)
             cuda_check(cudaEventCreateWithFlags(&staging->slot[i].used, cudaEventDisableTiming)))
             return -1;
     for (int i = 0; i < BUFFERS; i++)
-        if (cuda_check(cudaEventCreateWithFlags(&staging->buffer[i].filled, cudaEventDisableTiming)) ||
+        if (cuda_check(
+                cudaEventCreateWithFlags(&staging->buffer[i].filled, cudaEventDisableTiming)) ||
             cuda_check(cudaEventCreateWithFlags(&staging->buffer[i].used, cudaEventDisableTiming)))
             return -1;
     return 0;
@@ -209,7 +211,8 @@ int cuda_convert(struct cuda_engine *engine, const struct shape *shape,
         columns = to_format && to_format->nhwc ? pixels : channels;
     }
     return cuda_check(kernel_transpose(engine->stream, cuda_format_type(from_format), from,
-                                       cuda_format_type(to_format), to, outer, rows, columns, false));
+                                       cuda_format_type(to_format), to, outer, rows, columns,
+                                       false));
 }
 
 static bool formats_differ(const struct shape *shape, const struct cuda_format *a,
@@ -262,8 +265,9 @@ int cuda_output_create(struct cuda_engine *engine, struct tensor *tensor,
 {
     *out = (struct cuda_output){.tensor = tensor, .format = format, .slot = slot};
     out->converts = formats_differ(&tensor->shape, cuda_tensor_format(tensor), format);
-    return out->converts ? cuda_work_reserve(engine, slot, cuda_format_bytes(&tensor->shape, format))
-                         : 0;
+    return out->converts
+               ? cuda_work_reserve(engine, slot, cuda_format_bytes(&tensor->shape, format))
+               : 0;
 }
 
 void *cuda_output_data(const struct cuda_engine *engine, const struct cuda_output *output)
@@ -307,13 +311,16 @@ static int buffer_reserve(struct buffer *buffer, size_t bytes)
     return 0;
 }
 
-/* `from` may be reused when this returns: the host waits for the copy, which nothing else delays. */
-static int write_large(struct cuda_engine *engine, struct tensor *to, const float *from, size_t bytes)
+/* `from` may be reused when this returns: the host waits for the copy, which nothing else delays.
+ */
+static int write_large(struct cuda_engine *engine, struct tensor *to, const float *from,
+                       size_t bytes)
 {
     struct buffer *buffer = &engine->staging->buffer[engine->staging->next_buffer++ % BUFFERS];
 
     if (cuda_check(cudaEventSynchronize(buffer->used)) || buffer_reserve(buffer, bytes) ||
-        cuda_check(cudaMemcpyAsync(buffer->device, from, bytes, cudaMemcpyHostToDevice, engine->up)) ||
+        cuda_check(
+            cudaMemcpyAsync(buffer->device, from, bytes, cudaMemcpyHostToDevice, engine->up)) ||
         cuda_check(cudaEventRecord(buffer->filled, engine->up)) ||
         cuda_check(cudaStreamWaitEvent(engine->stream, buffer->filled, 0)) ||
         cuda_convert(engine, &to->shape, NULL, buffer->device, cuda_tensor_format(to), to->data) ||
@@ -343,11 +350,13 @@ static int labels_check(struct cuda_engine *engine)
         return 0;
     engine->bad->position = 0;
     if (bad.rows)
-        return error_set("layer '%s': index %g at place %d is outside 0..%d", bad.layer ? bad.layer : "?",
-                         (double)bad.label, bad.position - 1, bad.classes - 1);
-    return error_set("layer '%s': label %g of sample %d is outside 0..%d (the scores have %d classes)",
-                     bad.layer ? bad.layer : "?", (double)bad.label, (bad.position - 1) / bad.inner,
-                     bad.classes - 1, bad.classes);
+        return error_set("layer '%s': index %g at place %d is outside 0..%d",
+                         bad.layer ? bad.layer : "?", (double)bad.label, bad.position - 1,
+                         bad.classes - 1);
+    return error_set(
+        "layer '%s': label %g of sample %d is outside 0..%d (the scores have %d classes)",
+        bad.layer ? bad.layer : "?", (double)bad.label, (bad.position - 1) / bad.inner,
+        bad.classes - 1, bad.classes);
 }
 
 int cuda_read(void *context, const struct tensor *from, float *to)
@@ -363,7 +372,8 @@ int cuda_read(void *context, const struct tensor *from, float *to)
     if (formats_differ(&from->shape, cuda_tensor_format(from), NULL)) {
         if (cuda_alloc(bytes, "a blob's plain copy", &temporary))
             return -1;
-        if (cuda_convert(engine, &from->shape, cuda_tensor_format(from), from->data, NULL, temporary))
+        if (cuda_convert(engine, &from->shape, cuda_tensor_format(from), from->data, NULL,
+                         temporary))
             goto done;
         plain = temporary;
     }

@@ -1,5 +1,5 @@
-/* Moving values: windows, tiles, rows by number, channels. Backward gathers what it adds up, so nothing is
- * written twice. */
+/* Moving values: windows, tiles, rows by number, channels. Backward gathers what it adds up, so
+ * nothing is written twice. */
 #include "label.cuh"
 
 template <typename T> KERNEL void window_take(struct kernel_window w, const T *x, T *y, size_t n)
@@ -36,17 +36,19 @@ template <typename T> KERNEL void window_give(struct kernel_window w, const T *x
     }
 }
 
-cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w, bool back,
-                          const void *x, void *y)
+cudaError_t kernel_window(cudaStream_t stream, enum cuda_type type, const struct kernel_window *w,
+                          bool back, const void *x, void *y)
 {
     size_t n = 1;
 
     for (int d = 0; d < w->naxes; d++)
         n *= (size_t)(back ? w->large[d] : w->small[d]);
     if (back)
-        WITH_TYPE(type, LAUNCH(window_give<T>, grid_for(n), THREADS, stream, *w, (const T *)x, (T *)y, n));
+        WITH_TYPE(type, LAUNCH(window_give<T>, grid_for(n), THREADS, stream, *w, (const T *)x,
+                               (T *)y, n));
     else
-        WITH_TYPE(type, LAUNCH(window_take<T>, grid_for(n), THREADS, stream, *w, (const T *)x, (T *)y, n));
+        WITH_TYPE(type, LAUNCH(window_take<T>, grid_for(n), THREADS, stream, *w, (const T *)x,
+                               (T *)y, n));
     return cudaGetLastError();
 }
 
@@ -61,8 +63,8 @@ cudaError_t kernel_tile(cudaStream_t stream, enum cuda_type type, int outer, int
 {
     size_t n = (size_t)outer * (size_t)(length * tiles);
 
-    WITH_TYPE(type, LAUNCH(tile_take<T>, grid_for(n), THREADS, stream, length, tiles, (const T *)x, (T *)y,
-                           n));
+    WITH_TYPE(type, LAUNCH(tile_take<T>, grid_for(n), THREADS, stream, length, tiles, (const T *)x,
+                           (T *)y, n));
     return cudaGetLastError();
 }
 
@@ -78,19 +80,19 @@ template <typename T> KERNEL void tile_add(int length, int tiles, const T *dy, T
     }
 }
 
-cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length, int tiles,
-                             const void *dy, void *dx)
+cudaError_t kernel_tile_back(cudaStream_t stream, enum cuda_type type, int outer, int length,
+                             int tiles, const void *dy, void *dx)
 {
     size_t n = (size_t)outer * (size_t)length;
 
-    WITH_TYPE(type, LAUNCH(tile_add<T>, grid_for(n), THREADS, stream, length, tiles, (const T *)dy, (T *)dx,
-                           n));
+    WITH_TYPE(type, LAUNCH(tile_add<T>, grid_for(n), THREADS, stream, length, tiles, (const T *)dy,
+                           (T *)dx, n));
     return cudaGetLastError();
 }
 
 template <typename X, typename Y>
-KERNEL void rows_take(struct kernel_labels l, const float *index, int length, const X *x, const float *bias,
-                      Y *y, size_t n)
+KERNEL void rows_take(struct kernel_labels l, const float *index, int length, const X *x,
+                      const float *bias, Y *y, size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -109,13 +111,14 @@ KERNEL void rows_check(struct kernel_labels l, const float *index)
 }
 
 template <typename X, typename Y>
-static void rows_take_launch(cudaStream_t stream, const struct kernel_labels *l, const float *index, int length,
-                             const void *x, const float *bias, void *y)
+static void rows_take_launch(cudaStream_t stream, const struct kernel_labels *l, const float *index,
+                             int length, const void *x, const float *bias, void *y)
 {
     size_t n = (size_t)l->outer * (size_t)length;
 
     LAUNCH(rows_check, 1, THREADS, stream, *l, index);
-    LAUNCH((rows_take<X, Y>), grid_for(n), THREADS, stream, *l, index, length, (const X *)x, bias, (Y *)y, n);
+    LAUNCH((rows_take<X, Y>), grid_for(n), THREADS, stream, *l, index, length, (const X *)x, bias,
+           (Y *)y, n);
 }
 
 /* Calls `call` with X and Y = the two element types. */
@@ -139,8 +142,8 @@ cudaError_t kernel_take_rows(cudaStream_t stream, const struct kernel_labels *l,
 }
 
 template <typename X, typename Y>
-KERNEL void rows_add(struct kernel_labels l, const float *index, int length, const X *dy, Y *dx, bool add,
-                     size_t n)
+KERNEL void rows_add(struct kernel_labels l, const float *index, int length, const X *dy, Y *dx,
+                     bool add, size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -154,17 +157,18 @@ KERNEL void rows_add(struct kernel_labels l, const float *index, int length, con
 }
 
 template <typename X, typename Y>
-static void rows_add_launch(cudaStream_t stream, const struct kernel_labels *l, const float *index, int length,
-                            const void *dy, void *dx, bool add)
+static void rows_add_launch(cudaStream_t stream, const struct kernel_labels *l, const float *index,
+                            int length, const void *dy, void *dx, bool add)
 {
     size_t n = (size_t)l->classes * (size_t)length;
 
-    LAUNCH((rows_add<X, Y>), grid_for(n), THREADS, stream, *l, index, length, (const X *)dy, (Y *)dx, add, n);
+    LAUNCH((rows_add<X, Y>), grid_for(n), THREADS, stream, *l, index, length, (const X *)dy,
+           (Y *)dx, add, n);
 }
 
-cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l, const float *index,
-                                  int length, enum cuda_type dy_type, const void *dy,
-                                  enum cuda_type dx_type, void *dx, bool add)
+cudaError_t kernel_take_rows_back(cudaStream_t stream, const struct kernel_labels *l,
+                                  const float *index, int length, enum cuda_type dy_type,
+                                  const void *dy, enum cuda_type dx_type, void *dx, bool add)
 {
     WITH_TYPES(dy_type, dx_type, (rows_add_launch<X, Y>(stream, l, index, length, dy, dx, add)));
     return cudaGetLastError();
@@ -177,16 +181,18 @@ KERNEL void shuffle(struct kernel_channels v, int rows, const T *x, T *y, size_t
 
     FOR_EACH(i, n)
     {
-        int p = (int)i % v.inner, c = (int)i / v.inner % v.channels, outer = (int)i / (v.inner * v.channels);
+        int p = (int)i % v.inner, c = (int)i / v.inner % v.channels,
+            outer = (int)i / (v.inner * v.channels);
         y[i] = x[(outer * v.channels + c % rows * columns + c / rows) * v.inner + p];
     }
 }
 
-cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                           int rows, const void *x, void *y)
+cudaError_t kernel_shuffle(cudaStream_t stream, enum cuda_type type,
+                           const struct kernel_channels *v, int rows, const void *x, void *y)
 {
     size_t n = (size_t)v->outer * (size_t)(v->channels * v->inner);
 
-    WITH_TYPE(type, LAUNCH(shuffle<T>, grid_for(n), THREADS, stream, *v, rows, (const T *)x, (T *)y, n));
+    WITH_TYPE(type,
+              LAUNCH(shuffle<T>, grid_for(n), THREADS, stream, *v, rows, (const T *)x, (T *)y, n));
     return cudaGetLastError();
 }

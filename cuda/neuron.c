@@ -41,10 +41,10 @@ static int relu_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    return cuda_check(kernel_relu_back(op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
-                                       op->args.tops[0]->grad.data, op->args.u.relu.negative_slope,
-                                       op->args.bottoms[0]->grad.data,
-                                       shape_elems(&op->args.tops[0]->value.shape)));
+    return cuda_check(kernel_relu_back(
+        op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
+        op->args.tops[0]->grad.data, op->args.u.relu.negative_slope, op->args.bottoms[0]->grad.data,
+        shape_elems(&op->args.tops[0]->value.shape)));
 }
 
 const struct cuda_kind cuda_relu = {
@@ -69,7 +69,8 @@ static int unary_create(struct cuda_op *op)
     struct unary *unary = (struct unary *)op;
     const struct unary_args *a = &op->args.u.unary;
 
-    unary->args = (struct kernel_unary){.function = (int)a->function, .a = a->a, .b = a->b, .c = a->c};
+    unary->args =
+        (struct kernel_unary){.function = (int)a->function, .a = a->a, .b = a->b, .c = a->c};
     if (cuda_op_in_place(op)) {
         if (op->args.train && !kernel_unary_from_top(&unary->args))
             return error_set("this function cannot be trained in place: its gradient needs what it "
@@ -98,9 +99,9 @@ static int unary_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     /* a top of its own may be gone by now */
-    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args, cuda_op_in_place(op),
-                                        op->args.bottoms[0]->value.data, op->args.tops[0]->grad.data,
-                                        op->args.bottoms[0]->grad.data,
+    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args,
+                                        cuda_op_in_place(op), op->args.bottoms[0]->value.data,
+                                        op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data,
                                         shape_elems(&op->args.tops[0]->value.shape)));
 }
 
@@ -151,7 +152,8 @@ static int dropout_create(struct cuda_op *op)
 static int dropout_run(struct dropout *drop, const void *from, void *to)
 {
     drop->args.at = cuda_recorded_run(drop->op.engine);
-    return cuda_check(kernel_dropout(drop->op.engine->stream, type_of(&drop->op), &drop->args, from, to));
+    return cuda_check(
+        kernel_dropout(drop->op.engine->stream, type_of(&drop->op), &drop->args, from, to));
 }
 
 static int dropout_forward(struct cuda_op *op, const struct run *run)
@@ -170,7 +172,8 @@ static int dropout_backward(struct cuda_op *op, const struct run *run)
     ((struct dropout *)op)->args.run = (struct kernel_run){run->seed, run->first_sample};
     if (!cuda_op_propagates(op, 0))
         return 0;
-    return dropout_run((struct dropout *)op, op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data);
+    return dropout_run((struct dropout *)op, op->args.tops[0]->grad.data,
+                       op->args.bottoms[0]->grad.data);
 }
 
 const struct cuda_kind cuda_dropout = {

@@ -11,11 +11,10 @@ template <typename T> KERNEL void relu(const T *x, float slope, T *y, size_t n)
     }
 }
 
-cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope, void *y,
-                        size_t n)
+cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope,
+                        void *y, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(relu<T>, grid_for(n), THREADS, stream, (const T *)x, slope, (T *)y,
-                           n));
+    WITH_TYPE(type, LAUNCH(relu<T>, grid_for(n), THREADS, stream, (const T *)x, slope, (T *)y, n));
     return cudaGetLastError();
 }
 
@@ -28,11 +27,11 @@ template <typename T> KERNEL void relu_back(const T *x, const T *dy, float slope
     }
 }
 
-cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x, const void *dy,
-                             float slope, void *dx, size_t n)
+cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x,
+                             const void *dy, float slope, void *dx, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(relu_back<T>, grid_for(n), THREADS, stream, (const T *)x,
-                           (const T *)dy, slope, (T *)dx, n));
+    WITH_TYPE(type, LAUNCH(relu_back<T>, grid_for(n), THREADS, stream, (const T *)x, (const T *)dy,
+                           slope, (T *)dx, n));
     return cudaGetLastError();
 }
 
@@ -75,8 +74,7 @@ template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T
         philox(run.seed, d.layer, run.first_sample + (uint64_t)sample, (uint32_t)block, draw);
         for (int q = 0; q < 4 && block * 4 + q < elems; q++) {
             int e = block * 4 + q;
-            int at = sample * elems +
-                         (d.nhwc ? e % d.pixels * d.channels + e / d.pixels : e);
+            int at = sample * elems + (d.nhwc ? e % d.pixels * d.channels + e / d.pixels : e);
             bool keep = (float)(draw[q] >> 8) * (1.0f / 16777216.0f) >= d.ratio;
             element_set(&y[at], keep ? scale * element(x[at]) : 0);
         }
@@ -88,7 +86,8 @@ cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struc
 {
     int blocks = d->samples * ((d->channels * d->pixels + 3) / 4);
 
-    WITH_TYPE(type, LAUNCH(dropout<T>, grid_for(blocks), THREADS, stream, *d, (const T *)x, (T *)y));
+    WITH_TYPE(type,
+              LAUNCH(dropout<T>, grid_for(blocks), THREADS, stream, *d, (const T *)x, (T *)y));
     return cudaGetLastError();
 }
 
@@ -115,8 +114,7 @@ cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel
                            const void *x, void *y, int32_t *winner, int who, size_t n)
 {
     if (operation == KERNEL_PROD)
-        WITH_TYPE(type, LAUNCH(product<T>, grid_for(n), THREADS, stream, (const T *)x, (T *)y,
-                               n));
+        WITH_TYPE(type, LAUNCH(product<T>, grid_for(n), THREADS, stream, (const T *)x, (T *)y, n));
     else
         WITH_TYPE(type, LAUNCH(maximum<T>, grid_for(n), THREADS, stream, (const T *)x, (T *)y,
                                winner, who, n));
@@ -133,7 +131,7 @@ KERNEL void max_back(const T *dy, const int32_t *winner, int who, T *dx, size_t 
 cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, const void *dy,
                                     const int32_t *winner, int who, void *dx, size_t n)
 {
-    WITH_TYPE(type, LAUNCH(max_back<T>, grid_for(n), THREADS, stream, (const T *)dy, winner,
-                           who, (T *)dx, n));
+    WITH_TYPE(type, LAUNCH(max_back<T>, grid_for(n), THREADS, stream, (const T *)dy, winner, who,
+                           (T *)dx, n));
     return cudaGetLastError();
 }

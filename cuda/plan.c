@@ -1,7 +1,7 @@
-/* Convolutions by cuDNN's graph API, in C: an operation is described, the library names its candidate
- * kernels, those that the engine's precision and determinism forbid are dropped, and the rest are timed on
- * the real shapes. The winner's place in the list is kept in a file, so that the next run of the same shape
- * on the same device times nothing.
+/* Convolutions by cuDNN's graph API, in C: an operation is described, the library names its
+ * candidate kernels, those that the engine's precision and determinism forbid are dropped, and the
+ * rest are timed on the real shapes. The winner's place in the list is kept in a file, so that the
+ * next run of the same shape on the same device times nothing.
  *
  * NHWC throughout: cuDNN's tensor cores read it as it is. */
 #include "plan.h"
@@ -54,8 +54,8 @@ static int set(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
                cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                const void *values)
 {
-    return cudnn_check(engine, engine->libs.cudnnBackendSetAttribute_(descriptor, name, type, count,
-                                                                      values));
+    return cudnn_check(
+        engine, engine->libs.cudnnBackendSetAttribute_(descriptor, name, type, count, values));
 }
 
 static int set_longs(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
@@ -71,8 +71,8 @@ static int set_descriptor(struct cuda_engine *engine, cudnnBackendDescriptor_t d
 }
 
 /* n, c, h, w lie in memory as n, h, w, c. */
-static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4], cudnnDataType_t type,
-                       cudnnBackendDescriptor_t *out)
+static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
+                       cudnnDataType_t type, cudnnBackendDescriptor_t *out)
 {
     const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = ALIGNMENT;
     const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
@@ -92,14 +92,16 @@ static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4
 static int make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
                             cudnnBackendDescriptor_t *out)
 {
-    const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]}, stride[2] = {c->stride[0], c->stride[1]};
+    const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]},
+                  stride[2] = {c->stride[0], c->stride[1]};
     const int64_t dilation[2] = {c->dilation[0], c->dilation[1]};
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
 
     if (make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
         set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute) ||
-        set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode) ||
+        set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1,
+            &mode) ||
         set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
         set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
         set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
@@ -138,7 +140,8 @@ static const struct direction directions[] = {
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
-    [PLAN_FORWARD_BIAS] = {"forward with bias", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    [PLAN_FORWARD_BIAS] = {"forward with bias",
+                           CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
                            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
@@ -202,8 +205,8 @@ static int make_addition(struct cuda_engine *engine, struct parts *p)
     return finalize(engine, p->addition);
 }
 
-static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *c,
-                      struct parts *p)
+static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                      const struct kernel_conv *c, struct parts *p)
 {
     const int x[4] = {c->samples, c->channels, c->height, c->width};
     const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
@@ -263,8 +266,8 @@ done:
     return fits;
 }
 
-static int ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
-               struct cuda_configs *out)
+static int ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
+               cudnnBackendHeurMode_t mode, struct cuda_configs *out)
 {
     const struct cuda_libs *lib = &engine->libs;
     cudnnBackendDescriptor_t heuristics = NULL, found[CUDA_CONFIGS] = {NULL};
@@ -282,8 +285,8 @@ static int ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph, cudnn
     for (int i = 0; i < CUDA_CONFIGS && !status; i++)
         status = make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &found[i]);
     if (status || lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDA_CONFIGS, &count,
-                                                 found) != CUDNN_STATUS_SUCCESS)
+                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDA_CONFIGS,
+                                                 &count, found) != CUDNN_STATUS_SUCCESS)
         count = 0;
     for (int64_t i = 0; i < count && out->count < CUDA_CONFIGS; i++)
         if (allowed(engine, found[i])) {
@@ -297,8 +300,8 @@ done:
     return status;
 }
 
-int cuda_configs_list(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
-                      struct cuda_configs *out)
+int cuda_configs_list(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                      const struct kernel_conv *conv, struct cuda_configs *out)
 {
     struct parts parts = {NULL};
     int status;
@@ -333,8 +336,9 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
         return -1;
     }
     if (lib->cudnnBackendFinalize_(*plan) != CUDNN_STATUS_SUCCESS ||
-        lib->cudnnBackendGetAttribute_(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                                       1, &count, workspace) != CUDNN_STATUS_SUCCESS ||
+        lib->cudnnBackendGetAttribute_(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                       CUDNN_TYPE_INT64, 1, &count,
+                                       workspace) != CUDNN_STATUS_SUCCESS ||
         *workspace < 0 || (size_t)*workspace > engine->workspace) {
         drop(engine, plan);
         return 1;
@@ -354,7 +358,8 @@ static int pack(struct cuda_engine *engine, struct cuda_plan *plan, void *const 
         set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
             data) ||
         set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, uids) ||
-        set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace) ||
+        set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+            &workspace) ||
         finalize(engine, plan->pack)) {
         drop(engine, &plan->pack);
         return -1;
@@ -377,7 +382,8 @@ int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void
         if (pack(engine, plan, data))
             return -1;
     }
-    return cudnn_check(engine, engine->libs.cudnnBackendExecute_(engine->cudnn, plan->plan, plan->pack));
+    return cudnn_check(engine,
+                       engine->libs.cudnnBackendExecute_(engine->cudnn, plan->plan, plan->pack));
 }
 
 void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan)
@@ -400,8 +406,8 @@ static int run_once(struct cuda_engine *engine, struct cuda_plan *plan, const st
 }
 
 /* Seconds of one run, the least of a few; negative if it cannot run. */
-static double measure(struct cuda_engine *engine, struct cuda_plan *plan, const struct kernel_conv *conv,
-                      void *const data[4])
+static double measure(struct cuda_engine *engine, struct cuda_plan *plan,
+                      const struct kernel_conv *conv, void *const data[4])
 {
     cudaEvent_t begin = NULL, end = NULL;
     double best = -1;
@@ -411,9 +417,11 @@ static double measure(struct cuda_engine *engine, struct cuda_plan *plan, const 
         goto done;
     for (int i = 0; i < REPEATS; i++) {
         float ms = 0;
-        if (cuda_check(cudaEventRecord(begin, engine->stream)) || run_once(engine, plan, conv, data) ||
+        if (cuda_check(cudaEventRecord(begin, engine->stream)) ||
+            run_once(engine, plan, conv, data) ||
             cuda_check(cudaEventRecord(end, engine->stream)) ||
-            cuda_check(cudaEventSynchronize(end)) || cuda_check(cudaEventElapsedTime(&ms, begin, end)))
+            cuda_check(cudaEventSynchronize(end)) ||
+            cuda_check(cudaEventElapsedTime(&ms, begin, end)))
             goto done;
         if (best < 0 || (double)ms * 1e-3 < best)
             best = (double)ms * 1e-3;
@@ -445,7 +453,8 @@ static struct cuda_plan *build(struct cuda_engine *engine, enum cuda_plan_kind k
 }
 
 /* Buffers of the real sizes; blank ones do, for no kernel's time depends on values. */
-static int take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c, void *data[4])
+static int take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c,
+                        void *data[4])
 {
     size_t size = cuda_type_bytes(engine->type);
     size_t x = (size_t)c->samples * (size_t)c->channels * (size_t)(c->height * c->width);
@@ -462,8 +471,9 @@ static int take_buffers(const struct cuda_engine *engine, const struct kernel_co
 }
 
 /* Which candidate is the fastest, and its plan; -1 if none runs. */
-static int race(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct cuda_configs *configs,
-                const struct kernel_conv *conv, struct cuda_plan **out)
+static int race(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                const struct cuda_configs *configs, const struct kernel_conv *conv,
+                struct cuda_plan **out)
 {
     void *data[4] = {NULL};
     double best = -1;
@@ -499,8 +509,8 @@ static int race(struct cuda_engine *engine, enum cuda_plan_kind kind, const stru
     return winner;
 }
 
-int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind, const struct kernel_conv *conv,
-                     struct cuda_plan **out)
+int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                     const struct kernel_conv *conv, struct cuda_plan **out)
 {
     struct cuda_configs configs;
     int known = cuda_choice_find(engine, kind, conv), winner = -1;
@@ -551,7 +561,8 @@ int cuda_plans_open(struct cuda_engine *engine)
     const int32_t device = engine->device;
 
     if (make(engine, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &engine->described) ||
-        set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, &device) ||
+        set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1,
+            &device) ||
         finalize(engine, engine->described))
         return -1;
     return cuda_choices_open(engine);

@@ -48,8 +48,8 @@ static int pool_create(struct cuda_op *op)
     if (cuda_input_create(engine, &bottom->value, format, WORK_TOP_GRAD, &pool->bottom) ||
         cuda_input_create(engine, &op->args.tops[0]->grad, format, WORK_TOP_GRAD, &pool->top_grad))
         return -1;
-    if (cuda_op_propagates(op, 0) && cuda_output_create(engine, &bottom->grad, format, WORK_BOTTOM_GRAD,
-                                                        &pool->bottom_grad))
+    if (cuda_op_propagates(op, 0) &&
+        cuda_output_create(engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &pool->bottom_grad))
         return -1;
     if (op->args.u.pool.method != POOL_MAX || (!op->args.train && op->args.ntops < 2))
         return 0;

@@ -1,7 +1,8 @@
 /* Pooling as Caffe means it, NHWC: neighbouring threads take neighbouring channels.
  *
  * Ours rather than cuDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is clipped
- * there, and its second top wants the maximum's place. Backward gathers, so nothing is added twice. */
+ * there, and its second top wants the maximum's place. Backward gathers, so nothing is added twice.
+ */
 #include "kernel.cuh"
 
 /* The window of one top position on one axis. */
@@ -84,17 +85,17 @@ cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct k
     size_t n = (size_t)(p->samples * p->channels * p->top_height * p->top_width);
 
     if (p->max)
-        WITH_TYPE(type, LAUNCH(pool_max<T>, grid_for(n), THREADS, stream, *p, (const T *)x,
-                               (T *)y, where, n));
+        WITH_TYPE(type, LAUNCH(pool_max<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y,
+                               where, n));
     else
-        WITH_TYPE(type, LAUNCH(pool_ave<T>, grid_for(n), THREADS, stream, *p, (const T *)x,
-                               (T *)y, n));
+        WITH_TYPE(type,
+                  LAUNCH(pool_ave<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y, n));
     return cudaGetLastError();
 }
 
 /* The top positions whose window holds place `at` of the image: [begin, end). */
-static DEVICE void readers_of(int at, int kernel, int stride, int pad, int tops,
-                              int *begin, int *end)
+static DEVICE void readers_of(int at, int kernel, int stride, int pad, int tops, int *begin,
+                              int *end)
 {
     int most = (at + pad) / stride + 1;
 
@@ -146,8 +147,8 @@ template <typename T> KERNEL void int_to_float(const int32_t *from, T *to, size_
     element_set(&to[i], (float)from[i]);
 }
 
-cudaError_t kernel_int_to_float(cudaStream_t stream, enum cuda_type type, const int32_t *from, void *to,
-                                size_t n)
+cudaError_t kernel_int_to_float(cudaStream_t stream, enum cuda_type type, const int32_t *from,
+                                void *to, size_t n)
 {
     WITH_TYPE(type, LAUNCH(int_to_float<T>, grid_for(n), THREADS, stream, from, (T *)to, n));
     return cudaGetLastError();

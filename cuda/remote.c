@@ -1,9 +1,9 @@
 /* Copies beside the computation, for those who move parameters and gradients.
  *
- * A stream for either direction, since a GPU has an engine for each: gradients on their way to the host do
- * not wait for parameters on their way back. What a server has updated goes to the host by a third: it must
- * not wait behind gradients that are still to be computed. Every copy keeps the order in which it was asked
- * for; its event is the ticket. */
+ * A stream for either direction, since a GPU has an engine for each: gradients on their way to the
+ * host do not wait for parameters on their way back. What a server has updated goes to the host by
+ * a third: it must not wait behind gradients that are still to be computed. Every copy keeps the
+ * order in which it was asked for; its event is the ticket. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -34,9 +34,10 @@ static int host_alloc(void *context, size_t bytes, const char *what, void **out)
     status = cudaHostAlloc(out, bytes ? bytes : 1, cudaHostAllocPortable);
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        return error_set("%.1f MiB of page-locked host memory could not be had for %s: see 'ulimit -l' and "
-                         "the node's memory",
-                         (double)bytes / 1048576, what);
+        return error_set(
+            "%.1f MiB of page-locked host memory could not be had for %s: see 'ulimit -l' and "
+            "the node's memory",
+            (double)bytes / 1048576, what);
     }
     if (status != cudaSuccess)
         return cuda_status(status, "cudaHostAlloc");
@@ -92,15 +93,16 @@ static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cuda
 
     if (one)
         return cuda_check(cudaMemcpyAsync(to, from, width * r->rows, kind, stream));
-    return cuda_check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, stride * sizeof(float), width,
-                                        r->rows, kind, stream));
+    return cuda_check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, stride * sizeof(float),
+                                        width, r->rows, kind, stream));
 }
 
 /* What stream `on` does from now on comes after what was asked for on `after` so far. */
 static int follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
                   struct engine_ticket *ticket)
 {
-    return cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaEventRecord(ticket->before, after)) ||
+    return cuda_check(cudaSetDevice(engine->device)) ||
+                   cuda_check(cudaEventRecord(ticket->before, after)) ||
                    cuda_check(cudaStreamWaitEvent(on, ticket->before, 0))
                ? -1
                : 0;
@@ -110,7 +112,8 @@ static int follow(const struct cuda_engine *engine, cudaStream_t after, cudaStre
 static int fetch_after(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
                        const struct engine_rows *rows, struct engine_ticket *ticket)
 {
-    if (follow(engine, after, on, ticket) || (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
+    if (follow(engine, after, on, ticket) ||
+        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, on));
 }
@@ -126,12 +129,14 @@ static int store(void *context, const struct engine_rows *rows, struct engine_ti
 {
     const struct cuda_engine *engine = context;
 
-    if (cuda_check(cudaSetDevice(engine->device)) || copy_rows(rows, cudaMemcpyHostToDevice, engine->up))
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        copy_rows(rows, cudaMemcpyHostToDevice, engine->up))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, engine->up));
 }
 
-static int store_in_turn(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+static int store_in_turn(void *context, const struct engine_rows *rows,
+                         struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
 
@@ -160,8 +165,8 @@ static int copy(void *context, const struct engine_rows *rows, struct engine_tic
     return cuda_check(cudaEventRecord(ticket->over, engine->stream));
 }
 
-static int encode(void *context, enum engine_code code, const float *x, float *residual, size_t rows, size_t n,
-                  void *out, bool stored, struct engine_ticket *ticket)
+static int encode(void *context, enum engine_code code, const float *x, float *residual,
+                  size_t rows, size_t n, void *out, bool stored, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
     cudaStream_t on = stored ? engine->back : engine->down;
@@ -203,7 +208,8 @@ static int update(void *context, const struct engine_update *u, float *value, co
 
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    return cuda_check(kernel_update(stored ? engine->up : engine->stream, u, value, grad, history, stride, n));
+    return cuda_check(
+        kernel_update(stored ? engine->up : engine->stream, u, value, grad, history, stride, n));
 }
 
 static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
@@ -212,7 +218,8 @@ static int sumsq(void *context, const float *x, float scale, size_t n, double *o
     double *result = engine->sums + KERNEL_SUM_BLOCKS;
 
     if (cuda_check(kernel_sumsq(engine->stream, x, scale, n, engine->sums, result)) ||
-        cuda_check(cudaMemcpyAsync(out, result, sizeof *out, cudaMemcpyDeviceToHost, engine->stream)))
+        cuda_check(
+            cudaMemcpyAsync(out, result, sizeof *out, cudaMemcpyDeviceToHost, engine->stream)))
         return -1;
     return cuda_check(cudaStreamSynchronize(engine->stream));
 }

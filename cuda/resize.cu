@@ -1,5 +1,5 @@
-/* Bilinear resizing, and the spatial pyramid. Backward gathers: an element of the bottom looks for the elements
- * of the top that took from it. */
+/* Bilinear resizing, and the spatial pyramid. Backward gathers: an element of the bottom looks for
+ * the elements of the top that took from it. */
 #include "kernel.cuh"
 
 /* A target row or column: two source ones and the second one's weight. */
@@ -66,7 +66,8 @@ static DEVICE struct spot spot_of(uint32_t i, bool nhwc, int channels, int heigh
     return s;
 }
 
-static DEVICE int spot_at(const struct spot &s, bool nhwc, int channels, int height, int width, int h, int w)
+static DEVICE int spot_at(const struct spot &s, bool nhwc, int channels, int height, int width,
+                          int h, int w)
 {
     return nhwc ? ((s.sample * height + h) * width + w) * channels + s.c
                 : ((s.sample * channels + s.c) * height + h) * width + w;
@@ -86,8 +87,10 @@ template <typename T> KERNEL void interp(struct kernel_interp p, const T *x, T *
             corner[k] = element(x[spot_at(s, p.nhwc, p.channels, p.height, p.width,
                                           p.begin + (k < 2 ? r.first : r.second),
                                           p.begin + (k % 2 ? c.second : c.first))]);
-        element_set(&y[i], (1 - r.weight) * (1 - c.weight) * corner[0] + (1 - r.weight) * c.weight * corner[1] +
-                               r.weight * (1 - c.weight) * corner[2] + r.weight * c.weight * corner[3]);
+        element_set(&y[i], (1 - r.weight) * (1 - c.weight) * corner[0] +
+                               (1 - r.weight) * c.weight * corner[1] +
+                               r.weight * (1 - c.weight) * corner[2] +
+                               r.weight * c.weight * corner[3]);
     }
 }
 
@@ -118,18 +121,20 @@ template <typename T> KERNEL void interp_back(struct kernel_interp p, const T *d
             float share = tap_share(h, row, used_h, ratio_h);
             for (int w = w0; w < w1 && share != 0; w++)
                 sum += (double)(share * tap_share(w, column, used_w, ratio_w) *
-                                element(dy[spot_at(s, p.nhwc, p.channels, p.top_height, p.top_width, h, w)]));
+                                element(dy[spot_at(s, p.nhwc, p.channels, p.top_height, p.top_width,
+                                                   h, w)]));
         }
         element_set(&dx[i], (float)sum);
     }
 }
 
-cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_interp *p,
-                               const void *dy, void *dx)
+cudaError_t kernel_interp_back(cudaStream_t stream, enum cuda_type type,
+                               const struct kernel_interp *p, const void *dy, void *dx)
 {
     size_t n = (size_t)(p->samples * p->channels) * (size_t)(p->height * p->width);
 
-    WITH_TYPE(type, LAUNCH(interp_back<T>, grid_for(n), THREADS, stream, *p, (const T *)dy, (T *)dx, n));
+    WITH_TYPE(type,
+              LAUNCH(interp_back<T>, grid_for(n), THREADS, stream, *p, (const T *)dy, (T *)dx, n));
     return cudaGetLastError();
 }
 
@@ -161,14 +166,17 @@ static DEVICE struct bin bin_of(int size, int bins, int i)
     return b;
 }
 
-template <typename T> KERNEL void spp(struct kernel_spp p, const T *x, T *y, int32_t *winner, size_t n)
+template <typename T>
+KERNEL void spp(struct kernel_spp p, const T *x, T *y, int32_t *winner, size_t n)
 {
     FOR_EACH(i, n)
     {
-        int rest = (int)i % (p.channels * p.places), sample = (int)i / (p.channels * p.places), bins = 1;
+        int rest = (int)i % (p.channels * p.places), sample = (int)i / (p.channels * p.places),
+            bins = 1;
         for (; rest >= p.channels * bins * bins; bins *= 2)
             rest -= p.channels * bins * bins;
-        struct bin h = bin_of(p.height, bins, rest / bins % bins), w = bin_of(p.width, bins, rest % bins);
+        struct bin h = bin_of(p.height, bins, rest / bins % bins),
+                   w = bin_of(p.width, bins, rest % bins);
         const T *plane = x + (sample * p.channels + rest / (bins * bins)) * p.height * p.width;
         int best = h.begin * p.width + w.begin;
         float most = -FLT_MAX;
@@ -191,12 +199,13 @@ template <typename T> KERNEL void spp(struct kernel_spp p, const T *x, T *y, int
     }
 }
 
-cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p, const void *x,
-                       void *y, int32_t *winner)
+cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
+                       const void *x, void *y, int32_t *winner)
 {
     size_t n = (size_t)p->samples * (size_t)(p->channels * p->places);
 
-    WITH_TYPE(type, LAUNCH(spp<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y, winner, n));
+    WITH_TYPE(type,
+              LAUNCH(spp<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y, winner, n));
     return cudaGetLastError();
 }
 
@@ -229,6 +238,7 @@ cudaError_t kernel_spp_back(cudaStream_t stream, enum cuda_type type, const stru
 {
     size_t n = (size_t)(p->samples * p->channels) * (size_t)(p->height * p->width);
 
-    WITH_TYPE(type, LAUNCH(spp_back<T>, grid_for(n), THREADS, stream, *p, (const T *)dy, winner, (T *)dx, n));
+    WITH_TYPE(type, LAUNCH(spp_back<T>, grid_for(n), THREADS, stream, *p, (const T *)dy, winner,
+                           (T *)dx, n));
     return cudaGetLastError();
 }

@@ -1,5 +1,5 @@
-/* Operators over rows of plain memory: what is left to do when the sums are there (channel.cu), and the
- * greatest elements. */
+/* Operators over rows of plain memory: what is left to do when the sums are there (channel.cu), and
+ * the greatest elements. */
 #include "kernel.cuh"
 
 template <typename T> KERNEL void reduce_store(const double *sums, int rows, double coeff, T *y)
@@ -8,17 +8,17 @@ template <typename T> KERNEL void reduce_store(const double *sums, int rows, dou
     element_set(&y[r], (float)(coeff * sums[r]));
 }
 
-cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums, int rows,
-                                double coeff, void *y)
+cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums,
+                                int rows, double coeff, void *y)
 {
-    WITH_TYPE(type, LAUNCH(reduce_store<T>, grid_for((size_t)rows), THREADS, stream, sums, rows, coeff,
-                           (T *)y));
+    WITH_TYPE(type, LAUNCH(reduce_store<T>, grid_for((size_t)rows), THREADS, stream, sums, rows,
+                           coeff, (T *)y));
     return cudaGetLastError();
 }
 
 template <typename T>
-KERNEL void reduce_back(enum kernel_slope slope, float coeff, const T *x, const T *dy, int length, T *dx,
-                        size_t n)
+KERNEL void reduce_back(enum kernel_slope slope, float coeff, const T *x, const T *dy, int length,
+                        T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -32,7 +32,8 @@ KERNEL void reduce_back(enum kernel_slope slope, float coeff, const T *x, const 
 }
 
 cudaError_t kernel_reduce_back(cudaStream_t stream, enum cuda_type type, enum kernel_slope slope,
-                               float coeff, const void *x, const void *dy, int rows, int length, void *dx)
+                               float coeff, const void *x, const void *dy, int rows, int length,
+                               void *dx)
 {
     size_t n = (size_t)rows * (size_t)length;
 
@@ -47,14 +48,15 @@ KERNEL void mvn_inverse(const double *sums, int rows, double elems, float eps, f
     inverse[r] = (float)(1 / (sqrt(sums[r] / elems) + (double)eps));
 }
 
-cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows, double elems, float eps,
-                               float *inverse)
+cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows, double elems,
+                               float eps, float *inverse)
 {
     LAUNCH(mvn_inverse, grid_for((size_t)rows), THREADS, stream, sums, rows, elems, eps, inverse);
     return cudaGetLastError();
 }
 
-/* Whether element i comes before j: greater; of equal ones the later; NaN last, and there the earlier. */
+/* Whether element i comes before j: greater; of equal ones the later; NaN last, and there the
+ * earlier. */
 static DEVICE bool comes_before(float x, int i, float y, int j)
 {
     bool nan_x = x != x, nan_y = y != y;
@@ -64,7 +66,8 @@ static DEVICE bool comes_before(float x, int i, float y, int j)
     return x == y ? i > j : x > y;
 }
 
-/* The block's threads each have a candidate, or -1: the first of them all, known to every thread. */
+/* The block's threads each have a candidate, or -1: the first of them all, known to every thread.
+ */
 template <typename T> static DEVICE int block_first(const T *row, int inner, int best)
 {
 #ifdef __CUDACC__
@@ -75,7 +78,8 @@ template <typename T> static DEVICE int block_first(const T *row, int inner, int
         __syncthreads();
         if (threadIdx.x < half && threadIdx.x + half < blockDim.x) {
             int i = part[threadIdx.x], j = part[threadIdx.x + half];
-            if (j >= 0 && (i < 0 || comes_before(element(row[j * inner]), j, element(row[i * inner]), i)))
+            if (j >= 0 &&
+                (i < 0 || comes_before(element(row[j * inner]), j, element(row[i * inner]), i)))
                 part[threadIdx.x] = j;
         }
     }
@@ -107,7 +111,8 @@ template <typename T> KERNEL void argmax(struct kernel_argmax a, const T *x, flo
             if (threadIdx.x > 0)
                 continue;
             float value = element(row[last * a.inner]);
-            y[((a.both ? 2 : 1) * outer * a.top_k + k) * a.inner + inner] = a.values ? value : (float)last;
+            y[((a.both ? 2 : 1) * outer * a.top_k + k) * a.inner + inner] =
+                a.values ? value : (float)last;
             if (a.both)
                 y[(2 * outer + 1) * a.top_k + k] = value;
         }
@@ -117,6 +122,7 @@ template <typename T> KERNEL void argmax(struct kernel_argmax a, const T *x, flo
 cudaError_t kernel_argmax(cudaStream_t stream, enum cuda_type type, const struct kernel_argmax *a,
                           const void *x, float *y)
 {
-    WITH_TYPE(type, LAUNCH(argmax<T>, grid_rows(a->outer * a->inner), THREADS, stream, *a, (const T *)x, y));
+    WITH_TYPE(type, LAUNCH(argmax<T>, grid_rows(a->outer * a->inner), THREADS, stream, *a,
+                           (const T *)x, y));
     return cudaGetLastError();
 }

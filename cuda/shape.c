@@ -28,14 +28,15 @@ static int concat_check(const struct cuda_op *op, int axis)
         for (int d = 0; fits && d < top->naxes; d++)
             fits = d == axis || bottom->dim[d] == top->dim[d];
         if (!fits)
-            return error_set("bottom %d has the shape %s, which differs from the others not only along "
-                             "axis %d",
-                             i, shape_text(bottom, text, sizeof text), axis);
+            return error_set(
+                "bottom %d has the shape %s, which differs from the others not only along "
+                "axis %d",
+                i, shape_text(bottom, text, sizeof text), axis);
         sum += bottom->dim[axis];
     }
     if (sum != top->dim[axis])
-        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis, top->dim[axis],
-                         sum);
+        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis,
+                         top->dim[axis], sum);
     return 0;
 }
 
@@ -94,10 +95,12 @@ static int concat_create(struct cuda_op *op)
     concat_measure(concat, axis);
     for (int i = 0; i < op->args.nbottoms; i++) {
         struct blob *bottom = op->args.bottoms[i];
-        if (cuda_input_create(op->engine, &bottom->value, concat->format, WORK_TOP_GRAD, &concat->in[i]))
+        if (cuda_input_create(op->engine, &bottom->value, concat->format, WORK_TOP_GRAD,
+                              &concat->in[i]))
             return -1;
-        if (cuda_op_propagates(op, i) && cuda_output_create(op->engine, &bottom->grad, concat->format,
-                                                            WORK_BOTTOM_GRAD, &concat->out[i]))
+        if (cuda_op_propagates(op, i) &&
+            cuda_output_create(op->engine, &bottom->grad, concat->format, WORK_BOTTOM_GRAD,
+                               &concat->out[i]))
             return -1;
     }
     return 0;
@@ -117,8 +120,9 @@ static int concat_forward(struct cuda_op *op, const struct run *run)
     for (int i = 0; i < op->args.nbottoms; i++) {
         if (cuda_input_load(op->engine, &concat->in[i]) ||
             cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format),
-                                        cuda_input_data(op->engine, &concat->in[i]), concat->length[i],
-                                        to, concat->total, concat->length[i], concat->outer)))
+                                        cuda_input_data(op->engine, &concat->in[i]),
+                                        concat->length[i], to, concat->total, concat->length[i],
+                                        concat->outer)))
             return -1;
         to = advance(concat, to, concat->length[i]);
     }
@@ -137,7 +141,8 @@ static int concat_backward(struct cuda_op *op, const struct run *run)
         if (!concat->out[i].tensor || !cuda_op_propagates(op, i))
             continue;
         if (cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format), piece,
-                                        concat->total, cuda_output_data(op->engine, &concat->out[i]),
+                                        concat->total,
+                                        cuda_output_data(op->engine, &concat->out[i]),
                                         concat->length[i], concat->length[i], concat->outer)) ||
             cuda_output_store(op->engine, &concat->out[i]))
             return -1;
@@ -193,7 +198,8 @@ static int slice_create(struct cuda_op *op)
     for (int i = 0; i < op->args.ntops; i++) {
         const struct shape *top = &op->args.tops[i]->value.shape;
         if (top->naxes != shape->naxes)
-            return error_set("slice's top %d has %d axes, its bottom %d", i, top->naxes, shape->naxes);
+            return error_set("slice's top %d has %d axes, its bottom %d", i, top->naxes,
+                             shape->naxes);
         slice->length[i] = (int)shape_elems(top) / slice->outer;
         sum += top->dim[axis];
         cuda_top_set(op->args.tops[i], slice->format);
@@ -237,8 +243,8 @@ static int slice_backward(struct cuda_op *op, const struct run *run)
     for (int i = 0; i < op->args.ntops; i++) {
         const struct blob *top = op->args.tops[i];
         if (top->wants_grad && top->grad.data &&
-            cuda_check(kernel_copy_rows(op->engine->stream, type, top->grad.data, slice->length[i], to,
-                                        slice->total, slice->length[i], slice->outer)))
+            cuda_check(kernel_copy_rows(op->engine->stream, type, top->grad.data, slice->length[i],
+                                        to, slice->total, slice->length[i], slice->outer)))
             return -1;
         to += (size_t)slice->length[i] * cuda_type_bytes(type);
     }
@@ -297,8 +303,8 @@ static int split_backward(struct cuda_op *op, const struct run *run)
         const struct blob *top = op->args.tops[i];
         if (!top->wants_grad || !top->grad.data)
             continue;
-        if (cuda_check(kernel_axpby(engine->stream, type, 1, top->grad.data, first ? 0 : 1, bottom->data,
-                                    n)))
+        if (cuda_check(kernel_axpby(engine->stream, type, 1, top->grad.data, first ? 0 : 1,
+                                    bottom->data, n)))
             return -1;
         first = false;
     }
@@ -342,7 +348,8 @@ static int flatten_create(struct cuda_op *op)
     return 0;
 }
 
-/* The bottom's shape is the one that has channels and pixels; the top's elements are in its order. */
+/* The bottom's shape is the one that has channels and pixels; the top's elements are in its order.
+ */
 static int flatten_forward(struct cuda_op *op, const struct run *run)
 {
     struct flatten *flatten = (struct flatten *)op;

@@ -65,10 +65,9 @@ static int softmax_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_softmax_back(op->engine->stream, op->args.tops[0]->value.data,
-                                       op->args.tops[0]->grad.data,
-                                       cuda_output_data(op->engine, &sm->bottom_grad), s->outer,
-                                       s->classes, s->inner)))
+    if (cuda_check(kernel_softmax_back(
+            op->engine->stream, op->args.tops[0]->value.data, op->args.tops[0]->grad.data,
+            cuda_output_data(op->engine, &sm->bottom_grad), s->outer, s->classes, s->inner)))
         return -1;
     return cuda_output_store(op->engine, &sm->bottom_grad);
 }
@@ -84,8 +83,8 @@ const struct cuda_kind cuda_softmax = {
     .backward = softmax_backward,
 };
 
-static int labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore, int ignore,
-                         struct kernel_labels *out)
+static int labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore,
+                         int ignore, struct kernel_labels *out)
 {
     const struct blob *blob = op->args.bottoms[1];
     char text[128];
@@ -166,10 +165,10 @@ static int softmax_loss_forward(struct cuda_op *op, const struct run *run)
         cuda_check(kernel_softmax(stream, cuda_input_data(op->engine, &s->plain), probabilities(sl),
                                   s->outer, s->classes, s->inner)))
         return -1;
-    return cuda_check(kernel_softmax_loss(stream, &sl->labels, probabilities(sl),
-                                          op->args.bottoms[1]->value.data,
-                                          normalizations[op->args.u.softmax_loss.normalization],
-                                          sl->divisor + 1, sl->divisor, op->args.tops[0]->value.data));
+    return cuda_check(
+        kernel_softmax_loss(stream, &sl->labels, probabilities(sl), op->args.bottoms[1]->value.data,
+                            normalizations[op->args.u.softmax_loss.normalization], sl->divisor + 1,
+                            sl->divisor, op->args.tops[0]->value.data));
 }
 
 static int softmax_loss_backward(struct cuda_op *op, const struct run *run)
@@ -234,8 +233,8 @@ static int accuracy_create(struct cuda_op *op)
         shape_elems(&op->args.tops[1]->value.shape) != (size_t)acc->scores.classes)
         return error_set("accuracy per class gives %d numbers; its top has %zu elements",
                          acc->scores.classes, shape_elems(&op->args.tops[1]->value.shape));
-    return cuda_alloc((size_t)acc->scores.outer * (size_t)acc->scores.inner * sizeof(int32_t), "hits",
-                      &acc->hits);
+    return cuda_alloc((size_t)acc->scores.outer * (size_t)acc->scores.inner * sizeof(int32_t),
+                      "hits", &acc->hits);
 }
 
 static int accuracy_forward(struct cuda_op *op, const struct run *run)
@@ -245,11 +244,10 @@ static int accuracy_forward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (cuda_input_load(op->engine, &acc->scores.plain))
         return -1;
-    return cuda_check(kernel_accuracy(op->engine->stream, &acc->labels, op->args.u.accuracy.top_k,
-                                      cuda_input_data(op->engine, &acc->scores.plain),
-                                      op->args.bottoms[1]->value.data, acc->hits,
-                                      op->args.tops[0]->value.data,
-                                      op->args.ntops == 2 ? op->args.tops[1]->value.data : NULL));
+    return cuda_check(kernel_accuracy(
+        op->engine->stream, &acc->labels, op->args.u.accuracy.top_k,
+        cuda_input_data(op->engine, &acc->scores.plain), op->args.bottoms[1]->value.data, acc->hits,
+        op->args.tops[0]->value.data, op->args.ntops == 2 ? op->args.tops[1]->value.data : NULL));
 }
 
 static void accuracy_destroy(struct cuda_op *op)

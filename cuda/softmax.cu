@@ -49,8 +49,8 @@ KERNEL void softmax(const float *x, float *p, int classes, int inner, int positi
     }
 }
 
-cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer,
-                           int classes, int inner)
+cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer, int classes,
+                           int inner)
 {
     LAUNCH(softmax, grid_rows(outer * inner), threads_for(classes), stream, x, p, classes, inner,
            outer * inner);
@@ -80,7 +80,8 @@ cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float
     return cudaGetLastError();
 }
 
-/* -log of the label's probability; NaN where it is one, -1 where it is ignored (no loss is negative). */
+/* -log of the label's probability; NaN where it is one, -1 where it is ignored (no loss is
+ * negative). */
 KERNEL void loss_terms(struct kernel_labels l, const float *p, const float *labels, double *terms)
 {
     FOR_EACH(i, l.outer * l.inner)
@@ -126,14 +127,14 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels 
                                 double *terms, double *divisor, float *loss)
 {
     LAUNCH(loss_terms, grid_for(l->outer * l->inner), THREADS, stream, *l, p, labels, terms);
-    LAUNCH(loss_finish, 1, THREADS, stream, *l, labels, normalization, (const double *)terms, divisor,
-           loss);
+    LAUNCH(loss_finish, 1, THREADS, stream, *l, labels, normalization, (const double *)terms,
+           divisor, loss);
     return cudaGetLastError();
 }
 
 /* (p - 1 at the label) * loss weight / divisor */
-KERNEL void loss_back(struct kernel_labels l, const float *p, const float *labels, const float *weight,
-                      const double *divisor, float *dx)
+KERNEL void loss_back(struct kernel_labels l, const float *p, const float *labels,
+                      const float *weight, const double *divisor, float *dx)
 {
     float scale = (float)(*weight / *divisor);
 
@@ -149,8 +150,8 @@ cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_la
                                      const float *p, const float *labels, const float *weight,
                                      const double *divisor, float *dx)
 {
-    LAUNCH(loss_back, grid_for(l->outer * l->classes * l->inner), THREADS, stream, *l, p, labels, weight,
-           divisor, dx);
+    LAUNCH(loss_back, grid_for(l->outer * l->classes * l->inner), THREADS, stream, *l, p, labels,
+           weight, divisor, dx);
     return cudaGetLastError();
 }
 
@@ -193,13 +194,13 @@ KERNEL void accuracy_count(struct kernel_labels l, const float *labels, const in
 }
 
 cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, int top_k,
-                            const float *x, const float *labels, int32_t *hits,
-                            float *accuracy, float *per_class)
+                            const float *x, const float *labels, int32_t *hits, float *accuracy,
+                            float *per_class)
 {
     int counts = per_class ? l->classes + 1 : 1;
 
-    LAUNCH(accuracy_hits, grid_rows(l->outer * l->inner), threads_for(l->classes), stream, *l, top_k, x,
-           labels, hits);
+    LAUNCH(accuracy_hits, grid_rows(l->outer * l->inner), threads_for(l->classes), stream, *l,
+           top_k, x, labels, hits);
     LAUNCH(accuracy_count, grid_rows(counts), THREADS, stream, *l, labels, (const int32_t *)hits,
            accuracy, per_class, counts);
     return cudaGetLastError();

@@ -1,9 +1,11 @@
 /* NCCL: the GPUs of one machine add up among themselves, over NVLink or PCIe.
  *
- * Its kernels run on the stream of what comes up from the host. So a sum is followed by the update or by the copy to
- * the host that it is for, and what was stored by its way to the others, without an event in between.
+ * Its kernels run on the stream of what comes up from the host. So a sum is followed by the update
+ * or by the copy to the host that it is for, and what was stored by its way to the others, without
+ * an event in between.
  *
- * The order in which it adds is its own: the same at every run on the same machine, but no other's. */
+ * The order in which it adds is its own: the same at every run on the same machine, but no other's.
+ */
 #include "cuda_internal.h"
 #include "nccl_functions.h"
 
@@ -27,9 +29,10 @@ static int nccl_status(const struct cuda_team *team, ncclResult_t status, const 
 {
     const char *detail = status == ncclSuccess ? NULL : team->nccl.ncclGetLastError_(team->comm);
 
-    return status == ncclSuccess ? 0
-                                 : error_set("NCCL: %s from %s%s%s", team->nccl.ncclGetErrorString_(status), call,
-                                             detail && *detail ? ": " : "", detail ? detail : "");
+    return status == ncclSuccess
+               ? 0
+               : error_set("NCCL: %s from %s%s%s", team->nccl.ncclGetErrorString_(status), call,
+                           detail && *detail ? ": " : "", detail ? detail : "");
 }
 
 static int library(char *words, size_t size)
@@ -66,7 +69,9 @@ static int load(struct cuda_engine *engine)
     engine->team = calloc(1, sizeof *engine->team);
     if (!engine->team)
         return error_memory(sizeof *engine->team, "NCCL");
-    return nccl_functions_open(&engine->team->nccl) || cuda_check(cudaSetDevice(engine->device)) ? -1 : 0;
+    return nccl_functions_open(&engine->team->nccl) || cuda_check(cudaSetDevice(engine->device))
+               ? -1
+               : 0;
 }
 
 static int identify(void *context, char id[ENGINE_TEAM_ID])
@@ -87,7 +92,8 @@ static int reduce(void *context, float *x, size_t n, struct engine_ticket *after
 
     if (cuda_check(cudaSetDevice(engine->device)) || (after && cuda_store_after(engine, after)))
         return -1;
-    return nccl_check(team, team->nccl.ncclReduce_(x, x, n, ncclFloat, ncclSum, 0, team->comm, engine->up));
+    return nccl_check(
+        team, team->nccl.ncclReduce_(x, x, n, ncclFloat, ncclSum, 0, team->comm, engine->up));
 }
 
 static int broadcast(void *context, float *x, size_t n)
@@ -97,11 +103,12 @@ static int broadcast(void *context, float *x, size_t n)
 
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    return nccl_check(team, team->nccl.ncclBroadcast_(x, x, n, ncclFloat, 0, team->comm, engine->up));
+    return nccl_check(team,
+                      team->nccl.ncclBroadcast_(x, x, n, ncclFloat, 0, team->comm, engine->up));
 }
 
-/* Connections are made at the first operation, which waits for all ranks: now is the time to. Both operations know
- * one algorithm only, so that no later one has to. */
+/* Connections are made at the first operation, which waits for all ranks: now is the time to. Both
+ * operations know one algorithm only, so that no later one has to. */
 static int add_ones(struct cuda_engine *engine, int nranks)
 {
     float *x = (float *)engine->sums, sum = 1;
@@ -111,7 +118,9 @@ static int add_ones(struct cuda_engine *engine, int nranks)
         cuda_check(cudaMemcpyAsync(&sum, x, sizeof sum, cudaMemcpyDeviceToHost, engine->up)) ||
         cuda_check(cudaStreamSynchronize(engine->up)))
         return -1;
-    return sum == (float)nranks ? 0 : error_set("NCCL: %d GPUs added up a 1 each and got %g", nranks, (double)sum);
+    return sum == (float)nranks
+               ? 0
+               : error_set("NCCL: %d GPUs added up a 1 each and got %g", nranks, (double)sum);
 }
 
 static int team_open(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks)
@@ -120,8 +129,8 @@ static int team_open(void *context, const char id[ENGINE_TEAM_ID], int rank, int
     ncclUniqueId unique;
 
     memcpy(unique.internal, id, sizeof unique.internal);
-    if (load(engine) ||
-        nccl_check(engine->team, engine->team->nccl.ncclCommInitRank_(&engine->team->comm, nranks, unique, rank)))
+    if (load(engine) || nccl_check(engine->team, engine->team->nccl.ncclCommInitRank_(
+                                                     &engine->team->comm, nranks, unique, rank)))
         return -1;
     return add_ones(engine, nranks);
 }

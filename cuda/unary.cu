@@ -128,12 +128,13 @@ KERNEL void unary_back(struct kernel_unary u, bool again, const T *at, const T *
     }
 }
 
-cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u, bool top,
-                              const void *at, const void *dy, void *dx, size_t n)
+cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
+                              const struct kernel_unary *u, bool top, const void *at,
+                              const void *dy, void *dx, size_t n)
 {
     bool again = !top && kernel_unary_from_top(u);
 
-    WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, again, (const T *)at, (const T *)dy,
-                           (T *)dx, n));
+    WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, again, (const T *)at,
+                           (const T *)dy, (T *)dx, n));
     return cudaGetLastError();
 }

@@ -1,7 +1,7 @@
 /* The solver's rules, one pass over value, gradient and history; and sums of squares for clipping.
  *
- * The same formulas in the same order as engine/rule.c, with multiply and add kept apart, so that the
- * device's parameters stay those of the host to the last bit or nearly so. */
+ * The same formulas in the same order as engine/rule.c, with multiply and add kept apart, so that
+ * the device's parameters stay those of the host to the last bit or nearly so. */
 #include "kernel.cuh"
 
 #include "engine/engine.h"
@@ -102,8 +102,8 @@ KERNEL void sumsq_finish(const double *partial, int parts, double *out)
         *out = sum;
 }
 
-cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n, double *partial,
-                         double *out)
+cudaError_t kernel_sumsq(cudaStream_t stream, const float *x, float scale, size_t n,
+                         double *partial, double *out)
 {
     LAUNCH(sumsq_part, KERNEL_SUM_BLOCKS, THREADS, stream, x, scale, n, partial);
     LAUNCH(sumsq_finish, 1, THREADS, stream, (const double *)partial, (int)KERNEL_SUM_BLOCKS, out);

@@ -45,7 +45,8 @@ python3-h5py py-h5py
 python3-lmdb py-lmdb
 hdf5-tools hdf5
 dataset-fashion-mnist -
-cppcheck cppcheck'
+cppcheck cppcheck
+clang-format-14 -'
 
 # setup_header HEADER [PKG-CONFIG-MODULE...]: can the compiler include it?
 setup_header() {
@@ -99,6 +100,7 @@ setup_has() {
     hdf5-tools) command -v h5dump ;;
     dataset-fashion-mnist) test -f /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     cppcheck) command -v cppcheck ;;
+    clang-format-14) command -v clang-format-14 ;;
     *) return 1 ;;
     esac >/dev/null 2>&1
 }

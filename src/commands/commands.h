@@ -1,5 +1,5 @@
-/* The commands: each takes its own argument vector (argv[0] is its name) and returns the exit status.
- * Only here is anything printed, and nowhere else does the program end. */
+/* The commands: each takes its own argument vector (argv[0] is its name) and returns the exit
+ * status. Only here is anything printed, and nowhere else does the program end. */
 #ifndef POSEIDON_COMMANDS_COMMANDS_H
 #define POSEIDON_COMMANDS_COMMANDS_H
 
@@ -22,12 +22,12 @@ int command_mean(int argc, char **argv);
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);
 
-/* Starts MPI for a command whose threads take turns. Fails where the launcher started lone processes
- * instead of one job. */
+/* Starts MPI for a command whose threads take turns. Fails where the launcher started lone
+ * processes instead of one job. */
 int command_start_mpi(int *argc, char ***argv);
 
-/* Ends a command on all ranks: after a failure rank 0 prints the message. in_flight: transfers may be
- * unfinished, so MPI cannot be closed in an orderly way. Returns the exit status. Collective. */
+/* Ends a command on all ranks: after a failure rank 0 prints the message. in_flight: transfers may
+ * be unfinished, so MPI cannot be closed in an orderly way. Returns the exit status. Collective. */
 int command_end_mpi(const char *command, int status, bool in_flight);
 
 /* "3,224,224" into three sizes. */

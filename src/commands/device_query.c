@@ -38,7 +38,8 @@ static int query(void)
         printf("none\n");
     status = cuda_device_libraries(libraries, sizeof libraries);
     printf("libraries: %s\n", status ? error_text() : libraries);
-    printf("between GPUs: %s\n", cuda_device_nccl(libraries, sizeof libraries) ? error_text() : libraries);
+    printf("between GPUs: %s\n",
+           cuda_device_nccl(libraries, sizeof libraries) ? error_text() : libraries);
     if (cuda_device_count(&count))
         return -1;
     for (int i = 0; i < count; i++) {
@@ -52,8 +53,9 @@ static int query(void)
 #else
 static int query(void)
 {
-    return error_set("this build has no CUDA engine: it was configured --without-cuda, or without nvcc, "
-                     "cuDNN and cuBLAS at hand");
+    return error_set(
+        "this build has no CUDA engine: it was configured --without-cuda, or without nvcc, "
+        "cuDNN and cuBLAS at hand");
 }
 #endif
 
@@ -61,8 +63,12 @@ int command_device_query(int argc, char **argv)
 {
     static const struct option none[] = {{"", OPTION_FLAG, NULL, NULL, ""}};
     const struct command_line line = {
-        .command = "device_query", .synopsis = "", .options = none, .noptions = 0,
-        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN, cuBLASLt; and NCCL.\n"
+        .command = "device_query",
+        .synopsis = "",
+        .options = none,
+        .noptions = 0,
+        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN, "
+                 "cuBLASLt; and NCCL.\n"
                  "Exit status 1 where --engine=cuda could not be used.",
     };
     int nwords, status = options_parse(&line, argc, argv, &nwords);

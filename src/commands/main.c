@@ -26,13 +26,15 @@ static const struct command commands[] = {
     {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE"},
     {"time", command_time, "measure every layer, forward and backward"},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
-    {"plan", command_plan, "what each layer's traffic would cost by every scheme, and how training would scale"},
+    {"plan", command_plan,
+     "what each layer's traffic would cost by every scheme, and how training would scale"},
     {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files"},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value"},
     {"classify", command_classify, "print the likeliest classes of photographs"},
     {"extract", command_extract, "write what named blobs hold to HDF5"},
     {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)"},
-    {"upgrade", command_upgrade, "write an old net or solver, or the net of a model, in today's form"},
+    {"upgrade", command_upgrade,
+     "write an old net or solver, or the net of a model, in today's form"},
     {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
     {"help", command_help, "this text, or the help of one command"},
 };
@@ -49,12 +51,15 @@ static const struct command *find(const char *name)
 
 static int print_usage(FILE *to)
 {
-    fprintf(to, "poseidon %s: trains convolutional networks data-parallel from Caffe's layer files\n\n"
-                "usage: poseidon COMMAND [OPTIONS]\n\n",
+    fprintf(to,
+            "poseidon %s: trains convolutional networks data-parallel from Caffe's layer files\n\n"
+            "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(to, "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
+    fprintf(
+        to,
+        "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
     return 0;
 }
 
@@ -95,14 +100,16 @@ int command_start_mpi(int *argc, char ***argv)
     int level = 0, size = 1;
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
 
-    /* Open MPI's default over TCP asks the receiver for every large message, and that question queues
-     * behind the data that the receiver sends itself: measured, 4 ranks sending to all others at once
-     * got 0.58 of their links, without the asking (no "put") 0.88. The user's setting stands. */
+    /* Open MPI's default over TCP asks the receiver for every large message, and that question
+     * queues behind the data that the receiver sends itself: measured, 4 ranks sending to all
+     * others at once got 0.58 of their links, without the asking (no "put") 0.88. The user's
+     * setting stands. */
     setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0);
     if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return error_set("MPI_Init_thread failed");
     if (level < MPI_THREAD_SERIALIZED)
-        return error_set("this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
+        return error_set(
+            "this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == 1 && tasks && atoi(tasks) > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))

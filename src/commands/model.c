@@ -37,14 +37,15 @@ static int define(const struct model_options *o, struct model *model)
 /* How layers begin a notice of a shape that nothing tells, and of an image's size in particular. */
 static const char assumption[] = "assuming ", image_assumption[] = "assuming images";
 
-/* Some weight files name their layers and leave out what makes them a net; and an input that was assumed
- * may be what does not fit, or have nothing to do with it: its notice follows as it is. */
+/* Some weight files name their layers and leave out what makes them a net; and an input that was
+ * assumed may be what does not fit, or have nothing to do with it: its notice follows as it is. */
 static int explain(bool with_weights, const char *notices)
 {
     size_t length;
 
     if (with_weights)
-        return error_set("%s (this weight file carries no complete net: give its prototxt)", error_text());
+        return error_set("%s (this weight file carries no complete net: give its prototxt)",
+                         error_text());
     for (const char *line = notices; line && *line; line += length + (line[length] == '\n')) {
         const char *at = strstr(line, assumption);
         length = strcspn(line, "\n");
@@ -80,8 +81,8 @@ static bool weights_fit(const struct net *net, const struct stored_layer *stored
     return true;
 }
 
-/* A net that came with weights tells more of its input than its layers do: takes the first usual size
- * that the weights fit, if there is one, instead of the size that was assumed. */
+/* A net that came with weights tells more of its input than its layers do: takes the first usual
+ * size that the weights fit, if there is one, instead of the size that was assumed. */
 static int fit_input(const struct model_options *o, struct layer_env *env, struct model *model)
 {
     static const int64_t sizes[][3] = {{3, 32, 32},   {1, 28, 28},   {3, 28, 28},   {1, 32, 32},
@@ -113,9 +114,13 @@ static int fit_input(const struct model_options *o, struct layer_env *env, struc
 
 int model_open(const struct model_options *o, struct model *model)
 {
-    struct layer_env env = {.look_only = o->look_only, .batch = o->batch, .rank = o->rank,
-                            .nranks = o->nranks > 0 ? o->nranks : 1, .seed = 1,
-                            .notices = &model->notices, .base_file = o->model};
+    struct layer_env env = {.look_only = o->look_only,
+                            .batch = o->batch,
+                            .rank = o->rank,
+                            .nranks = o->nranks > 0 ? o->nranks : 1,
+                            .seed = 1,
+                            .notices = &model->notices,
+                            .base_file = o->model};
     long long chw[3];
     int64_t sizes[3];
     bool with_weights;

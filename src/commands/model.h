@@ -5,9 +5,9 @@
 #include "net/net.h"
 
 struct model_options {
-    const char *model;       /* net file */
-    const char *phase;       /* "TRAIN" or "TEST" */
-    const char *stages;      /* comma list or NULL */
+    const char *model;  /* net file */
+    const char *phase;  /* "TRAIN" or "TEST" */
+    const char *stages; /* comma list or NULL */
     int level;
     int batch;               /* > 0: replaces the training data's batch size */
     const char *input_shape; /* "C,H,W" or NULL */
@@ -19,8 +19,8 @@ struct model {
     struct text_doc *doc;
     struct net_def *def;
     struct net *net;
-    struct engine engine;    /* .i NULL: not built */
-    char *notices;           /* things to say aloud; owned */
+    struct engine engine; /* .i NULL: not built */
+    char *notices;        /* things to say aloud; owned */
 };
 
 /* Shapes alone. */

@@ -19,7 +19,8 @@ static void print_help(const struct command_line *line)
     for (int i = 0; i < line->noptions; i++) {
         const struct option *o = &line->options[i];
         char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
+                 o->value ? o->value : "");
         printf("  %-26s %s\n", left, o->help);
     }
     printf("  %-26s %s\n", "--help", "print this and stop");
@@ -62,7 +63,8 @@ static int parse_bytes(const char *name, const char *text, size_t *out)
         }
     if (tolower((unsigned char)*end) == 'b')
         end++;
-    if (end == text || *end || errno == ERANGE || !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
+    if (end == text || *end || errno == ERANGE ||
+        !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
         return error_set("--%s wants a size such as 512k or 2m, found '%s'", name, text);
     *out = (size_t)(value * factor);
     return 0;
@@ -111,8 +113,8 @@ static int unknown(const struct command_line *line, const char *name)
     for (int i = 0; i < line->noptions; i++)
         suggest_offer(&suggest, line->options[i].name);
     if (suggest.nearest)
-        return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)", name,
-                         suggest.nearest, line->command);
+        return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)",
+                         name, suggest.nearest, line->command);
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
 }
 

@@ -18,10 +18,10 @@ enum option_type {
 };
 
 struct option {
-    const char *name;     /* without dashes */
+    const char *name; /* without dashes */
     enum option_type type;
-    void *target;         /* keeps its value where the option is not given */
-    const char *value;    /* what stands for the value in --help; NULL for flags */
+    void *target;      /* keeps its value where the option is not given */
+    const char *value; /* what stands for the value in --help; NULL for flags */
     const char *help;
 };
 
@@ -31,12 +31,13 @@ struct command_line {
     const char *about;    /* a paragraph for --help */
     const struct option *options;
     int noptions;
-    int max_words;        /* how many words that are no options may stand there */
+    int max_words; /* how many words that are no options may stand there */
 };
 
-/* Parses argv[1..]; argv[0] is the command's name. The words that are no options are moved to the front
- * of argv[1..] and counted in *nwords. Returns 0, 1 if --help was asked for (and printed), -1 with the
- * message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'", ...). */
+/* Parses argv[1..]; argv[0] is the command's name. The words that are no options are moved to the
+ * front of argv[1..] and counted in *nwords. Returns 0, 1 if --help was asked for (and printed), -1
+ * with the message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'",
+ * ...). */
 int options_parse(const struct command_line *line, int argc, char **argv, int *nwords);
 
 #endif

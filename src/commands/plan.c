@@ -71,7 +71,8 @@ static int parse_words(struct request *r, int argc, char **argv)
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE",
          "parameters per key-value chunk (default: what suits the network)"},
         {"merge", OPTION_BYTES, &o->merge_bytes, "SIZE",
-         "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto)"},
+         "small neighbouring layers travel together until they hold that much; 0: each alone "
+         "(default: ditto)"},
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
          "ranks have no core to spare for the progress thread"},
         {"layers", OPTION_FLAG, &o->all_tables, NULL,

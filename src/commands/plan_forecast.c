@@ -35,9 +35,10 @@ static int find_batch(const struct net *net, int *out)
     return error_set("%s: the net has no data layer, so its batch is not known", net->def->file);
 }
 
-/* As --hierarchy=auto of the training: more than one node, more than one worker on some. Dedicated servers are
- * the last ranks, so they leave whole nodes before they leave parts. */
-static void add_up_first(const struct forecast_options *options, int workers, struct cost_setup *out)
+/* As --hierarchy=auto of the training: more than one node, more than one worker on some. Dedicated
+ * servers are the last ranks, so they leave whole nodes before they leave parts. */
+static void add_up_first(const struct forecast_options *options, int workers,
+                         struct cost_setup *out)
 {
     int each = options->ranks_per_node, nodes = (workers + each - 1) / each;
 
@@ -197,8 +198,7 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     if (model_open(&options->model, &out->model) || find_work(out) || find_alone(out))
         goto fail;
     for (int i = 0; i < options->npoints; i++) {
-        if (set_up(out, options->nodes[i], &out->points[i]) ||
-            run_point(out, &out->points[i]))
+        if (set_up(out, options->nodes[i], &out->points[i]) || run_point(out, &out->points[i]))
             goto fail;
     }
     return 0;

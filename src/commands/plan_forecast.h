@@ -30,7 +30,8 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    bool flat;   /* every worker speaks for itself; else the workers of a node add up first (sync/node.h) */
+    bool flat;   /* every worker speaks for itself; else the workers of a node add up first
+                    (sync/node.h) */
     int servers; /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
     int iter_size;

@@ -80,8 +80,9 @@ static void put_layer(const struct forecast *f, const struct forecast_point *poi
     if (group->factorable) {
         put_uint(json, "m", (uint64_t)group->m);
         put_uint(json, "n", (uint64_t)group->n);
-        put_uint(json, "rows", (uint64_t)group->k * (uint64_t)point->setup.iter_size *
-                                   (uint64_t)(point->setup.locals > 1 ? point->setup.locals : 1));
+        put_uint(json, "rows",
+                 (uint64_t)group->k * (uint64_t)point->setup.iter_size *
+                     (uint64_t)(point->setup.locals > 1 ? point->setup.locals : 1));
     }
     json_key(json, "costs");
     json_object_begin(json);
@@ -118,7 +119,8 @@ static void put_point(const struct forecast *f, const struct forecast_point *poi
     json_object_begin(json);
     put_uint(json, "nodes", (uint64_t)point->nodes);
     put_uint(json, "workers", (uint64_t)point->workers);
-    put_uint(json, "workers_per_speaker", (uint64_t)(point->setup.locals > 1 ? point->setup.locals : 1));
+    put_uint(json, "workers_per_speaker",
+             (uint64_t)(point->setup.locals > 1 ? point->setup.locals : 1));
     put_uint(json, "servers", (uint64_t)point->setup.nservers);
     json_key(json, "dedicated");
     json_bool(json, point->setup.dedicated);

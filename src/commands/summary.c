@@ -20,15 +20,19 @@ int command_summary(int argc, char **argv)
         {"stage", OPTION_TEXT, &o.stages, "LIST", "stages of the net's state (comma list)"},
         {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
         {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
-        {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W", "input size where the net does not tell"},
+        {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
+         "input size where the net does not tell"},
         {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
-        .command = "summary", .synopsis = "--model=FILE [OPTIONS]", .options = options,
+        .command = "summary",
+        .synopsis = "--model=FILE [OPTIONS]",
+        .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .about = "Prints the net's table: layers, shapes, parameters, operations. Opens no data: where\n"
-                 "crop_size and the like do not tell the input's size it takes --input-shape, else\n"
-                 "3,224,224, and says so.",
+        .about =
+            "Prints the net's table: layers, shapes, parameters, operations. Opens no data: where\n"
+            "crop_size and the like do not tell the input's size it takes --input-shape, else\n"
+            "3,224,224, and says so.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

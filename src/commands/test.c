@@ -1,5 +1,5 @@
-/* poseidon test: scores a net, batch by batch, then the means; Caffe's lines. Under mpirun the batches
- * are spread over the ranks, and the scores are the same as on one. */
+/* poseidon test: scores a net, batch by batch, then the means; Caffe's lines. Under mpirun the
+ * batches are spread over the ranks, and the scores are the same as on one. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
@@ -32,18 +32,23 @@ static int parse(struct test_run *t, int argc, char **argv)
     const char *math = NULL;
     int nwords, status;
     const struct option options[] = {
-        {"model", OPTION_TEXT, &t->model_options.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"model", OPTION_TEXT, &t->model_options.model, "FILE",
+         "the net (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &t->weights, "FILES", "trained weights (comma list); required"},
         {"iterations", OPTION_COUNT, &t->iterations, "N", "batches to run (default 50)"},
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads per rank"},
-        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
-        {"json", OPTION_FLAG, &t->json, NULL, "print the scores as JSON, and nothing else, on standard output"},
+        {"math", OPTION_TEXT, &math, "TYPE",
+         "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"json", OPTION_FLAG, &t->json, NULL,
+         "print the scores as JSON, and nothing else, on standard output"},
     };
     const struct command_line line = {
-        .command = "test", .synopsis = "--model=FILE --weights=FILES [OPTIONS]", .options = options,
+        .command = "test",
+        .synopsis = "--model=FILE --weights=FILES [OPTIONS]",
+        .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about = "Scores the TEST phase of a net with trained weights.",
     };
@@ -112,8 +117,8 @@ static void print_scores(struct test_run *t)
         for (size_t e = 0; e < shape_elems(&net->outputs[i].blob->value.shape); e++, at++) {
             double weight = (double)net->outputs[i].loss_weight;
             if (weight != 0)
-                LOG_INFO(&t->log, "%s = %g (* %g = %g loss)", net->outputs[i].blob->name, mean[at], weight,
-                         weight * mean[at]);
+                LOG_INFO(&t->log, "%s = %g (* %g = %g loss)", net->outputs[i].blob->name, mean[at],
+                         weight, weight * mean[at]);
             else
                 LOG_INFO(&t->log, "%s = %g", net->outputs[i].blob->name, mean[at]);
         }

@@ -1,5 +1,5 @@
-/* poseidon time: every layer, forward and backward, as Caffe's tool prints it. One clean pass first,
- * so that set-up costs nobody. */
+/* poseidon time: every layer, forward and backward, as Caffe's tool prints it. One clean pass
+ * first, so that set-up costs nobody. */
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
@@ -34,25 +34,36 @@ static int parse(struct timing *t, int argc, char **argv)
     const char *math = NULL;
     int nwords, status;
     const struct option options[] = {
-        {"model", OPTION_TEXT, &t->model_options.model, "FILE", "the net (Caffe's prototxt); required"},
+        {"model", OPTION_TEXT, &t->model_options.model, "FILE",
+         "the net (Caffe's prototxt); required"},
         {"iterations", OPTION_COUNT, &t->iterations, "N", "timed passes (default 50)"},
         {"phase", OPTION_TEXT, &t->model_options.phase, "PHASE", "TRAIN (default) or TEST"},
-        {"batch", OPTION_COUNT, &t->model_options.batch, "N", "samples per pass, instead of the net's"},
+        {"batch", OPTION_COUNT, &t->model_options.batch, "N",
+         "samples per pass, instead of the net's"},
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
-        {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W", "input size where the net does not tell"},
+        {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
+         "input size where the net does not tell"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads"},
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
-        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
-        {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL, "cuda: the same bits at every run"},
-        {"no-graphs", OPTION_FLAG, &t->engine_options.no_graphs, NULL, "cuda: launch every kernel by itself, record no passes"},
-        {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
-        {"profile", OPTION_TEXT, &t->profile, "FILE", "write the times as CSV, for train --engine=replay"},
-        {"json", OPTION_FLAG, &t->json, NULL, "print the figures as JSON, and nothing else, on standard output"},
+        {"math", OPTION_TEXT, &math, "TYPE",
+         "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL,
+         "cuda: the same bits at every run"},
+        {"no-graphs", OPTION_FLAG, &t->engine_options.no_graphs, NULL,
+         "cuda: launch every kernel by itself, record no passes"},
+        {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE",
+         "cuda: temporary memory of one operator (default 1g)"},
+        {"profile", OPTION_TEXT, &t->profile, "FILE",
+         "write the times as CSV, for train --engine=replay"},
+        {"json", OPTION_FLAG, &t->json, NULL,
+         "print the figures as JSON, and nothing else, on standard output"},
     };
     const struct command_line line = {
-        .command = "time", .synopsis = "--model=FILE [OPTIONS]", .options = options,
+        .command = "time",
+        .synopsis = "--model=FILE [OPTIONS]",
+        .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about = "Measures every layer, forward and backward, on blank input. Opens no data.",
     };
@@ -75,8 +86,8 @@ static int finish(const struct timing *t)
     return engine->i->finish ? engine->i->finish(engine->context) : 0;
 }
 
-/* As after an update: operators that keep parameters in a layout of their own lay them out again, as they
- * do in every iteration of training. */
+/* As after an update: operators that keep parameters in a layout of their own lay them out again,
+ * as they do in every iteration of training. */
 static void touch(struct net *net)
 {
     for (int g = 0; g < net->ngroups; g++)
@@ -132,7 +143,8 @@ static void print_log(struct timing *t)
     LOG_INFO(&t->log, "Average time per layer: ");
     for (int i = 0; i < net->nlayers; i++) {
         const char *name = net->layers[i].def->name;
-        double forward = t->forward[i] / t->iterations, rate = net->layers[i].flops / forward * 1e-9;
+        double forward = t->forward[i] / t->iterations,
+               rate = net->layers[i].flops / forward * 1e-9;
         if (net->layers[i].flops > 0 && forward > 0)
             LOG_INFO(&t->log, "%10s\tforward: %g ms. (%.3g GFLOP/s)", name, forward * 1e3, rate);
         else
@@ -156,14 +168,17 @@ static const char *step_layer(const struct net *net, int step)
     return net->layers[step < net->nlayers ? step : 2 * net->nlayers - 1 - step].def->name;
 }
 
-/* The largest piece in use at the peak that is smaller than `than`, or as large and behind it; NULL: none. */
-static const struct net_piece *next_largest(const struct net_memory_plan *plan, const struct net_piece *than)
+/* The largest piece in use at the peak that is smaller than `than`, or as large and behind it;
+ * NULL: none. */
+static const struct net_piece *next_largest(const struct net_memory_plan *plan,
+                                            const struct net_piece *than)
 {
     const struct net_piece *found = NULL;
 
     for (int i = 0; i < plan->npieces; i++) {
         const struct net_piece *piece = &plan->pieces[i];
-        bool follows = !than || piece->bytes < than->bytes || (piece->bytes == than->bytes && piece > than);
+        bool follows =
+            !than || piece->bytes < than->bytes || (piece->bytes == than->bytes && piece > than);
         if (piece->begin <= plan->peak && plan->peak <= piece->end && follows &&
             (!found || piece->bytes > found->bytes))
             found = piece;
@@ -187,13 +202,15 @@ static void print_memory(struct timing *t)
     LOG_INFO(&t->log, "  most in use at once: %.1f MiB, at %s of '%s'; the largest of them:",
              (double)plan->load / mib, step_pass(net, plan->peak), step_layer(net, plan->peak));
     for (int i = 0; i < LARGEST && (piece = next_largest(plan, piece)) != NULL; i++)
-        LOG_INFO(&t->log, "  %8.1f MiB  %s of '%s', from %s of '%s' to %s of '%s'", (double)piece->bytes / mib,
-                 piece->grad ? "gradient" : "values", piece->blob->name, step_pass(net, piece->begin),
-                 step_layer(net, piece->begin), step_pass(net, piece->end), step_layer(net, piece->end));
+        LOG_INFO(&t->log, "  %8.1f MiB  %s of '%s', from %s of '%s' to %s of '%s'",
+                 (double)piece->bytes / mib, piece->grad ? "gradient" : "values", piece->blob->name,
+                 step_pass(net, piece->begin), step_layer(net, piece->begin),
+                 step_pass(net, piece->end), step_layer(net, piece->end));
     LOG_INFO(&t->log, "Memory of parameters%s: %.1f MiB", net->train ? " and their gradients" : "",
              (double)(net_memory(net) - plan->bytes) / mib);
     if (engine->i->room)
-        LOG_INFO(&t->log, "Memory free on the device: %.1f MiB", (double)engine->i->room(engine->context) / mib);
+        LOG_INFO(&t->log, "Memory free on the device: %.1f MiB",
+                 (double)engine->i->room(engine->context) / mib);
 }
 
 static void json_step(const struct net *net, const char *key, int step, struct json *json)
@@ -289,14 +306,15 @@ static int measure_gemm(struct timing *t, double *out)
     void *memory;
     int status = 0;
 
-    if (engine->i->alloc(engine->context, 3 * SIZE * SIZE * sizeof(float), "a matrix product", &memory))
+    if (engine->i->alloc(engine->context, 3 * SIZE * SIZE * sizeof(float), "a matrix product",
+                         &memory))
         return -1;
     float *a = memory, *b = a + SIZE * SIZE, *c = b + SIZE * SIZE;
     *out = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
-        status = engine->i->gemm(engine->context, true, false, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b, SIZE,
-                                 0.0f, c, SIZE) ||
+        status = engine->i->gemm(engine->context, true, false, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b,
+                                 SIZE, 0.0f, c, SIZE) ||
                  finish(t);
         seconds = (clock_seconds() - start) / (2e-9 * SIZE * SIZE * SIZE);
         *out = i == 0 || seconds < *out ? seconds : *out;
@@ -311,13 +329,15 @@ static int measure_update(struct timing *t, double *out)
     const struct engine *engine = &t->model.engine;
     const struct engine_remote_i *remote = engine->i->remote;
     enum { ELEMS = 1 << 24, TIMES = 5 };
-    const struct rule rule = {.type = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
+    const struct rule rule = {
+        .type = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
     const struct rule_step step = {.rate = 0.01f, .scale = 1};
     struct engine_update update;
     void *memory;
     int status = 0;
 
-    if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "parameters, gradients and history", &memory))
+    if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float),
+                         "parameters, gradients and history", &memory))
         return -1;
     float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
     rule_describe(&rule, &step, 1, 1, &update);
@@ -325,7 +345,9 @@ static int measure_update(struct timing *t, double *out)
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
         if (remote)
-            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS, false) || finish(t);
+            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS,
+                                    false) ||
+                     finish(t);
         else
             rule_apply(&rule, &step, 1, 1, values, grads, history, ELEMS, ELEMS);
         seconds = (clock_seconds() - start) * (1e9 / ELEMS);
@@ -339,7 +361,8 @@ static int write_profile(struct timing *t)
 {
     const struct net *net = t->model.net;
     struct strbuf text = {.data = NULL};
-    const struct blob *input = net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
+    const struct blob *input =
+        net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
     char shape[288];
     double gemm, update;
     int status;
@@ -375,10 +398,12 @@ static int prepare(struct timing *t, const struct run *run)
             return -1;
     recorded = net_recorded(net);
     if (recorded.obstacle[0])
-        LOG_INFO(&t->log, "Every kernel is launched by itself, for passes could not be recorded: %s",
+        LOG_INFO(&t->log,
+                 "Every kernel is launched by itself, for passes could not be recorded: %s",
                  recorded.obstacle);
     else if (recorded.possible && !t->engine_options.no_graphs)
-        LOG_INFO(&t->log, "Recorded as CUDA graphs: %d of the forward pass, %d of the backward pass",
+        LOG_INFO(&t->log,
+                 "Recorded as CUDA graphs: %d of the forward pass, %d of the backward pass",
                  recorded.stretches[0], recorded.stretches[1]);
     return 0;
 }
@@ -409,7 +434,8 @@ static int measure(struct timing *t)
         double start = clock_seconds();
         if (timed_pass(t, &run))
             return -1;
-        /* an engine that works on by itself has been stopped after every layer: once more as in training */
+        /* an engine that works on by itself has been stopped after every layer: once more as in
+         * training */
         if (t->model.engine.i->finish) {
             start = clock_seconds();
             if (whole_pass(t, &run))
@@ -427,8 +453,8 @@ static int measure(struct timing *t)
 
 int command_time(int argc, char **argv)
 {
-    struct timing t = {.model_options = {.phase = "TRAIN", .look_only = true}, .engine = "cpu",
-                       .iterations = 50};
+    struct timing t = {
+        .model_options = {.phase = "TRAIN", .look_only = true}, .engine = "cpu", .iterations = 50};
     int status = parse(&t, argc, argv);
 
     if (status)

@@ -11,19 +11,27 @@
 #include "util/file.h"
 #include "util/json.h"
 
-static const char *const effect_option[SIGNALS] = {"--sigint-effect", "--sighup-effect", "--sigterm-effect",
-                                                   "--sigusr1-effect"};
+static const char *const effect_option[SIGNALS] = {"--sigint-effect", "--sighup-effect",
+                                                   "--sigterm-effect", "--sigusr1-effect"};
 
 /* What has a meaning only where nothing is computed, and what has none there. */
 static int check_replay(const struct trainer_options *o, const char *input_shape)
 {
-    const char *stray = o->profile ? "profile" : o->dilate > 1 ? "dilate" : input_shape ? "input-shape" : NULL;
+    const char *stray = o->profile      ? "profile"
+                        : o->dilate > 1 ? "dilate"
+                        : input_shape   ? "input-shape"
+                                        : NULL;
 
     if (!engine_is_blank(o->engine))
-        return stray ? error_set("--%s is for --engine=replay alone; the engine is %s", stray, o->engine) : 0;
+        return stray ? error_set("--%s is for --engine=replay alone; the engine is %s", stray,
+                                 o->engine)
+                     : 0;
     if (o->weights || o->snapshot || o->resume)
-        return error_set("--engine=%s computes nothing and trains nothing: --%s has no meaning there",
-                         o->engine, o->weights ? "weights" : o->snapshot ? "snapshot" : "resume");
+        return error_set(
+            "--engine=%s computes nothing and trains nothing: --%s has no meaning there", o->engine,
+            o->weights    ? "weights"
+            : o->snapshot ? "snapshot"
+                          : "resume");
     return 0;
 }
 
@@ -32,8 +40,9 @@ static int check_staleness(const struct trainer_options *o)
     if (o->staleness < 0 || o->staleness > 64)
         return error_set("--staleness=%d is out of range: 0 to 64", o->staleness);
     if (o->staleness > 0 && o->comm != COMM_PS)
-        return error_set("--staleness=%d needs --comm=ps: the other schemes keep all workers in step",
-                         o->staleness);
+        return error_set(
+            "--staleness=%d needs --comm=ps: the other schemes keep all workers in step",
+            o->staleness);
     if (o->staleness > 0 && o->wire != WIRE_FP32)
         return error_set("--staleness=%d and --wire=bf16 cannot be combined", o->staleness);
     return 0;
@@ -42,67 +51,104 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto", *direct = "auto";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto",
+               *direct = "auto";
     const char *ps_update = "auto";
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
-        {"weights", OPTION_TEXT, &o->weights, "FILES", "start from these weights, by layer name (comma list)"},
+        {"weights", OPTION_TEXT, &o->weights, "FILES",
+         "start from these weights, by layer name (comma list)"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
-        {"resume", OPTION_FLAG, &o->resume, NULL, "resume from the newest snapshot of snapshot_prefix, if there is one"},
-        {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT", "SIGINT: stop (default; writes a snapshot), snapshot or none"},
-        {"sighup-effect", OPTION_TEXT, &effect[SIGNAL_HUP], "EFFECT", "SIGHUP: snapshot (default), stop or none"},
-        {"sigterm-effect", OPTION_TEXT, &effect[SIGNAL_TERM], "EFFECT", "SIGTERM: stop (default; writes a snapshot), snapshot or none"},
+        {"resume", OPTION_FLAG, &o->resume, NULL,
+         "resume from the newest snapshot of snapshot_prefix, if there is one"},
+        {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT",
+         "SIGINT: stop (default; writes a snapshot), snapshot or none"},
+        {"sighup-effect", OPTION_TEXT, &effect[SIGNAL_HUP], "EFFECT",
+         "SIGHUP: snapshot (default), stop or none"},
+        {"sigterm-effect", OPTION_TEXT, &effect[SIGNAL_TERM], "EFFECT",
+         "SIGTERM: stop (default; writes a snapshot), snapshot or none"},
         {"sigusr1-effect", OPTION_TEXT, &effect[SIGNAL_USR1], "EFFECT",
          "SIGUSR1, which mpirun hands to all ranks: the same"},
-        {"engine", OPTION_TEXT, &o->engine, "NAME", "who computes: cpu (default), cuda; replay: nobody, see --profile"},
-        {"math", OPTION_TEXT, &math, "TYPE", "cuda: fp32, tf32 (default on A100 and later) or bf16"},
+        {"engine", OPTION_TEXT, &o->engine, "NAME",
+         "who computes: cpu (default), cuda; replay: nobody, see --profile"},
+        {"math", OPTION_TEXT, &math, "TYPE",
+         "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
-        {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL, "cuda: launch every kernel by itself, record no passes"},
-        {"workspace", OPTION_BYTES, &o->workspace, "SIZE", "cuda: temporary memory of one operator (default 1g)"},
-        {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL, "cuda: several ranks may compute on one GPU"},
+        {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL,
+         "cuda: launch every kernel by itself, record no passes"},
+        {"workspace", OPTION_BYTES, &o->workspace, "SIZE",
+         "cuda: temporary memory of one operator (default 1g)"},
+        {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL,
+         "cuda: several ranks may compute on one GPU"},
         {"direct", OPTION_TEXT, &direct, "HOW",
          "cuda: MPI sends from and to the GPU's own memory: auto (default: where it can), on, off"},
         {"ps-update", OPTION_TEXT, &ps_update, "PLACE",
-         "cuda: servers apply the solver on the host or the device; auto (default): measured, whichever is faster"},
-        {"profile", OPTION_TEXT, &o->profile, "FILE", "replay: seconds per layer (poseidon time --profile writes them)"},
-        {"dilate", OPTION_COUNT, &o->dilate, "K", "replay: divide what goes over the network by K, nothing else"},
-        {"input-shape", OPTION_TEXT, &input_shape, "C,H,W", "replay: input size where the net does not tell"},
+         "cuda: servers apply the solver on the host or the device; auto (default): measured, "
+         "whichever is faster"},
+        {"profile", OPTION_TEXT, &o->profile, "FILE",
+         "replay: seconds per layer (poseidon time --profile writes them)"},
+        {"dilate", OPTION_COUNT, &o->dilate, "K",
+         "replay: divide what goes over the network by K, nothing else"},
+        {"input-shape", OPTION_TEXT, &input_shape, "C,H,W",
+         "replay: input size where the net does not tell"},
         {"comm", OPTION_TEXT, &comm, "MODE",
          "who sends what: auto (default), ps, sfb, allreduce, paper, adam, onebit, none"},
-        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE", "auto: keep the measured figures of this cluster there"},
-        {"staleness", OPTION_INT, &o->staleness, "S", "ps: a worker may run S iterations ahead of the slowest (default 0)"},
-        {"wire", OPTION_TEXT, &wire, "FORMAT", "gradients travel as fp32 (default) or bf16 with error feedback"},
+        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
+         "auto: keep the measured figures of this cluster there"},
+        {"staleness", OPTION_INT, &o->staleness, "S",
+         "ps: a worker may run S iterations ahead of the slowest (default 0)"},
+        {"wire", OPTION_TEXT, &wire, "FORMAT",
+         "gradients travel as fp32 (default) or bf16 with error feedback"},
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
-        {"order", OPTION_TEXT, &order, "ORDER", "what is sent first: urgency (default: what forward needs first), fifo"},
+        {"order", OPTION_TEXT, &order, "ORDER",
+         "what is sent first: urgency (default: what forward needs first), fifo"},
         {"window", OPTION_BYTES, &o->window, "SIZE",
-         "bytes on their way at a time, an eighth to one rank; the rest waits by urgency; 0: no limit (default: ditto, 8m)"},
-        {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X", "send no more than X Mbit/s per rank (shared clusters)"},
-        {"servers", OPTION_INT, &o->servers, "K", "K dedicated server ranks, the last ones (default: all ranks serve)"},
+         "bytes on their way at a time, an eighth to one rank; the rest waits by urgency; 0: no "
+         "limit (default: ditto, 8m)"},
+        {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X",
+         "send no more than X Mbit/s per rank (shared clusters)"},
+        {"servers", OPTION_INT, &o->servers, "K",
+         "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
-         "ranks of a node add up in shared memory, or by NCCL, and one speaks: auto (default), off, N ranks a node"},
-        {"chunk", OPTION_BYTES, &o->chunk, "SIZE", "parameters per key-value chunk (default: by the measured network, else 512k)"},
+         "ranks of a node add up in shared memory, or by NCCL, and one speaks: auto (default), "
+         "off, N ranks a node"},
+        {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
+         "parameters per key-value chunk (default: by the measured network, else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
-         "small neighbouring layers travel together until they hold that much; 0: each alone (default: ditto, 64k)"},
-        {"batch", OPTION_COUNT, &o->batch, "N", "training samples per rank and pass, instead of the net's"},
-        {"global-batch", OPTION_COUNT, &o->global_batch, "N", "training samples per iteration over all ranks"},
+         "small neighbouring layers travel together until they hold that much; 0: each alone "
+         "(default: ditto, 64k)"},
+        {"batch", OPTION_COUNT, &o->batch, "N",
+         "training samples per rank and pass, instead of the net's"},
+        {"global-batch", OPTION_COUNT, &o->global_batch, "N",
+         "training samples per iteration over all ranks"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"threads", OPTION_COUNT, &o->threads, "N", "compute threads per rank (default: the cores it may use)"},
-        {"trace", OPTION_TEXT, &o->trace, "FILE", "write when what happened on all ranks, for ui.perfetto.dev"},
-        {"trace-iterations", OPTION_TEXT, &iterations, "A-B", "keep these in the trace (default: from 0 on)"},
-        {"log", OPTION_TEXT, &o->log, "FILE", "write where the time went, by rank and layer, as JSON lines"},
-        {"account", OPTION_FLAG, &o->account, NULL, "time each layer's transfer alone at the end, as --trace and --log do"},
+        {"threads", OPTION_COUNT, &o->threads, "N",
+         "compute threads per rank (default: the cores it may use)"},
+        {"trace", OPTION_TEXT, &o->trace, "FILE",
+         "write when what happened on all ranks, for ui.perfetto.dev"},
+        {"trace-iterations", OPTION_TEXT, &iterations, "A-B",
+         "keep these in the trace (default: from 0 on)"},
+        {"log", OPTION_TEXT, &o->log, "FILE",
+         "write where the time went, by rank and layer, as JSON lines"},
+        {"account", OPTION_FLAG, &o->account, NULL,
+         "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
-        {"json", OPTION_FLAG, &o->json, NULL, "print the same JSON, and nothing else, on standard output"},
+        {"json", OPTION_FLAG, &o->json, NULL,
+         "print the same JSON, and nothing else, on standard output"},
     };
     const struct command_line line = {
-        .command = "train", .synopsis = "--solver=FILE [OPTIONS]", .options = options,
+        .command = "train",
+        .synopsis = "--solver=FILE [OPTIONS]",
+        .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .about = "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
-                 "Each rank takes batch_size samples per pass: N ranks train like one with N times the batch."};
+        .about =
+            "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
+            "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
+            "batch."};
     int status = options_parse(&line, argc, argv, &nwords);
 
     if (status)
@@ -129,7 +175,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
-    if (comm_mode_parse(comm ? comm : o->staleness > 0 ? "ps" : "auto", &o->comm) ||
+    if (comm_mode_parse(comm               ? comm
+                        : o->staleness > 0 ? "ps"
+                                           : "auto",
+                        &o->comm) ||
         wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
         sync_direct_parse(direct, &o->direct) || ps_update_parse(ps_update, &o->ps_update))
         return -1;
@@ -152,8 +201,12 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
 
 int command_train(int argc, char **argv)
 {
-    struct trainer_options options = {.engine = "cpu", .chunk = COST_SIZE_CHOSEN, .merge = COST_SIZE_CHOSEN,
-                                      .window = COST_SIZE_CHOSEN, .seed = -1, .trace_last = INT32_MAX};
+    struct trainer_options options = {.engine = "cpu",
+                                      .chunk = COST_SIZE_CHOSEN,
+                                      .merge = COST_SIZE_CHOSEN,
+                                      .window = COST_SIZE_CHOSEN,
+                                      .seed = -1,
+                                      .trace_last = INT32_MAX};
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false;

@@ -50,8 +50,11 @@ static void bf16_add(const void *in, size_t rows, size_t n, float *sum)
         sum[i] += from_bf16(half[i]);
 }
 
-const struct codec codec_bf16 = {
-    .name = "bf16", .code = ENGINE_BF16, .bytes = bf16_bytes, .encode = bf16_encode, .add = bf16_add};
+const struct codec codec_bf16 = {.name = "bf16",
+                                 .code = ENGINE_BF16,
+                                 .bytes = bf16_bytes,
+                                 .encode = bf16_encode,
+                                 .add = bf16_add};
 
 /* ---- one bit ---- */
 
@@ -65,14 +68,14 @@ static size_t onebit_bytes(size_t rows, size_t n)
     return rows * (2 * sizeof(float) + words_of(n) * sizeof(uint32_t));
 }
 
-/* A row's partial sums. Every value is added to both, as 0 to one: that takes no branch, and changes no sum that
- * began at 0. */
+/* A row's partial sums. Every value is added to both, as 0 to one: that takes no branch, and
+ * changes no sum that began at 0. */
 struct row_sums {
     double negative[CODEC_LANES], other[CODEC_LANES];
 };
 
-/* Up to 32 values, which are lanes one after the other; returns their bits. Loops that a compiler turns into vector
- * instructions where n is a constant. */
+/* Up to 32 values, which are lanes one after the other; returns their bits. Loops that a compiler
+ * turns into vector instructions where n is a constant. */
 static inline uint32_t take_word(const float *restrict x, float *restrict residual, size_t n,
                                  double *restrict negative, double *restrict other)
 {
@@ -90,7 +93,7 @@ static inline uint32_t take_word(const float *restrict x, float *restrict residu
         other[k] += (double)high[k];
     }
     for (size_t k = 0; k < n; k++)
-        word |= (uint32_t)!(residual[k] < 0) << k;
+        word |= (uint32_t) !(residual[k] < 0) << k;
     return word;
 }
 
@@ -160,5 +163,8 @@ static void onebit_add(const void *in, size_t rows, size_t n, float *sum)
     }
 }
 
-const struct codec codec_onebit = {
-    .name = "onebit", .code = ENGINE_ONEBIT, .bytes = onebit_bytes, .encode = onebit_encode, .add = onebit_add};
+const struct codec codec_onebit = {.name = "onebit",
+                                   .code = ENGINE_ONEBIT,
+                                   .bytes = onebit_bytes,
+                                   .encode = onebit_encode,
+                                   .add = onebit_add};

@@ -1,10 +1,10 @@
-/* Codecs: gradients in fewer bits on the wire. What rounding loses is kept by the sender and added to its
- * next gradient (error feedback), so that it arrives later and not never. Pure functions of their
- * arguments; data is `rows` x `n`, plain.
+/* Codecs: gradients in fewer bits on the wire. What rounding loses is kept by the sender and added
+ * to its next gradient (error feedback), so that it arrives later and not never. Pure functions of
+ * their arguments; data is `rows` x `n`, plain.
  *
- * Bits are the same wherever a gradient is encoded, here or in a GPU's memory (engine_remote_i.encode), and on any
- * number of threads: every sum has its order, and a NaN is written as 7FC0 or 7FC00000, whatever its own bits were.
- * (Its residual is some NaN.) */
+ * Bits are the same wherever a gradient is encoded, here or in a GPU's memory
+ * (engine_remote_i.encode), and on any number of threads: every sum has its order, and a NaN is
+ * written as 7FC0 or 7FC00000, whatever its own bits were. (Its residual is some NaN.) */
 #ifndef POSEIDON_SYNC_CODEC_H
 #define POSEIDON_SYNC_CODEC_H
 
@@ -25,15 +25,16 @@ struct codec {
 /* bfloat16: the upper half of a float, rounded to nearest even. */
 extern const struct codec codec_bf16;
 
-/* One bit per value and, per row, the two means that the bits stand for (Seide et al., "1-Bit Stochastic
- * Gradient Descent and its Application to Data-Parallel Distributed Training of Speech DNNs",
- * Interspeech 2014; there per column of the transposed matrix).
+/* One bit per value and, per row, the two means that the bits stand for (Seide et al., "1-Bit
+ * Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of Speech
+ * DNNs", Interspeech 2014; there per column of the transposed matrix).
  *
- * A row: two floats, the means of what is negative and of all else, 0 where there is none; then bit j % 32 of word
- * j / 32, which is 0 where value j is negative, and 0 from n on. A mean is the quotient of double sum and count,
- * rounded to float. The sum of a sign begins as CODEC_LANES zeros; value j is added to the one of number
- * j % CODEC_LANES, in the order of j; then the upper half of them is added to the lower, one to one, until one is
- * left. A residual is the value less the mean that stands for it, in float. */
+ * A row: two floats, the means of what is negative and of all else, 0 where there is none; then bit
+ * j % 32 of word j / 32, which is 0 where value j is negative, and 0 from n on. A mean is the
+ * quotient of double sum and count, rounded to float. The sum of a sign begins as CODEC_LANES
+ * zeros; value j is added to the one of number j % CODEC_LANES, in the order of j; then the upper
+ * half of them is added to the lower, one to one, until one is left. A residual is the value less
+ * the mean that stands for it, in float. */
 enum { CODEC_LANES = 128 };
 extern const struct codec codec_onebit;
 

@@ -23,8 +23,8 @@ static const char *engine_names(char *buffer, size_t size)
 
     buffer[0] = '\0';
     for (size_t i = 0; i < ENGINES && used < size; i++)
-        used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "",
-                                 engines[i]->name);
+        used +=
+            (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "", engines[i]->name);
     return buffer;
 }
 
@@ -43,8 +43,9 @@ int engine_open(const char *name, const struct engine_options *options, struct e
     }
 #ifndef HAVE_CUDA
     if (strcmp(name, "cuda") == 0)
-        return error_set("this build has no CUDA engine: it was configured --without-cuda, or without "
-                         "nvcc, cuDNN and cuBLAS at hand");
+        return error_set(
+            "this build has no CUDA engine: it was configured --without-cuda, or without "
+            "nvcc, cuDNN and cuBLAS at hand");
 #endif
     return error_set("unknown engine '%s'; this build has: %s", name,
                      engine_names(names, sizeof names));
@@ -52,7 +53,8 @@ int engine_open(const char *name, const struct engine_options *options, struct e
 
 int engine_math_parse(const char *name, enum engine_math *out)
 {
-    static const char *const names[] = {[MATH_FP32] = "fp32", [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
+    static const char *const names[] = {
+        [MATH_FP32] = "fp32", [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
 
     for (int math = MATH_FP32; math <= MATH_BF16; math++)
         if (strcmp(name, names[math]) == 0) {

@@ -1,14 +1,15 @@
 /* The engine: memory and operators of one device.
  *
- * A layer never asks which engine it runs on. It fills an op_args, the engine makes an op of it, and
- * the op runs forward and backward on the blobs it was made for. Everything is created once, at
- * set-up: running an op allocates nothing. The CPU engine (oneDNN) is the specification of the others.
+ * A layer never asks which engine it runs on. It fills an op_args, the engine makes an op of it,
+ * and the op runs forward and backward on the blobs it was made for. Everything is created once, at
+ * set-up: running an op allocates nothing. The CPU engine (oneDNN) is the specification of the
+ * others.
  *
  * Order of set-up: ops are created bottom-up. Creating an op chooses the layout of its tops
- * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms. A top
- * may be based on the bottom it was made from: the value where the op only passes it on, the gradient
- * where backward can write the bottom's over the top's.
- * When all ops exist, the net places the data pointers. An op runs only after that. */
+ * (value.layout, value.bytes, value.base, and the same for grad) given the layouts of its bottoms.
+ * A top may be based on the bottom it was made from: the value where the op only passes it on, the
+ * gradient where backward can write the bottom's over the top's. When all ops exist, the net places
+ * the data pointers. An op runs only after that. */
 #ifndef POSEIDON_ENGINE_ENGINE_H
 #define POSEIDON_ENGINE_ENGINE_H
 
@@ -17,13 +18,14 @@
 
 struct op_args {
     enum op_kind kind;
-    bool train;           /* TRAIN phase: dropout drops, backward will be called */
-    const char *layer;    /* name for messages, borrowed for the op's life */
-    int layer_index;      /* key of the random generator */
+    bool train;        /* TRAIN phase: dropout drops, backward will be called */
+    const char *layer; /* name for messages, borrowed for the op's life */
+    int layer_index;   /* key of the random generator */
     int nbottoms, ntops, nparams;
-    struct blob **bottoms, **tops; /* arrays and blobs outlive the op. tops[0] == bottoms[0]: in place */
-    struct param **params;         /* ditto */
-    const bool *propagate;         /* per bottom: backward writes its gradient. Outlives the op */
+    struct blob **bottoms,
+        **tops;            /* arrays and blobs outlive the op. tops[0] == bottoms[0]: in place */
+    struct param **params; /* ditto */
+    const bool *propagate; /* per bottom: backward writes its gradient. Outlives the op */
     union {
         struct conv_args conv;
         struct inner_product_args inner_product;
@@ -54,26 +56,28 @@ struct op_args {
         struct hinge_loss_args hinge_loss;
         struct contrastive_loss_args contrastive_loss;
         struct infogain_loss_args infogain_loss;
-    } u;                           /* conv: of OP_CONV, OP_DECONV, OP_IM2COL */
+    } u; /* conv: of OP_CONV, OP_DECONV, OP_IM2COL */
 };
 
 /* What changes from one pass to the next. */
 struct run {
     uint64_t seed;
-    uint64_t first_sample; /* global index, over the whole run, of this rank's first sample in this
-                              pass; sample n of the batch is first_sample + n. Key of dropout masks */
+    uint64_t
+        first_sample; /* global index, over the whole run, of this rank's first sample in this
+                         pass; sample n of the batch is first_sample + n. Key of dropout masks */
 };
 
 struct op;
 
 struct op_i {
-    /* Reads bottoms' values, writes all of tops' values, and touches no gradient of a blob: blobs that do not
-     * live at the same time lie in the same memory, which forward finds in any state. */
+    /* Reads bottoms' values, writes all of tops' values, and touches no gradient of a blob: blobs
+     * that do not live at the same time lie in the same memory, which forward finds in any state.
+     */
     int (*forward)(struct op *op, const struct run *run);
-    /* Reads tops[]->grad (and may overwrite it: nobody reads it afterwards, except an inner product's,
-     * which stays intact until its factors were sent), writes all of bottoms[i]->grad where propagate[i] and
-     * params' grad where wanted. Changes no values; tops' only where the layer says that it keeps them does
-     * it read. NULL: the op has no backward. */
+    /* Reads tops[]->grad (and may overwrite it: nobody reads it afterwards, except an inner
+     * product's, which stays intact until its factors were sent), writes all of bottoms[i]->grad
+     * where propagate[i] and params' grad where wanted. Changes no values; tops' only where the
+     * layer says that it keeps them does it read. NULL: the op has no backward. */
     int (*backward)(struct op *op, const struct run *run);
     void (*destroy)(struct op *op);
 };
@@ -90,16 +94,16 @@ enum engine_math {
 };
 
 struct engine_options {
-    int threads; /* compute threads of this rank; 0: the engine's default */
+    int threads;         /* compute threads of this rank; 0: the engine's default */
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
-    int device;            /* which device, counted over those visible, modulo their number: the rank's
-                              number on its node */
+    int device; /* which device, counted over those visible, modulo their number: the rank's
+                   number on its node */
     enum engine_math math;
-    bool deterministic;    /* the same bits at every run */
-    size_t workspace;      /* the most temporary memory one operator may take; 0: the engine's default */
-    bool no_graphs;        /* passes are not recorded: every op is launched by itself */
+    bool deterministic; /* the same bits at every run */
+    size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
+    bool no_graphs;   /* passes are not recorded: every op is launched by itself */
 };
 
 /* The solver's rules, as far as an engine applies them (update below). */
@@ -114,17 +118,18 @@ enum engine_rule {
 
 struct engine_update {
     enum engine_rule rule;
-    bool l1;      /* decay works on the sign of the value, not on the value */
-    float scale;  /* of the gradient */
-    float rate;   /* learning rate with all that multiplies it, Adam's correction included */
-    float decay;  /* ditto */
+    bool l1;     /* decay works on the sign of the value, not on the value */
+    float scale; /* of the gradient */
+    float rate;  /* learning rate with all that multiplies it, Adam's correction included */
+    float decay; /* ditto */
     float momentum, momentum2, delta, rms_decay;
 };
 
 /* How gradients are written in fewer bits (engine/codec.h). */
 enum engine_code { ENGINE_BF16, ENGINE_ONEBIT };
 
-/* `rows` pieces of `width` floats each: on the host and in the engine's memory, at their own strides. */
+/* `rows` pieces of `width` floats each: on the host and in the engine's memory, at their own
+ * strides. */
 struct engine_rows {
     float *host;
     size_t host_stride;
@@ -142,9 +147,10 @@ struct engine_window {
 /* How bytes of images become values: (x - mean) * scale. */
 struct engine_images_args {
     int64_t channels, height, width; /* of what is cut out: of bytes and values */
-    const float *mean;               /* of the window's place; channels x mean_height x mean_width, or NULL */
+    const float *mean; /* of the window's place; channels x mean_height x mean_width, or NULL */
     int64_t mean_height, mean_width;
-    const float *channel_mean;       /* one per channel, or NULL; never both. Lent for the call, like mean */
+    const float
+        *channel_mean; /* one per channel, or NULL; never both. Lent for the call, like mean */
     float scale;
 };
 
@@ -152,74 +158,79 @@ struct engine_images; /* the engine's own */
 
 struct engine_ticket; /* one copy under way; reusable after it is ready */
 
-/* What an engine offers beyond the rest where the host cannot address its memory. Copies run beside the
- * computation; a ticket tells when one is over. Any thread may call these, each ticket from one thread
- * at a time. */
+/* What an engine offers beyond the rest where the host cannot address its memory. Copies run beside
+ * the computation; a ticket tells when one is over. Any thread may call these, each ticket from one
+ * thread at a time. */
 struct engine_remote_i {
-    /* The calling thread is going to hand the engine's memory to a library that reaches it by itself. */
+    /* The calling thread is going to hand the engine's memory to a library that reaches it by
+     * itself. */
     int (*enter)(void *context);
     /* Host memory that copies reach fast (page-locked), zeroed. */
     int (*host_alloc)(void *context, size_t bytes, const char *what, void **out);
     void (*host_free)(void *context, void *memory);
     int (*ticket_create)(void *context, struct engine_ticket **out);
     void (*ticket_destroy)(void *context, struct engine_ticket *ticket);
-    /* Engine to host: begins when every op run so far is over. What is run later must not touch that memory
-     * before the copy is over: order sees to it. */
+    /* Engine to host: begins when every op run so far is over. What is run later must not touch
+     * that memory before the copy is over: order sees to it. */
     int (*fetch)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Host to engine: begins at once; the caller knows that no op run so far still uses that memory. */
+    /* Host to engine: begins at once; the caller knows that no op run so far still uses that
+     * memory. */
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
     /* The same, but it begins when every op run so far is over: they may use that memory. */
-    int (*store_in_turn)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Engine to host: begins when what was stored, and updated after it, is over; the computation goes on. No
-     * rows: the ticket only tells when that is over. */
-    int (*fetch_stored)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Within the engine's memory, where rows->host lies as well; takes its turn among the ops. No rows: the
-     * ticket only tells when every op run so far is over. */
+    int (*store_in_turn)(void *context, const struct engine_rows *rows,
+                         struct engine_ticket *ticket);
+    /* Engine to host: begins when what was stored, and updated after it, is over; the computation
+     * goes on. No rows: the ticket only tells when that is over. */
+    int (*fetch_stored)(void *context, const struct engine_rows *rows,
+                        struct engine_ticket *ticket);
+    /* Within the engine's memory, where rows->host lies as well; takes its turn among the ops. No
+     * rows: the ticket only tells when every op run so far is over. */
     int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write. Begins when
-     * every op run so far is over, or, if `stored`, what was stored so far; the computation goes on, and what is
-     * fetched from now on (fetch, or fetch_stored) comes after it. residual, out: as the codec of that code has
-     * them (engine/codec.h). */
-    int (*encode)(void *context, enum engine_code code, const float *x, float *residual, size_t rows, size_t n,
-                  void *out, bool stored, struct engine_ticket *ticket);
+    /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write.
+     * Begins when every op run so far is over, or, if `stored`, what was stored so far; the
+     * computation goes on, and what is fetched from now on (fetch, or fetch_stored) comes after it.
+     * residual, out: as the codec of that code has them (engine/codec.h). */
+    int (*encode)(void *context, enum engine_code code, const float *x, float *residual,
+                  size_t rows, size_t n, void *out, bool stored, struct engine_ticket *ticket);
     /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
     int (*order)(void *context, struct engine_ticket *ticket);
-    /* The solver's rule on n elements of engine memory; history: one or two blocks, `stride` apart. Takes
-     * its turn among the ops, or, if `stored`, comes after what was stored so far: beside the computation, which
-     * does not use value and grad meanwhile. */
-    int (*update)(void *context, const struct engine_update *update, float *value, const float *grad,
-                  float *history, size_t stride, size_t n, bool stored);
+    /* The solver's rule on n elements of engine memory; history: one or two blocks, `stride` apart.
+     * Takes its turn among the ops, or, if `stored`, comes after what was stored so far: beside the
+     * computation, which does not use value and grad meanwhile. */
+    int (*update)(void *context, const struct engine_update *update, float *value,
+                  const float *grad, float *history, size_t stride, size_t n, bool stored);
     /* Sum of (scale x)^2 over n elements of engine memory. Waits. */
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
-    /* For a data layer, at its build: a batch of images that is turned into values on the device, to the bits that
-     * the host would give. Chooses the layout of `top`, as creating an op does. */
+    /* For a data layer, at its build: a batch of images that is turned into values on the device,
+     * to the bits that the host would give. Chooses the layout of `top`, as creating an op does. */
     int (*images_create)(void *context, const struct engine_images_args *args, struct blob *top,
                          struct engine_images **out);
     void (*images_destroy)(void *context, struct engine_images *images);
-    /* pixels: batch x channels x height x width, cut out but not turned; one window per image. Both may be changed
-     * when this returns. Takes its turn among the ops. */
-    int (*images_write)(void *context, struct engine_images *images, struct tensor *top, const uint8_t *pixels,
-                        const struct engine_window *windows);
+    /* pixels: batch x channels x height x width, cut out but not turned; one window per image. Both
+     * may be changed when this returns. Takes its turn among the ops. */
+    int (*images_write)(void *context, struct engine_images *images, struct tensor *top,
+                        const uint8_t *pixels, const struct engine_window *windows);
 };
 
 enum { ENGINE_TEAM_ID = 128 };
 
-/* What an engine offers whose device and those of other ranks of its machine add up among themselves, as a team. All
- * its ranks ask for the same operations in the same order. An operation takes its turn among what is stored
- * (engine_remote_i.store): it comes after what was stored before, and fetch_stored, and update with `stored`, come
- * after it. It is over when all ranks have asked for it; the host never waits. One thread at a time. */
+/* What an engine offers whose device and those of other ranks of its machine add up among
+ * themselves, as a team. All its ranks ask for the same operations in the same order. An operation
+ * takes its turn among what is stored (engine_remote_i.store): it comes after what was stored
+ * before, and fetch_stored, and update with `stored`, come after it. It is over when all ranks have
+ * asked for it; the host never waits. One thread at a time. */
 struct engine_team_i {
     /* The library in words ("NCCL 2.28.9"); fails with what is missing. */
     int (*library)(char *words, size_t size);
     /* What rank 0 hands to all ranks for open. */
     int (*identify)(void *context, char id[ENGINE_TEAM_ID]);
-    /* Joins the ranks, which have a device each, and lets them add up once. Lasts until the engine is closed, by all
-     * ranks. Collective. */
+    /* Joins the ranks, which have a device each, and lets them add up once. Lasts until the engine
+     * is closed, by all ranks. Collective. */
     int (*open)(void *context, const char id[ENGINE_TEAM_ID], int rank, int nranks);
-    /* The sum of all ranks' x, n elements of engine memory, takes the place of rank 0's. Begins after the ticket's
-     * copy; NULL: there is none. */
+    /* The sum of all ranks' x, n elements of engine memory, takes the place of rank 0's. Begins
+     * after the ticket's copy; NULL: there is none. */
     int (*reduce)(void *context, float *x, size_t n, struct engine_ticket *after);
     /* Rank 0's x takes the place of all others'. */
     int (*broadcast)(void *context, float *x, size_t n);
@@ -236,11 +247,12 @@ struct engine_graph_i {
     bool (*available)(void *context);
     /* Before a pass: ops that are recorded or launched from now on take `run` from here. */
     int (*prepare)(void *context, const struct run *run);
-    /* Ops that are run between the two are recorded and do nothing yet. end is called even if one of them
-     * failed; it fails where the recording did. */
+    /* Ops that are run between the two are recorded and do nothing yet. end is called even if one
+     * of them failed; it fails where the recording did. */
     int (*begin)(void *context);
     int (*end)(void *context, struct engine_graph **out);
-    /* Takes its turn among the ops. 1: the engine's memory has moved since it was recorded; nothing ran. */
+    /* Takes its turn among the ops. 1: the engine's memory has moved since it was recorded; nothing
+     * ran. */
     int (*launch)(void *context, struct engine_graph *graph);
     void (*destroy)(void *context, struct engine_graph *graph);
 };
@@ -263,23 +275,27 @@ struct engine_i {
     void (*release)(void *context, struct tensor *tensor);
     bool (*supports)(void *context, enum op_kind kind);
     int (*op_create)(void *context, const struct op_args *args, struct op **out);
-    /* C = alpha op(A) op(B) + beta C, all plain row-major engine memory: C is m x n, inner size k. */
-    int (*gemm)(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                int64_t ldc);
-    /* Blank engines: lets the time pass that the solver's rule takes on so many parameters. NULL: it is applied. */
+    /* C = alpha op(A) op(B) + beta C, all plain row-major engine memory: C is m x n, inner size k.
+     */
+    int (*gemm)(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                float *c, int64_t ldc);
+    /* Blank engines: lets the time pass that the solver's rule takes on so many parameters. NULL:
+     * it is applied. */
     void (*update)(void *context, size_t elems);
     /* The plain (rows x columns) input and top gradient that an inner product op saw in its last
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
-    /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the world
-     * shares. NULL: computes on the host's processors. */
+    /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the
+     * world shares. NULL: computes on the host's processors. */
     const char *(*device)(void *context, char identity[64]);
-    /* Every op run so far is over when this returns; for timing. NULL: ops are over when they return. */
+    /* Every op run so far is over when this returns; for timing. NULL: ops are over when they
+     * return. */
     int (*finish)(void *context);
-    /* NULL: the engine's memory is the host's; values, gradients and factors may be touched directly.
-     * Otherwise ops return before their work is done, and alloc's memory is the engine's alone. */
+    /* NULL: the engine's memory is the host's; values, gradients and factors may be touched
+     * directly. Otherwise ops return before their work is done, and alloc's memory is the engine's
+     * alone. */
     const struct engine_remote_i *remote;
     const struct engine_graph_i *graph; /* NULL: nothing can be recorded */
     const struct engine_team_i *team;   /* beside remote; NULL: this build has none */
@@ -290,7 +306,8 @@ struct engine {
     void *context;
 };
 
-/* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has. */
+/* Opens the engine of that name ("cpu", "replay"); fails with the list of engines this build has.
+ */
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);
 void engine_close(struct engine *engine);
 

@@ -86,8 +86,7 @@ int op_check_batch_norm(const struct op_args *args)
     int wanted = 3 + a->scale + a->bias;
 
     if (args->nparams != wanted)
-        return error_set("batch normalization needs %d parameters, not %d", wanted,
-                         args->nparams);
+        return error_set("batch normalization needs %d parameters, not %d", wanted, args->nparams);
     if (a->bias && !a->scale)
         return error_set("batch normalization has a bias only with a scale");
     if (!shape_equal(x, &args->tops[0]->value.shape))

@@ -1,5 +1,5 @@
-/* What every engine asks of op_args before it makes an op: none of it depends on the device. Each returns 0,
- * or -1 with a message that names neither layer nor operator: the engine adds them. */
+/* What every engine asks of op_args before it makes an op: none of it depends on the device. Each
+ * returns 0, or -1 with a message that names neither layer nor operator: the engine adds them. */
 #ifndef POSEIDON_ENGINE_OP_CHECK_H
 #define POSEIDON_ENGINE_OP_CHECK_H
 
@@ -8,8 +8,8 @@
 struct op_limits {
     int min_bottoms, max_bottoms; /* 0: any number */
     int min_tops, max_tops;
-    int params;                   /* greatest number; 0: any */
-    bool in_place;                /* tops[0] may be bottoms[0] */
+    int params;    /* greatest number; 0: any */
+    bool in_place; /* tops[0] may be bottoms[0] */
 };
 
 static inline bool op_args_in_place(const struct op_args *args)

@@ -1,6 +1,6 @@
 /* The operators: what each computes, forward and backward. Every engine implements this table; the
- * CPU engine is its specification, and tests/layers/layer_values and tests/engine/engine_conformance hold engines
- * against it.
+ * CPU engine is its specification, and tests/layers/layer_values and
+ * tests/engine/engine_conformance hold engines against it.
  *
  * Notation: x are bottoms, y tops, dx and dy their gradients, w parameters, dw theirs. "Sum" over a
  * batch is made in a fixed order and with at least the accuracy of double partial sums. Shapes of
@@ -62,8 +62,8 @@ struct conv_args {
 };
 
 struct inner_product_args {
-    int axis;       /* bottom is seen as (product of axes before, product of axes from here on) */
-    bool bias;      /* params: weight (O, K), or (K, O) if transpose; then bias (O) */
+    int axis;  /* bottom is seen as (product of axes before, product of axes from here on) */
+    bool bias; /* params: weight (O, K), or (K, O) if transpose; then bias (O) */
     bool transpose;
 };
 
@@ -145,10 +145,9 @@ struct batch_norm_args {
 };
 
 /* y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the same along
- * all others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b where scale
- * is false); the parameters are what remains, in the order g, b.
- *   dx = dy g; dg = sum dy x; db = sum dy, over the axes along which they are the same.
- * In place only where `train` is false. */
+ * all others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b where
+ * scale is false); the parameters are what remains, in the order g, b. dx = dy g; dg = sum dy x; db
+ * = sum dy, over the axes along which they are the same. In place only where `train` is false. */
 struct scale_args {
     int axis, naxes; /* naxes 0: scalars */
     bool scale, bias;
@@ -239,8 +238,8 @@ struct mvn_args {
  * dx adds up. The arguments are conv_args; group and bias are unused. */
 
 /* OP_DECONV: the transpose of the convolution with these arguments that maps tops' to bottoms'
- * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). The arguments
- * are conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
+ * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). The
+ * arguments are conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
 
 /* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row
  * numbers; an error where there is no such row. params: weight, bias. No gradient to x. */

@@ -180,12 +180,12 @@ static void apply_block(const struct rule *r, float rate, float *w, const float 
     }
 }
 
-void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult, float decay_mult,
-                   struct engine_update *out)
+void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult,
+                   float decay_mult, struct engine_update *out)
 {
     static const enum engine_rule rules[] = {
-        [RULE_SGD] = ENGINE_SGD,         [RULE_NESTEROV] = ENGINE_NESTEROV,
-        [RULE_ADAGRAD] = ENGINE_ADAGRAD, [RULE_RMSPROP] = ENGINE_RMSPROP,
+        [RULE_SGD] = ENGINE_SGD,           [RULE_NESTEROV] = ENGINE_NESTEROV,
+        [RULE_ADAGRAD] = ENGINE_ADAGRAD,   [RULE_RMSPROP] = ENGINE_RMSPROP,
         [RULE_ADADELTA] = ENGINE_ADADELTA, [RULE_ADAM] = ENGINE_ADAM,
     };
 

@@ -64,8 +64,8 @@ void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_
 
 /* The same update as an engine with memory of its own takes it: everything multiplied in. */
 struct engine_update;
-void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult, float decay_mult,
-                   struct engine_update *out);
+void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult,
+                   float decay_mult, struct engine_update *out);
 
 /* Sum of squares in double precision, for the norm that clipping needs. Not elementwise: a sum of
  * the results of stretches depends on the cut in its last bits, so ranks must agree on the cut. */

@@ -153,8 +153,8 @@ static void field_deliver(const struct feeder *f, int i, const void *from, enum 
 }
 
 /* What is cut out of one sample, and how it is to be turned. */
-static void bytes_deliver(const struct feeder *f, const struct slot *slot, int sample, const void *record,
-                          const struct shape *shape)
+static void bytes_deliver(const struct feeder *f, const struct slot *slot, int sample,
+                          const void *record, const struct shape *shape)
 {
     slot->windows[sample] = transform_window(&f->transform, shape, f->o.seed, f->o.layer_index,
                                              slot->first + (uint64_t)sample);
@@ -202,8 +202,9 @@ static int sample_fill(struct feeder *f, const struct slot *slot, int sample, st
         return error_context("%s: record %llu", f->source->path, (unsigned long long)number);
     if (f->o.bytes) {
         if (record->type != SOURCE_U8)
-            return error_set("%s: record %llu holds floats, but the first one bytes; --engine=cpu takes both",
-                             f->source->path, (unsigned long long)number);
+            return error_set(
+                "%s: record %llu holds floats, but the first one bytes; --engine=cpu takes both",
+                f->source->path, (unsigned long long)number);
         bytes_deliver(f, slot, sample, record->data, &record->shape);
     } else if (f->has_transform) {
         transform_apply(&f->transform, record->data, &record->shape, record->type, f->o.seed,
@@ -334,7 +335,8 @@ static int options_check(const struct feeder *f)
                          (unsigned long long)source->nrecords,
                          (unsigned long long)ORDER_MAX_RECORDS);
     if (o->bytes && (!f->has_transform || source->field[0].type != SOURCE_U8))
-        return error_set("%s: only images of bytes with a transform can be fed as bytes", source->path);
+        return error_set("%s: only images of bytes with a transform can be fed as bytes",
+                         source->path);
     if (f->has_transform && !shape_equal(&f->transform.in, &source->field[0].shape))
         return error_set("%s: the transform was made for records of another shape", source->path);
     return 0;
@@ -358,7 +360,8 @@ static void *batch_allocate(const struct feeder *f, size_t bytes)
 
     if (!engine)
         return allocate(bytes, 1, "a batch");
-    return engine->i->remote->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL : memory;
+    return engine->i->remote->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL
+                                                                                     : memory;
 }
 
 static void batch_free(const struct feeder *f, void *memory)
@@ -539,7 +542,8 @@ int feeder_next(struct feeder *f, const float *const **fields)
     return status;
 }
 
-void feeder_bytes(const struct feeder *f, const uint8_t **pixels, const struct engine_window **windows)
+void feeder_bytes(const struct feeder *f, const uint8_t **pixels,
+                  const struct engine_window **windows)
 {
     *pixels = f->borrowed->pixels;
     *windows = f->borrowed->windows;

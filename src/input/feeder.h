@@ -48,8 +48,8 @@ struct engine_window transform_window(const struct transform *transform, const s
                                       uint64_t seed, int layer_index, uint64_t sample);
 
 /* Cuts the window out of a record of bytes; nothing else is done. out: out.C x out.H x out.W. */
-void transform_cut(const struct transform *transform, const uint8_t *record, const struct shape *shape,
-                   const struct engine_window *window, uint8_t *out);
+void transform_cut(const struct transform *transform, const uint8_t *record,
+                   const struct shape *shape, const struct engine_window *window, uint8_t *out);
 
 struct feeder_options {
     int batch;
@@ -60,11 +60,14 @@ struct feeder_options {
     bool shuffle;    /* a new permutation of the records every epoch */
     int depth;       /* batches in the ring, the borrowed one included; >= 2 */
     int max_threads; /* for sources of single records; 0: the cores of this process, or 2 */
-    bool bytes;      /* field 0 is delivered as bytes that are cut out (feeder_bytes), for an engine that does the
-                        rest. The source's field 0 must be of bytes, and there must be a transform */
-    const struct engine *pinned; /* batches lie in memory from its remote->host_alloc; NULL: in any */
-    struct trace *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
-                            of layer layer_index; borrowed, outlives the feeder; NULL: none */
+    bool bytes; /* field 0 is delivered as bytes that are cut out (feeder_bytes), for an engine that
+                   does the rest. The source's field 0 must be of bytes, and there must be a
+                   transform */
+    const struct engine
+        *pinned; /* batches lie in memory from its remote->host_alloc; NULL: in any */
+    struct trace
+        *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
+                   of layer layer_index; borrowed, outlives the feeder; NULL: none */
 };
 
 struct feeder;
@@ -80,7 +83,8 @@ int feeder_create(struct source *source, const struct transform *transform,
 int feeder_next(struct feeder *feeder, const float *const **fields);
 
 /* With options.bytes: field 0 of the batch that was delivered last, fields[0] being NULL. */
-void feeder_bytes(const struct feeder *feeder, const uint8_t **pixels, const struct engine_window **windows);
+void feeder_bytes(const struct feeder *feeder, const uint8_t **pixels,
+                  const struct engine_window **windows);
 
 /* Jumps: pass 0 now starts at that sample (test nets start every test at a known place). The
  * borrowed batch stays valid until the next feeder_next. */

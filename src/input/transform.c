@@ -278,8 +278,8 @@ int transform_accepts(const struct transform *t, const struct shape *shape)
     return 0;
 }
 
-struct engine_window transform_window(const struct transform *t, const struct shape *shape, uint64_t seed,
-                                      int layer_index, uint64_t sample)
+struct engine_window transform_window(const struct transform *t, const struct shape *shape,
+                                      uint64_t seed, int layer_index, uint64_t sample)
 {
     struct rng rng = rng_make(seed, RNG_AUGMENT, (uint32_t)layer_index, sample);
     int64_t rows = (shape ? shape : &t->in)->dim[1] - t->out.dim[1];

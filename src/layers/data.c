@@ -182,8 +182,7 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
-    return env->look_only ? hdf5_look(layer, env, batch)
-                          : hdf5_open(layer, state, env, p->source);
+    return env->look_only ? hdf5_look(layer, env, batch) : hdf5_open(layer, state, env, p->source);
 }
 
 const struct layer_i layer_hdf5_data = {

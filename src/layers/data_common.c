@@ -198,7 +198,8 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
                : 0;
 }
 
-/* An engine with memory of its own gets bytes, a quarter of what floats would be, and does the rest itself. */
+/* An engine with memory of its own gets bytes, a quarter of what floats would be, and does the rest
+ * itself. */
 static int images_create(struct layer *layer, struct data *state, struct engine *engine)
 {
     const struct transform *t = &state->transform;
@@ -253,8 +254,8 @@ int data_forward(struct layer *layer, const struct run *run)
         return -1;
     if (state->images) {
         feeder_bytes(state->feeder, &pixels, &windows);
-        if (engine->i->remote->images_write(engine->context, state->images, &layer->tops[0]->value, pixels,
-                                            windows))
+        if (engine->i->remote->images_write(engine->context, state->images, &layer->tops[0]->value,
+                                            pixels, windows))
             return -1;
     }
     for (int t = state->images ? 1 : 0; t < layer->ntops; t++)

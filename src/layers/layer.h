@@ -1,9 +1,9 @@
 /* The layer: what a Caffe layer means - its shapes, its parameters, what it asks of the engine.
  *
  * A layer type is one table in one file, listed in layers/registry.c. Setting up has two steps:
- * `setup` works on shapes alone (that is all that `poseidon summary` needs: no engine, no data), and
- * building creates the ops. Most layers say what their op is and have neither forward nor backward of
- * their own: the net then runs the op. */
+ * `setup` works on shapes alone (that is all that `poseidon summary` needs: no engine, no data),
+ * and building creates the ops. Most layers say what their op is and have neither forward nor
+ * backward of their own: the net then runs the op. */
 #ifndef POSEIDON_LAYERS_LAYER_H
 #define POSEIDON_LAYERS_LAYER_H
 
@@ -15,19 +15,22 @@ struct trace;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
 struct layer_env {
-    bool look_only;          /* no data source may be opened: shapes only, or passes over blank input */
-    int batch;               /* > 0: replaces the batch size of data layers (per rank) */
-    const int64_t *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
-    const char *base_file;   /* relative paths that do not exist are tried beside this file; or NULL */
+    bool look_only; /* no data source may be opened: shapes only, or passes over blank input */
+    int batch;      /* > 0: replaces the batch size of data layers (per rank) */
+    const int64_t
+        *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
+    const char
+        *base_file; /* relative paths that do not exist are tried beside this file; or NULL */
     /* Which part of the global sample order this rank reads, see input/feeder.h. */
-    int rank, nranks;         /* among workers */
+    int rank, nranks; /* among workers */
     uint64_t first_sample;
     uint64_t seed;
-    struct trace *trace;     /* feeders record there when they read; borrowed; NULL: they do not */
-    char **notices;          /* things to say aloud are appended here, one a line; owned by the caller */
+    struct trace *trace; /* feeders record there when they read; borrowed; NULL: they do not */
+    char **notices; /* things to say aloud are appended here, one a line; owned by the caller */
 };
 
-/* A parameter as the layer declares it; the net makes a struct param of it, or shares one by name. */
+/* A parameter as the layer declares it; the net makes a struct param of it, or shares one by name.
+ */
 struct param_def {
     struct shape shape;
     const Caffe__FillerParameter *filler; /* NULL: constant 0. Borrowed from the definition */
@@ -37,34 +40,35 @@ struct param_def {
 #define LAYER_MAX_PARAMS 4
 
 struct layer_i {
-    const char *type;              /* Caffe's name */
-    int min_bottoms, max_bottoms;  /* max -1: any number */
+    const char *type;             /* Caffe's name */
+    int min_bottoms, max_bottoms; /* max -1: any number */
     int min_tops, max_tops;
-    bool is_data;                  /* a source of samples: has no bottoms */
-    bool no_backward;              /* asking for its gradient is an error (Accuracy) or never happens */
-    bool no_in_place;              /* refuses a top named like its bottom */
-    unsigned no_gradient_to;       /* bit b: bottom b never receives a gradient (labels) */
-    unsigned drops_gradient;       /* of those, the ones whose wish for a gradient is passed over in silence, as
-                                      Caffe does; of the others it is an error */
-    unsigned no_gradient_from;     /* bit t: nothing flows back through top t (indices, counts) */
-    bool auto_tops;                /* a loss: tops missing up to min_tops are added, unnamed */
-    /* Who may work in place. A top named like its bottom is that very blob only if nobody's backward
-     * misses the old values; else the net quietly gives it memory of its own. */
-    bool own_top;                  /* cannot work in place at all */
-    bool keeps_top;                /* backward reads its top's values */
-    bool keeps_top_in_place;       /* ditto, but only when the layer itself works in place */
-    bool keeps_sign_only;          /* of those, only the sign matters: Dropout may follow in place */
-    bool passes_memory;            /* its tops may be its bottom's memory (Split, Reshape) */
-    bool (*wants_own_top)(const struct layer *layer); /* backward reads its bottom's values: cannot be
-                                      trained in place. Asked before setup, bottoms are known; NULL: no */
-    /* Its op does the work of the layer before it too (a Scale behind a BatchNorm whose top it works
-     * on in place). Asked before setup; NULL: never. */
+    bool is_data;              /* a source of samples: has no bottoms */
+    bool no_backward;          /* asking for its gradient is an error (Accuracy) or never happens */
+    bool no_in_place;          /* refuses a top named like its bottom */
+    unsigned no_gradient_to;   /* bit b: bottom b never receives a gradient (labels) */
+    unsigned drops_gradient;   /* of those, the ones whose wish for a gradient is passed over in
+                                  silence, as   Caffe does; of the others it is an error */
+    unsigned no_gradient_from; /* bit t: nothing flows back through top t (indices, counts) */
+    bool auto_tops;            /* a loss: tops missing up to min_tops are added, unnamed */
+    /* Who may work in place. A top named like its bottom is that very blob only if nobody's
+     * backward misses the old values; else the net quietly gives it memory of its own. */
+    bool own_top;            /* cannot work in place at all */
+    bool keeps_top;          /* backward reads its top's values */
+    bool keeps_top_in_place; /* ditto, but only when the layer itself works in place */
+    bool keeps_sign_only;    /* of those, only the sign matters: Dropout may follow in place */
+    bool passes_memory;      /* its tops may be its bottom's memory (Split, Reshape) */
+    bool (*wants_own_top)(
+        const struct layer *layer); /* backward reads its bottom's values: cannot be
+                    trained in place. Asked before setup, bottoms are known; NULL: no */
+    /* Its op does the work of the layer before it too (a Scale behind a BatchNorm whose top it
+     * works on in place). Asked before setup; NULL: never. */
     bool (*merges)(const struct layer *layer, const struct layer *before);
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
-    /* What layer->op is, and what its kind's own arguments are (NULL: it has none); it may change others of
-     * layer_op_args too. */
+    /* What layer->op is, and what its kind's own arguments are (NULL: it has none); it may change
+     * others of layer_op_args too. */
     enum op_kind op;
     int (*arguments)(const struct layer *layer, struct op_args *args);
     /* Instead of these two: creates layer->op, or what forward needs. */
@@ -72,7 +76,7 @@ struct layer_i {
     int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
     bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
-    void (*destroy)(struct layer *layer);                        /* frees state; NULL: nothing */
+    void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
     /* Data layers only: jump to that place of the global order; waits for input so far. */
     int (*seek)(struct layer *layer, uint64_t first_sample);
     void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
@@ -80,25 +84,26 @@ struct layer_i {
 
 struct layer {
     const struct layer_i *i;
-    const struct layer_def *def;   /* borrowed from the net's definition */
+    const struct layer_def *def;        /* borrowed from the net's definition */
     const Caffe__LayerParameter *param; /* = def->param */
-    int index;                     /* place in the net */
-    bool train;                    /* TRAIN phase */
+    int index;                          /* place in the net */
+    bool train;                         /* TRAIN phase */
     int nbottoms, ntops, nparams;
-    struct blob **bottoms, **tops; /* the arrays are the layer's, the blobs the net's. Automatic tops
-                                      of loss layers are here too */
+    struct blob **bottoms, **tops; /* the arrays are the layer's, the blobs the net's. Automatic
+                                      tops of loss layers are here too */
     struct param *params[LAYER_MAX_PARAMS]; /* the net's, or the training net's in a test net */
     struct param_def param_defs[LAYER_MAX_PARAMS];
-    bool *propagate;               /* per bottom: backward writes its gradient */
+    bool *propagate; /* per bottom: backward writes its gradient */
     bool needs_backward;
-    struct layer *merged;          /* the layer before, whose work this one's op does, or NULL */
-    bool idle;                     /* the layer behind does this one's work: no op, passes do nothing */
-    double flops;                  /* of one forward pass over the batch, a multiply-add counted as 2 */
+    struct layer *merged; /* the layer before, whose work this one's op does, or NULL */
+    bool idle;            /* the layer behind does this one's work: no op, passes do nothing */
+    double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
     struct op *op;
-    void *state;                   /* the layer's own */
+    void *state; /* the layer's own */
 };
 
-/* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (known types: ...)". */
+/* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (known
+ * types: ...)". */
 const struct layer_i *layer_find(const char *type);
 
 /* 0 if there are layers of that type; else -1 with layer_find's message. */

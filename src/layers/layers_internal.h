@@ -8,14 +8,13 @@ extern const struct layer_i layer_absval, layer_accuracy, layer_argmax, layer_ba
     layer_batch_reindex, layer_bias, layer_bnll, layer_clip, layer_concat, layer_contrastive_loss,
     layer_convolution, layer_convolution_depthwise, layer_crop, layer_data, layer_deconvolution,
     layer_depthwise_convolution, layer_dropout, layer_dummy_data, layer_eltwise, layer_elu,
-    layer_embed, layer_euclidean_loss, layer_exp, layer_flatten, layer_hdf5_data,
-    layer_hdf5_output, layer_hinge_loss, layer_im2col, layer_image_data, layer_infogain_loss,
-    layer_inner_product, layer_input, layer_interp, layer_log, layer_lrn, layer_memory_data,
-    layer_multinomial_loss, layer_mvn, layer_parameter, layer_pooling, layer_power, layer_prelu,
-    layer_reduction, layer_relu, layer_relu6, layer_reshape, layer_scale, layer_shuffle_channel,
-    layer_sigmoid, layer_sigmoid_loss, layer_silence, layer_slice, layer_softmax,
-    layer_softmax_loss, layer_split, layer_spp, layer_swish, layer_tanh, layer_threshold,
-    layer_tile;
+    layer_embed, layer_euclidean_loss, layer_exp, layer_flatten, layer_hdf5_data, layer_hdf5_output,
+    layer_hinge_loss, layer_im2col, layer_image_data, layer_infogain_loss, layer_inner_product,
+    layer_input, layer_interp, layer_log, layer_lrn, layer_memory_data, layer_multinomial_loss,
+    layer_mvn, layer_parameter, layer_pooling, layer_power, layer_prelu, layer_reduction,
+    layer_relu, layer_relu6, layer_reshape, layer_scale, layer_shuffle_channel, layer_sigmoid,
+    layer_sigmoid_loss, layer_silence, layer_slice, layer_softmax, layer_softmax_loss, layer_split,
+    layer_spp, layer_swish, layer_tanh, layer_threshold, layer_tile;
 
 /* Room for any shape_text. */
 #define SHAPE_TEXT_BYTES 288
@@ -43,16 +42,17 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
  */
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);
 
-/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`; without either,
- * `otherwise`. */
+/* What a loss is divided by. An explicit `normalization` wins over the old `normalize`; without
+ * either, `otherwise`. */
 enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,
                                                  enum loss_normalization otherwise);
 
 /* What a BatchNorm layer asks of its op, without the Scale behind it. */
 struct batch_norm_args layer_batch_norm_args(const struct layer *layer);
 
-/* For layers whose definition gives the whole shape of their tops: in training, the batch that a command
- * was given replaces the first axis of all tops that share the first top's; the others are no batches. */
+/* For layers whose definition gives the whole shape of their tops: in training, the batch that a
+ * command was given replaces the first axis of all tops that share the first top's; the others are
+ * no batches. */
 int layer_replace_batch(struct layer *layer, const struct layer_env *env);
 
 /* All tops take the first bottom's shape. */

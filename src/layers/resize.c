@@ -70,7 +70,7 @@ static int interp_setup(struct layer *layer, const struct layer_env *env)
 static int interp_arguments(const struct layer *layer, struct op_args *args)
 {
     args->u.interp = (struct interp_args){-layer->param->interp_param->pad_beg,
-                                         -layer->param->interp_param->pad_end};
+                                          -layer->param->interp_param->pad_end};
     return 0;
 }
 

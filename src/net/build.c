@@ -70,7 +70,9 @@ static int allocate_arenas(struct net *net)
     }
     if (allocate_arena(net, "the parameters", &net->values, &net->remote_values))
         return -1;
-    return net->train ? allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads) : 0;
+    return net->train
+               ? allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads)
+               : 0;
 }
 
 /* What a pass changes by itself gets memory of this net's own. */

@@ -1,7 +1,8 @@
 /* Needs: which layers run backward and which blobs carry a gradient.
  *
  * Two sweeps. Forward: a blob needs a gradient if a parameter at or below its layer learns.
- * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again. */
+ * Backward: layers that no loss depends on, and those whose tops get no gradient, drop out again.
+ */
 #include "net/net_internal.h"
 
 #include "util/error.h"
@@ -85,8 +86,8 @@ static bool learns(const struct layer *layer)
     return false;
 }
 
-/* Does something below that bottom learn, or does propagate_down say so? What only gives a size has its
- * gradient from its other readers, behind a Split, or none. */
+/* Does something below that bottom learn, or does propagate_down say so? What only gives a size has
+ * its gradient from its other readers, behind a Split, or none. */
 static bool wants_bottom(const struct sweep *sweep, const struct layer *layer, int b)
 {
     if (layer->i->drops_gradient >> b & 1)

@@ -96,7 +96,8 @@ int net_push_values(struct net *net, int group)
     if (!net->remote_values)
         return 0;
     tensor = group_tensor(net, group);
-    return net->engine->i->write(net->engine->context, &tensor, net->values + net->groups[group].begin);
+    return net->engine->i->write(net->engine->context, &tensor,
+                                 net->values + net->groups[group].begin);
 }
 
 int net_pull_values(struct net *net)

@@ -1,8 +1,9 @@
 /* The net of one phase: layers, blobs, parameters, and the two passes.
  *
- * net_create works on shapes alone; net_build adds ops and memory. Parameters lie in one plain array,
- * gradients in another, layer after layer: a *group* is the parameters that one layer owns (weight and
- * bias side by side), the unit that a syncer moves. A test net shares the training net's parameters. */
+ * net_create works on shapes alone; net_build adds ops and memory. Parameters lie in one plain
+ * array, gradients in another, layer after layer: a *group* is the parameters that one layer owns
+ * (weight and bias side by side), the unit that a syncer moves. A test net shares the training
+ * net's parameters. */
 #ifndef POSEIDON_NET_NET_H
 #define POSEIDON_NET_NET_H
 
@@ -10,28 +11,30 @@
 
 /* The parameters owned by one layer: contiguous in the arenas. */
 struct param_group {
-    int layer;         /* the owner's index */
-    const char *name;  /* the owner's name, borrowed */
-    size_t begin;      /* element offset in the arenas; a multiple of 16 (one cache line) */
-    size_t elems;      /* weight and bias together, no padding between them */
+    int layer;          /* the owner's index */
+    const char *name;   /* the owner's name, borrowed */
+    size_t begin;       /* element offset in the arenas; a multiple of 16 (one cache line) */
+    size_t elems;       /* weight and bias together, no padding between them */
     int first, nparams; /* range in net->params */
-    int contributors;  /* layers whose backward adds to its gradient (> 1: shared by name) */
-    bool trains;       /* some parameter has lr_mult != 0 and a loss depends on it */
+    int contributors;   /* layers whose backward adds to its gradient (> 1: shared by name) */
+    bool trains;        /* some parameter has lr_mult != 0 and a loss depends on it */
     /* Fully connected with sufficient factors: inner product, axis of the batch, its weight not
      * shared, not transposed; gradient of W (m x n) = sum over k rows of top_grad^T bottom. */
     bool factorable;
-    int64_t m, n;      /* outputs, inputs */
-    int64_t k;         /* rows of one pass (the batch) */
+    int64_t m, n; /* outputs, inputs */
+    int64_t k;    /* rows of one pass (the batch) */
 };
 
 /* How a pass talks to whoever synchronises the parameters. Either may be NULL. */
 struct net_hooks {
     void *context;
-    int (*before_forward)(void *context, int group); /* the layer is about to read the group's values */
-    int (*after_backward)(void *context, int group); /* the group's gradient of this pass is final */
-    /* Whether somebody may wait for what the group's hooks do, so that they must be called between layers.
-     * Others are called at the pass's begin (before_forward) or end (after_backward) where the engine runs
-     * many layers as one. NULL: all have their place. */
+    int (*before_forward)(void *context,
+                          int group); /* the layer is about to read the group's values */
+    int (*after_backward)(void *context,
+                          int group); /* the group's gradient of this pass is final */
+    /* Whether somebody may wait for what the group's hooks do, so that they must be called between
+     * layers. Others are called at the pass's begin (before_forward) or end (after_backward) where
+     * the engine runs many layers as one. NULL: all have their place. */
     bool (*placed)(void *context, int group);
 };
 
@@ -40,13 +43,14 @@ struct net_output {
     float loss_weight; /* 0: not part of the loss */
 };
 
-/* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its backward step
- * 2 nlayers - 1 - l; a test net has forward's steps alone. */
+/* A stretch of the arena of blobs, and when it is in use. Forward of layer l is step l, its
+ * backward step 2 nlayers - 1 - l; a test net has forward's steps alone. */
 struct net_piece {
-    const struct blob *blob; /* whose it is; those that are based on its tensor use it too. Borrowed */
-    bool grad;               /* holds the gradient, not the values */
+    const struct blob
+        *blob; /* whose it is; those that are based on its tensor use it too. Borrowed */
+    bool grad; /* holds the gradient, not the values */
     size_t bytes, offset;
-    int begin, end;          /* first and last step */
+    int begin, end; /* first and last step */
 };
 
 struct net_memory_plan {
@@ -64,60 +68,65 @@ struct net {
     int nlayers;
     struct layer *layers;
     int nblobs;
-    struct blob **blobs;       /* owned */
+    struct blob **blobs; /* owned */
     int nparams;
-    struct param *params;      /* owned. A net that shares has only those the training net lacks */
-    const struct net *owner_of_params; /* the training net whose parameters this one uses, or NULL */
+    struct param *params; /* owned. A net that shares has only those the training net lacks */
+    const struct net
+        *owner_of_params; /* the training net whose parameters this one uses, or NULL */
     int ngroups;
     struct param_group *groups; /* of the parameters owned; forward order of their owners */
-    int *group_of_layer;       /* per layer: the first group it reads, or -1. Layers that share name the
-                                  owner's group; net_groups_of gives all that a layer reads */
-    size_t elems;              /* of each arena, padding between groups included */
-    size_t nlearnable;         /* parameters without padding */
-    float *values, *grads;     /* the arenas, where the host can touch them; NULL before net_build */
-    float *remote_values, *remote_grads; /* the same in the engine's memory, where ops work on them; NULL
-                                  where the host's memory is the engine's: then values and grads are it */
+    int *group_of_layer;   /* per layer: the first group it reads, or -1. Layers that share name the
+                              owner's group; net_groups_of gives all that a layer reads */
+    size_t elems;          /* of each arena, padding between groups included */
+    size_t nlearnable;     /* parameters without padding */
+    float *values, *grads; /* the arenas, where the host can touch them; NULL before net_build */
+    float *remote_values,
+        *remote_grads; /* the same in the engine's memory, where ops work on them; NULL
+                where the host's memory is the engine's: then values and grads are it */
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
-    struct engine *engine;     /* borrowed; NULL before net_build */
-    struct trace *trace;       /* borrowed: the passes are noted there, layer by layer, and no layers run as
-                                  one; NULL: they are not */
-    double flops;              /* one forward pass */
+    struct engine *engine;      /* borrowed; NULL before net_build */
+    struct trace *trace; /* borrowed: the passes are noted there, layer by layer, and no layers run
+                            as one; NULL: they are not */
+    double flops;        /* one forward pass */
     struct net_internals *internals; /* what only src/net needs; owned */
 };
 
-/* Shapes, parameters, groups. `def` must outlive the net. `share`: the training net whose parameters
- * of the same layer names (and shapes) this net uses, or NULL; it must outlive this net. Layers with
- * parameters that it lacks get their own, said in a notice. Errors begin "FILE:LINE: layer 'NAME'
- * (TYPE): ". Only a net of the TRAIN phase has gradients. Not collective. */
+/* Shapes, parameters, groups. `def` must outlive the net. `share`: the training net whose
+ * parameters of the same layer names (and shapes) this net uses, or NULL; it must outlive this net.
+ * Layers with parameters that it lacks get their own, said in a notice. Errors begin "FILE:LINE:
+ * layer 'NAME' (TYPE): ". Only a net of the TRAIN phase has gradients. Not collective. */
 int net_create(const struct net_def *def, bool train, const struct layer_env *env,
                const struct net *share, struct net **out);
 
-/* Before net_build, where the arenas are to lie in memory of the caller's (net->elems floats each, a cache
- * line's alignment, of an engine that works on the host's memory; it outlives the net): values may be shared
- * by several nets that train together, grads is this net's alone. What a pass changes by itself, as
- * BatchNorm's running sums, then has a place outside `values`. fill: this net writes the initial values. */
+/* Before net_build, where the arenas are to lie in memory of the caller's (net->elems floats each,
+ * a cache line's alignment, of an engine that works on the host's memory; it outlives the net):
+ * values may be shared by several nets that train together, grads is this net's alone. What a pass
+ * changes by itself, as BatchNorm's running sums, then has a place outside `values`. fill: this net
+ * writes the initial values. */
 void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
 
-/* Before net_build: what the blob holds, values and gradient, can be read after any pass. NULL: of every
- * blob. Others share memory: after a pass only outputs, loss tops, and tops of data layers are sure to hold
- * their values still. */
+/* Before net_build: what the blob holds, values and gradient, can be read after any pass. NULL: of
+ * every blob. Others share memory: after a pass only outputs, loss tops, and tops of data layers
+ * are sure to hold their values still. */
 void net_keep(struct net *net, const struct blob *blob);
 
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 
-/* The groups that a layer reads, ascending, at most LAYER_MAX_PARAMS; returns how many. More than one
- * where only some of its parameters are shared by name. Numbers are of this net's groups; in a net
- * that shares, parameters of the training net belong to none of them. */
+/* The groups that a layer reads, ascending, at most LAYER_MAX_PARAMS; returns how many. More than
+ * one where only some of its parameters are shared by name. Numbers are of this net's groups; in a
+ * net that shares, parameters of the training net belong to none of them. */
 int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS]);
 
-/* One pass over a batch. before_forward fires for every layer and every group it reads. loss: sum over tops of weight * elements; NULL if unwanted. */
-int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks, double *loss);
+/* One pass over a batch. before_forward fires for every layer and every group it reads. loss: sum
+ * over tops of weight * elements; NULL if unwanted. */
+int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,
+                double *loss);
 
-/* Backward of the pass just run. `first`: gradients are overwritten, not added to (first micro-batch
- * of an iteration). after_backward fires for a group when its last contributor has run, in an order
- * that is the same on every rank. */
+/* Backward of the pass just run. `first`: gradients are overwritten, not added to (first
+ * micro-batch of an iteration). after_backward fires for a group when its last contributor has run,
+ * in an order that is the same on every rank. */
 int net_backward(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
 
 /* What of the passes is recorded and launched as one. */
@@ -128,12 +137,13 @@ struct net_recorded {
 };
 struct net_recorded net_recorded(const struct net *net);
 
-/* One layer of either pass alone, for timing: what the passes do for it, without hooks. Its gradients
- * are overwritten. Backward of a layer that needs none does nothing. */
+/* One layer of either pass alone, for timing: what the passes do for it, without hooks. Its
+ * gradients are overwritten. Backward of a layer that needs none does nothing. */
 int net_layer_forward(struct net *net, int layer, const struct run *run);
 int net_layer_backward(struct net *net, int layer, const struct run *run);
 
-/* Values of an output, or of a blob that was kept, as plain floats; `out` holds shape_elems(&blob->value.shape) of them. */
+/* Values of an output, or of a blob that was kept, as plain floats; `out` holds
+ * shape_elems(&blob->value.shape) of them. */
 int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 
 /* By name; NULL if absent. The last layer of that name wins, as in Caffe. */
@@ -153,9 +163,9 @@ float *net_host_value(const struct net *net, const struct param *param);
 /* Where a parameter, by its number, begins in the arenas. */
 size_t net_param_begin(const struct net *net, int param);
 
-/* The group's values as the host has them become the engine's, before anything that is run afterwards; and
- * all values as the engine has them become the host's, waiting for them. Both do nothing where the memory
- * is one. */
+/* The group's values as the host has them become the engine's, before anything that is run
+ * afterwards; and all values as the engine has them become the host's, waiting for them. Both do
+ * nothing where the memory is one. */
 int net_push_values(struct net *net, int group);
 int net_pull_values(struct net *net);
 

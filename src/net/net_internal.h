@@ -36,13 +36,15 @@ struct net_internals {
     bool *written;         /* per parameter: its gradient of this pass has a value already */
     int *last_contributor; /* per group: the layer whose backward completes it, or -1; owned */
     float *scratch;        /* host memory for reading losses and writing their seeds; owned */
-    float *given_values, *given_grads; /* arenas of the caller's, borrowed; NULL: net_build allocates them */
-    bool leave_values;     /* given_values are filled by somebody else */
+    float *given_values,
+        *given_grads;  /* arenas of the caller's, borrowed; NULL: net_build allocates them */
+    bool leave_values; /* given_values are filled by somebody else */
     struct net_memory_plan plan; /* of the blobs; its pieces are owned */
     int nmemory;
     void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
     size_t bytes;                  /* all of it */
-    struct net_graphs *graphs;     /* recorded stretches; NULL where the engine records nothing. Owned */
+    struct net_graphs
+        *graphs; /* recorded stretches; NULL where the engine records nothing. Owned */
 };
 
 /* Puts "FILE:LINE: layer 'NAME' (TYPE)" in front of the message; returns -1. */
@@ -69,6 +71,7 @@ int net_graphs_open(struct net *net);
 void net_graphs_close(struct net *net);
 bool net_graphs_usable(const struct net *net);
 int net_forward_recorded(struct net *net, const struct run *run, const struct net_hooks *hooks);
-int net_backward_recorded(struct net *net, const struct run *run, bool first, const struct net_hooks *hooks);
+int net_backward_recorded(struct net *net, const struct run *run, bool first,
+                          const struct net_hooks *hooks);
 
 #endif

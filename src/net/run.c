@@ -46,8 +46,8 @@ static int traced_forward(struct net *net, int layer, const struct run *run)
     int64_t start = trace_begin(net->trace);
     int status = net_layer_forward(net, layer, run);
 
-    trace_span(net->trace, TRACE_COMPUTE, net->layers[layer].i->is_data ? TRACE_INPUT : TRACE_FORWARD,
-               layer, start);
+    trace_span(net->trace, TRACE_COMPUTE,
+               net->layers[layer].i->is_data ? TRACE_INPUT : TRACE_FORWARD, layer, start);
     return status;
 }
 

@@ -8,10 +8,10 @@
 /* A sum reads two words and writes one; an update with one history reads three and writes two. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
 
-/* Quantising reads gradient and residual and writes the residual, unless an engine does it in memory of its own; the
- * result is read back once by each rank: passes over the layer beside the sum itself, each about one copy (two
- * words). */
-#define QUANTISE_PASSES 1.5
+/* Quantising reads gradient and residual and writes the residual, unless an engine does it in
+ * memory of its own; the result is read back once by each rank: passes over the layer beside the
+ * sum itself, each about one copy (two words). */
+#define QUANTISE_PASSES  1.5
 #define READ_BACK_PASSES 0.5
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -84,7 +84,8 @@ static double update_seconds(const struct cost_cluster *cluster, double bytes)
 /* Of a server that is a worker and can do it in its engine's memory. */
 static double worker_update_seconds(const struct cost_cluster *cluster, double bytes)
 {
-    return cost_updates_remotely(cluster) ? bytes / cluster->serve_Bps : update_seconds(cluster, bytes);
+    return cost_updates_remotely(cluster) ? bytes / cluster->serve_Bps
+                                          : update_seconds(cluster, bytes);
 }
 
 /* trips: messages that can only follow each other; overlap: into how many pieces link and progress
@@ -106,7 +107,8 @@ static void total_up(struct cost *cost, const struct cost_cluster *cluster, doub
 
 static double engine_update_seconds(const struct cost_cluster *cluster, double bytes)
 {
-    return cluster->update_Bps > 0 ? bytes / cluster->update_Bps : worker_update_seconds(cluster, bytes);
+    return cluster->update_Bps > 0 ? bytes / cluster->update_Bps
+                                   : worker_update_seconds(cluster, bytes);
 }
 
 static size_t bounded(double bytes, size_t least, size_t most)
@@ -121,16 +123,18 @@ struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
     double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
     size_t chunk = bounded(20 * trip, 64 << 10, 4 << 20);
 
-    return (struct cost_sizes){.chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10),
-                               .window = 16 * chunk};
+    return (struct cost_sizes){
+        .chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10), .window = 16 * chunk};
 }
 
 /* A layer that others join carries its part of their messages' overhead. */
-static double own_messages(const struct cost_setup *setup, const struct param_group *group, double messages)
+static double own_messages(const struct cost_setup *setup, const struct param_group *group,
+                           double messages)
 {
     double bytes = (double)group->elems * sizeof(float);
 
-    return bytes < (double)setup->merge_bytes ? messages * bytes / (double)setup->merge_bytes : messages;
+    return bytes < (double)setup->merge_bytes ? messages * bytes / (double)setup->merge_bytes
+                                              : messages;
 }
 
 /* How a group is cut, as plan_create does: pieces of `size` elements dealt evenly to `homes`. */
@@ -220,9 +224,9 @@ static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
         cost->bytes = times((uint64_t)setup->nworkers - 1,
                             plus(cut.exact, times(group->elems, sizeof(float))));
     }
-    cost->sum_seconds =
-        (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) +
-        (setup->dedicated ? update_seconds(cluster, b / p2) : worker_update_seconds(cluster, b / p2));
+    cost->sum_seconds = (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) +
+                        (setup->dedicated ? update_seconds(cluster, b / p2)
+                                          : worker_update_seconds(cluster, b / p2));
     total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
 }
 
@@ -234,12 +238,14 @@ static uint64_t rows_of(const struct cost_setup *setup, const struct param_group
 
 static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
 {
-    return (double)sizeof(float) * (double)rows_of(setup, group) * ((double)group->m + (double)group->n);
+    return (double)sizeof(float) * (double)rows_of(setup, group) *
+           ((double)group->m + (double)group->n);
 }
 
 static uint64_t whole_factor_bytes(const struct cost_setup *setup, const struct param_group *group)
 {
-    return times(times(rows_of(setup, group), (uint64_t)group->m + (uint64_t)group->n), sizeof(float));
+    return times(times(rows_of(setup, group), (uint64_t)group->m + (uint64_t)group->n),
+                 sizeof(float));
 }
 
 /* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra.
@@ -261,7 +267,8 @@ static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
     cost->worker = (struct cost_side){f * peers, f * peers};
     cost->messages = peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
-    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps + rebuild_seconds(cluster, setup, group) +
+    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps +
+                            rebuild_seconds(cluster, setup, group) +
                             engine_update_seconds(cluster, (double)group->elems * sizeof(float));
     total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
 }
@@ -323,8 +330,7 @@ static void cost_onebit(struct cost *cost, const struct cost_cluster *cluster,
     cost->worker = (struct cost_side){each, each};
     cost->messages = 2 * (double)peers;
     cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-    cost->sum_seconds =
-        peers > 0 ? b / cluster->sum_Bps + passes * b / cluster->copy_Bps : 0;
+    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps + passes * b / cluster->copy_Bps : 0;
     cost->compute_seconds = update_seconds(cluster, b);
     total_up(cost, cluster, peers > 0 ? 2 : 0, setup->nworkers);
 }

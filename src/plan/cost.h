@@ -38,15 +38,16 @@
 struct cost_cluster {
     double latency_seconds; /* from a send to its receive on another node, few bytes */
     double message_seconds; /* what each further message costs the rank that sends it */
-    double link_Bps;      /* bytes per second of one node in one direction, talking to all others */
-    double local_Bps;     /* the same of one rank with the ranks of its own node */
-    double gemm_flops;    /* operations per second of one rank in a matrix product (2 m n k) */
-    double copy_Bps;      /* bytes one rank copies per second, in memory */
-    double sum_Bps;       /* bytes of gradient one rank adds to a sum per second */
-    double serve_Bps;     /* bytes of parameters a server updates per second in the memory of the engine it trains
-                             on: sums there, rule, new values back; 0: that memory is the host's */
-    double update_Bps;    /* bytes of parameters a worker's engine updates per second after SFB, where a profile tells
-                             (cost_work_profile); 0: as fast as a server does */
+    double link_Bps;   /* bytes per second of one node in one direction, talking to all others */
+    double local_Bps;  /* the same of one rank with the ranks of its own node */
+    double gemm_flops; /* operations per second of one rank in a matrix product (2 m n k) */
+    double copy_Bps;   /* bytes one rank copies per second, in memory */
+    double sum_Bps;    /* bytes of gradient one rank adds to a sum per second */
+    double
+        serve_Bps; /* bytes of parameters a server updates per second in the memory of the engine it
+                      trains on: sums there, rule, new values back; 0: that memory is the host's */
+    double update_Bps; /* bytes of parameters a worker's engine updates per second after SFB, where
+                          a profile tells (cost_work_profile); 0: as fast as a server does */
     double transport_Bps; /* bytes sent, and as many received, per second of the progress thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
@@ -59,14 +60,14 @@ struct cost_cluster {
 
 struct cost_setup {
     int nworkers;
-    int locals;         /* where workers of a node add up before one speaks (node.h): the workers of a node,
-                           and nworkers counts nodes; 0 or 1: every worker speaks for itself */
-    int nservers;       /* = nworkers where every worker serves */
-    bool dedicated;     /* servers are ranks of their own */
-    int ranks_per_node; /* they share a link; 1: one rank, one link */
-    int iter_size;      /* micro-batches per iteration */
+    int locals; /* where workers of a node add up before one speaks (node.h): the workers of a node,
+                   and nworkers counts nodes; 0 or 1: every worker speaks for itself */
+    int nservers;                    /* = nworkers where every worker serves */
+    bool dedicated;                  /* servers are ranks of their own */
+    int ranks_per_node;              /* they share a link; 1: one rank, one link */
+    int iter_size;                   /* micro-batches per iteration */
     size_t chunk_bytes, merge_bytes; /* as in plan_options */
-    enum wire wire;     /* ditto */
+    enum wire wire;                  /* ditto */
 };
 
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that
@@ -127,11 +128,12 @@ typedef unsigned cost_schemes_t;
  * never beats PS and SFB both for more than two workers: its owner sends all that PS spreads. */
 #define COST_AUTO_SCHEMES (1u << SCHEME_PS | 1u << SCHEME_SFB | 1u << SCHEME_ALLREDUCE)
 
-/* Whether a server that trains on an engine with memory of its own had better update its chunks there. The host
- * reads values, sums and history and writes two of them, the other way moves each twice over the bus: the faster
- * of both as measured. */
+/* Whether a server that trains on an engine with memory of its own had better update its chunks
+ * there. The host reads values, sums and history and writes two of them, the other way moves each
+ * twice over the bus: the faster of both as measured. */
 bool cost_updates_remotely(const struct cost_cluster *cluster);
-double cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameters per second */
+double
+cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameters per second */
 
 /* Sizes of what is sent, in bytes. */
 struct cost_sizes {
@@ -141,12 +143,14 @@ struct cost_sizes {
 };
 
 /* Where nothing is known of the network. */
-#define COST_USUAL_SIZES ((struct cost_sizes){.chunk = 512 << 10, .merge = 64 << 10, .window = 8 << 20})
+#define COST_USUAL_SIZES                                                                           \
+    ((struct cost_sizes){.chunk = 512 << 10, .merge = 64 << 10, .window = 8 << 20})
 #define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
 
-/* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5 %), a
- * bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen chunks, two to a rank
- * (sendq.c): with fewer a link falls idle, with more an urgent chunk waits longer (tests/bench/RESULTS.md). */
+/* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5
+ * %), a bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen
+ * chunks, two to a rank (sendq.c): with fewer a link falls idle, with more an urgent chunk waits
+ * longer (tests/bench/RESULTS.md). */
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
 /* One layer by one scheme. SCHEME_NONE: no traffic, every rank updates alone. */

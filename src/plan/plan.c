@@ -51,8 +51,8 @@ static enum scheme choose(const struct plan *plan, int group, const struct param
 
 /* ---- buckets ---- */
 
-/* Whether group g - 1 travels with g and those behind it, `bytes` of which are together: they wait for it, so
- * they must be few, whatever its own size. */
+/* Whether group g - 1 travels with g and those behind it, `bytes` of which are together: they wait
+ * for it, so they must be few, whatever its own size. */
 static bool joins(const struct plan *plan, const struct param_group *groups, int g, size_t bytes)
 {
     enum { PADDING = 16 }; /* at most, between neighbours in the arenas */
@@ -65,7 +65,8 @@ static bool joins(const struct plan *plan, const struct param_group *groups, int
            groups[g].begin - (before->begin + before->elems) < PADDING;
 }
 
-/* From the last group to the first, as backward makes them; plan->bucket[g] becomes 1 where one begins. */
+/* From the last group to the first, as backward makes them; plan->bucket[g] becomes 1 where one
+ * begins. */
 static void find_buckets(struct plan *plan, int ngroups, const struct param_group *groups)
 {
     size_t bytes = 0;
@@ -168,12 +169,13 @@ static int homes_of(const struct plan *plan, int group)
     }
 }
 
-/* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all homes get a
- * part, unless parts would be too small to be worth a message. */
+/* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all
+ * homes get a part, unless parts would be too small to be worth a message. */
 static size_t piece_of(const struct plan *plan, int group, size_t elems, size_t unit)
 {
     size_t homes = (size_t)homes_of(plan, group), part = (elems + homes - 1) / homes;
-    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
+    size_t by =
+        plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
     size_t most = plan->options.chunk_bytes / sizeof(float) / by, least = PLAN_LEAST_PART / by;
 
     part = part < least ? least : part;
@@ -182,7 +184,8 @@ static size_t piece_of(const struct plan *plan, int group, size_t elems, size_t 
 }
 
 /* unit: the width of a codec's rows; 0: no rows. */
-static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems, size_t unit, bool fill)
+static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems, size_t unit,
+                       bool fill)
 {
     bool codec_rows = unit > 0;
     size_t piece;
@@ -193,8 +196,10 @@ static void add_chunks(struct plan *plan, int group, size_t begin, size_t elems,
     for (size_t at = 0; at < elems; at += piece) {
         size_t size = elems - at < piece ? elems - at : piece;
         if (fill)
-            plan->chunks[plan->nchunks] = (struct chunk){
-                .group = group, .begin = begin + at, .elems = size, .rows = codec_rows ? size / unit : 1};
+            plan->chunks[plan->nchunks] = (struct chunk){.group = group,
+                                                         .begin = begin + at,
+                                                         .elems = size,
+                                                         .rows = codec_rows ? size / unit : 1};
         plan->nchunks++;
     }
 }
@@ -237,7 +242,8 @@ static int cut(struct plan *plan)
 /* Largest first; equal ones stay in order, so that every rank deals alike. */
 static int by_size(const void *left, const void *right)
 {
-    const struct chunk *a = *(const struct chunk *const *)left, *b = *(const struct chunk *const *)right;
+    const struct chunk *a = *(const struct chunk *const *)left,
+                       *b = *(const struct chunk *const *)right;
 
     if (a->elems != b->elems)
         return a->elems < b->elems ? 1 : -1;
@@ -354,7 +360,8 @@ int plan_create(const struct plan_options *options, int ngroups, const struct pa
     plan->options = *options;
     if (options->servers < 0 || options->servers >= options->nranks) {
         error_set("--servers=%d leaves no worker: %d rank%s in all, and at least one must compute",
-                  options->servers, options->nranks, options->nranks == 1 ? " is there" : "s are there");
+                  options->servers, options->nranks,
+                  options->nranks == 1 ? " is there" : "s are there");
         goto fail;
     }
     if (options->chunk_bytes < sizeof(float)) {
@@ -448,7 +455,8 @@ struct traffic plan_traffic(const struct plan *plan, int group, int world_rank)
         all = factor_bytes(plan, group, -1);
         if (plan->scheme[group] == SCHEME_SFB && worker)
             traffic = (struct traffic){others * mine, all - mine};
-        else if (plan_home(plan, plan->first_chunk[group]) == rank && plan->scheme[group] == SCHEME_ADAM)
+        else if (plan_home(plan, plan->first_chunk[group]) == rank &&
+                 plan->scheme[group] == SCHEME_ADAM)
             traffic = (struct traffic){others * g->elems * sizeof(float), all - mine};
         else if (worker)
             traffic = (struct traffic){mine, g->elems * sizeof(float)};

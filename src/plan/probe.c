@@ -420,7 +420,8 @@ fail:
     return -1;
 }
 
-/* This rank's rate of products and of updates in the engine's memory; then what traffic takes from the first. */
+/* This rank's rate of products and of updates in the engine's memory; then what traffic takes from
+ * the first. */
 static int measure_products(struct prober *p, const struct engine *engine,
                             struct cost_cluster *cluster)
 {
@@ -497,7 +498,8 @@ static void measure_memory(struct prober *p, struct cost_cluster *cluster)
 int probe_sums(double *Bps)
 {
     struct memory_walk walk = {calloc(1, BUFFER_BYTES), calloc(1, BUFFER_BYTES), 0};
-    int status = walk.to && walk.from ? 0 : error_memory(2 * (size_t)BUFFER_BYTES, "measuring sums");
+    int status =
+        walk.to && walk.from ? 0 : error_memory(2 * (size_t)BUFFER_BYTES, "measuring sums");
 
     if (!status) {
         memset(walk.to, 0, BUFFER_BYTES); /* there, not only promised */
@@ -512,7 +514,8 @@ int probe_sums(double *Bps)
 /* The slowest rank's rates, then rank 0's bits. */
 static int agree_figures(struct prober *p, struct cost_cluster *cluster)
 {
-    double mine[4] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps}, least[4];
+    double mine[4] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps},
+           least[4];
 
     MPI_TRY(MPI_Allreduce(mine, least, 4, MPI_DOUBLE, MPI_MIN, p->comm));
     cluster->gemm_flops = least[0];

@@ -23,8 +23,8 @@ struct probe {
  * no network: its latency is 0 and its link as fast as its copies. Collective. */
 int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out);
 
-/* Bytes of parameters that a server updates per second in this engine's memory; 0 where that is the host's. Not
- * collective. */
+/* Bytes of parameters that a server updates per second in this engine's memory; 0 where that is the
+ * host's. Not collective. */
 int probe_serving(const struct engine *engine, double *Bps);
 
 /* As a server's update on the host is measured: bytes of gradient added to a sum per second. */

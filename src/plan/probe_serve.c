@@ -1,13 +1,16 @@
-/* How fast a server updates parameters in its engine's memory: a chunk's sum goes there, the rule is applied, the
- * new values come back. One chunk after the other, as their sums become complete. */
+/* How fast a server updates parameters in its engine's memory: a chunk's sum goes there, the rule
+ * is applied, the new values come back. One chunk after the other, as their sums become complete.
+ */
 #include "plan/probe.h"
 
 #include "util/clock.h"
 
 #include <sched.h>
 
-enum { ELEMS = 1 << 19, /* 2 MiB, a chunk of a fast network */
-       ROUNDS = 16 };
+enum {
+    ELEMS = 1 << 19, /* 2 MiB, a chunk of a fast network */
+    ROUNDS = 16
+};
 
 struct serving {
     const struct engine *engine;
@@ -19,7 +22,8 @@ static int serve(const struct serving *s)
 {
     const struct engine_remote_i *remote = s->engine->i->remote;
     void *context = s->engine->context;
-    const struct engine_update sgd = {.rule = ENGINE_SGD, .scale = 1, .rate = 0.01f, .momentum = 0.9f};
+    const struct engine_update sgd = {
+        .rule = ENGINE_SGD, .scale = 1, .rate = 0.01f, .momentum = 0.9f};
     float *values = s->memory, *grad = values + ELEMS, *history = grad + ELEMS;
     const struct engine_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
     const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
@@ -58,11 +62,13 @@ int probe_serving(const struct engine *engine, double *Bps)
     *Bps = 0;
     if (!remote)
         return 0;
-    status = remote->host_alloc(engine->context, ELEMS * sizeof(float), "measuring updates", &s.host) ||
-                     engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "measuring updates", &s.memory) ||
-                     remote->ticket_create(engine->context, &s.ticket) || time_rounds(&s, Bps)
-                 ? -1
-                 : 0;
+    status =
+        remote->host_alloc(engine->context, ELEMS * sizeof(float), "measuring updates", &s.host) ||
+                engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "measuring updates",
+                                 &s.memory) ||
+                remote->ticket_create(engine->context, &s.ticket) || time_rounds(&s, Bps)
+            ? -1
+            : 0;
     remote->ticket_destroy(engine->context, s.ticket);
     engine->i->free(engine->context, s.memory);
     remote->host_free(engine->context, s.host);

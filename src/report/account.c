@@ -38,15 +38,18 @@ static void fill_row(const struct account *a, double *row)
                               : 0;
 }
 
-static void fill_ranks(struct report *report, const struct plan *plan, const double *rows, size_t width,
-                       const char (*hosts)[64])
+static void fill_ranks(struct report *report, const struct plan *plan, const double *rows,
+                       size_t width, const char (*hosts)[64])
 {
     for (int r = 0; r < report->nranks; r++) {
         const double *row = rows + (size_t)r * width;
         struct report_rank *rank = &report->ranks[r];
-        *rank = (struct report_rank){.worker = plan_is_worker(plan, r), .compute_seconds = row[COMPUTE],
-                                     .stall_seconds = row[STALL], .other_stall_seconds = row[OTHER_STALL],
-                                     .input_seconds = row[INPUT], .progress_seconds = row[PROGRESS],
+        *rank = (struct report_rank){.worker = plan_is_worker(plan, r),
+                                     .compute_seconds = row[COMPUTE],
+                                     .stall_seconds = row[STALL],
+                                     .other_stall_seconds = row[OTHER_STALL],
+                                     .input_seconds = row[INPUT],
+                                     .progress_seconds = row[PROGRESS],
                                      .progress_share = row[PROGRESS_SHARE]};
         memcpy(rank->host, hosts[r], sizeof rank->host);
         rank->host[sizeof rank->host - 1] = '\0';
@@ -59,7 +62,9 @@ static void fill_layer(const struct account *a, const struct report *report, int
     *out = (struct report_layer){.name = a->plan->groups[group].name,
                                  .scheme = scheme_name(a->plan->scheme[group]),
                                  .predicted_seconds = a->predicted ? a->predicted[group] : -1,
-                                 .alone_seconds = -1, .stall_rank = -1, .group = group};
+                                 .alone_seconds = -1,
+                                 .stall_rank = -1,
+                                 .group = group};
     for (int r = 0; r < report->nranks; r++) {
         const double *row = rows + (size_t)r * width + SINGLES + (size_t)group * PER_GROUP;
         struct traffic traffic = plan_traffic(a->plan, group, r);
@@ -80,9 +85,13 @@ static void fill_layer(const struct account *a, const struct report *report, int
 static int fill_report(const struct account *a, int nranks, const double *rows, size_t width,
                        const char (*hosts)[64], struct report *out)
 {
-    *out = (struct report){.net = a->net->def->name, .iterations = a->iterations, .overlap = a->overlap,
-                           .seconds = a->train_seconds / (double)a->iterations, .batch = a->batch,
-                           .nranks = nranks, .nworkers = a->plan->ncomputing};
+    *out = (struct report){.net = a->net->def->name,
+                           .iterations = a->iterations,
+                           .overlap = a->overlap,
+                           .seconds = a->train_seconds / (double)a->iterations,
+                           .batch = a->batch,
+                           .nranks = nranks,
+                           .nworkers = a->plan->ncomputing};
     out->ranks = calloc((size_t)nranks, sizeof *out->ranks);
     out->layers = calloc((size_t)a->plan->ngroups + 1, sizeof *out->layers);
     if (!out->ranks || !out->layers) {
@@ -119,7 +128,8 @@ int account_collect(MPI_Comm world, const struct account *account, struct report
     fill_row(account, row);
     MPI_TRY(MPI_Gather(row, (int)width, MPI_DOUBLE, rows, (int)width, MPI_DOUBLE, 0, world));
     MPI_TRY(MPI_Gather(host, sizeof host, MPI_CHAR, hosts, sizeof host, MPI_CHAR, 0, world));
-    status = rank == 0 ? fill_report(account, nranks, rows, width, (const char(*)[64])hosts, out) : 0;
+    status =
+        rank == 0 ? fill_report(account, nranks, rows, width, (const char(*)[64])hosts, out) : 0;
 fail:
     status = error_agree(world, status);
 done:
@@ -198,7 +208,8 @@ static int time_groups(MPI_Comm world, const struct plan *plan, struct net *net,
         return -1;
     status = error_agree(world, sync_start(sync));
     for (int i = 0; i < ROUNDS && !status; i++)
-        status = plan_is_worker(plan, rank) ? time_round(sync, plan, i, alone) : sync_wait_all(sync, i);
+        status =
+            plan_is_worker(plan, rank) ? time_round(sync, plan, i, alone) : sync_wait_all(sync, i);
     status = sync_close(sync, status);
     sync_destroy(sync);
     if (status)

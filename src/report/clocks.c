@@ -1,5 +1,5 @@
-/* Cristian's method: rank 0 asks for the time, notes when it asked and when the answer came, and takes
- * the answer to be from the middle. */
+/* Cristian's method: rank 0 asks for the time, notes when it asked and when the answer came, and
+ * takes the answer to be from the middle. */
 #include "report/clocks.h"
 
 #include "util/agree.h"
@@ -18,8 +18,8 @@ static int ask(MPI_Comm comm, const struct trace *trace, int peer, int rounds,
         answered = trace_clock(trace);
         double half = (double)(answered - asked) / 2;
         if (half < out->error)
-            *out = (struct clock_offset){.at = there, .error = half,
-                                         .offset = (double)(there - asked) - half};
+            *out = (struct clock_offset){
+                .at = there, .error = half, .offset = (double)(there - asked) - half};
     }
     return 0;
 fail:
@@ -63,7 +63,8 @@ fail:
     return -1;
 }
 
-int64_t clock_align(const struct clock_offset *before, const struct clock_offset *after, int64_t time)
+int64_t clock_align(const struct clock_offset *before, const struct clock_offset *after,
+                    int64_t time)
 {
     double span = (double)(after->at - before->at), offset = before->offset;
 

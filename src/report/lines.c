@@ -85,8 +85,10 @@ static void layer_line(const struct report *report, int i, struct json *json)
 static void advice_line(const struct report *report, struct json *json)
 {
     static const char *const changes[] = {
-        [CHANGE_NOTHING] = "computation", [CHANGE_OVERLAP] = "overlap", [CHANGE_TRAFFIC] = "traffic",
-        [CHANGE_LAYER] = "layer",         [CHANGE_SKEW] = "skew",       [CHANGE_INPUT] = "input",     [CHANGE_STRAGGLER] = "straggler"};
+        [CHANGE_NOTHING] = "computation", [CHANGE_OVERLAP] = "overlap",
+        [CHANGE_TRAFFIC] = "traffic",     [CHANGE_LAYER] = "layer",
+        [CHANGE_SKEW] = "skew",           [CHANGE_INPUT] = "input",
+        [CHANGE_STRAGGLER] = "straggler"};
     struct report_advice advice;
 
     report_advise(report, &advice);

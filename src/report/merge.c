@@ -22,11 +22,13 @@ static void describe(const struct trace *trace, const struct trace_about *about,
 
     MPI_Comm_rank(comm, &rank);
     *out = (struct trace_rank){.worker = plan_is_worker(about->plan, rank),
-                               .server = plan_speaks(about->plan, rank) &&
-                                         (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
+                               .server =
+                                   plan_speaks(about->plan, rank) &&
+                                   (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
     if (gethostname(out->host, sizeof out->host - 1))
         strcpy(out->host, "?");
-    out->error = about->before.error > about->after.error ? about->before.error : about->after.error;
+    out->error =
+        about->before.error > about->after.error ? about->before.error : about->after.error;
     for (int i = 0; i < TRACE_THREADS; i++) {
         out->dropped += trace->buffer[i].dropped;
         out->nevents += trace->buffer[i].used;
@@ -47,8 +49,9 @@ static int copy_events(const struct trace *trace, const struct trace_about *abou
             *event = trace->buffer[i].events[e];
             event->start = clock_align(&about->before, &about->after, event->start);
             event->end = clock_align(&about->before, &about->after, event->end);
-            event->posted = event->posted == 0 ? event->start
-                                               : clock_align(&about->before, &about->after, event->posted);
+            event->posted = event->posted == 0
+                                ? event->start
+                                : clock_align(&about->before, &about->after, event->posted);
         }
     return 0;
 }
@@ -83,8 +86,8 @@ static int receive_events(MPI_Comm comm, int peer, struct trace_rank *out)
     }
     for (size_t at = 0; at < n; at += PIECE) {
         size_t piece = n - at < PIECE ? n - at : PIECE;
-        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TAG_TRACE, comm,
-                         MPI_STATUS_IGNORE));
+        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TAG_TRACE,
+                         comm, MPI_STATUS_IGNORE));
     }
     out->events = events;
     return 0;
@@ -162,7 +165,8 @@ static const struct sent *find_sent(const struct sent *sent, size_t n, const str
     if (low == 0)
         return NULL;
     const struct sent *found = &sent[low - 1];
-    return found->from == key->from && found->to == key->to && found->tag == key->tag ? found : NULL;
+    return found->from == key->from && found->to == key->to && found->tag == key->tag ? found
+                                                                                      : NULL;
 }
 
 static struct sent *list_sent(const struct trace_rank *ranks, int nranks, size_t *n)
@@ -182,8 +186,11 @@ static struct sent *list_sent(const struct trace_rank *ranks, int nranks, size_t
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *event = &ranks[r].events[e];
             if (event->kind == TRACE_SEND)
-                sent[(*n)++] = (struct sent){.from = r, .to = event->peer, .tag = event->tag,
-                                             .start = event->start, .iteration = event->iteration};
+                sent[(*n)++] = (struct sent){.from = r,
+                                             .to = event->peer,
+                                             .tag = event->tag,
+                                             .start = event->start,
+                                             .iteration = event->iteration};
         }
     qsort(sent, *n, sizeof *sent, sent_compare);
     return sent;
@@ -201,9 +208,10 @@ int trace_pair(struct trace_rank *ranks, int nranks, int64_t first, int64_t last
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             struct trace_event event = ranks[r].events[e];
             if (event.kind == TRACE_RECEIVE) {
-                int64_t slack = event.peer >= 0 ? (int64_t)(ranks[r].error + ranks[event.peer].error) : 0;
-                struct sent key = {.from = event.peer, .to = r, .tag = event.tag,
-                                   .start = event.end + slack};
+                int64_t slack =
+                    event.peer >= 0 ? (int64_t)(ranks[r].error + ranks[event.peer].error) : 0;
+                struct sent key = {
+                    .from = event.peer, .to = r, .tag = event.tag, .start = event.end + slack};
                 const struct sent *its = find_sent(sent, n, &key);
                 if (its) {
                     event.iteration = its->iteration;

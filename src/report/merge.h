@@ -1,4 +1,5 @@
-/* All ranks' events on one clock, and what only all of them together can tell. Private to src/trace. */
+/* All ranks' events on one clock, and what only all of them together can tell. Private to
+ * src/trace. */
 #ifndef POSEIDON_TRACE_MERGE_H
 #define POSEIDON_TRACE_MERGE_H
 
@@ -9,10 +10,10 @@ struct trace_rank {
     char host[64];
     bool worker, server;
     uint64_t dropped;
-    double error;       /* of its clock, ns */
+    double error; /* of its clock, ns */
     size_t nevents;
     struct trace_event *events; /* on rank 0's clock; owned */
-    int *lane;          /* per event: 0, 1, ... for reads and transfers, apart for each direction; owned */
+    int *lane; /* per event: 0, 1, ... for reads and transfers, apart for each direction; owned */
     int lanes[TRACE_KINDS]; /* how many */
 };
 

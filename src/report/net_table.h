@@ -13,15 +13,17 @@ struct net_scheme {
     void *context;
 };
 
-/* Prints one row per layer and top - name, type, top, shape, parameters the layer owns, operations of
- * one forward pass, scheme - and the totals. Splits that are not in the file are left out. scheme: NULL
- * leaves its column out. The net need not be built. Fails when the stream cannot be written. */
+/* Prints one row per layer and top - name, type, top, shape, parameters the layer owns, operations
+ * of one forward pass, scheme - and the totals. Splits that are not in the file are left out.
+ * scheme: NULL leaves its column out. The net need not be built. Fails when the stream cannot be
+ * written. */
 int net_print_summary(const struct net *net, const struct net_scheme *scheme, FILE *to);
 
 /* The same as one JSON object, with the Splits that are not in the file among the layers: {"name",
  * "phase", "parameters", "flops", "outputs": [sorted names], "layers": [{"name", "type", "bottoms":
  * [names], "tops": [{"name", "shape": [...]}], "top_shapes": [[...]], "parameters", "flops",
- * "scheme"}]}. top_shapes repeats the shapes of the tops alone; scheme is null where there is none. */
+ * "scheme"}]}. top_shapes repeats the shapes of the tops alone; scheme is null where there is none.
+ */
 void net_json_summary(const struct net *net, const struct net_scheme *scheme, struct json *json);
 
 #endif

@@ -92,7 +92,8 @@ static int worst_layer(const struct report *report)
 
 double report_exposed(const struct report_layer *layer)
 {
-    return layer->stall_seconds < layer->alone_seconds ? layer->stall_seconds : layer->alone_seconds;
+    return layer->stall_seconds < layer->alone_seconds ? layer->stall_seconds
+                                                       : layer->alone_seconds;
 }
 
 /* Of all layers whose transfers were measured alone. */
@@ -125,43 +126,51 @@ static void advise_network(const struct report *report, double stall, double com
     if (!report->overlap) {
         out->change = CHANGE_OVERLAP;
         out->saves = stall < compute ? stall : compute;
-        snprintf(out->text, sizeof out->text,
-                 "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
-                 time_text(out->saves, one), time_text(stall, two));
+        snprintf(
+            out->text, sizeof out->text,
+            "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
+            time_text(out->saves, one), time_text(stall, two));
     } else if (alone > compute) {
         out->change = CHANGE_TRAFFIC;
         snprintf(out->text, sizeof out->text,
-                 "less traffic per computation: transfers alone take %s, computation hides at most %s; a "
-                 "batch of %.0f per rank instead of %d would balance them where it costs no accuracy, and "
+                 "less traffic per computation: transfers alone take %s, computation hides at most "
+                 "%s; a "
+                 "batch of %.0f per rank instead of %d would balance them where it costs no "
+                 "accuracy, and "
                  "so would a network %.2g times as fast",
-                 time_text(alone, one), time_text(compute, two), report->batch * alone / compute + 0.5,
-                 report->batch, alone / compute);
+                 time_text(alone, one), time_text(compute, two),
+                 report->batch * alone / compute + 0.5, report->batch, alone / compute);
     } else if (alone > 0 && stall > 2 * exposed_in_all(report)) {
         out->change = CHANGE_SKEW;
         out->saves = stall - exposed_in_all(report);
-        snprintf(out->text, sizeof out->text,
-                 "ranks in step: of %s waited only %s are transfers, the rest is for ranks that were later, "
-                 "now this one, now that; a core for each compute thread and one to spare, bound ranks, "
-                 "nothing else on the machines",
-                 time_text(stall, one), time_text(exposed_in_all(report), two));
+        snprintf(
+            out->text, sizeof out->text,
+            "ranks in step: of %s waited only %s are transfers, the rest is for ranks that were "
+            "later, "
+            "now this one, now that; a core for each compute thread and one to spare, bound ranks, "
+            "nothing else on the machines",
+            time_text(stall, one), time_text(exposed_in_all(report), two));
     } else if (report->nranks > 1 && other > 0.5 * stall) {
         out->change = CHANGE_SKEW;
         out->saves = other;
         snprintf(out->text, sizeof out->text,
-                 "ranks in step: %s of %s waited are for sums of losses and norms, for which the first to come "
-                 "waits until the last one does; a larger display, bound ranks, nothing else on the machines",
+                 "ranks in step: %s of %s waited are for sums of losses and norms, for which the "
+                 "first to come "
+                 "waits until the last one does; a larger display, bound ranks, nothing else on "
+                 "the machines",
                  time_text(other, one), time_text(stall, two));
     } else if (report->nranks > 1 && worst >= 0 && report->layers[worst].stall_seconds > 0) {
         const struct report_layer *layer = &report->layers[worst];
         out->change = CHANGE_LAYER;
         out->which = worst;
-        int n = snprintf(out->text, sizeof out->text,
-                         "layer '%s' (%s, %s an iteration): training waits %s for it, the longest of all",
-                         layer->name, layer->scheme, bytes_text(layer->sent, three),
-                         time_text(layer->stall_seconds, one));
+        int n = snprintf(
+            out->text, sizeof out->text,
+            "layer '%s' (%s, %s an iteration): training waits %s for it, the longest of all",
+            layer->name, layer->scheme, bytes_text(layer->sent, three),
+            time_text(layer->stall_seconds, one));
         if (layer->alone_seconds >= 0 && n < (int)sizeof out->text)
-            n += snprintf(out->text + n, sizeof out->text - (size_t)n, "; its transfer alone takes %s",
-                          time_text(layer->alone_seconds, two));
+            n += snprintf(out->text + n, sizeof out->text - (size_t)n,
+                          "; its transfer alone takes %s", time_text(layer->alone_seconds, two));
         if (n < (int)sizeof out->text)
             snprintf(out->text + n, sizeof out->text - (size_t)n,
                      ". Another scheme or chunk size for it, or a lower latency");
@@ -183,24 +192,28 @@ void report_advise(const struct report *report, struct report_advice *out)
         advise_network(report, stall, compute.mean, out);
     /* who waits for a straggler waits for it in the network's name */
     if (behind > NOTABLE * report->seconds && behind > 0.5 * out->saves) {
-        *out = (struct report_advice){.change = CHANGE_STRAGGLER, .which = compute.most_rank,
-                                      .saves = behind};
+        *out = (struct report_advice){
+            .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
         snprintf(out->text, sizeof out->text,
-                 "rank %d on %s computes %s an iteration where the mean is %s: all others wait for it; see "
+                 "rank %d on %s computes %s an iteration where the mean is %s: all others wait for "
+                 "it; see "
                  "what else runs there, and how its threads are bound",
-                 compute.most_rank, report->ranks[compute.most_rank].host, time_text(compute.most, one),
-                 time_text(compute.mean, two));
+                 compute.most_rank, report->ranks[compute.most_rank].host,
+                 time_text(compute.most, one), time_text(compute.mean, two));
     }
     if (input.mean > NOTABLE * report->seconds && input.mean > out->saves) {
-        *out = (struct report_advice){.change = CHANGE_INPUT, .which = input.most_rank,
-                                      .saves = input.mean};
+        *out = (struct report_advice){
+            .change = CHANGE_INPUT, .which = input.most_rank, .saves = input.mean};
         snprintf(out->text, sizeof out->text,
-                 "input: training waits %s an iteration for it; data on a local disk or in memory, stored "
-                 "uncompressed, or less transformation", time_text(input.mean, one));
+                 "input: training waits %s an iteration for it; data on a local disk or in memory, "
+                 "stored "
+                 "uncompressed, or less transformation",
+                 time_text(input.mean, one));
     }
     if (out->change == CHANGE_NOTHING)
         snprintf(out->text, sizeof out->text,
-                 "nothing but faster computation: %.0f %% of the time is computing, so more ranks, or more "
+                 "nothing but faster computation: %.0f %% of the time is computing, so more ranks, "
+                 "or more "
                  "threads per rank, shorten training almost in proportion",
                  percent(report, compute.mean + (report->nranks == 1 ? stall : 0)));
 }
@@ -214,8 +227,9 @@ static void put_spread(const struct report *report, struct strbuf *text)
 
     if (report->nworkers < 2)
         return;
-    strbuf_printf(text, "Ranks: computing takes %s to %s, mean %s; slowest is rank %d (%s), %.1f %% over "
-                        "the mean\n",
+    strbuf_printf(text,
+                  "Ranks: computing takes %s to %s, mean %s; slowest is rank %d (%s), %.1f %% over "
+                  "the mean\n",
                   time_text(compute.least, one), time_text(compute.most, two),
                   time_text(compute.mean, three), compute.most_rank,
                   report->ranks[compute.most_rank].host,
@@ -224,7 +238,8 @@ static void put_spread(const struct report *report, struct strbuf *text)
 
 static void put_stalls(const struct report *report, struct strbuf *text)
 {
-    double other = report_spread_of(report, other_of).mean, stall = report_spread_of(report, stall_of).mean;
+    double other = report_spread_of(report, other_of).mean,
+           stall = report_spread_of(report, stall_of).mean;
     char one[32];
     int said = 0;
 
@@ -238,8 +253,8 @@ static void put_stalls(const struct report *report, struct strbuf *text)
                           time_text(layer->stall_seconds, one), 100 * layer->stall_seconds / stall);
     }
     if (other > 0.01 * stall)
-        strbuf_printf(text, "%s losses and norms %s (%.0f %%)", said++ ? "," : "", time_text(other, one),
-                      100 * other / stall);
+        strbuf_printf(text, "%s losses and norms %s (%.0f %%)", said++ ? "," : "",
+                      time_text(other, one), 100 * other / stall);
     strbuf_puts(text, said ? "\n" : " none stands out\n");
 }
 
@@ -253,15 +268,18 @@ static void put_hidden(const struct report *report, struct strbuf *text)
     if (alone <= 0)
         return;
     if (!report->overlap) {
-        strbuf_printf(text, "Communication alone, layer after layer, takes %s; all at once after each "
-                            "backward pass, training waited %s\n",
+        strbuf_printf(text,
+                      "Communication alone, layer after layer, takes %s; all at once after each "
+                      "backward pass, training waited %s\n",
                       time_text(alone, one), time_text(stall, two));
         return;
     }
-    strbuf_printf(text, "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
-                        "waited %s for it, and %s for ranks that came later\n",
-                  time_text(alone, one), 100 * (1 - exposed / alone), time_text(exposed, two),
-                  time_text(stall - exposed, three));
+    strbuf_printf(
+        text,
+        "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
+        "waited %s for it, and %s for ranks that came later\n",
+        time_text(alone, one), 100 * (1 - exposed / alone), time_text(exposed, two),
+        time_text(stall - exposed, three));
 }
 
 double report_progress_share(const struct report *report, int *most_rank)
@@ -285,25 +303,29 @@ static void put_progress(const struct report *report, struct strbuf *text)
 
     if (report->nranks < 2)
         return;
-    strbuf_printf(text, "The progress thread used %.1f %% of a core, mean of the ranks; most on rank %d (%s), "
-                        "%.1f %%\n",
-                  100 * share, most, report->ranks[most].host, 100 * report->ranks[most].progress_share);
+    strbuf_printf(
+        text,
+        "The progress thread used %.1f %% of a core, mean of the ranks; most on rank %d (%s), "
+        "%.1f %%\n",
+        100 * share, most, report->ranks[most].host, 100 * report->ranks[most].progress_share);
 }
 
 void report_words(const struct report *report, struct strbuf *text)
 {
     double compute = report_spread_of(report, compute_of).mean;
-    double stall = report_spread_of(report, stall_of).mean, input = report_spread_of(report, input_of).mean;
+    double stall = report_spread_of(report, stall_of).mean,
+           input = report_spread_of(report, input_of).mean;
     struct report_advice advice;
     char one[32], two[32], three[32], four[32];
 
-    strbuf_printf(text, "An iteration took %s: %s computing (%.1f %%), %s waiting for %s (%.1f %%), "
-                        "%s for input (%.1f %%)%s\n",
-                  time_text(report->seconds, one), time_text(compute, two), percent(report, compute),
-                  time_text(stall, three),
+    strbuf_printf(text,
+                  "An iteration took %s: %s computing (%.1f %%), %s waiting for %s (%.1f %%), "
+                  "%s for input (%.1f %%)%s\n",
+                  time_text(report->seconds, one), time_text(compute, two),
+                  percent(report, compute), time_text(stall, three),
                   report->nranks > 1 ? "the network" : "the update of parameters",
-                  percent(report, stall), time_text(input, four),
-                  percent(report, input), report->nworkers > 1 ? "; mean of the workers" : "");
+                  percent(report, stall), time_text(input, four), percent(report, input),
+                  report->nworkers > 1 ? "; mean of the workers" : "");
     put_stalls(report, text);
     put_hidden(report, text);
     put_spread(report, text);
@@ -350,7 +372,8 @@ static double plus(double sum, double value)
     return value < 0 ? sum : known(sum) + value;
 }
 
-static void put_row(const struct report_layer *layer, double exposed, bool timed, struct strbuf *text)
+static void put_row(const struct report_layer *layer, double exposed, bool timed,
+                    struct strbuf *text)
 {
     char bytes[2][32], times[3][32];
 

@@ -20,7 +20,8 @@ struct writer {
     FILE *to;
     const struct trace_about *about;
     char **name;   /* per layer, escaped, without quotes; owned */
-    char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more members */
+    char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more
+                      members */
     int64_t base;  /* time 0 */
     bool comma;
     uint64_t events;
@@ -29,15 +30,19 @@ struct writer {
 /* chrome://tracing's names of colours; Perfetto makes its own from the spans' names. */
 static const char *color(enum trace_kind kind)
 {
-    static const char *const names[TRACE_KINDS] = {
-        [TRACE_ITERATION] = "grey",          [TRACE_FORWARD] = "thread_state_running",
-        [TRACE_BACKWARD] = "rail_animation", [TRACE_UPDATE] = "thread_state_iowait",
-        [TRACE_WAIT] = "terrible",           [TRACE_COPY] = "generic_work",
-        [TRACE_SUM] = "thread_state_runnable",
-        [TRACE_PAUSE] = "startup",           [TRACE_INPUT] = "bad",
-        [TRACE_READ] = "good",
-        [TRACE_SEND] = "rail_load",          [TRACE_RECEIVE] = "rail_response",
-        [TRACE_EXCHANGE] = "rail_idle"};
+    static const char *const names[TRACE_KINDS] = {[TRACE_ITERATION] = "grey",
+                                                   [TRACE_FORWARD] = "thread_state_running",
+                                                   [TRACE_BACKWARD] = "rail_animation",
+                                                   [TRACE_UPDATE] = "thread_state_iowait",
+                                                   [TRACE_WAIT] = "terrible",
+                                                   [TRACE_COPY] = "generic_work",
+                                                   [TRACE_SUM] = "thread_state_runnable",
+                                                   [TRACE_PAUSE] = "startup",
+                                                   [TRACE_INPUT] = "bad",
+                                                   [TRACE_READ] = "good",
+                                                   [TRACE_SEND] = "rail_load",
+                                                   [TRACE_RECEIVE] = "rail_response",
+                                                   [TRACE_EXCHANGE] = "rail_idle"};
 
     return names[kind];
 }
@@ -83,7 +88,8 @@ static int escape_names(struct writer *w)
 /* What the passes do belongs to a layer, what synchronisation does to a bucket of layers. */
 static const char *name_of(const struct writer *w, const struct trace_event *event)
 {
-    bool pass = event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
+    bool pass =
+        event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
 
     if (event->layer < 0 || event->layer >= w->about->net->nlayers)
         return NULL;
@@ -108,13 +114,15 @@ static void next(struct writer *w)
 static void put_meta(struct writer *w, int pid, int tid, const char *what, const char *name)
 {
     next(w);
-    fprintf(w->to, "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", pid,
+    fprintf(w->to,
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", pid,
             tid, what, name);
     if (strcmp(what, "thread_name") != 0)
         return;
     next(w);
     fprintf(w->to,
-            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":"
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
+            "index\":"
             "%d}}",
             pid, tid, tid);
 }
@@ -130,8 +138,9 @@ static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
     free(host);
     put_meta(w, pid, 0, "process_name", text);
     next(w);
-    fprintf(w->to, "{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
-                   "\"sort_index\":%d}}",
+    fprintf(w->to,
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
+            "\"sort_index\":%d}}",
             pid, pid);
     put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
     put_meta(w, pid, TID_INPUT, "thread_name", "input");
@@ -195,8 +204,9 @@ static int put_all(struct writer *w, const struct trace_rank *ranks, int nranks)
     if (!net)
         return -1;
     find_base(w, ranks, nranks);
-    fprintf(w->to, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\",\"net\":\"%s\","
-                   "\"ranks\":%d},\"traceEvents\":[",
+    fprintf(w->to,
+            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"program\":\"poseidon\",\"net\":\"%s\","
+            "\"ranks\":%d},\"traceEvents\":[",
             net, nranks);
     free(net);
     for (int r = 0; r < nranks; r++) {
@@ -245,8 +255,8 @@ static int write_ranks(const struct trace *trace, const struct trace_about *abou
     for (int r = 0; r < nranks && !status; r++) {
         status = trace_lay_out(&ranks[r]);
         out->dropped += ranks[r].dropped;
-        out->clock_error = ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9
-                                                                    : out->clock_error;
+        out->clock_error =
+            ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9 : out->clock_error;
     }
     if (!status)
         status = escape_names(&w);

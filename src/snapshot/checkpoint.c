@@ -33,9 +33,10 @@ static struct snapshot_layer *describe(const struct net *net)
         layers[i].nblobs = layer->nparams;
         for (int p = 0; p < layer->nparams; p++) {
             const struct param *param = layer->params[p];
-            layers[i].blobs[p] = (struct snapshot_blob){
-                .shape = &param->shape, .data = net_host_value(net, param),
-                .shared = owner_of(net, (int)(param - net->params)) != i};
+            layers[i].blobs[p] =
+                (struct snapshot_blob){.shape = &param->shape,
+                                       .data = net_host_value(net, param),
+                                       .shared = owner_of(net, (int)(param - net->params)) != i};
         }
     }
     if (!layers)
@@ -51,10 +52,9 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
 
     for (int b = 0, k = 0; blobs && b < nhistory; b++)
         for (int p = 0; p < net->nparams; p++, k++)
-            blobs[k] = (struct snapshot_blob){
-                .shape = &net->params[p].shape,
-                .data = history + (size_t)b * net->elems +
-                        net_param_begin(net, p)};
+            blobs[k] = (struct snapshot_blob){.shape = &net->params[p].shape,
+                                              .data = history + (size_t)b * net->elems +
+                                                      net_param_begin(net, p)};
     if (!blobs)
         error_memory(count * sizeof *blobs, "a snapshot");
     return blobs;
@@ -71,8 +71,10 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
     struct snapshot_layer *layers = describe(net);
     /* the writer only reads; one description serves both ways */
     struct snapshot_blob *blobs = describe_history(net, nhistory, (float *)(uintptr_t)history);
-    struct snapshot_state file = {.iter = (int32_t)state->iteration, .current_step = state->current_step,
-                                  .learned_net = model, .has_data_cursor = true,
+    struct snapshot_state file = {.iter = (int32_t)state->iteration,
+                                  .current_step = state->current_step,
+                                  .learned_net = model,
+                                  .has_data_cursor = true,
                                   .data_cursor = state->cursor};
     int status = -1;
 
@@ -82,8 +84,10 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
         goto done;
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
     if (binary && net->nlearnable > (size_t)INT32_MAX / sizeof(float))
-        LOG_WARNING(log, "%s exceeds 2 GB, more than Caffe and other programs take; "
-                         "snapshot_format: HDF5 has no such limit", model);
+        LOG_WARNING(log,
+                    "%s exceeds 2 GB, more than Caffe and other programs take; "
+                    "snapshot_format: HDF5 has no such limit",
+                    model);
     if (binary ? snapshot_write_model_binary(model, net->def, layers, net->nlayers)
                : snapshot_write_model(model, layers, net->nlayers))
         goto done;
@@ -111,7 +115,8 @@ static int read_model(const char *path, struct net *net, struct log *log)
     for (int i = 0; i < report.nignored; i++)
         LOG_INFO(log, "Ignoring source layer %s", report.ignored[i]);
     for (int i = 0; i < report.nmissing; i++)
-        LOG_WARNING(log, "Layer %s is not in %s: it keeps its initial values", report.missing[i], path);
+        LOG_WARNING(log, "Layer %s is not in %s: it keeps its initial values", report.missing[i],
+                    path);
     snapshot_report_free(&report);
     return 0;
 }
@@ -134,7 +139,8 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     state->current_step = file.current_step;
     state->cursor = file.has_data_cursor ? file.data_cursor : 0;
     if (!file.has_data_cursor)
-        LOG_WARNING(log, "%s does not say how far training had read: starting at the first record", path);
+        LOG_WARNING(log, "%s does not say how far training had read: starting at the first record",
+                    path);
     status = 0;
 done:
     snapshot_state_free(&file);
@@ -157,7 +163,8 @@ static int64_t iteration_of(const char *file, const char *name)
         return -1;
     errno = 0;
     iteration = strtoll(file, &end, 10);
-    return errno || (strcmp(end, ".solverstate") && strcmp(end, ".solverstate.h5")) ? -1 : iteration;
+    return errno || (strcmp(end, ".solverstate") && strcmp(end, ".solverstate.h5")) ? -1
+                                                                                    : iteration;
 }
 
 int checkpoint_newest(const char *prefix, char **path)

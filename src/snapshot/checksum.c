@@ -35,12 +35,14 @@ static int check(FILE *file, const char *path)
     long length;
 
     if (fseek(file, -(long)SEAL_BYTES, SEEK_END) || (length = ftell(file)) < 0 ||
-        fread(found, 1, SEAL_BYTES, file) != SEAL_BYTES || strncmp(found, SEAL_WORD, strlen(SEAL_WORD)))
+        fread(found, 1, SEAL_BYTES, file) != SEAL_BYTES ||
+        strncmp(found, SEAL_WORD, strlen(SEAL_WORD)))
         return 0;
     rewind(file);
     sha256_init(&hash);
     while (length > 0) {
-        size_t n = fread(block, 1, length < (long)sizeof block ? (size_t)length : sizeof block, file);
+        size_t n =
+            fread(block, 1, length < (long)sizeof block ? (size_t)length : sizeof block, file);
         if (n == 0)
             return 0;
         sha256_update(&hash, block, n);
@@ -49,8 +51,9 @@ static int check(FILE *file, const char *path)
     finish(&hash, expected);
     if (!strcmp(found, expected))
         return 0;
-    return error_set("%s: damaged: its SHA-256 is %.12s..., and %.12s... was written; use an older snapshot",
-                     path, expected + strlen(SEAL_WORD), found + strlen(SEAL_WORD));
+    return error_set(
+        "%s: damaged: its SHA-256 is %.12s..., and %.12s... was written; use an older snapshot",
+        path, expected + strlen(SEAL_WORD), found + strlen(SEAL_WORD));
 }
 
 int seal_check(const char *path)

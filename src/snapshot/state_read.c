@@ -14,8 +14,7 @@ bool snapshot_is_binary(const char *path)
 {
     struct stat info;
 
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-           !h5_is_file(path);
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 && !h5_is_file(path);
 }
 
 bool snapshot_has(hid_t file, const char *name)

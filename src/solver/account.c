@@ -65,8 +65,9 @@ static int write_trace(struct trainer *t)
     LOG_INFO(t->log, "Trace of %llu events written to %s (clocks agree within %.3g us)",
              (unsigned long long)written.events, t->options->trace, written.clock_error * 1e6);
     if (written.dropped > 0)
-        LOG_WARNING(t->log, "The trace has no room for %llu more events: its last iterations are missing; "
-                            "--trace-iterations=A-B chooses which ones to keep",
+        LOG_WARNING(t->log,
+                    "The trace has no room for %llu more events: its last iterations are missing; "
+                    "--trace-iterations=A-B chooses which ones to keep",
                     (unsigned long long)written.dropped);
     return 0;
 }
@@ -93,13 +94,14 @@ static int publish(struct trainer *t, const struct report *report)
     log_text(t->log, words);
     free(words);
     if (t->options->log)
-        status = report_lines(report, &lines) || file_write(t->options->log, lines.data, lines.length);
+        status =
+            report_lines(report, &lines) || file_write(t->options->log, lines.data, lines.length);
     strbuf_free(&lines);
     return status ? -1 : 0;
 }
 
-/* What the cost model expects of every transfer on this cluster, measured now where it was not before.
- * Rebuilding a gradient is computation and not counted. To be freed. Collective. */
+/* What the cost model expects of every transfer on this cluster, measured now where it was not
+ * before. Rebuilding a gradient is computation and not counted. To be freed. Collective. */
 static int predict(struct trainer *t, double **out)
 {
     const struct plan *plan = t->plan;
@@ -120,10 +122,14 @@ static int predict(struct trainer *t, double **out)
 
 static int collect(struct trainer *t, const double *predicted, struct report *out)
 {
-    struct account account = {.net = t->net, .plan = t->plan, .stats = sync_stats(t->sync),
+    struct account account = {.net = t->net,
+                              .plan = t->plan,
+                              .stats = sync_stats(t->sync),
                               .iterations = t->end - t->at.iteration,
-                              .train_seconds = t->train_seconds, .train_stall = t->train_stall,
-                              .overlap = t->options->overlap, .batch = t->batch * t->iter_size,
+                              .train_seconds = t->train_seconds,
+                              .train_stall = t->train_stall,
+                              .overlap = t->options->overlap,
+                              .batch = t->batch * t->iter_size,
                               .predicted = predicted};
     uint64_t times;
 

@@ -1,5 +1,5 @@
-/* Devices are told apart by what they call themselves, not by their numbers: where the scheduler shows each
- * rank one GPU of its own, every one of them is number 0. */
+/* Devices are told apart by what they call themselves, not by their numbers: where the scheduler
+ * shows each rank one GPU of its own, every one of them is number 0. */
 #include "solver/device.h"
 
 #include "util/agree.h"
@@ -16,7 +16,8 @@ int device_local_rank(MPI_Comm world)
     int rank, local = 0;
 
     MPI_Comm_rank(world, &rank);
-    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) == MPI_SUCCESS) {
+    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) ==
+        MPI_SUCCESS) {
         MPI_Comm_rank(node, &local);
         MPI_Comm_free(&node);
     }
@@ -36,9 +37,10 @@ static int find_double(const char *identities, int nranks, int rank, const char 
         }
     if (sharers < 2)
         return 0;
-    return error_set("%d ranks, the first of them rank %d, would share one GPU (%s): start as many ranks on "
-                     "each node as it has GPUs, or say --share-gpu",
-                     sharers, first, words);
+    return error_set(
+        "%d ranks, the first of them rank %d, would share one GPU (%s): start as many ranks on "
+        "each node as it has GPUs, or say --share-gpu",
+        sharers, first, words);
 }
 
 static int check_double(MPI_Comm world, const struct engine *engine)

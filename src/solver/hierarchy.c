@@ -16,7 +16,8 @@ int hierarchy_parse(const char *text, int *out)
     if (!strcmp(text, "auto") || !strcmp(text, "off"))
         return 0;
     if (*end || end == text || n < 1 || n > 65536)
-        return error_set("--hierarchy=%s is not known (auto, off, or the ranks of a node, 1 to 65536)", text);
+        return error_set(
+            "--hierarchy=%s is not known (auto, off, or the ranks of a node, 1 to 65536)", text);
     *out = (int)n;
     return 0;
 }
@@ -34,10 +35,12 @@ static int check_options(struct trainer *t)
     if (!engine->remote) /* of a dedicated server, too */
         return 0;
     if (!engine->team)
-        return error_set("the engine keeps parameters in memory of its own, and this build has no NCCL that would "
+        return error_set("the engine keeps parameters in memory of its own, and this build has no "
+                         "NCCL that would "
                          "reach it (configure --with-nccl)");
     if (o->share_gpu)
-        return error_set("with --share-gpu ranks may compute on one GPU, and NCCL wants one for each");
+        return error_set(
+            "with --share-gpu ranks may compute on one GPU, and NCCL wants one for each");
     if (o->comm == COMM_SFB || o->comm == COMM_ADAM)
         return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
                          o->comm == COMM_SFB ? "sfb" : "adam");
@@ -52,11 +55,13 @@ static int open_team(struct trainer *t)
     bool member = node->nranks > 1;
     char id[ENGINE_TEAM_ID];
 
-    if (error_agree(t->world, member && node->rank == 0 ? team->identify(t->engine.context, id) : 0))
+    if (error_agree(t->world,
+                    member && node->rank == 0 ? team->identify(t->engine.context, id) : 0))
         return -1;
     if (member)
         MPI_Bcast(id, sizeof id, MPI_BYTE, 0, node->comm);
-    return error_agree(t->world, member ? team->open(t->engine.context, id, node->rank, node->nranks) : 0);
+    return error_agree(t->world,
+                       member ? team->open(t->engine.context, id, node->rank, node->nranks) : 0);
 }
 
 int trainer_find_nodes(struct trainer *t)
@@ -76,7 +81,8 @@ int trainer_find_nodes(struct trainer *t)
     }
     if (node_map_create(t->world, t->nworkers, each == HIERARCHY_AUTO ? 0 : each, map))
         return -1;
-    /* between processors of one machine a message is no more than a copy; between GPUs it is two, through the host */
+    /* between processors of one machine a message is no more than a copy; between GPUs it is two,
+     * through the host */
     if (map->most == 1 || (each == HIERARCHY_AUTO && map->nnodes == 1 && !team)) {
         node_map_free(map);
         return 0;
@@ -87,7 +93,8 @@ int trainer_find_nodes(struct trainer *t)
     if (team)
         return open_team(t);
     if (t->node->nranks > 1)
-        net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank), t->node->rank == 0);
+        net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank),
+                       t->node->rank == 0);
     return 0;
 }
 
@@ -100,7 +107,8 @@ void trainer_set_up_cost(const struct trainer *t, struct cost_setup *out)
                                .locals = nodes ? t->nodes.most : 1,
                                .nservers = t->options->servers ? t->options->servers : workers,
                                .dedicated = t->options->servers > 0,
-                               .ranks_per_node = nodes ? t->nodes.speakers_per_host : t->probe.ranks_per_node,
+                               .ranks_per_node =
+                                   nodes ? t->nodes.speakers_per_host : t->probe.ranks_per_node,
                                .iter_size = t->iter_size,
                                .chunk_bytes = t->sizes.chunk,
                                .merge_bytes = t->sizes.merge,

@@ -45,22 +45,26 @@ static uint64_t samples_before(const struct trainer *t, int64_t iteration)
 static int compute(struct trainer *t, int64_t iteration, double *loss)
 {
     struct pass pass = {.sync = t->sync};
-    struct net_hooks hooks = {.context = &pass, .before_forward = before_forward,
-                              .after_backward = after_backward, .placed = placed};
+    struct net_hooks hooks = {.context = &pass,
+                              .before_forward = before_forward,
+                              .after_backward = after_backward,
+                              .placed = placed};
 
     *loss = 0;
     for (int micro = 0; micro < t->iter_size; micro++) {
         struct run run = {.seed = t->seed,
-                          .first_sample = samples_before(t, iteration) +
-                                          ((uint64_t)micro * (uint64_t)t->nworkers + (uint64_t)t->rank) *
-                                              (uint64_t)t->batch};
+                          .first_sample =
+                              samples_before(t, iteration) +
+                              ((uint64_t)micro * (uint64_t)t->nworkers + (uint64_t)t->rank) *
+                                  (uint64_t)t->batch};
         double one = 0;
         pass.last = micro == t->iter_size - 1;
         if (net_forward(t->net, &run, &hooks, &one))
             return error_context("iteration %" PRId64, iteration);
         *loss += one / t->iter_size;
         if (!isfinite(*loss))
-            return error_set("iteration %" PRId64 ": loss = %g: training has diverged; lower base_lr (the "
+            return error_set("iteration %" PRId64
+                             ": loss = %g: training has diverged; lower base_lr (the "
                              "rate is %g now), or set clip_gradients",
                              iteration, *loss, (double)t->rates[iteration - t->at.iteration]);
         if (net_backward(t->net, &run, micro == 0, &hooks))
@@ -108,7 +112,8 @@ void log_outputs(struct log *log, const char *which, const struct net *net, cons
                 LOG_INFO(log, "    %s net output #%d: %s = %g (* %g = %g loss)", which, k,
                          output->blob->name, values[k], weight, weight * values[k]);
             else
-                LOG_INFO(log, "    %s net output #%d: %s = %g", which, k, output->blob->name, values[k]);
+                LOG_INFO(log, "    %s net output #%d: %s = %g", which, k, output->blob->name,
+                         values[k]);
     }
 }
 
@@ -155,8 +160,9 @@ static int display(struct trainer *t, int64_t iteration, double seconds, bool tr
         sums[i] /= t->nworkers;
     t->final_loss = sums[0];
     if (training) {
-        LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s", iteration, rate,
-                 lapse, t->solver->display, sums[0], t->blank ? " (replayed, not computed)" : "");
+        LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s", iteration,
+                 rate, lapse, t->solver->display, sums[0],
+                 t->blank ? " (replayed, not computed)" : "");
         log_outputs(t->log, "Train", t->net, sums + 1);
         LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)t->rates[iteration - t->at.iteration]);
@@ -171,13 +177,15 @@ done:
 
 static int snapshot(struct trainer *t, int64_t iteration)
 {
-    struct train_state state = {.iteration = iteration, .cursor = samples_before(t, iteration),
+    struct train_state state = {.iteration = iteration,
+                                .cursor = samples_before(t, iteration),
                                 .current_step = iteration > t->at.iteration
                                                     ? t->steps[iteration - 1 - t->at.iteration]
                                                     : t->at.current_step};
     size_t elems = (size_t)t->rule.nhistory * t->net->elems;
     float *history = NULL;
-    bool binary = t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
+    bool binary =
+        t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
     int status = -1;
 
     if (t->rank == 0) {
@@ -185,7 +193,8 @@ static int snapshot(struct trainer *t, int64_t iteration)
         if (!history)
             return error_memory(elems * sizeof *history, "a snapshot");
     }
-    if (sync_gather_history(t->sync, history) == 0 && (t->rank != 0 || net_pull_values(t->net) == 0))
+    if (sync_gather_history(t->sync, history) == 0 &&
+        (t->rank != 0 || net_pull_values(t->net) == 0))
         status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
                                                  t->rule.nhistory, history, &state, t->log)
                               : 0;
@@ -216,11 +225,13 @@ static void show_progress(struct trainer *t, int64_t iteration, double seconds)
     int64_t done = iteration + 1 - t->at.iteration;
     double rate = seconds > 0 ? (double)done / seconds : 0;
 
-    log_progress(t->log, &(struct log_progress){
-                             .iteration = iteration + 1, .max_iter = t->max_iter,
-                             .images_per_second = rate * t->nworkers * t->batch * t->iter_size,
-                             .eta_seconds = rate > 0 ? (double)(t->max_iter - iteration - 1) / rate : -1,
-                             .loss = smoothed_loss(t)});
+    log_progress(t->log,
+                 &(struct log_progress){
+                     .iteration = iteration + 1,
+                     .max_iter = t->max_iter,
+                     .images_per_second = rate * t->nworkers * t->batch * t->iter_size,
+                     .eta_seconds = rate > 0 ? (double)(t->max_iter - iteration - 1) / rate : -1,
+                     .loss = smoothed_loss(t)});
 }
 
 static int log_clipping(struct trainer *t, int64_t iteration)
@@ -232,7 +243,8 @@ static int log_clipping(struct trainer *t, int64_t iteration)
     if (sync_clip(t->sync, iteration, &norm, &scale))
         return -1;
     if (scale < 1)
-        LOG_INFO(t->log, "Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
+        LOG_INFO(t->log,
+                 "Gradient clipping: scaling down gradients (L2 norm %g > %g) by scale factor %g",
                  norm, (double)t->solver->clip_gradients, scale);
     return 0;
 }
@@ -309,15 +321,16 @@ static int finish(struct trainer *t, double start, double *paused)
     return 0;
 }
 
-/* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no more. */
+/* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no
+ * more. */
 static int between(struct trainer *t, int64_t i, double *paused)
 {
     const Caffe__SolverParameter *s = t->solver;
     bool test = !t->blank && due(i, s->test_interval) && (i > 0 || s->test_initialization);
     bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
 
-    /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a signal, and
-     * one that was interrupted is not followed by an iteration */
+    /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
+     * signal, and one that was interrupted is not followed by an iteration */
     if (trainer_listen(t, i, test))
         return -1;
     if (t->listen.effect == SIGNAL_SNAPSHOT)
@@ -342,7 +355,8 @@ static int loop(struct trainer *t)
     LOG_INFO(t->log, "Solving %s", t->net->def->name);
     LOG_INFO(t->log, "Learning Rate Policy: %s", t->solver->lr_policy);
     if (t->max_iter == 0)
-        LOG_WARNING(t->log, "%s: max_iter is 0 or not set: no iteration is run", t->options->solver);
+        LOG_WARNING(t->log, "%s: max_iter is 0 or not set: no iteration is run",
+                    t->options->solver);
     t->listen.asked = -1;
     t->listen.next = t->listen.iteration = i;
     t->listen.seconds = start;

@@ -16,7 +16,8 @@ struct origin { /* where a net's definition stands */
 
 static int keep_doc(struct solver_nets *nets, struct text_doc *doc)
 {
-    struct text_doc **docs = realloc(nets->docs, ((size_t)nets->ndocs + 1) * sizeof(struct text_doc *));
+    struct text_doc **docs =
+        realloc(nets->docs, ((size_t)nets->ndocs + 1) * sizeof(struct text_doc *));
 
     if (!docs)
         return error_memory(sizeof *docs, "the list of files");
@@ -53,7 +54,8 @@ static int define(const struct origin *origin, int phase, const Caffe__NetState 
     struct net_state state = net_state_make(phase);
     int status = net_state_merge(&state, origin->param->state) || net_state_merge(&state, more);
 
-    state.phase = phase; /* Caffe sets it first, and files agree; a stray phase must not turn a net over */
+    state.phase =
+        phase; /* Caffe sets it first, and files agree; a stray phase must not turn a net over */
     if (!status)
         status = net_def_create(origin->doc, origin->param, &state, out);
     net_state_free(&state);
@@ -68,9 +70,10 @@ static int load_train(struct solver_nets *nets, const struct text_doc *doc,
                 (s->train_net_param != NULL);
 
     if (given != 1)
-        return error_set("%s: SolverParameter must specify a train net using one of these fields: net, "
-                         "net_param, train_net, train_net_param (found %d of them)",
-                         text_name(doc), given);
+        return error_set(
+            "%s: SolverParameter must specify a train net using one of these fields: net, "
+            "net_param, train_net, train_net_param (found %d of them)",
+            text_name(doc), given);
     if (s->net || s->net_param) {
         if (s->net ? from_file(nets, doc, s->net, shared) : 0)
             return error_context("%s: net", text_name(doc));
@@ -92,15 +95,18 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
     size_t own = s->n_test_net_param + s->n_test_net, total = s->n_test_iter;
 
     if (!shared->param && own != total)
-        return error_set("%s: test_iter must be specified for each test network: %zu test nets, %zu "
-                         "test_iter",
-                         text_name(doc), own, total);
+        return error_set(
+            "%s: test_iter must be specified for each test network: %zu test nets, %zu "
+            "test_iter",
+            text_name(doc), own, total);
     if (own > total)
-        return error_set("%s: test_iter must be specified for each test network: at least %zu, found %zu",
-                         text_name(doc), own, total);
+        return error_set(
+            "%s: test_iter must be specified for each test network: at least %zu, found %zu",
+            text_name(doc), own, total);
     if (s->n_test_state && s->n_test_state != total)
-        return error_set("%s: test_state must be given for no test net or for each of the %zu, found %zu",
-                         text_name(doc), total, s->n_test_state);
+        return error_set(
+            "%s: test_state must be given for no test net or for each of the %zu, found %zu",
+            text_name(doc), total, s->n_test_state);
     if (total > 0 && s->test_interval <= 0)
         return error_set("%s: test_interval must be > 0 where there are test nets, found %d",
                          text_name(doc), s->test_interval);

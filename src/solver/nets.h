@@ -1,4 +1,5 @@
-/* The nets that a solver names: one to train and any number to test, in Caffe's order (caffe.md 1.4). */
+/* The nets that a solver names: one to train and any number to test, in Caffe's order
+ * (caffe.md 1.4). */
 #ifndef POSEIDON_SOLVER_NETS_H
 #define POSEIDON_SOLVER_NETS_H
 
@@ -8,9 +9,9 @@ struct solver_nets {
     struct net_def *train;
     int ntests;
     struct net_def **tests;
-    int *test_iter;          /* batches per test, one per test net */
+    int *test_iter; /* batches per test, one per test net */
     int ndocs;
-    struct text_doc **docs;  /* what the definitions point into */
+    struct text_doc **docs; /* what the definitions point into */
 };
 
 /* Reads and filters them. Messages name solver file and field. Not collective. */

@@ -21,7 +21,8 @@ int trainer_collect(struct trainer *t)
     mine[FIGURE_RECEIVED] = (double)stats->received;
     mine[FIGURE_CONTROL] = (double)stats->control_sent;
     mine[FIGURE_STALL] = t->train_stall;
-    mine[FIGURE_PROGRESS] = stats->progress_seconds > 0 ? stats->progress_cpu_seconds / stats->progress_seconds : 0;
+    mine[FIGURE_PROGRESS] =
+        stats->progress_seconds > 0 ? stats->progress_cpu_seconds / stats->progress_seconds : 0;
     mine[FIGURE_INPUT_WAITS] = (double)waits;
     mine[FIGURE_INPUT_SECONDS] = input;
     for (int g = 0; g < t->plan->ngroups; g++)
@@ -41,7 +42,8 @@ int trainer_collect(struct trainer *t)
             seconds += t->figures[r * FIGURES + FIGURE_INPUT_SECONDS];
         }
         if (waits_total > 0)
-            LOG_INFO(t->log, "Training waited for input %.0f times, %.3g s in all (summed over ranks)",
+            LOG_INFO(t->log,
+                     "Training waited for input %.0f times, %.3g s in all (summed over ranks)",
                      waits_total, seconds);
         else
             LOG_INFO(t->log, "Training never waited for input.");
@@ -58,7 +60,8 @@ static double figure_sum(const struct trainer *t, int figure)
     return sum;
 }
 
-static void per_rank(struct trainer *t, struct json *json, const char *key, int figure, double divisor)
+static void per_rank(struct trainer *t, struct json *json, const char *key, int figure,
+                     double divisor)
 {
     json_key(json, key);
     json_array_begin(json);

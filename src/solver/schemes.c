@@ -1,7 +1,8 @@
-/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where there is
- * more than one node (on one it is the paper's rule). It leaves the paper's choice only for a gain worth its
- * name, so that the noise of a measurement does not change the order of sums, and with it the last bits,
- * from one run to the next. (PS and allreduce give the same bits; between them it is free.)
+/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where
+ * there is more than one node (on one it is the paper's rule). It leaves the paper's choice only
+ * for a gain worth its name, so that the noise of a measurement does not change the order of sums,
+ * and with it the last bits, from one run to the next. (PS and allreduce give the same bits;
+ * between them it is free.)
  *
  * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
 #include "solver/trainer.h"
@@ -22,9 +23,9 @@ static bool in_teams(const struct trainer *t)
 static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
 {
     struct cost_setup setup;
-    enum cost_overlap overlap = !t->options->overlap              ? COST_OVERLAP_NONE
+    enum cost_overlap overlap = !t->options->overlap            ? COST_OVERLAP_NONE
                                 : t->options->forward_waits_all ? COST_OVERLAP_WFBP
-                                                                  : COST_OVERLAP_FULL;
+                                                                : COST_OVERLAP_FULL;
     int n = t->net->ngroups, status = -1;
     struct cost *paper = calloc((size_t)n + 1, sizeof *paper);
     enum scheme *best = calloc((size_t)n + 1, sizeof *best);
@@ -60,8 +61,8 @@ done:
     return status;
 }
 
-/* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as the
- * messages are shorter. */
+/* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
+ * the messages are shorter. */
 int trainer_probe(struct trainer *t)
 {
     struct probe *probe = &t->probe;
@@ -74,7 +75,8 @@ int trainer_probe(struct trainer *t)
         return 0;
     status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
-        status = probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
+        status =
+            probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
     if (cpu.i)
         engine_close(&cpu);
     if (t->blank)
@@ -98,7 +100,8 @@ static void keep_wishes(struct trainer *t)
     t->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : t->sizes.window;
 }
 
-/* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove it. */
+/* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
+ * it. */
 static int choose_together(struct trainer *t, enum scheme *scheme)
 {
     const struct probe *probe = &t->probe;
@@ -112,14 +115,16 @@ static int choose_together(struct trainer *t, enum scheme *scheme)
         return -1;
     MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
     if (!probe->from_file)
-        LOG_INFO(t->log, "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
-                 probe->took_seconds, probe->cluster.latency_seconds * 1e6,
-                 probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
+        LOG_INFO(
+            t->log,
+            "Measured this cluster in %.1f s: latency %.0f us, %.3g MB/s per rank, %.3g GFLOP/s",
+            probe->took_seconds, probe->cluster.latency_seconds * 1e6,
+            probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
     return 0;
 }
 
-/* Ranks of one node have no network between them: what they measured would be memory and each other's
- * computation, and the next run might decide otherwise. */
+/* Ranks of one node have no network between them: what they measured would be memory and each
+ * other's computation, and the next run might decide otherwise. */
 static int one_node(struct trainer *t, bool *out)
 {
     MPI_Comm node = MPI_COMM_NULL;
@@ -161,7 +166,8 @@ int trainer_plan(struct trainer *t)
     options.chunk_bytes = t->sizes.chunk;
     options.merge_bytes = t->sizes.merge;
     if (!status)
-        status = error_agree(t->world, plan_create(&options, t->net->ngroups, t->net->groups, &t->plan));
+        status =
+            error_agree(t->world, plan_create(&options, t->net->ngroups, t->net->groups, &t->plan));
     free(scheme);
     return status;
 }

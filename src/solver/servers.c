@@ -1,5 +1,5 @@
-/* Where parameter servers apply the solver: on the host, or in the memory of the device that their worker trains
- * on. Both give the same bits, so each rank may decide by what it measures. */
+/* Where parameter servers apply the solver: on the host, or in the memory of the device that their
+ * worker trains on. Both give the same bits, so each rank may decide by what it measures. */
 #include "solver/trainer.h"
 
 #include "util/agree.h"
@@ -44,14 +44,16 @@ static int decide(struct trainer *t, bool *remotely)
 
     *remotely = false;
     if (t->options->ps_update == PS_UPDATE_DEVICE && t->options->staleness > 0)
-        return error_set("--ps-update=device does not go with --staleness=%d: a server whose worker lags behind "
-                         "has parameters of its own, on the host",
-                         t->options->staleness);
+        return error_set(
+            "--ps-update=device does not go with --staleness=%d: a server whose worker lags behind "
+            "has parameters of its own, on the host",
+            t->options->staleness);
     if (!t->worker || t->options->ps_update == PS_UPDATE_HOST)
         return 0;
     if (!t->engine.i->remote) {
         if (t->options->ps_update == PS_UPDATE_DEVICE)
-            return error_set("--ps-update=device: the engine '%s' computes in the host's memory", t->engine.i->name);
+            return error_set("--ps-update=device: the engine '%s' computes in the host's memory",
+                             t->engine.i->name);
         return 0;
     }
     if (t->options->ps_update == PS_UPDATE_DEVICE) {

@@ -1,6 +1,6 @@
-/* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n, ...
- * and puts each batch's outputs into its own place of one vector that is then summed over the workers
- * (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
+/* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n,
+ * ... and puts each batch's outputs into its own place of one vector that is then summed over the
+ * workers (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
 #include "solver/trainer.h"
 
 #include "util/error.h"
@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are averaged before
- * anybody looks at them (a test, a snapshot), as the reference for one net on several devices. */
+/* Each worker's BatchNorm has seen its own part of the batches. The running sums of all are
+ * averaged before anybody looks at them (a test, a snapshot), as the reference for one net on
+ * several devices. */
 int trainer_share_statistics(struct trainer *t)
 {
     const struct net *net = t->net;
@@ -60,7 +61,8 @@ static int run_batches(struct trainer *t, struct net *net, int batches, size_t w
 {
     struct run run = {.seed = t->seed};
 
-    for (int b = t->rank; b < batches && !signals_stop_pending(t->options->signals); b += t->nworkers) {
+    for (int b = t->rank; b < batches && !signals_stop_pending(t->options->signals);
+         b += t->nworkers) {
         double *row = table + (size_t)b * width;
         if (net_forward(net, &run, NULL, &row[width - 1]) || trainer_read_outputs(net, row))
             return error_context("test batch %d", b);

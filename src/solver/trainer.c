@@ -1,5 +1,5 @@
-/* From a command line to a rank that is ready to train. Every step that can fail on one rank alone is
- * followed by an agreement, so that all ranks stop together with one message. */
+/* From a command line to a rank that is ready to train. Every step that can fail on one rank alone
+ * is followed by an agreement, so that all ranks stop together with one message. */
 #define _GNU_SOURCE
 #include "solver/trainer.h"
 
@@ -27,9 +27,10 @@ static int check_ranks(struct trainer *t)
     const struct trainer_options *o = t->options;
 
     if (o->servers >= t->nranks)
-        return error_set("--servers=%d leaves no worker: %d rank%s, and at least one must compute; start "
-                         "more ranks (mpirun -np N) or ask for fewer servers",
-                         o->servers, t->nranks, t->nranks == 1 ? " is there" : "s are there");
+        return error_set(
+            "--servers=%d leaves no worker: %d rank%s, and at least one must compute; start "
+            "more ranks (mpirun -np N) or ask for fewer servers",
+            o->servers, t->nranks, t->nranks == 1 ? " is there" : "s are there");
     t->nworkers = t->nranks - o->servers;
     t->worker = t->rank < t->nworkers;
     t->blank = engine_is_blank(o->engine);
@@ -38,7 +39,8 @@ static int check_ranks(struct trainer *t)
     return 0;
 }
 
-/* What is to be said of the files: the solver, and each net's file once, however many nets it gives. */
+/* What is to be said of the files: the solver, and each net's file once, however many nets it
+ * gives. */
 static int note_files(struct trainer *t)
 {
     struct strbuf notices = {0};
@@ -69,15 +71,16 @@ static int read_solver(struct trainer *t)
         return error_set("%s: iter_size must be at least 1, found %d", o->solver, t->iter_size);
     if (t->max_iter < 0)
         return error_set("%s: max_iter must be at least 0, found %d", o->solver, t->max_iter);
-    t->seed = o->seed >= 0 ? (uint64_t)o->seed
+    t->seed = o->seed >= 0                  ? (uint64_t)o->seed
               : t->solver->random_seed >= 0 ? (uint64_t)t->solver->random_seed
                                             : 1; /* repeatable unless asked otherwise */
     if (rule_from_solver(t->solver, &t->rule) || policy_from_solver(t->solver, &t->policy))
         return -1;
     if (o->staleness > 0 && t->solver->clip_gradients > 0)
-        return error_set("%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
-                         "with --staleness=%d",
-                         o->solver, o->staleness);
+        return error_set(
+            "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
+            "with --staleness=%d",
+            o->solver, o->staleness);
     t->policy.max_iter = t->max_iter;
     return solver_nets_load(t->doc, t->solver, &t->defs) ? -1 : note_files(t);
 }
@@ -91,9 +94,10 @@ static int batch_per_pass(struct trainer *t, int *out)
     if (o->global_batch <= 0)
         return 0;
     if (o->global_batch % shares)
-        return error_set("--global-batch=%d cannot be shared evenly: %d worker%s times iter_size %d "
-                         "makes %d shares",
-                         o->global_batch, t->nworkers, t->nworkers == 1 ? "" : "s", t->iter_size, shares);
+        return error_set(
+            "--global-batch=%d cannot be shared evenly: %d worker%s times iter_size %d "
+            "makes %d shares",
+            o->global_batch, t->nworkers, t->nworkers == 1 ? "" : "s", t->iter_size, shares);
     *out = o->global_batch / shares;
     return 0;
 }
@@ -111,8 +115,11 @@ static int batch_of(const struct net *net, int *out)
 
 static int create_nets(struct trainer *t)
 {
-    struct layer_env env = {.rank = t->worker ? t->rank : 0, .nranks = t->nworkers, .seed = t->seed,
-                            .notices = &t->notices, .base_file = t->options->solver,
+    struct layer_env env = {.rank = t->worker ? t->rank : 0,
+                            .nranks = t->nworkers,
+                            .seed = t->seed,
+                            .notices = &t->notices,
+                            .base_file = t->options->solver,
                             .look_only = t->blank};
     int64_t chw[3] = {t->options->input_chw[0], t->options->input_chw[1], t->options->input_chw[2]};
 
@@ -149,7 +156,8 @@ static int default_threads(struct trainer *t)
         return t->options->threads;
     if (getenv("OMP_NUM_THREADS"))
         return 0; /* the engine's library reads it */
-    if (MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node) == MPI_SUCCESS) {
+    if (MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node) ==
+        MPI_SUCCESS) {
         MPI_Comm_size(node, &local);
         MPI_Comm_free(&node);
     }
@@ -165,14 +173,18 @@ static int default_threads(struct trainer *t)
 static int open_engine(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
-    struct engine_options options = {.threads = t->threads, .profile = o->profile, .dilate = o->dilate,
-                                     .device = device_local_rank(t->world), .math = o->math,
-                                     .deterministic = o->deterministic, .workspace = o->workspace,
+    struct engine_options options = {.threads = t->threads,
+                                     .profile = o->profile,
+                                     .dilate = o->dilate,
+                                     .device = device_local_rank(t->world),
+                                     .math = o->math,
+                                     .deterministic = o->deterministic,
+                                     .workspace = o->workspace,
                                      .no_graphs = o->no_graphs};
 
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
-    return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu", &options,
-                       o->share_gpu, &t->engine);
+    return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
+                       &options, o->share_gpu, &t->engine);
 }
 
 /* Times of another batch would be replayed without a word. */
@@ -188,9 +200,10 @@ static int check_profile(const struct trainer *t)
     batch = profile.batch;
     profile_free(&profile);
     if (batch > 0 && batch != t->batch)
-        return error_set("%s holds the times of a batch of %d samples a pass, and this run takes %d: give "
-                         "--batch=%d here, or --batch=%d to \"poseidon time --profile\"",
-                         t->options->profile, batch, t->batch, batch, t->batch);
+        return error_set(
+            "%s holds the times of a batch of %d samples a pass, and this run takes %d: give "
+            "--batch=%d here, or --batch=%d to \"poseidon time --profile\"",
+            t->options->profile, batch, t->batch, batch, t->batch);
     return 0;
 }
 
@@ -206,7 +219,8 @@ static int build_nets(struct trainer *t)
     return 0;
 }
 
-/* Rank 0 reads files; what it found goes to everybody. *history: rank 0, to be freed; NULL if none. */
+/* Rank 0 reads files; what it found goes to everybody. *history: rank 0, to be freed; NULL if none.
+ */
 static int load_files(struct trainer *t, float **history)
 {
     const struct trainer_options *o = t->options;
@@ -235,8 +249,9 @@ static int load_files(struct trainer *t, float **history)
     if (from) {
         t->resumed = true;
         *history = calloc(blocks * t->net->elems + 1, sizeof **history);
-        status = *history ? checkpoint_resume(from, t->net, t->rule.nhistory, *history, &t->at, t->log)
-                          : error_memory(blocks * t->net->elems * sizeof **history, "history");
+        status = *history
+                     ? checkpoint_resume(from, t->net, t->rule.nhistory, *history, &t->at, t->log)
+                     : error_memory(blocks * t->net->elems * sizeof **history, "history");
         free(newest);
         return status;
     }
@@ -271,24 +286,25 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
                   float *value, const float *grad, float *history, size_t stride, size_t n)
 {
     const struct trainer *t = context;
-    struct rule_step step = {.iteration = iteration, .scale = scale,
-                             .rate = t->rates[iteration - t->at.iteration]};
+    struct rule_step step = {
+        .iteration = iteration, .scale = scale, .rate = t->rates[iteration - t->at.iteration]};
 
     rule_apply(&t->rule, &step, lr_mult, decay_mult, value, grad, history, stride, n);
 }
 
 /* The same rule in the engine's own memory. */
-static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                        float *value, const float *grad, float *history, size_t stride, size_t n, bool stored)
+static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult,
+                        float decay_mult, float *value, const float *grad, float *history,
+                        size_t stride, size_t n, bool stored)
 {
     const struct trainer *t = context;
-    struct rule_step step = {.iteration = iteration, .scale = scale,
-                             .rate = t->rates[iteration - t->at.iteration]};
+    struct rule_step step = {
+        .iteration = iteration, .scale = scale, .rate = t->rates[iteration - t->at.iteration]};
     struct engine_update update;
 
     rule_describe(&t->rule, &step, lr_mult, decay_mult, &update);
     return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n,
-                                        stored);
+                                       stored);
 }
 
 static void warn(void *context, const char *text)
@@ -304,11 +320,16 @@ static uint64_t digest(const struct trainer *t)
 {
     const struct trainer_options *o = t->options;
     const uint64_t words[SOURCE_OF_DIGEST_WORDS] = {
-        t->seed, (uint64_t)t->max_iter, (uint64_t)t->iter_size, (uint64_t)t->batch,
-        (uint64_t)t->rule.type, (uint64_t)t->solver->test_interval, (uint64_t)t->solver->snapshot,
+        t->seed,
+        (uint64_t)t->max_iter,
+        (uint64_t)t->iter_size,
+        (uint64_t)t->batch,
+        (uint64_t)t->rule.type,
+        (uint64_t)t->solver->test_interval,
+        (uint64_t)t->solver->snapshot,
         (uint64_t)t->solver->display,
-        (uint64_t)(o->signals[SIGNAL_INT] | o->signals[SIGNAL_HUP] << 2 | o->signals[SIGNAL_TERM] << 4 |
-                   o->signals[SIGNAL_USR1] << 6)};
+        (uint64_t)(o->signals[SIGNAL_INT] | o->signals[SIGNAL_HUP] << 2 |
+                   o->signals[SIGNAL_TERM] << 4 | o->signals[SIGNAL_USR1] << 6)};
     uint64_t hash = 0;
 
     for (int i = 0; i < SOURCE_OF_DIGEST_WORDS; i++)
@@ -318,21 +339,30 @@ static uint64_t digest(const struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .apply = apply,
-                                 .apply_remote = apply_remote};
+    struct sync_update update = {
+        .context = t, .nhistory = t->rule.nhistory, .apply = apply, .apply_remote = apply_remote};
 
     if (trainer_place_updates(t))
         return -1;
     t->sync_options = (struct sync_options){
-        .update_remotely = t->update_remotely, .overlap = t->options->overlap,
+        .update_remotely = t->update_remotely,
+        .overlap = t->options->overlap,
         .forward_waits_all = t->options->forward_waits_all,
-        .staleness = t->options->staleness, .fifo = t->options->fifo,
+        .staleness = t->options->staleness,
+        .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
-        .bytes_per_second = t->options->mbps * 1e6 / 8, .node = t->node, .direct = t->options->direct,
+        .bytes_per_second = t->options->mbps * 1e6 / 8,
+        .node = t->node,
+        .direct = t->options->direct,
         .engine = &t->engine,
         .threads = t->threads,
-        .clip = t->solver->clip_gradients, .iteration = t->at.iteration, .stall_seconds = 60,
-        .warn = warn, .warn_context = t, .digest = digest(t), .trace = t->trace};
+        .clip = t->solver->clip_gradients,
+        .iteration = t->at.iteration,
+        .stall_seconds = 60,
+        .warn = warn,
+        .warn_context = t,
+        .digest = digest(t),
+        .trace = t->trace};
     if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
         return -1;
@@ -375,13 +405,15 @@ static void introduce(struct trainer *t)
     if (!t->options->json)
         net_print_summary(t->net, &scheme, stdout);
     if (t->blank)
-        LOG_WARNING(t->log, "Replaying %s: passes take the time it says and compute nothing. Every loss is "
-                            "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
+        LOG_WARNING(t->log,
+                    "Replaying %s: passes take the time it says and compute nothing. Every loss is "
+                    "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
                     t->options->profile);
     else
         LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
     if (t->options->dilate > 1)
-        LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes", t->options->dilate);
+        LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes",
+                    t->options->dilate);
     LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
              t->nworkers, t->nworkers == 1 ? "" : "s", t->batch, t->iter_size,
              t->nworkers * t->batch * t->iter_size);
@@ -389,7 +421,8 @@ static void introduce(struct trainer *t)
         LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
-        LOG_INFO(t->log, "%d workers on %d node%s add up their gradients %s%s; one of each speaks for it",
+        LOG_INFO(t->log,
+                 "%d workers on %d node%s add up their gradients %s%s; one of each speaks for it",
                  t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
                  t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
@@ -417,14 +450,16 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         goto fail;
     t->threads = default_threads(t); /* collective */
     if (error_agree(world, create_nets(t)) || open_engine(t) ||
-        error_agree(world, check_profile(t)) || trainer_find_nodes(t) || error_agree(world, build_nets(t)) ||
-        trainer_plan(t) || error_agree(world, load_files(t, &history)))
+        error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
+        error_agree(world, build_nets(t)) || trainer_plan(t) ||
+        error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
     MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
-        error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) || start_sync(t, history))
+        error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
+        start_sync(t, history))
         goto fail;
     free(history);
     introduce(t);

@@ -69,12 +69,14 @@ int spec_kind_error(const char *path, bool wants_solver)
     found = text_read_bytes(path, &text, &length) ? 0 : balance(path, text, length);
     free(text);
     if (!wants_solver && found > 0)
-        return error_set("%s: expected a net, found a solver, which only names one; --solver (of poseidon "
-                         "train) takes a solver",
-                         path);
+        return error_set(
+            "%s: expected a net, found a solver, which only names one; --solver (of poseidon "
+            "train) takes a solver",
+            path);
     if (wants_solver && found < 0)
-        return error_set("%s: expected a solver, found a net, which a solver names (net: \"%s\"); --model (of "
-                         "poseidon summary, plan, time and others) takes a net",
-                         path, path);
+        return error_set(
+            "%s: expected a solver, found a net, which a solver names (net: \"%s\"); --model (of "
+            "poseidon summary, plan, time and others) takes a net",
+            path, path);
     return error_set("%s", error);
 }

@@ -116,7 +116,8 @@ static int keep_layers(struct builder *b, const Caffe__NetParameter *net,
     return 0;
 }
 
-/* Whether the layer makes a blob of that name of its own: none that it reads and changes in place. */
+/* Whether the layer makes a blob of that name of its own: none that it reads and changes in place.
+ */
 static bool makes(const Caffe__LayerParameter *layer, const char *blob)
 {
     for (size_t i = 0; i < layer->n_bottom; i++)
@@ -143,8 +144,8 @@ static void find_filtered(const struct builder *b, const char *blob, char *out, 
         net_state_explain(b->state, layer, rules, sizeof rules);
         if (text_line(b->doc, layer) > 0)
             snprintf(where, sizeof where, " (line %d)", text_line(b->doc, layer));
-        snprintf(out, bytes, "; layer '%.64s'%s makes it, but %s", text_or_empty(layer->name), where,
-                 rules);
+        snprintf(out, bytes, "; layer '%.64s'%s makes it, but %s", text_or_empty(layer->name),
+                 where, rules);
         return;
     }
 }

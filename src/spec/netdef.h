@@ -55,8 +55,8 @@ void net_state_free(struct net_state *state);
 /* Is the layer in the net of that state? Fails when it has both include and exclude rules. */
 int net_state_admits(const struct net_state *state, const Caffe__LayerParameter *layer, bool *in);
 
-/* Why the layer is not in the net of that state, to stand behind "makes it, but": "only with stage 'train'".
- * The layer's rules must be sound and leave it out. */
+/* Why the layer is not in the net of that state, to stand behind "makes it, but": "only with stage
+ * 'train'". The layer's rules must be sound and leave it out. */
 void net_state_explain(const struct net_state *state, const Caffe__LayerParameter *layer, char *out,
                        size_t bytes);
 

@@ -55,8 +55,8 @@ static bool has_stage(const struct net_state *state, const char *stage)
 }
 
 /* Appends to a text that fits or is cut. */
-static void __attribute__((format(printf, 3, 4))) append(char *out, size_t bytes, const char *format,
-                                                         ...)
+static void __attribute__((format(printf, 3, 4)))
+append(char *out, size_t bytes, const char *format, ...)
 {
     size_t used = strlen(out);
     va_list args;

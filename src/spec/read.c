@@ -51,8 +51,9 @@ static int note_missing_settings(struct text_doc *doc)
         else if (strcmp(type, "InnerProduct") == 0 && layer->inner_product_param == NULL)
             missing = "inner_product_param";
         if (missing != NULL)
-            return text_add_notice(doc, "%s: its layers came without their settings: no complete net "
-                                        "(layer '%s' has no %s)",
+            return text_add_notice(doc,
+                                   "%s: its layers came without their settings: no complete net "
+                                   "(layer '%s' has no %s)",
                                    text_name(doc), layer->name ? layer->name : "", missing);
     }
     return 0;

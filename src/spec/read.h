@@ -27,14 +27,15 @@ Caffe__SolverParameter *spec_solver(const struct text_doc *doc);
  * scanned counts as far as it goes. Fails when the file cannot be read. */
 int spec_is_solver(const char *path, bool *is);
 
-/* For a text that could not be read as a solver, or as a net: where it is the other of the two, says so
- * instead of the message that is set, which would list its fields as unknown. Returns -1. */
+/* For a text that could not be read as a solver, or as a net: where it is the other of the two,
+ * says so instead of the message that is set, which would list its fields as unknown. Returns -1.
+ */
 int spec_kind_error(const char *path, bool wants_solver);
 
 /* Finds a file that a spec names: the path as it is (relative to the current folder) if something
  * is there, else the same path beside the file that names it. *out is the caller's to free. Fails
- * with both places in the message when nothing is at either, or with the current folder when they are one.
- * relative_to_file may be NULL. */
+ * with both places in the message when nothing is at either, or with the current folder when they
+ * are one. relative_to_file may be NULL. */
 int spec_find_file(const char *path, const char *relative_to_file, char **out);
 
 #endif

@@ -27,9 +27,10 @@ struct reader {
     const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
     const ProtobufCMessage *layer; /* the last one opened below the root */
     text_check_type *check_type;   /* or NULL */
-    const Caffe__LayerParameter *stranger; /* the first one with a type and an unknown field; or NULL */
-    int line_of[DEPTH_MOST + 1];                             /* where they were opened */
-    int field_line; /* of the name of the field being read */
+    const Caffe__LayerParameter
+        *stranger;               /* the first one with a type and an unknown field; or NULL */
+    int line_of[DEPTH_MOST + 1]; /* where they were opened */
+    int field_line;              /* of the name of the field being read */
     int nunknown;
     char unknown[3072]; /* one line for each unknown field so far */
 };
@@ -164,7 +165,8 @@ static int unknown_type(struct reader *r, const char *type, const char *remark)
 
     if (r->depth == 1 && layer->name != NULL)
         snprintf(place, sizeof place, "layer '%.64s': ", layer->name);
-    return scan_error(&r->scan, "%sunknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s",
+    return scan_error(&r->scan,
+                      "%sunknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s",
                       place, type, remark);
 }
 
@@ -341,8 +343,8 @@ static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
     return other != NULL && !field_is_set(message, other) ? other : field;
 }
 
-/* Net-level inputs are no messages and become a layer all the same: the line of each name is kept, and of
- * their sizes that of the first, under the field's own address. */
+/* Net-level inputs are no messages and become a layer all the same: the line of each name is kept,
+ * and of their sizes that of the first, under the field's own address. */
 static int keep_line(struct reader *r, const ProtobufCMessage *message,
                      const ProtobufCFieldDescriptor *field, const union value *value)
 {
@@ -463,7 +465,8 @@ static void note_unknown(struct reader *r, const struct scan_token *token, const
     describe_layer(r, layer, sizeof layer);
     snprintf(r->unknown + used, sizeof r->unknown - used,
              "%s%s:%d:%d: message \"%s\"%s has no field \"%s\"%s", used > 0 ? "\n" : "",
-             r->scan.name, token->line, token->column, r->stack[r->depth]->name, layer, name, remark);
+             r->scan.name, token->line, token->column, r->stack[r->depth]->name, layer, name,
+             remark);
 }
 
 static int expected_name(struct reader *r)
@@ -547,8 +550,8 @@ static int read_fields(struct reader *r, ProtobufCMessage *message, const char *
     return 0;
 }
 
-/* Unknown fields come first, then what is to be said of the first layer that had one, then what stopped
- * the reading, if anything did. */
+/* Unknown fields come first, then what is to be said of the first layer that had one, then what
+ * stopped the reading, if anything did. */
 static int unknown_error(struct reader *r, const char *stopped_by)
 {
     const Caffe__LayerParameter *layer = r->stranger;
@@ -579,8 +582,8 @@ static int read_all(struct reader *r, const char *text, size_t length)
 }
 
 static int read_document(const char *name, const char *text, size_t length,
-                         const ProtobufCMessageDescriptor *descriptor,
-                         text_check_type *check_type, struct text_doc **out)
+                         const ProtobufCMessageDescriptor *descriptor, text_check_type *check_type,
+                         struct text_doc **out)
 {
     struct reader *r = calloc(1, sizeof *r);
     ProtobufCMessage *root = NULL;

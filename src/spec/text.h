@@ -20,8 +20,8 @@ int text_read_file(const char *path, const ProtobufCMessageDescriptor *descripto
 /* Says of a type of layers that it is there (0) or why it is not (-1 with a message). */
 typedef int text_check_type(const char *type);
 
-/* The same with the types that there are: fields that are not known mostly belong to layers of forks, and
- * then the message says so. check_type may be NULL. */
+/* The same with the types that there are: fields that are not known mostly belong to layers of
+ * forks, and then the message says so. check_type may be NULL. */
 int text_read_file_of(const char *path, const ProtobufCMessageDescriptor *descriptor,
                       text_check_type *check_type, struct text_doc **out);
 
@@ -34,8 +34,8 @@ int text_read_string(const char *name, const char *text, size_t length,
 ProtobufCMessage *text_root(const struct text_doc *doc);
 
 /* The line, from 1, on which this part of the message began; 0 for parts that were not read from
- * the file, and for doc NULL. Parts are messages, and of a net also the names in its `input` and, as
- * &net->n_input_dim, the first input_dim. */
+ * the file, and for doc NULL. Parts are messages, and of a net also the names in its `input` and,
+ * as &net->n_input_dim, the first input_dim. */
 int text_line(const struct text_doc *doc, const void *message);
 
 /* Says that `message` began on that line, for messages that take the place of others. */

@@ -282,8 +282,7 @@ static int add_input_shapes(Caffe__NetParameter *net, const struct text_doc *doc
 
     if (net->n_input_shape > 0 && net->n_input_shape != net->n_input)
         return error_set("%s: expected one input_shape per input (%zu), found %zu",
-                         place_of(doc, net->input_shape[0]).text, net->n_input,
-                         net->n_input_shape);
+                         place_of(doc, net->input_shape[0]).text, net->n_input, net->n_input_shape);
     if (net->n_input_shape > 0)
         return upgrade_move(&net->base, "input_shape", to, "shape");
     if (net->n_input_dim / 4 != net->n_input || net->n_input_dim % 4 != 0)
@@ -325,7 +324,8 @@ void upgrade_find_left_out(const struct text_doc *doc, const char *input, char *
         snprintf(out, bytes, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-/* Net-level inputs become the tops of a first layer named "input"; those without a size go, as in Caffe. */
+/* Net-level inputs become the tops of a first layer named "input"; those without a size go, as in
+ * Caffe. */
 static int upgrade_input(Caffe__NetParameter *net, struct text_doc *doc)
 {
     static const char *const gone[] = {"input", "input_shape", "input_dim"};
@@ -440,7 +440,8 @@ static int upgrade_solver_type(Caffe__SolverParameter *solver, struct text_doc *
         return error_memory(16, "a type");
     field_set(&solver->base, field, &name);
     solver->has_solver_type = 0;
-    return doc != NULL ? text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name) : 0;
+    return doc != NULL ? text_add_notice(doc, "%s: solver_type became type: \"%s\"", file, name)
+                       : 0;
 }
 
 int upgrade_solver(Caffe__SolverParameter *solver, struct text_doc *doc)

@@ -17,8 +17,8 @@
  * freeing. */
 int upgrade_net(Caffe__NetParameter *net, struct text_doc *doc);
 
-/* Writes what upgrade_net said of a net-level input that it left out for want of a size, without a newline;
- * leaves `out` alone where it left none of that name out. doc may be NULL. */
+/* Writes what upgrade_net said of a net-level input that it left out for want of a size, without a
+ * newline; leaves `out` alone where it left none of that name out. doc may be NULL. */
 void upgrade_find_left_out(const struct text_doc *doc, const char *input, char *out, size_t bytes);
 
 /* solver_type to type; then all nets inside the solver. */

@@ -1,9 +1,10 @@
-/* Project Adam's way (Chilimbi et al., OSDI'14), one of the paper's baselines: workers send the factors of
- * a fully connected layer to the one server that owns it, which rebuilds the gradient, updates, and sends
- * the whole matrix back to everybody. Cheap to send, dear to receive, and the owner is a hot spot.
+/* Project Adam's way (Chilimbi et al., OSDI'14), one of the paper's baselines: workers send the
+ * factors of a fully connected layer to the one server that owns it, which rebuilds the gradient,
+ * updates, and sends the whole matrix back to everybody. Cheap to send, dear to receive, and the
+ * owner is a hot spot.
  *
- * From the rebuilt sum on it is the parameter server's business (ps.c): so it is made on the host, whatever the
- * workers' engine. */
+ * From the rebuilt sum on it is the parameter server's business (ps.c): so it is made on the host,
+ * whatever the workers' engine. */
 #include "sync/collect.h"
 #include "sync/factors.h"
 
@@ -17,9 +18,9 @@ enum { WHAT_FACTORS_OUT = 16, WHAT_FACTORS_IN };
 struct adam {
     struct factors factors; /* rows of all workers at the owner, of this rank elsewhere */
     bool owner;
-    int arrived;            /* workers whose rows are here */
-    int64_t iteration;      /* being collected */
-    float *gradient;        /* owner's: the group's elems */
+    int arrived;       /* workers whose rows are here */
+    int64_t iteration; /* being collected */
+    float *gradient;   /* owner's: the group's elems */
 };
 
 static int adam_open(struct sync *sync, int group)
@@ -70,10 +71,15 @@ static int expect(struct sync *sync, int group)
     int chunk = sync->plan->first_chunk[group];
 
     for (int w = 0; adam->owner && w < sync->plan->nworkers; w++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk, .peer = w,
-                                    .what = WHAT_FACTORS_IN, .idle = true};
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = group,
+                                    .chunk = chunk,
+                                    .peer = w,
+                                    .what = WHAT_FACTORS_IN,
+                                    .idle = true};
         if (w != sync->rank &&
-            progress_receive(sync, sync->data, factors_rows(&adam->factors, w, 0), factors_floats(sync, group, w),
+            progress_receive(sync, sync->data, factors_rows(&adam->factors, w, 0),
+                             factors_floats(sync, group, w),
                              tag_of(sync, false, chunk, adam->iteration), transfer))
             return -1;
     }
@@ -95,7 +101,8 @@ static int rebuild(struct sync *sync, int group)
         return -1;
     for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
         const struct chunk *chunk = &plan->chunks[c];
-        memcpy(ps_sum(sync, c), adam->gradient + (chunk->begin - begin), chunk->elems * sizeof(float));
+        memcpy(ps_sum(sync, c), adam->gradient + (chunk->begin - begin),
+               chunk->elems * sizeof(float));
         if (ps_summed(sync, c))
             return -1;
     }
@@ -114,8 +121,11 @@ static int adam_post(struct sync *sync, int group, int64_t iteration)
     const struct plan *plan = sync->plan;
     struct adam *adam = sync->groups[group].own;
     int first = plan->first_chunk[group], count = plan->first_chunk[group + 1] - first;
-    struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = first,
-                                .peer = plan_home(plan, first), .what = WHAT_FACTORS_OUT};
+    struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                .group = group,
+                                .chunk = first,
+                                .peer = plan_home(plan, first),
+                                .what = WHAT_FACTORS_OUT};
 
     if (adam->owner) {
         sync->groups[group].pending = count;
@@ -126,7 +136,8 @@ static int adam_post(struct sync *sync, int group, int64_t iteration)
         if (ps_expect_parameters(sync, c, iteration))
             return -1;
     return progress_send(sync, sync->data, factors_rows(&adam->factors, 0, 0),
-                         factors_floats(sync, group, sync->rank), tag_of(sync, false, first, iteration), transfer);
+                         factors_floats(sync, group, sync->rank),
+                         tag_of(sync, false, first, iteration), transfer);
 }
 
 static int adam_complete(struct sync *sync, const struct transfer *transfer)

@@ -1,7 +1,7 @@
-/* Gradient clipping as Caffe means it: one L2 norm over all parameters. Traffic does not wait for it;
- * updates do. Every chunk's sum of squares is known to exactly one rank; one small allreduce of the
- * vector (zeros elsewhere, so the sum is exact in any order) gives all ranks the same numbers, which
- * are then added in chunk order. */
+/* Gradient clipping as Caffe means it: one L2 norm over all parameters. Traffic does not wait for
+ * it; updates do. Every chunk's sum of squares is known to exactly one rank; one small allreduce of
+ * the vector (zeros elsewhere, so the sum is exact in any order) gives all ranks the same numbers,
+ * which are then added in chunk order. */
 #include "sync/sync_internal.h"
 
 #include "util/agree.h"
@@ -33,8 +33,8 @@ int clip_advance(struct sync *sync)
 
     if (clip->local > 0 || !clip->factors_ready)
         return 0;
-    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, sync->plan->nchunks, MPI_DOUBLE, MPI_SUM, sync->control,
-                           &request));
+    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, sync->plan->nchunks, MPI_DOUBLE, MPI_SUM,
+                           sync->control, &request));
     atomic_fetch_add(&sync->control_sent, (uint64_t)sync->plan->nchunks * sizeof(double));
     return progress_track(sync, request, (struct transfer){.kind = TRANSFER_CLIP});
 fail:

@@ -59,8 +59,13 @@ static int expect(struct sync *sync, struct collect *collect, int64_t iteration,
     int slot = collect_slot(collect, iteration);
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = chunk->group, .idle = true,
-                                    .chunk = collect->chunk, .peer = w, .what = what, .slot = slot};
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = chunk->group,
+                                    .idle = true,
+                                    .chunk = collect->chunk,
+                                    .peer = w,
+                                    .what = what,
+                                    .slot = slot};
         void *buffer = collect->from[place_of(sync, slot, w)];
         if (buffer && progress_receive(sync, sync->data, buffer, floats,
                                        tag_of(sync, false, collect->chunk, iteration), transfer))
@@ -100,7 +105,8 @@ static void add_worker(struct sync *sync, struct collect *collect, int worker, c
     }
 }
 
-void collect_arrive(struct sync *sync, struct collect *collect, int worker, int slot, const void *own)
+void collect_arrive(struct sync *sync, struct collect *collect, int worker, int slot,
+                    const void *own)
 {
     if (own)
         collect->own[slot] = own;

@@ -1,4 +1,5 @@
-/* The compute thread's side of a sync: posting, waiting, and calls that the progress thread carries out. */
+/* The compute thread's side of a sync: posting, waiting, and calls that the progress thread carries
+ * out. */
 #include "sync/stale.h"
 
 #include "util/clock.h"
@@ -90,7 +91,8 @@ int sync_post(struct sync *sync, int member, bool last)
         int64_t start = trace_begin(sync->options.trace);
         if (state->syncer->stage(sync, group, state->micro))
             return -1;
-        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer, start);
+        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer,
+                   start);
     }
     state->micro++;
     if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
@@ -115,8 +117,8 @@ static int chunk_norm(struct sync *sync, int chunk, double *out)
     float scale = sync_mean(sync);
 
     if (sync->remote)
-        return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale, c->elems,
-                                   out);
+        return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale,
+                                   c->elems, out);
     *out = clip_sumsq(net->grads + c->begin, c->elems, scale);
     return 0;
 }
@@ -128,8 +130,8 @@ static int ahead(struct sync *sync, int group, int64_t iteration)
     return syncer->ahead ? syncer->ahead(sync, group, iteration) : 0;
 }
 
-/* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since all
- * workers have the same. */
+/* SFB gradients exist only after the rebuild; their part of the norm is worker 0's to give, since
+ * all workers have the same. */
 static int give_norms(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
@@ -138,7 +140,8 @@ static int give_norms(struct sync *sync)
         struct group_state *state = &sync->groups[g];
         if (!state->syncer || !state->syncer->rebuild)
             continue;
-        if (ahead(sync, g, state->posted - 1) || compute_wait(sync, &state->done, state->posted, g) ||
+        if (ahead(sync, g, state->posted - 1) ||
+            compute_wait(sync, &state->done, state->posted, g) ||
             state->syncer->rebuild(sync, g, state->posted - 1))
             return -1;
         for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
@@ -162,7 +165,8 @@ static int settle(struct sync *sync, int group, int64_t iteration)
     if ((sync->options.clip <= 0 && syncer->rebuild && syncer->rebuild(sync, group, iteration)) ||
         syncer->settle(sync, group, iteration))
         return -1;
-    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->groups[group].layer, start);
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->groups[group].layer,
+               start);
     return 0;
 }
 
@@ -182,7 +186,7 @@ static int wait_for(struct sync *sync, int group, int lag)
         if (newest < 0)
             return -1;
     } else if (settle(sync, group, state->posted - 1) || remote_store_values(sync, group, true) ||
-             remote_order(sync, group)) {
+               remote_order(sync, group)) {
         return -1;
     }
     if (newest == state->settled)
@@ -266,7 +270,9 @@ static int grow_sum(struct sync *sync, int count)
     sync->sum_values = malloc((size_t)count * sizeof *sync->sum_values);
     sync->sum_result = malloc((size_t)count * sizeof *sync->sum_result);
     sync->sum_capacity = sync->sum_values && sync->sum_result ? count : 0;
-    return sync->sum_capacity ? 0 : error_memory((size_t)count * sizeof(double), "a sum over the workers");
+    return sync->sum_capacity
+               ? 0
+               : error_memory((size_t)count * sizeof(double), "a sum over the workers");
 }
 
 int sync_sum(struct sync *sync, double *values, int count)

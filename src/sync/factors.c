@@ -7,25 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The factors cross over once on their way out and all come back once; gradient, history and parameters never
- * leave the engine. elems: of all slots. */
+/* The factors cross over once on their way out and all come back once; gradient, history and
+ * parameters never leave the engine. elems: of all slots. */
 static int open_remote(struct sync *sync, size_t elems, struct factors *out)
 {
     const struct engine *engine = sync->net->engine;
     size_t rows = (size_t)out->workers * (size_t)out->rows_each;
-    struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}}, .bytes = rows * sizeof(float)};
+    struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}},
+                          .bytes = rows * sizeof(float)};
     void *host = NULL, *memory = NULL, *column = NULL;
     float *values;
     int status;
 
-    if (out->direct ? engine->i->alloc(engine->context, elems * sizeof(float), "sufficient factors", &host)
-                    : sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors", &host))
+    if (out->direct
+            ? engine->i->alloc(engine->context, elems * sizeof(float), "sufficient factors", &host)
+            : sync->remote->host_alloc(engine->context, elems * sizeof(float), "sufficient factors",
+                                       &host))
         return -1;
     out->rows = host;
     if (out->on_host)
         return 0;
-    if (!out->direct && engine->i->alloc(engine->context, out->each * (size_t)out->workers * sizeof(float),
-                                         "sufficient factors", &memory))
+    if (!out->direct &&
+        engine->i->alloc(engine->context, out->each * (size_t)out->workers * sizeof(float),
+                         "sufficient factors", &memory))
         return -1;
     out->remote_rows = memory;
     if (engine->i->alloc(engine->context, rows * sizeof(float), "sufficient factors", &column))
@@ -48,7 +52,8 @@ static void lay_out(const struct sync *sync, int group, struct factors *out)
     bool sfb = plan->scheme[group] == SCHEME_SFB;
     bool all = sfb || plan_home(plan, plan->first_chunk[group]) == sync->speaker;
 
-    *out = (struct factors){.slots = sfb ? 2 : 1, .workers = all ? plan->nworkers : 1,
+    *out = (struct factors){.slots = sfb ? 2 : 1,
+                            .workers = all ? plan->nworkers : 1,
                             .mine = all ? sync->speaker : 0,
                             .rows_each = g->k * plan->options.iter_size * plan->most_locals};
     out->each = (size_t)(out->rows_each * (g->m + g->n));
@@ -80,9 +85,10 @@ int factors_open(struct sync *sync, int group, struct factors *out)
         return -1;
     out->direct = sync->direct && !out->on_host;
     if (out->rows_each > INT_MAX / width)
-        return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; use "
-                         "--comm=ps",
-                         g->name, (long long)out->rows_each, (long long)width);
+        return error_set(
+            "layer '%s': %lld rows of %lld factors exceed what one message can count; use "
+            "--comm=ps",
+            g->name, (long long)out->rows_each, (long long)width);
     size_t elems = factors_elems(sync, group);
     for (int p = 0; sync->worker && p < g->nparams; p++)
         sync->net->params[g->first + p].factored = true;
@@ -121,8 +127,11 @@ static int stage_remote(struct sync *sync, int group, bool direct, float *row, c
     int (*move)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket) =
         direct ? sync->remote->copy : sync->remote->fetch;
     const struct param_group *g = &sync->plan->groups[group];
-    struct engine_rows rows = {.host = row, .host_stride = (size_t)(g->m + g->n), .width = (size_t)g->n,
-                               .memory = (float *)(uintptr_t)bottom, .stride = (size_t)g->n,
+    struct engine_rows rows = {.host = row,
+                               .host_stride = (size_t)(g->m + g->n),
+                               .width = (size_t)g->n,
+                               .memory = (float *)(uintptr_t)bottom,
+                               .stride = (size_t)g->n,
                                .rows = (size_t)g->k};
     void *context = sync->net->engine->context;
 
@@ -154,8 +163,12 @@ int factors_stage(struct sync *sync, int group, const struct factors *factors, i
 int factors_store(struct sync *sync, int group, const struct factors *factors, int slot)
 {
     size_t elems = factors->each * (size_t)factors->workers;
-    struct engine_rows rows = {.host = factors_rows(factors, 0, slot), .host_stride = elems,
-                               .memory = factors->remote_rows, .stride = elems, .width = elems, .rows = 1};
+    struct engine_rows rows = {.host = factors_rows(factors, 0, slot),
+                               .host_stride = elems,
+                               .memory = factors->remote_rows,
+                               .stride = elems,
+                               .width = elems,
+                               .rows = 1};
 
     if (!sync->remote || factors->direct)
         return 0;
@@ -172,8 +185,8 @@ static const struct engine *rebuilder(struct sync *sync, const struct factors *f
     return factors->on_host ? factors->on_host : sync->options.engine;
 }
 
-int factors_product(struct sync *sync, int group, const struct factors *factors, int slot, int first, int last,
-                    float *gradient)
+int factors_product(struct sync *sync, int group, const struct factors *factors, int slot,
+                    int first, int last, float *gradient)
 {
     const struct param_group *g = &sync->plan->groups[group];
     int64_t rows = (last - first) * factors->rows_each, width = g->m + g->n;
@@ -183,14 +196,15 @@ int factors_product(struct sync *sync, int group, const struct factors *factors,
     from += (size_t)first * factors->each;
     if (engine->i->blank && first <= factors->mine && factors->mine < last)
         rows -= factors->rows_each; /* the time of the layer's backward has this rank's own in it */
-    if (rows > 0 && engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width,
-                                    from, width, first > 0 ? 1.0f : 0.0f, gradient, g->n))
+    if (rows > 0 &&
+        engine->i->gemm(engine->context, true, false, g->m, g->n, rows, 1.0f, from + g->n, width,
+                        from, width, first > 0 ? 1.0f : 0.0f, gradient, g->n))
         return error_context("layer '%s': rebuilding the gradient from factors", g->name);
     return 0;
 }
 
-int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot, int first,
-                    float *gradient)
+int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
+                    int first, float *gradient)
 {
     const struct param_group *g = &sync->plan->groups[group];
     int64_t rows = factors->workers * factors->rows_each, width = g->m + g->n;
@@ -205,8 +219,8 @@ int factors_rebuild(struct sync *sync, int group, const struct factors *factors,
     if (g->elems == (size_t)(g->m * g->n) || engine->i->blank)
         return 0;
     if (remote)
-        return engine->i->gemm(engine->context, true, false, g->m, 1, rows, 1.0f, from + g->n, width,
-                               factors->ones, 1, 0.0f, bias, 1);
+        return engine->i->gemm(engine->context, true, false, g->m, 1, rows, 1.0f, from + g->n,
+                               width, factors->ones, 1, 0.0f, bias, 1);
     memset(bias, 0, (size_t)g->m * sizeof *bias);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < g->m; j++)

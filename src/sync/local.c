@@ -1,5 +1,5 @@
-/* No synchronisation: every worker applies its own gradient. The ceiling that a cluster's speed is compared
- * with; what is trained is as many nets as there are workers. */
+/* No synchronisation: every worker applies its own gradient. The ceiling that a cluster's speed is
+ * compared with; what is trained is as many nets as there are workers. */
 #include "sync/sync_internal.h"
 
 #include "util/error.h"

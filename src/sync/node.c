@@ -30,8 +30,8 @@ fail:
 
 /* Scratch per rank (that gives its name to its machine). */
 struct machine {
-    int last;     /* its node that has room, or -1 */
-    int members;  /* of that node */
+    int last;    /* its node that has room, or -1 */
+    int members; /* of that node */
     int speakers;
 };
 
@@ -67,7 +67,8 @@ int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out
     int *host;
 
     MPI_Comm_size(world, &nranks);
-    *out = (struct node_map){.nworkers = nworkers, .node = calloc((size_t)nranks, sizeof *out->node)};
+    *out =
+        (struct node_map){.nworkers = nworkers, .node = calloc((size_t)nranks, sizeof *out->node)};
     host = calloc((size_t)nranks, sizeof *host);
     machines = calloc((size_t)nranks, sizeof *machines);
     if (!out->node || !host || !machines)
@@ -88,8 +89,8 @@ void node_map_free(struct node_map *map)
     map->node = NULL;
 }
 
-/* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the others for
- * ever, so it is looked at before. */
+/* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the
+ * others for ever, so it is looked at before. */
 static int check_space(size_t bytes, const char *what)
 {
     static const char folder[] = "/dev/shm";
@@ -101,9 +102,10 @@ static int check_space(size_t bytes, const char *what)
     there = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (bytes <= there)
         return 0;
-    return error_set("%s of this node's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
-                     "enlarge it, or use --hierarchy=off",
-                     what, (double)bytes / 1048576, folder, (double)there / 1048576);
+    return error_set(
+        "%s of this node's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
+        "enlarge it, or use --hierarchy=off",
+        what, (double)bytes / 1048576, folder, (double)there / 1048576);
 }
 
 static int allocate(const struct node *node, size_t bytes, struct node_window *out)
@@ -112,7 +114,8 @@ static int allocate(const struct node *node, size_t bytes, struct node_window *o
     char *base = NULL;
     int unit;
 
-    MPI_TRY(MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node->comm, (void *)&base, &out->window));
+    MPI_TRY(
+        MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, node->comm, (void *)&base, &out->window));
     MPI_TRY(MPI_Win_shared_query(out->window, 0, &size, &unit, (void *)&base));
     /* mapped at whole pages everywhere: all ranks skip as much */
     out->memory = base + (LINE - (uintptr_t)base % LINE) % LINE;
@@ -166,12 +169,16 @@ int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct
     *out = NULL;
     if (error_agree(world, node ? 0 : error_memory(sizeof *node, "the node")))
         goto fail;
-    *node = (struct node){.comm = MPI_COMM_NULL, .nranks = 1, .team = map->team, .elems = elems,
+    *node = (struct node){.comm = MPI_COMM_NULL,
+                          .nranks = 1,
+                          .team = map->team,
+                          .elems = elems,
                           .arenas = {.window = MPI_WIN_NULL}};
     if (error_agree(world, split(world, map, node)))
         goto fail;
     bytes = elems * sizeof(float) * (1 + (size_t)node->nranks);
-    if (!node->team && node_window_open(world, node, bytes, "parameters and gradients", &node->arenas))
+    if (!node->team &&
+        node_window_open(world, node, bytes, "parameters and gradients", &node->arenas))
         goto fail;
     if (node->nranks > 1 && !node->team) {
         node->values = node->arenas.memory;

@@ -1,10 +1,11 @@
-/* Nodes: workers that share memory add up their gradients among themselves, through a shared-memory window
- * of MPI's, before the first of them speaks to the other nodes (the multi-GPU nodes of Zhang et al., USENIX
- * ATC'17, section 4.2, have one client each, too). Gradients lie in the window from the start, so that
- * nobody copies them to have them added, and there is one array of parameters that all train from.
+/* Nodes: workers that share memory add up their gradients among themselves, through a shared-memory
+ * window of MPI's, before the first of them speaks to the other nodes (the multi-GPU nodes of Zhang
+ * et al., USENIX ATC'17, section 4.2, have one client each, too). Gradients lie in the window from
+ * the start, so that nobody copies them to have them added, and there is one array of parameters
+ * that all train from.
  *
- * Where workers compute on devices of their own that reach each other, these add up instead, and bring the leader's
- * parameters to the others.
+ * Where workers compute on devices of their own that reach each other, these add up instead, and
+ * bring the leader's parameters to the others.
  *
  * How the adding goes is node_reduce.c's, or team.c's; who sends how much, the plan's. */
 #ifndef POSEIDON_SYNC_NODE_H
@@ -17,16 +18,16 @@
 /* Which workers are together. */
 struct node_map {
     int nworkers;
-    int *node;             /* per worker; numbered as they first come. Owned */
+    int *node; /* per worker; numbered as they first come. Owned */
     int nnodes;
     int most;              /* workers of the largest node */
     int hosts;             /* machines with workers */
     int speakers_per_host; /* most, dedicated servers included: they share its link */
-    bool team;             /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
+    bool team; /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
 };
 
-/* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of them do.
- * Workers are the lowest ranks of `world`. Collective. */
+/* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of
+ * them do. Workers are the lowest ranks of `world`. Collective. */
 int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out);
 void node_map_free(struct node_map *map);
 
@@ -43,8 +44,9 @@ struct node {
     bool team;        /* as the map says: no memory is shared for adding up */
     struct node_window arenas;
     size_t elems;
-    float *values;    /* elems parameters, the same memory on all ranks; NULL where this rank is alone, or in a team */
-    float *grads;     /* nranks x elems: every rank's gradients */
+    float *values; /* elems parameters, the same memory on all ranks; NULL where this rank is alone,
+                      or in a team */
+    float *grads;  /* nranks x elems: every rank's gradients */
 };
 
 /* elems: of the net's arenas, which the node shares unless it is a team. Collective over world. */
@@ -58,8 +60,8 @@ static inline float *node_grads(const struct node *node, int rank)
     return node->grads + (size_t)rank * node->elems;
 }
 
-/* Memory for the node's ranks; nothing on ranks that are alone. `what` is for messages. Collective over
- * world. The closing is collective over the node. */
+/* Memory for the node's ranks; nothing on ranks that are alone. `what` is for messages. Collective
+ * over world. The closing is collective over the node. */
 int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, const char *what,
                      struct node_window *out);
 void node_window_close(struct node_window *window);

@@ -1,11 +1,11 @@
-/* Adding up within a node. A rank that has posted a group says so in the group's cell of the window; once
- * all have, the ranks' progress threads add a slice each into the leader's gradient, and the last slice lets
- * the leader start the group's traffic. What that brings lands in the parameters that all train from; the
- * leader says so in the cell, and the others' waits end. Slices are added in the order of ranks, so the sum
- * has the same bits whoever comes first.
+/* Adding up within a node. A rank that has posted a group says so in the group's cell of the
+ * window; once all have, the ranks' progress threads add a slice each into the leader's gradient,
+ * and the last slice lets the leader start the group's traffic. What that brings lands in the
+ * parameters that all train from; the leader says so in the cell, and the others' waits end. Slices
+ * are added in the order of ranks, so the sum has the same bits whoever comes first.
  *
- * Of sufficient factors nothing is added: every rank puts its rows where the leader sends them from, as if
- * they were further micro-batches of the leader's. */
+ * Of sufficient factors nothing is added: every rank puts its rows where the leader sends them
+ * from, as if they were further micro-batches of the leader's. */
 #include "sync/factors.h"
 
 #include "util/agree.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is shared of a group; counts since the start. Nobody posts an iteration before the last one is
- * done, so that they cannot be mistaken. */
+/* What is shared of a group; counts since the start. Nobody posts an iteration before the last one
+ * is done, so that they cannot be mistaken. */
 struct cell {
     _Alignas(64) _Atomic int64_t arrived; /* gradients posted, of all ranks */
     _Atomic int64_t added;                /* slices */
@@ -26,11 +26,11 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters between processes must not
 
 struct node_state {
     struct node_window window;
-    struct cell *cells;  /* in the window, per group */
-    size_t *rows;        /* per group: where its factors begin in the window, in floats */
-    int64_t *posted;     /* per group: iterations, by this rank */
-    bool *added;         /* per group: this rank's part is done */
-    int *open;           /* groups posted, and (leader) not travelling or (others) not done */
+    struct cell *cells; /* in the window, per group */
+    size_t *rows;       /* per group: where its factors begin in the window, in floats */
+    int64_t *posted;    /* per group: iterations, by this rank */
+    bool *added;        /* per group: this rank's part is done */
+    int *open;          /* groups posted, and (leader) not travelling or (others) not done */
     int nopen;
 };
 
@@ -128,7 +128,8 @@ static void add(float *restrict sum, const float *restrict gradient, size_t n)
         sum[i] += gradient[i];
 }
 
-/* This rank's slice: whole cache lines, in pieces that stay in the cache while all ranks' are added. */
+/* This rank's slice: whole cache lines, in pieces that stay in the cache while all ranks' are
+ * added. */
 static void add_slice(struct sync *sync, int group, int slices)
 {
     enum { LINE = 16, PIECE = 4096 }; /* floats */
@@ -256,7 +257,8 @@ static int member_stage(struct sync *sync, int group, int micro)
 {
     const struct factors *factors = sync->groups[group].own;
 
-    return factors_stage(sync, group, factors, (int)(sync->groups[group].posted % factors->slots), micro);
+    return factors_stage(sync, group, factors, (int)(sync->groups[group].posted % factors->slots),
+                         micro);
 }
 
 const struct syncer_i syncer_member = {.scheme = SCHEME_NONE, .stays = true};

@@ -21,7 +21,8 @@ static size_t place_chunks(struct sync *sync, struct outbox *box)
     for (int c = 0; c < plan->nchunks; c++) {
         bool encodes = outbox_encodes(sync, c);
         box->begin[c + 1] = box->begin[c] + (encodes ? plan->chunks[c].elems : 0);
-        box->message[c + 1] = box->message[c] + (encodes ? plan_gradient_bytes(plan, c) / sizeof(float) : 0);
+        box->message[c + 1] =
+            box->message[c] + (encodes ? plan_gradient_bytes(plan, c) / sizeof(float) : 0);
     }
     return box->begin[plan->nchunks];
 }
@@ -32,8 +33,8 @@ static int open_remotely(struct sync *sync, struct outbox *box)
     size_t elems = box->begin[sync->plan->nchunks], floats = box->message[sync->plan->nchunks];
     void *residual = NULL, *remote = NULL;
 
-    if (engine->i->alloc(engine->context, elems * sizeof(float), "what encoded gradients leave for the next ones",
-                         &residual))
+    if (engine->i->alloc(engine->context, elems * sizeof(float),
+                         "what encoded gradients leave for the next ones", &residual))
         return -1;
     box->residual = residual;
     if (engine->i->alloc(engine->context, floats * sizeof(float), "encoded gradients", &remote))
@@ -62,7 +63,8 @@ int outbox_open(struct sync *sync)
     box->residual = calloc(elems, sizeof *box->residual);
     box->messages = calloc(box->message[places - 1], sizeof *box->messages);
     if (!box->residual || !box->messages)
-        return error_memory((elems + box->message[places - 1]) * sizeof(float), "encoded gradients");
+        return error_memory((elems + box->message[places - 1]) * sizeof(float),
+                            "encoded gradients");
     return 0;
 }
 
@@ -87,8 +89,8 @@ void outbox_close(struct sync *sync)
     sync->outbox = NULL;
 }
 
-/* Where the neighbours end that are one matrix with this chunk: encoded at once, they give the same messages one
- * behind the other. */
+/* Where the neighbours end that are one matrix with this chunk: encoded at once, they give the same
+ * messages one behind the other. */
 static int find_end(const struct plan *plan, int chunk, size_t *rows)
 {
     const struct chunk *c = &plan->chunks[chunk];
@@ -126,9 +128,12 @@ static int fetch_messages(struct sync *sync, int group, struct engine_ticket *ti
         size_t at = box->message[c];
         while (c < end && is_fetched(sync, c) == fetched)
             c++;
-        const struct engine_rows rows = {.host = box->messages + at, .memory = box->remote + at,
-                                         .width = box->message[c] - at, .rows = 1};
-        if (fetched && (sync->team ? i->fetch_stored : i->fetch)(sync->net->engine->context, &rows, ticket))
+        const struct engine_rows rows = {.host = box->messages + at,
+                                         .memory = box->remote + at,
+                                         .width = box->message[c] - at,
+                                         .rows = 1};
+        if (fetched &&
+            (sync->team ? i->fetch_stored : i->fetch)(sync->net->engine->context, &rows, ticket))
             return -1;
     }
     return 0;
@@ -147,9 +152,9 @@ int outbox_encode(struct sync *sync, int group, struct engine_ticket *ticket)
             continue;
         next = find_end(plan, c, &rows);
         if (sync->remote->encode(sync->net->engine->context, plan_codec(plan, c)->code,
-                                 sync->net->remote_grads + chunk->begin, box->residual + box->begin[c], rows,
-                                 chunk->elems / chunk->rows, box->remote + box->message[c], sync->team != NULL,
-                                 ticket))
+                                 sync->net->remote_grads + chunk->begin,
+                                 box->residual + box->begin[c], rows, chunk->elems / chunk->rows,
+                                 box->remote + box->message[c], sync->team != NULL, ticket))
             return -1;
     }
     return fetch_messages(sync, group, ticket);
@@ -168,6 +173,7 @@ const void *outbox_fill(struct sync *sync, int chunk, const float *gradient)
     message = box->messages + box->message[chunk];
     if (!sync->remote)
         plan_codec(sync->plan, chunk)
-            ->encode(gradient, box->residual + box->begin[chunk], c->rows, c->elems / c->rows, message);
+            ->encode(gradient, box->residual + box->begin[chunk], c->rows, c->elems / c->rows,
+                     message);
     return message;
 }

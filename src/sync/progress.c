@@ -1,10 +1,11 @@
 /* The progress thread: it alone calls MPI while training runs.
  *
- * Open MPI moves a nonblocking call only inside MPI calls, so somebody must keep calling; that must not
- * be the thread that computes. The loop takes events from the compute thread, tests all active
- * requests at once, hands each completed one to whom it belongs, and rests on a semaphore when nothing
- * happened. Every rest costs the core some 25 us in a virtual machine (RESULTS.md), so rests grow while
- * the compute thread has better use for the core; they are short while it waits for us anyway. */
+ * Open MPI moves a nonblocking call only inside MPI calls, so somebody must keep calling; that must
+ * not be the thread that computes. The loop takes events from the compute thread, tests all active
+ * requests at once, hands each completed one to whom it belongs, and rests on a semaphore when
+ * nothing happened. Every rest costs the core some 25 us in a virtual machine (RESULTS.md), so
+ * rests grow while the compute thread has better use for the core; they are short while it waits
+ * for us anyway. */
 #define _GNU_SOURCE
 #include "sync/sync_internal.h"
 
@@ -20,10 +21,11 @@
 #include <time.h>
 
 enum { TAG_ALARM = 1, TAG_HISTORY = 2 };
-/* A rest is short at first and doubles with every few polls that find nothing: 16-fold at most while
- * something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold when only another
- * rank's alarm can come. While the compute thread waits, it grows slowly and eightfold at most (100 us after a
- * ms, 400 us after 30): other ranks may compute on the same core. */
+/* A rest is short at first and doubles with every few polls that find nothing: 16-fold at most
+ * while something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold
+ * when only another rank's alarm can come. While the compute thread waits, it grows slowly and
+ * eightfold at most (100 us after a ms, 400 us after 30): other ranks may compute on the same core.
+ */
 enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50 };
 enum { DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, DOUBLINGS_WAITED_FOR = 3 };
 enum { POLLS_A_DOUBLING = 2, POLLS_A_DOUBLING_WAITED_FOR = 64 };
@@ -43,7 +45,9 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
                                      const struct transfer *transfer, int tag, size_t bytes)
 {
     int group = transfer->group;
-    struct trace_event event = {.kind = (uint8_t)kind, .bytes = bytes, .tag = tag,
+    struct trace_event event = {.kind = (uint8_t)kind,
+                                .bytes = bytes,
+                                .tag = tag,
                                 .peer = sync->plan->world_rank[transfer->peer],
                                 .layer = sync->plan->groups[group].layer,
                                 .scheme = (uint8_t)sync->plan->scheme[group]};
@@ -78,8 +82,8 @@ int progress_send_now(struct sync *sync, const struct parcel *parcel)
     /* before the call, which may copy all of it already */
     transfer.event.start = trace_begin(sync->options.trace);
     transfer.out = bytes;
-    MPI_TRY(MPI_Isend(parcel->from, (int)parcel->elems, MPI_FLOAT, transfer.peer, parcel->tag, sync->data,
-                      &request));
+    MPI_TRY(MPI_Isend(parcel->from, (int)parcel->elems, MPI_FLOAT, transfer.peer, parcel->tag,
+                      sync->data, &request));
     atomic_fetch_add(&sync->sent, bytes);
     return progress_track(sync, request, transfer);
 fail:
@@ -94,8 +98,8 @@ int progress_send(struct sync *sync, MPI_Comm comm, const void *from, size_t ele
     if (transfer.kind == TRANSFER_SYNCER) {
         transfer.event = progress_describe(sync, TRACE_SEND, &transfer, tag, elems * sizeof(float));
         transfer.event.posted = transfer.event.start;
-        return sendq_put(sync, (struct parcel){.from = from, .elems = elems, .tag = tag,
-                                              .transfer = transfer});
+        return sendq_put(
+            sync, (struct parcel){.from = from, .elems = elems, .tag = tag, .transfer = transfer});
     }
     MPI_TRY(MPI_Isend(from, (int)elems, MPI_FLOAT, transfer.peer, tag, comm, &request));
     atomic_fetch_add(&sync->control_sent, elems * sizeof(float));
@@ -118,7 +122,8 @@ fail:
     return -1;
 }
 
-double progress_weight(const struct sync *sync, const float *change, const float *values, size_t elems)
+double progress_weight(const struct sync *sync, const float *change, const float *values,
+                       size_t elems)
 {
     if (sync->options.staleness == 0 || sync->options.fifo || !values)
         return 0;
@@ -160,9 +165,10 @@ static void raise_alarm(struct sync *sync, bool local)
         sync->alarm_out = 1;
         for (int r = 0; r < sync->nranks; r++) {
             MPI_Request request;
-            if (r != sync->world_rank &&
-                MPI_Isend(&sync->alarm_out, 1, MPI_INT, r, TAG_ALARM, sync->all, &request) == MPI_SUCCESS)
-                progress_track(sync, request, (struct transfer){.kind = TRANSFER_TELL, .idle = true});
+            if (r != sync->world_rank && MPI_Isend(&sync->alarm_out, 1, MPI_INT, r, TAG_ALARM,
+                                                   sync->all, &request) == MPI_SUCCESS)
+                progress_track(sync, request,
+                               (struct transfer){.kind = TRANSFER_TELL, .idle = true});
         }
     }
     atomic_store(&sync->failed, 1);
@@ -199,8 +205,8 @@ static void call_over(struct sync *sync)
     progress_wake(sync);
 }
 
-/* Messages between two ranks on one tag never overtake, so a fixed order of chunks and history blocks
- * is all the addressing that is needed. */
+/* Messages between two ranks on one tag never overtake, so a fixed order of chunks and history
+ * blocks is all the addressing that is needed. */
 static int start_gather(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
@@ -212,15 +218,16 @@ static int start_gather(struct sync *sync)
         int home = plan_home(plan, c);
         float *mine;
 
-        if (sync->groups[chunk->group].syncer == NULL || sync->groups[chunk->group].syncer->history ||
-            (sync->rank != 0 && sync->rank != home))
+        if (sync->groups[chunk->group].syncer == NULL ||
+            sync->groups[chunk->group].syncer->history || (sync->rank != 0 && sync->rank != home))
             continue; /* rank 0 has it already */
         mine = home == sync->rank ? ps_history(sync, c) : NULL;
         if (home == sync->rank && !mine)
             return -1;
         for (int b = 0; b < sync->update.nhistory; b++) {
             struct transfer transfer = {.kind = TRANSFER_GATHER, .chunk = c};
-            float *to = sync->rank == 0 ? sync->gather_history + (size_t)b * elems + chunk->begin : NULL;
+            float *to =
+                sync->rank == 0 ? sync->gather_history + (size_t)b * elems + chunk->begin : NULL;
             int status = 0;
 
             if (home == 0) {
@@ -230,7 +237,8 @@ static int start_gather(struct sync *sync)
             }
             transfer.peer = sync->rank == 0 ? home : 0;
             if (sync->rank == 0)
-                status = progress_receive(sync, sync->control, to, chunk->elems, TAG_HISTORY, transfer);
+                status =
+                    progress_receive(sync, sync->control, to, chunk->elems, TAG_HISTORY, transfer);
             else
                 status = progress_send(sync, sync->control, mine + (size_t)b * chunk->elems,
                                        chunk->elems, TAG_HISTORY, transfer);
@@ -322,7 +330,8 @@ static int drain_events(struct sync *sync)
     return handled;
 }
 
-static int check_arrival(struct sync *sync, const struct transfer *transfer, const MPI_Status *status)
+static int check_arrival(struct sync *sync, const struct transfer *transfer,
+                         const MPI_Status *status)
 {
     int count = 0;
 
@@ -332,10 +341,11 @@ static int check_arrival(struct sync *sync, const struct transfer *transfer, con
         return 0;
     MPI_TRY(MPI_Get_count(status, MPI_BYTE, &count));
     if ((size_t)count != transfer->bytes)
-        return error_set("rank %d sent %d bytes of layer '%s' where %zu were expected: the ranks do not "
-                         "run the same net",
-                         sync->plan->world_rank[transfer->peer], count, sync->plan->groups[transfer->group].name,
-                         transfer->bytes);
+        return error_set(
+            "rank %d sent %d bytes of layer '%s' where %zu were expected: the ranks do not "
+            "run the same net",
+            sync->plan->world_rank[transfer->peer], count, sync->plan->groups[transfer->group].name,
+            transfer->bytes);
     return 0;
 fail:
     return -1;
@@ -373,13 +383,14 @@ static int complete_transfer(struct sync *sync, const struct transfer *transfer)
     return 0;
 }
 
-/* Tests everything that is active, closes the gaps, then dispatches: what a completion starts must not
- * disturb the arrays that are being walked. Returns how many completed. */
+/* Tests everything that is active, closes the gaps, then dispatches: what a completion starts must
+ * not disturb the arrays that are being walked. Returns how many completed. */
 static int poll_requests(struct sync *sync)
 {
     int ncompleted = 0, kept = 0, code;
 
-    code = MPI_Testsome(sync->nrequests, sync->requests, &ncompleted, sync->completed, sync->statuses);
+    code =
+        MPI_Testsome(sync->nrequests, sync->requests, &ncompleted, sync->completed, sync->statuses);
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
         error_mpi(code, "MPI_Testsome");
         raise_alarm(sync, true);
@@ -450,11 +461,12 @@ static int look_for_stray(struct sync *sync)
         return 0;
     int tag = status.MPI_TAG, nchunks = sync->plan->nchunks;
     int chunk = tag / 2 % nchunks;
-    return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %d modulo "
-                     "%lld), which nobody here waits for",
-                     sync->plan->world_rank[status.MPI_SOURCE], tag % 2 ? "parameters" : "a gradient",
-                     sync->plan->groups[sync->plan->chunks[chunk].group].name, chunk, tag / 2 / nchunks,
-                     (long long)sync->tag_period);
+    return error_set(
+        "rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %d modulo "
+        "%lld), which nobody here waits for",
+        sync->plan->world_rank[status.MPI_SOURCE], tag % 2 ? "parameters" : "a gradient",
+        sync->plan->groups[sync->plan->chunks[chunk].group].name, chunk, tag / 2 / nchunks,
+        (long long)sync->tag_period);
 fail:
     return -1;
 }
@@ -462,8 +474,10 @@ fail:
 static void tell_stall(struct sync *sync, double seconds)
 {
     char text[512];
-    size_t used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s", sync->world_rank, seconds);
-    int told = (sync->team ? team_describe_wait : node_describe_wait)(sync, text + used, sizeof text - used);
+    size_t used =
+        (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s", sync->world_rank, seconds);
+    int told = (sync->team ? team_describe_wait : node_describe_wait)(sync, text + used,
+                                                                      sizeof text - used);
 
     used += strlen(text + used);
     for (int i = 0; i < sync->nrequests && told < 3 && used < sizeof text; i++) {
@@ -500,7 +514,8 @@ static long rest_length(struct sync *sync, int idle_polls, bool waited_for)
     int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST, polls = POLLS_A_DOUBLING;
 
     if (!sync->worker || sync->nwaiting > 0 || ps_busy(sync) || team_busy(sync))
-        return REST_NS; /* a server has nothing else to do; a device's clock runs, which costs no core */
+        return REST_NS; /* a server has nothing else to do; a device's clock runs, which costs no
+                           core */
     if (waited_for) {
         most = DOUBLINGS_WAITED_FOR;
         polls = POLLS_A_DOUBLING_WAITED_FOR;
@@ -544,8 +559,9 @@ static int open_traffic(struct sync *sync)
     MPI_Request request;
 
     MPI_TRY(MPI_Irecv(&sync->alarm_in, 1, MPI_INT, MPI_ANY_SOURCE, TAG_ALARM, sync->all, &request));
-    if (progress_track(sync, request, (struct transfer){.kind = TRANSFER_ALARM,
-                                                        .bytes = sizeof(int), .idle = true}))
+    if (progress_track(
+            sync, request,
+            (struct transfer){.kind = TRANSFER_ALARM, .bytes = sizeof(int), .idle = true}))
         return -1;
     for (int g = 0; g < sync->plan->ngroups; g++) {
         const struct syncer_i *syncer = sync->groups[g].syncer;
@@ -589,7 +605,8 @@ void *progress_main(void *argument)
         worked += look_after(sync, ps_busy(sync), ps_poll);
         if (atomic_load(&sync->failed))
             team_abort(sync);
-        if (!atomic_load(&sync->failed) && sendq_flush(sync)) /* room in the window, or under the cap */
+        if (!atomic_load(&sync->failed) &&
+            sendq_flush(sync)) /* room in the window, or under the cap */
             raise_alarm(sync, true);
         try_close(sync);
         if (worked) {

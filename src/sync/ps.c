@@ -1,10 +1,11 @@
 /* Sharded parameter server. A worker sends its gradient of every chunk to the chunk's server and
  * receives the new parameters into its arena; a server sums the gradients (collect.h), applies
- * the solver once, and sends the chunk back at once, not waiting for other chunks. A worker's own chunks
- * never touch the network: server and worker share the arena.
+ * the solver once, and sends the chunk back at once, not waiting for other chunks. A worker's own
+ * chunks never touch the network: server and worker share the arena.
  *
- * Where the worker's engine has memory of its own, a server may apply the solver there (options.update_remotely):
- * the chunk's sum goes up, the new values come back, and the progress thread does other things meanwhile.
+ * Where the worker's engine has memory of its own, a server may apply the solver there
+ * (options.update_remotely): the chunk's sum goes up, the new values come back, and the progress
+ * thread does other things meanwhile.
  *
  * Adam's way (adam.c) is a parameter server too, whose sums come from factors. */
 #include "sync/collect.h"
@@ -21,14 +22,15 @@ enum { WHAT_GRADIENT_OUT, WHAT_GRADIENT_IN, WHAT_PARAMETERS_OUT, WHAT_PARAMETERS
 /* A chunk that this rank serves. */
 struct served {
     struct collect collect;
-    bool ready;             /* summed */
-    bool updating;          /* in the engine's memory */
-    bool cleared;           /* the clipping scale of this iteration is known; true without clipping */
-    double weight;          /* of the last update, for the order of sends */
-    int sends;              /* parameters of the last iteration still being sent */
-    float *values;          /* the arena's; a copy of its own where the worker here may lag behind */
-    float *own_values;      /* that copy, or NULL */
-    float *history;         /* nhistory blocks of the chunk's elems; NULL where it is in the engine's memory */
+    bool ready;        /* summed */
+    bool updating;     /* in the engine's memory */
+    bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
+    double weight;     /* of the last update, for the order of sends */
+    int sends;         /* parameters of the last iteration still being sent */
+    float *values;     /* the arena's; a copy of its own where the worker here may lag behind */
+    float *own_values; /* that copy, or NULL */
+    float *
+        history; /* nhistory blocks of the chunk's elems; NULL where it is in the engine's memory */
     struct remote_history remote_history;
     struct engine_ticket *ticket; /* of an update there; NULL: on the host */
 };
@@ -36,11 +38,11 @@ struct served {
 struct ps {
     int nserved;
     struct served *served;
-    int *index;             /* per chunk: in served, -1 */
-    int *updating, nupdating; /* in served: being updated in the engine's memory, in order; room for each twice,
-                                 as the end of one update may begin the next */
-    int64_t updates;        /* chunks updated and sent, over the whole run */
-    int64_t first;          /* iteration of the start */
+    int *index;               /* per chunk: in served, -1 */
+    int *updating, nupdating; /* in served: being updated in the engine's memory, in order; room for
+                                 each twice, as the end of one update may begin the next */
+    int64_t updates;          /* chunks updated and sent, over the whole run */
+    int64_t first;            /* iteration of the start */
 };
 
 static bool by_server(const struct sync *sync, int chunk)
@@ -60,18 +62,21 @@ bool ps_serves(const struct sync *sync, int chunk)
 /* A worker that may lag behind has values of its own. */
 bool ps_updates_remotely(const struct sync *sync, int chunk)
 {
-    return sync->remote && sync->options.update_remotely && sync->options.staleness == 0 && ps_serves(sync, chunk);
+    return sync->remote && sync->options.update_remotely && sync->options.staleness == 0 &&
+           ps_serves(sync, chunk);
 }
 
 static int open_served(struct sync *sync, struct served *served, int chunk)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     size_t blocks = sync_history_blocks(sync);
-    bool receives = sync->plan->scheme[c->group] == SCHEME_PS, remote = ps_updates_remotely(sync, chunk);
+    bool receives = sync->plan->scheme[c->group] == SCHEME_PS,
+         remote = ps_updates_remotely(sync, chunk);
 
     served->cleared = sync->options.clip <= 0;
     if (remote && (sync->remote->ticket_create(sync->net->engine->context, &served->ticket) ||
-                   remote_history_open(sync, sync->plan->groups[c->group].name, c->elems, &served->remote_history)))
+                   remote_history_open(sync, sync->plan->groups[c->group].name, c->elems,
+                                       &served->remote_history)))
         return -1;
     if (!remote)
         served->history = calloc(c->elems * blocks, sizeof(float));
@@ -179,7 +184,8 @@ static void count_update(struct sync *sync)
     struct ps *ps = sync->ps;
 
     ps->updates++;
-    atomic_store_explicit(&sync->served, ps->first + ps->updates / ps->nserved, memory_order_release);
+    atomic_store_explicit(&sync->served, ps->first + ps->updates / ps->nserved,
+                          memory_order_release);
     if (ps->updates % ps->nserved == 0)
         progress_wake(sync);
 }
@@ -210,8 +216,12 @@ static int send_parameters(struct sync *sync, struct served *served, int64_t ite
     const struct chunk *chunk = &sync->plan->chunks[c];
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = chunk->group, .chunk = c, .peer = w,
-                                    .what = WHAT_PARAMETERS_OUT, .weight = served->weight};
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = chunk->group,
+                                    .chunk = c,
+                                    .peer = w,
+                                    .what = WHAT_PARAMETERS_OUT,
+                                    .weight = served->weight};
         if (sync->worker && w == sync->rank)
             continue;
         served->sends++;
@@ -239,15 +249,20 @@ static int chunk_updated(struct sync *sync, struct served *served)
     return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0; /* all ran ahead */
 }
 
-/* The sum is complete and may be applied: here, or in the engine's memory, which ps_poll sees the end of. */
+/* The sum is complete and may be applied: here, or in the engine's memory, which ps_poll sees the
+ * end of. */
 static int update_chunk(struct sync *sync, struct served *served)
 {
     const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
     struct ps *ps = sync->ps;
-    struct update update = {.place = UPDATE_ON_HOST, .iteration = served->collect.iteration,
-                            .scale = sync->scale * sync->clip.scale, .begin = chunk->begin,
-                            .elems = chunk->elems, .values = served->values,
-                            .grad = collect_sum(sync, &served->collect), .history = served->history,
+    struct update update = {.place = UPDATE_ON_HOST,
+                            .iteration = served->collect.iteration,
+                            .scale = sync->scale * sync->clip.scale,
+                            .begin = chunk->begin,
+                            .elems = chunk->elems,
+                            .values = served->values,
+                            .grad = collect_sum(sync, &served->collect),
+                            .history = served->history,
                             .stride = chunk->elems};
     int64_t start = trace_begin(sync->options.trace);
     int status;
@@ -257,13 +272,13 @@ static int update_chunk(struct sync *sync, struct served *served)
     if (served->ticket) {
         served->updating = true;
         ps->updating[ps->nupdating++] = (int)(served - ps->served);
-        return remote_serve(sync, served->collect.chunk, update.iteration, update.scale, served->collect.sum,
-                            served->remote_history.memory, served->ticket);
+        return remote_serve(sync, served->collect.chunk, update.iteration, update.scale,
+                            served->collect.sum, served->remote_history.memory, served->ticket);
     }
     served->weight = progress_weight(sync, update.grad, served->values, chunk->elems);
     status = update_range(sync, chunk->group, &update);
-    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[chunk->group].layer,
-               start);
+    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
+               sync->plan->groups[chunk->group].layer, start);
     return status ? -1 : chunk_updated(sync, served);
 }
 
@@ -305,9 +320,9 @@ static int chunk_summed(struct sync *sync, struct served *served)
 
     served->ready = true;
     if (sync->options.clip > 0)
-        return clip_chunk_ready(sync, served->collect.chunk,
-                                clip_sumsq(collect_sum(sync, &served->collect), chunk->elems,
-                                           sync_mean(sync)));
+        return clip_chunk_ready(
+            sync, served->collect.chunk,
+            clip_sumsq(collect_sum(sync, &served->collect), chunk->elems, sync_mean(sync)));
     return try_update(sync, served);
 }
 
@@ -336,7 +351,8 @@ static int arrive(struct sync *sync, int chunk, int worker, int slot, const void
     struct served *served = &ps->served[ps->index[chunk]];
 
     collect_arrive(sync, &served->collect, worker, slot, own);
-    if (served->ready || served->updating) /* the sum of an earlier iteration waits for its sends, or is used */
+    if (served->ready ||
+        served->updating) /* the sum of an earlier iteration waits for its sends, or is used */
         return 0;
     return collect_add(sync, &served->collect) ? chunk_summed(sync, served) : 0;
 }
@@ -344,15 +360,19 @@ static int arrive(struct sync *sync, int chunk, int worker, int slot, const void
 int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
-    struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = c->group, .chunk = chunk,
-                                .peer = plan_home(sync->plan, chunk), .what = WHAT_PARAMETERS_IN};
+    struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                .group = c->group,
+                                .chunk = chunk,
+                                .peer = plan_home(sync->plan, chunk),
+                                .what = WHAT_PARAMETERS_IN};
     float *to = remote_parameters(sync, chunk);
 
     if (sync->groups[c->group].lag > 0) {
         to = stale_values(sync, c->group, iteration, c->begin);
         transfer.slot = (int)(iteration % (1 + sync->options.staleness));
     }
-    return progress_receive(sync, sync->data, to, c->elems, tag_of(sync, true, chunk, iteration), transfer);
+    return progress_receive(sync, sync->data, to, c->elems, tag_of(sync, true, chunk, iteration),
+                            transfer);
 }
 
 /* How many transfers the worker waits for: a chunk of its own, or a gradient and the parameters. */
@@ -379,19 +399,26 @@ static int ps_post(struct sync *sync, int group, int64_t iteration)
 
     count_pending(sync, group, iteration);
     for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = c, .slot = slot,
-                                    .peer = plan_home(plan, c), .what = WHAT_GRADIENT_OUT};
-        const float *gradient = lag > 0 ? stale_gradient(sync, group, iteration, plan->chunks[c].begin)
-                                        : remote_gradient(sync, c);
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = group,
+                                    .chunk = c,
+                                    .slot = slot,
+                                    .peer = plan_home(plan, c),
+                                    .what = WHAT_GRADIENT_OUT};
+        const float *gradient = lag > 0
+                                    ? stale_gradient(sync, group, iteration, plan->chunks[c].begin)
+                                    : remote_gradient(sync, c);
         const void *out = outbox_fill(sync, c, gradient);
         if (lag > 0)
-            transfer.weight = progress_weight(sync, gradient, stale_newest(sync, group, plan->chunks[c].begin),
-                                              plan->chunks[c].elems);
+            transfer.weight =
+                progress_weight(sync, gradient, stale_newest(sync, group, plan->chunks[c].begin),
+                                plan->chunks[c].elems);
         if (ps->index[c] >= 0) {
             if (arrive(sync, c, sync->rank, slot, out))
                 return -1;
         } else if (ps_expect_parameters(sync, c, iteration) ||
-                   progress_send(sync, sync->data, out, plan_gradient_bytes(plan, c) / sizeof(float),
+                   progress_send(sync, sync->data, out,
+                                 plan_gradient_bytes(plan, c) / sizeof(float),
                                  tag_of(sync, false, c, iteration), transfer)) {
             return -1;
         }

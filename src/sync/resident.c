@@ -1,8 +1,8 @@
-/* One rank alone, on an engine with memory of its own: gradients, history and parameters stay there, and the
- * solver's rule is one more thing that is run. Nobody waits for anything.
+/* One rank alone, on an engine with memory of its own: gradients, history and parameters stay
+ * there, and the solver's rule is one more thing that is run. Nobody waits for anything.
  *
- * So it is for the leader of a team that is the only node, once the sum is there. The rule is applied beside the
- * computation, unless clipping has to see all gradients first. */
+ * So it is for the leader of a team that is the only node, once the sum is there. The rule is
+ * applied beside the computation, unless clipping has to see all gradients first. */
 #include "sync/sync_internal.h"
 
 #include "util/error.h"
@@ -14,8 +14,8 @@ static int resident_open(struct sync *sync, int group)
     struct remote_history *history = calloc(1, sizeof *history);
 
     sync->groups[group].own = history;
-    return history ? remote_history_open(sync, sync->plan->groups[group].name, sync->plan->groups[group].elems,
-                                         history)
+    return history ? remote_history_open(sync, sync->plan->groups[group].name,
+                                         sync->plan->groups[group].elems, history)
                    : error_memory(sizeof *history, "history");
 }
 
@@ -40,7 +40,8 @@ static int resident_settle(struct sync *sync, int group, int64_t iteration)
 {
     const struct remote_history *history = sync->groups[group].own;
 
-    return remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory, false);
+    return remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory,
+                         false);
 }
 
 /* What was made of the team's sum so far is what the computation finds after remote_order. */
@@ -55,7 +56,8 @@ static int sum_settle(struct sync *sync, int group, int64_t iteration)
 {
     const struct remote_history *history = sync->groups[group].own;
 
-    if (remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory, true))
+    if (remote_update(sync, group, iteration, sync->scale * sync->clip.scale, history->memory,
+                      true))
         return -1;
     return note_stored(sync, group);
 }
@@ -82,8 +84,8 @@ static int resident_restore(struct sync *sync, int group)
     .scheme = SCHEME_NONE, .open = resident_open, .close = resident_close,                         \
     .history = resident_history, .restore = resident_restore, .stays = true
 
-const struct syncer_i syncer_resident = {
-    RESIDENT_COMMON, .rebuild = resident_rebuild, .settle = resident_settle, .local = true};
+const struct syncer_i syncer_resident = {RESIDENT_COMMON, .rebuild = resident_rebuild,
+                                         .settle = resident_settle, .local = true};
 const struct syncer_i syncer_team = {RESIDENT_COMMON, .post = sum_post};
-const struct syncer_i syncer_team_clipped = {
-    RESIDENT_COMMON, .post = sum_post, .rebuild = resident_rebuild, .settle = sum_settle};
+const struct syncer_i syncer_team_clipped = {RESIDENT_COMMON, .post = sum_post,
+                                             .rebuild = resident_rebuild, .settle = sum_settle};

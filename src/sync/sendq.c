@@ -1,17 +1,20 @@
-/* The send queue: what this rank has to send, by urgency. A layer near the input is needed first by the
- * next forward pass but comes last out of backprop; were everything handed to MPI at once, it would wait
- * behind all that was posted before. So only a window of bytes is in MPI's hands at a time, and the rest
- * waits here: lowest layer first, equal ones in order. Chunks are the slices that an urgent one
- * overtakes (as in ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19).
+/* The send queue: what this rank has to send, by urgency. A layer near the input is needed first by
+ * the next forward pass but comes last out of backprop; were everything handed to MPI at once, it
+ * would wait behind all that was posted before. So only a window of bytes is in MPI's hands at a
+ * time, and the rest waits here: lowest layer first, equal ones in order. Chunks are the slices
+ * that an urgent one overtakes (as in ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al.,
+ * MLSys'19).
  *
- * One rank has an eighth of the window at most: a few chunks keep the link to it busy, and further ones would
- * only lengthen the queue that an urgent one waits behind, while the links to the others stand idle.
+ * One rank has an eighth of the window at most: a few chunks keep the link to it busy, and further
+ * ones would only lengthen the queue that an urgent one waits behind, while the links to the others
+ * stand idle.
  *
- * Under staleness nobody waits for the first layer before the others, so what changes parameters most, for
- * their size, goes first (managed communication of Bosen, Wei et al., SoCC'15). Nothing starves: a worker
- * that is S iterations ahead posts no more until what is here has gone.
+ * Under staleness nobody waits for the first layer before the others, so what changes parameters
+ * most, for their size, goes first (managed communication of Bosen, Wei et al., SoCC'15). Nothing
+ * starves: a worker that is S iterations ahead posts no more until what is here has gone.
  *
- * A cap on the rank's rate (--bandwidth-mbps) is kept here as well: a bucket that fills with time. */
+ * A cap on the rank's rate (--bandwidth-mbps) is kept here as well: a bucket that fills with time.
+ */
 #include "sync/sync_internal.h"
 
 #include "util/clock.h"

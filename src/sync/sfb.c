@@ -1,12 +1,13 @@
-/* Sufficient factor broadcasting (Xie et al., "Lighter-Communication Distributed Machine Learning via
- * Sufficient Factor Broadcasting", UAI'16): each worker sends its factors (factors.h) to all others instead
- * of m*n numbers; every worker rebuilds the same sum and applies the solver itself.
+/* Sufficient factor broadcasting (Xie et al., "Lighter-Communication Distributed Machine Learning
+ * via Sufficient Factor Broadcasting", UAI'16): each worker sends its factors (factors.h) to all
+ * others instead of m*n numbers; every worker rebuilds the same sum and applies the solver itself.
  *
- * Receives are posted one iteration ahead, into the second of two slots: nothing arrives unexpected, and
- * a worker that is ahead does not clog its own wire with rows that nobody takes.
+ * Receives are posted one iteration ahead, into the second of two slots: nothing arrives
+ * unexpected, and a worker that is ahead does not clog its own wire with rows that nobody takes.
  *
- * Where each worker has many rows, the product is taken worker by worker, while the rows of the later ones are
- * on their way; in the order of ranks, so that the sum has the same bits everywhere. */
+ * Where each worker has many rows, the product is taken worker by worker, while the rows of the
+ * later ones are on their way; in the order of ranks, so that the sum has the same bits everywhere.
+ */
 #include "sync/factors.h"
 
 #include "util/error.h"
@@ -15,13 +16,13 @@
 
 enum { WHAT_OUT, WHAT_IN };
 
-/* Every further product reads and writes the whole gradient again: with fewer rows a worker that costs more
- * than there is to hide (RESULTS.md). */
+/* Every further product reads and writes the whole gradient again: with fewer rows a worker that
+ * costs more than there is to hide (RESULTS.md). */
 enum { ROWS_WORTH_A_PRODUCT = 128 };
 
 struct sfb {
     struct factors factors;
-    bool *here[2]; /* per slot and worker: its rows are here and not yet in `in_order` */
+    bool *here[2];            /* per slot and worker: its rows are here and not yet in `in_order` */
     _Atomic int64_t in_order; /* iteration * workers + how many workers in a row have theirs here */
     float *history; /* nhistory blocks of the group's elems; or, in the engine's memory: */
     struct remote_history remote_history;
@@ -60,8 +61,8 @@ static int sfb_open(struct sync *sync, int group)
     if (open_order(sync, sfb))
         return -1;
     if (sync->remote) {
-        if (remote_history_open(sync, sync->plan->groups[group].name, sync->plan->groups[group].elems,
-                                &sfb->remote_history))
+        if (remote_history_open(sync, sync->plan->groups[group].name,
+                                sync->plan->groups[group].elems, &sfb->remote_history))
             return -1;
         return factors_open(sync, group, &sfb->factors);
     }
@@ -101,11 +102,17 @@ static int expect(struct sync *sync, int group, int64_t iteration)
     int chunk = sync->plan->first_chunk[group];
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk, .peer = w,
-                                    .what = WHAT_IN, .slot = (int)(iteration & 1), .idle = true};
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = group,
+                                    .chunk = chunk,
+                                    .peer = w,
+                                    .what = WHAT_IN,
+                                    .slot = (int)(iteration & 1),
+                                    .idle = true};
         if (w != sync->rank &&
             progress_receive(sync, sync->data, factors_rows(&sfb->factors, w, transfer.slot),
-                             factors_floats(sync, group, w), tag_of(sync, false, chunk, iteration), transfer))
+                             factors_floats(sync, group, w), tag_of(sync, false, chunk, iteration),
+                             transfer))
             return -1;
     }
     return 0;
@@ -123,7 +130,8 @@ static void take(struct sync *sync, int group, int worker, int slot)
     count = atomic_load(&sfb->in_order) - iteration * sync->plan->nworkers;
     for (; count < sync->plan->nworkers && sfb->here[slot][count]; count++)
         sfb->here[slot][count] = false;
-    atomic_store_explicit(&sfb->in_order, iteration * sync->plan->nworkers + count, memory_order_release);
+    atomic_store_explicit(&sfb->in_order, iteration * sync->plan->nworkers + count,
+                          memory_order_release);
     if (by_worker(sync, sfb))
         progress_wake(sync);
 }
@@ -158,11 +166,14 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
         return -1;
     /* everybody starts with the rank after its own: no receiver gets all at once */
     for (int i = 1; i <= others; i++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = chunk,
-                                    .peer = (sync->rank + i) % sync->plan->nworkers, .what = WHAT_OUT};
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = group,
+                                    .chunk = chunk,
+                                    .peer = (sync->rank + i) % sync->plan->nworkers,
+                                    .what = WHAT_OUT};
         if (progress_send(sync, sync->data, factors_rows(&sfb->factors, sync->rank, slot),
-                          factors_floats(sync, group, sync->rank), tag_of(sync, false, chunk, iteration),
-                          transfer))
+                          factors_floats(sync, group, sync->rank),
+                          tag_of(sync, false, chunk, iteration), transfer))
             return -1;
     }
     return finish_one(sync, group, slot); /* this rank's own */
@@ -216,8 +227,8 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
     if (sync->remote)
         return remote_update(sync, group, iteration, sync->scale * sync->clip.scale,
                              sfb->remote_history.memory, false);
-    update_group(sync, group, iteration, sync->scale * sync->clip.scale, sync->net->grads + g->begin,
-                 sfb->history);
+    update_group(sync, group, iteration, sync->scale * sync->clip.scale,
+                 sync->net->grads + g->begin, sfb->history);
     return 0;
 }
 

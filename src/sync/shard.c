@@ -1,10 +1,11 @@
-/* Allreduce in two steps of point-to-point messages: every chunk has a home among the workers that adds
- * up the gradients (collect.h; reduce-scatter) and sends the sum to all (allgather); every worker then
- * applies the solver itself. The bytes are those of a ring; all peers talk at once, so two trips suffice
- * whatever the number of ranks, and the sum is the parameter server's to the last bit.
+/* Allreduce in two steps of point-to-point messages: every chunk has a home among the workers that
+ * adds up the gradients (collect.h; reduce-scatter) and sends the sum to all (allgather); every
+ * worker then applies the solver itself. The bytes are those of a ring; all peers talk at once, so
+ * two trips suffice whatever the number of ranks, and the sum is the parameter server's to the last
+ * bit.
  *
- * With a codec (1-bit, bfloat16) the sum is encoded too, with the home's own error feedback, and the home
- * uses what it sent: all workers apply the same numbers. */
+ * With a codec (1-bit, bfloat16) the sum is encoded too, with the home's own error feedback, and
+ * the home uses what it sent: all workers apply the same numbers. */
 #include "sync/collect.h"
 #include "sync/outbox.h"
 
@@ -126,13 +127,20 @@ static int take(struct sync *sync, int chunk)
     int64_t start = trace_begin(sync->options.trace);
 
     if (sync->options.clip <= 0) {
-        (void)update_range(sync, c->group, &(struct update){
-            .place = UPDATE_ON_HOST, .iteration = state->running - 1, .scale = sync->scale, .begin = c->begin,
-            .elems = c->elems, .values = sync->values + c->begin, .grad = total_of(sync, chunk),
-            .history = shard->history + (c->begin - sync->plan->groups[c->group].begin),
-            .stride = sync->plan->groups[c->group].elems});
-        trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, sync->plan->groups[c->group].layer,
-                   start);
+        (void)update_range(
+            sync, c->group,
+            &(struct update){.place = UPDATE_ON_HOST,
+                             .iteration = state->running - 1,
+                             .scale = sync->scale,
+                             .begin = c->begin,
+                             .elems = c->elems,
+                             .values = sync->values + c->begin,
+                             .grad = total_of(sync, chunk),
+                             .history =
+                                 shard->history + (c->begin - sync->plan->groups[c->group].begin),
+                             .stride = sync->plan->groups[c->group].elems});
+        trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
+                   sync->plan->groups[c->group].layer, start);
     }
     return progress_finish_one(sync, c->group);
 }
@@ -167,7 +175,9 @@ static int publish(struct sync *sync, struct part *part)
     if (collect_next(sync, &part->collect, WHAT_GRADIENT_IN))
         return -1;
     for (int i = 1; i < sync->plan->nworkers; i++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = c->group, .chunk = part->chunk,
+        struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                    .group = c->group,
+                                    .chunk = part->chunk,
                                     .peer = (sync->rank + i) % sync->plan->nworkers,
                                     .what = WHAT_SUM_OUT};
         part->sends++;
@@ -177,8 +187,7 @@ static int publish(struct sync *sync, struct part *part)
             return -1;
     }
     if (sync->options.clip > 0 &&
-        clip_chunk_ready(sync, part->chunk,
-                         clip_sumsq(total, c->elems, sync_mean(sync))))
+        clip_chunk_ready(sync, part->chunk, clip_sumsq(total, c->elems, sync_mean(sync))))
         return -1;
     return take(sync, part->chunk);
 }
@@ -194,7 +203,9 @@ static int arrive(struct sync *sync, struct part *part, int worker, const void *
 
 static int post_part(struct sync *sync, int group, int64_t iteration, struct part *part)
 {
-    struct transfer transfer = {.kind = TRANSFER_SYNCER, .group = group, .chunk = part->chunk,
+    struct transfer transfer = {.kind = TRANSFER_SYNCER,
+                                .group = group,
+                                .chunk = part->chunk,
                                 .peer = plan_home(sync->plan, part->chunk)};
     size_t floats = plan_gradient_bytes(sync->plan, part->chunk) / sizeof(float);
     const void *gradient = outbox_fill(sync, part->chunk, remote_gradient(sync, part->chunk));
@@ -202,12 +213,13 @@ static int post_part(struct sync *sync, int group, int64_t iteration, struct par
     if (part->home)
         return arrive(sync, part, sync->rank, gradient);
     transfer.what = WHAT_SUM_IN;
-    if (progress_receive(sync, sync->data, part->encoded ? part->encoded : total_of(sync, part->chunk),
-                         floats, tag_of(sync, true, part->chunk, iteration), transfer))
+    if (progress_receive(sync, sync->data,
+                         part->encoded ? part->encoded : total_of(sync, part->chunk), floats,
+                         tag_of(sync, true, part->chunk, iteration), transfer))
         return -1;
     transfer.what = WHAT_GRADIENT_OUT;
-    return progress_send(sync, sync->data, gradient, floats, tag_of(sync, false, part->chunk, iteration),
-                         transfer);
+    return progress_send(sync, sync->data, gradient, floats,
+                         tag_of(sync, false, part->chunk, iteration), transfer);
 }
 
 static int shard_post(struct sync *sync, int group, int64_t iteration)
@@ -245,7 +257,8 @@ static int shard_settle(struct sync *sync, int group, int64_t iteration)
     struct shard *shard = sync->groups[group].own;
 
     if (sync->options.clip > 0)
-        update_group(sync, group, iteration, sync->scale * sync->clip.scale, shard->total, shard->history);
+        update_group(sync, group, iteration, sync->scale * sync->clip.scale, shard->total,
+                     shard->history);
     return 0;
 }
 

@@ -33,8 +33,10 @@ int stale_open(struct sync *sync, int group)
     for (int i = 0; sync->remote && i < depth; i++)
         if (sync->remote->ticket_create(sync->net->engine->context, &stale->fetches[i]))
             return -1;
-    stale->gradients = remote_slots_alloc(sync, (size_t)depth * elems, "the copies that --staleness needs");
-    stale->values = remote_slots_alloc(sync, (size_t)depth * elems, "the copies that --staleness needs");
+    stale->gradients =
+        remote_slots_alloc(sync, (size_t)depth * elems, "the copies that --staleness needs");
+    stale->values =
+        remote_slots_alloc(sync, (size_t)depth * elems, "the copies that --staleness needs");
     return stale->gradients && stale->values ? 0 : -1;
 }
 
@@ -88,14 +90,17 @@ struct engine_ticket *stale_fetch(struct sync *sync, int group, int64_t iteratio
     return stale->fetches[slot_of(stale, iteration)];
 }
 
-/* The copy reads the slot for a while. It is filled anew after iteration newest - 1 + depth was posted here: behind
- * that iteration's gradient, and so behind the copy. */
+/* The copy reads the slot for a while. It is filled anew after iteration newest - 1 + depth was
+ * posted here: behind that iteration's gradient, and so behind the copy. */
 static int values_store(struct sync *sync, int group, int64_t newest)
 {
     const struct param_group *g = &sync->plan->groups[group];
     struct engine_rows rows = {.host = stale_values(sync, group, newest - 1, g->begin),
-                               .host_stride = g->elems, .memory = sync->net->remote_values + g->begin,
-                               .stride = g->elems, .width = g->elems, .rows = 1};
+                               .host_stride = g->elems,
+                               .memory = sync->net->remote_values + g->begin,
+                               .stride = g->elems,
+                               .width = g->elems,
+                               .rows = 1};
     void *context = sync->net->engine->context;
 
     if (sync->remote->store_in_turn(context, &rows, sync->groups[group].up))
@@ -107,8 +112,9 @@ const float *stale_newest(struct sync *sync, int group, size_t begin)
 {
     const struct stale *stale = sync->groups[group].own;
 
-    return stale->complete > sync->options.iteration ? stale_values(sync, group, stale->complete - 1, begin)
-                                                     : NULL;
+    return stale->complete > sync->options.iteration
+               ? stale_values(sync, group, stale->complete - 1, begin)
+               : NULL;
 }
 
 void stale_finish_one(struct sync *sync, int group, int64_t iteration)
@@ -132,7 +138,8 @@ int64_t stale_take(struct sync *sync, int group)
 
     if (sync->remote) {
         /* the next gradient is written where this one is read */
-        if (sync->remote->order(sync->net->engine->context, stale_fetch(sync, group, state->posted - 1)))
+        if (sync->remote->order(sync->net->engine->context,
+                                stale_fetch(sync, group, state->posted - 1)))
             return -1;
         return newest > state->settled && values_store(sync, group, newest) ? -1 : newest;
     }

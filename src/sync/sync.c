@@ -29,8 +29,9 @@ static int fit_tags(struct sync *sync)
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
     if (sync->tag_period < 2 + sync->options.staleness)
-        return error_set("%d chunks need more message tags than this MPI has (%d); use a larger --chunk",
-                         chunks, found ? *upper : 32767);
+        return error_set(
+            "%d chunks need more message tags than this MPI has (%d); use a larger --chunk", chunks,
+            found ? *upper : 32767);
     return 0;
 fail:
     return -1;
@@ -38,16 +39,17 @@ fail:
 
 /* ---- updates ---- */
 
-static int update_piece(struct sync *sync, const struct update *u, const struct param *param, size_t at, size_t n)
+static int update_piece(struct sync *sync, const struct update *u, const struct param *param,
+                        size_t at, size_t n)
 {
     const struct sync_update *update = &sync->update;
 
     if (u->place != UPDATE_ON_HOST)
-        return update->apply_remote(update->context, u->iteration, u->scale, param->lr_mult, param->decay_mult,
-                                    u->values + at, u->grad + at, u->history + at, u->stride, n,
-                                    u->place == UPDATE_STORED);
-    update->apply(update->context, u->iteration, u->scale, param->lr_mult, param->decay_mult, u->values + at,
-                  u->grad + at, u->history + at, u->stride, n);
+        return update->apply_remote(update->context, u->iteration, u->scale, param->lr_mult,
+                                    param->decay_mult, u->values + at, u->grad + at,
+                                    u->history + at, u->stride, n, u->place == UPDATE_STORED);
+    update->apply(update->context, u->iteration, u->scale, param->lr_mult, param->decay_mult,
+                  u->values + at, u->grad + at, u->history + at, u->stride, n);
     return 0;
 }
 
@@ -80,10 +82,16 @@ void update_group(struct sync *sync, int group, int64_t iteration, float scale, 
     if (engine && engine->i->update)
         engine->i->update(engine->context, g->elems);
     else
-        (void)update_range(sync, group, &(struct update){
-            .place = UPDATE_ON_HOST, .iteration = iteration, .scale = scale, .begin = g->begin,
-            .elems = g->elems, .values = sync->values + g->begin, .grad = grad, .history = history,
-            .stride = g->elems}); /* on the host it does not fail */
+        (void)update_range(sync, group,
+                           &(struct update){.place = UPDATE_ON_HOST,
+                                            .iteration = iteration,
+                                            .scale = scale,
+                                            .begin = g->begin,
+                                            .elems = g->elems,
+                                            .values = sync->values + g->begin,
+                                            .grad = grad,
+                                            .history = history,
+                                            .stride = g->elems}); /* on the host it does not fail */
 }
 
 /* ---- creation ---- */
@@ -92,16 +100,21 @@ static const struct syncer_i *syncer_of(const struct sync *sync, int group)
 {
     const struct plan *plan = sync->plan;
     static const struct syncer_i *const table[SCHEMES] = {
-        [SCHEME_PS] = &syncer_ps,         [SCHEME_SFB] = &syncer_sfb,
-        [SCHEME_ALLREDUCE] = &syncer_allreduce, [SCHEME_ADAM] = &syncer_adam,
+        [SCHEME_PS] = &syncer_ps,
+        [SCHEME_SFB] = &syncer_sfb,
+        [SCHEME_ALLREDUCE] = &syncer_allreduce,
+        [SCHEME_ADAM] = &syncer_adam,
         [SCHEME_ONEBIT] = &syncer_onebit,
     };
 
     if (!sync->speaks && plan_travels(plan, group))
-        return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM ? &syncer_member_factors
-                                                                                      : &syncer_member;
+        return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM
+                   ? &syncer_member_factors
+                   : &syncer_member;
     if (sync->remote && plan_is_alone(plan) && plan->groups[group].trains)
-        return !sync->team ? &syncer_resident : sync->options.clip > 0 ? &syncer_team_clipped : &syncer_team;
+        return !sync->team              ? &syncer_resident
+               : sync->options.clip > 0 ? &syncer_team_clipped
+                                        : &syncer_team;
     if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
         return &syncer_local;
     return table[plan->scheme[group]];
@@ -111,7 +124,8 @@ bool sync_settles(const struct sync *sync, int group)
 {
     const struct syncer_i *syncer = sync->groups[group].syncer;
 
-    /* a sum that was made at one rank's home is applied when it comes, unless clipping has to wait */
+    /* a sum that was made at one rank's home is applied when it comes, unless clipping has to wait
+     */
     return syncer->settle && (!syncer->norms_at_home || sync->options.clip > 0);
 }
 
@@ -169,7 +183,8 @@ static int open_queues(struct sync *sync)
         ring *= 2;
     for (int c = 0; c < plan->nchunks; c++)
         served += own_norm(sync, c);
-    capacity = (size_t)plan->nchunks * (2 + 2 * (size_t)sync->options.staleness + blocks) + served * (size_t)(2 + sync->options.staleness) * (size_t)plan->nworkers +
+    capacity = (size_t)plan->nchunks * (2 + 2 * (size_t)sync->options.staleness + blocks) +
+               served * (size_t)(2 + sync->options.staleness) * (size_t)plan->nworkers +
                (size_t)plan->ngroups * 3 * (size_t)plan->nworkers + (size_t)sync->nranks + 16;
     if (capacity > INT_MAX)
         return error_set("%d chunks over %d workers are too many transfers; use a larger --chunk",
@@ -195,8 +210,9 @@ static int check_digest(struct sync *sync)
 
     MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
     if (mine != root)
-        return error_set("this rank's net, solver or options differ from rank 0's: start all ranks with "
-                         "the same files and the same command line");
+        return error_set(
+            "this rank's net, solver or options differ from rank 0's: start all ranks with "
+            "the same files and the same command line");
     return 0;
 fail:
     return -1;
@@ -207,11 +223,13 @@ static int split_communicators(struct sync *sync, MPI_Comm world)
     const struct {
         MPI_Comm *comm;
         bool member;
-    } all[] = {{&sync->data, sync->speaks}, {&sync->control, sync->speaks}, {&sync->sums, sync->worker},
-               {&sync->all, true}, {&sync->asking, true}, {&sync->closing, true}};
+    } all[] = {{&sync->data, sync->speaks}, {&sync->control, sync->speaks},
+               {&sync->sums, sync->worker}, {&sync->all, true},
+               {&sync->asking, true},       {&sync->closing, true}};
 
     for (int i = 0; i < 6; i++) {
-        MPI_TRY(MPI_Comm_split(world, all[i].member ? 0 : MPI_UNDEFINED, sync->world_rank, all[i].comm));
+        MPI_TRY(MPI_Comm_split(world, all[i].member ? 0 : MPI_UNDEFINED, sync->world_rank,
+                               all[i].comm));
         if (all[i].member)
             MPI_TRY(MPI_Comm_set_errhandler(*all[i].comm, MPI_ERRORS_RETURN));
     }
@@ -234,8 +252,8 @@ static int open_local(struct sync *sync)
     if (!sync->groups || !sync->group_stalls || !sync->group_sent || !sync->group_received ||
         !sync->values)
         return error_memory(sync->net->elems * sizeof *sync->values, "parameters");
-    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || outbox_open(sync) || open_clip(sync) ||
-        open_queues(sync))
+    if (remote_open(sync) || fit_tags(sync) || open_groups(sync) || outbox_open(sync) ||
+        open_clip(sync) || open_queues(sync))
         return -1;
     return 0;
 }
@@ -255,7 +273,8 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     }
     MPI_Comm_rank(world, &sync->world_rank);
     MPI_Comm_size(world, &sync->nranks);
-    sync->data = sync->control = sync->closing = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
+    sync->data = sync->control = sync->closing = sync->sums = sync->all = sync->asking =
+        MPI_COMM_NULL;
     sync->plan = plan;
     sync->speaker = plan->speaker[sync->world_rank];
     sync->speaks = plan_speaks(plan, sync->world_rank);
@@ -271,8 +290,9 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     sem_init(&sync->wake, 0, 0);
     atomic_init(&sync->served, options->iteration);
     if (error_agree(world, split_communicators(sync, world)) ||
-        error_agree(world, check_digest(sync)) || node_open(sync, world) || team_open(sync, world) ||
-        error_agree(world, direct_open(sync)) || error_agree(world, open_local(sync))) {
+        error_agree(world, check_digest(sync)) || node_open(sync, world) ||
+        team_open(sync, world) || error_agree(world, direct_open(sync)) ||
+        error_agree(world, open_local(sync))) {
         sync_destroy(sync);
         return -1;
     }
@@ -354,7 +374,8 @@ int sync_load_history(struct sync *sync, const float *history)
         if (ps_serves(sync, c) && !(mine = ps_history(sync, c)))
             status = -1;
         if (state->syncer && state->syncer->history && sync->worker) {
-            if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was written */
+            if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was
+                                                         written */
                 whole = state->syncer->history(sync, chunk->group);
             if (!whole)
                 status = -1;
@@ -424,14 +445,16 @@ const struct sync_stats *sync_stats(struct sync *sync)
     sync->stats.sent = atomic_load(&sync->sent);
     sync->stats.received = atomic_load(&sync->received);
     sync->stats.control_sent = atomic_load(&sync->control_sent);
-    if (sync->started && !pthread_getcpuclockid(sync->thread, &clock) && !clock_gettime(clock, &used))
+    if (sync->started && !pthread_getcpuclockid(sync->thread, &clock) &&
+        !clock_gettime(clock, &used))
         sync->stats.progress_cpu_seconds = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
     return &sync->stats;
 }
 
 void sync_destroy(struct sync *sync)
 {
-    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->sums, &sync->all, &sync->asking, &sync->closing};
+    MPI_Comm *all[] = {&sync->data, &sync->control, &sync->sums,
+                       &sync->all,  &sync->asking,  &sync->closing};
 
     for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)

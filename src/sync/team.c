@@ -1,22 +1,25 @@
-/* Adding up within a node whose ranks compute on devices that reach each other: an engine_team_i. The leader's device
- * gets the sum, which goes on as if it were that of a rank alone; from there the new parameters come to the others.
+/* Adding up within a node whose ranks compute on devices that reach each other: an engine_team_i.
+ * The leader's device gets the sum, which goes on as if it were that of a rank alone; from there
+ * the new parameters come to the others.
  *
- * All ranks must ask for the same operations in the same order. Sums are asked for as backward makes the gradients,
- * but parameters when the network brings them, which the leader alone sees. So the leader says the order, one
- * operation after another, in a ring in shared memory, and all follow it, itself included. Nobody waits in doing so:
- * the progress thread asks for an operation when its turn has come, and the device does it when all have asked.
+ * All ranks must ask for the same operations in the same order. Sums are asked for as backward
+ * makes the gradients, but parameters when the network brings them, which the leader alone sees. So
+ * the leader says the order, one operation after another, in a ring in shared memory, and all
+ * follow it, itself included. Nobody waits in doing so: the progress thread asks for an operation
+ * when its turn has come, and the device does it when all have asked.
  *
- * Why nobody waits for ever. Take the first operation that is not over. What it waits for is a rank that has not asked
- * for it, though it has for all before. Parameters are asked for as soon as they are said. A sum is when the rank's own
- * backward has come there, which needs parameters of the iteration before; the leader, who needed them too, said
- * these before it posted any gradient of this iteration. So they were asked for, and are over, and that backward
- * depends on its rank alone. What a server updates waits among the operations, too; but what a sum is behind is of the
- * iteration before, or of its own, which no rank's backward needs. A rank that fails never gets there: then all abort
- * what is under way, since the compute threads may wait for it on the device.
+ * Why nobody waits for ever. Take the first operation that is not over. What it waits for is a rank
+ * that has not asked for it, though it has for all before. Parameters are asked for as soon as they
+ * are said. A sum is when the rank's own backward has come there, which needs parameters of the
+ * iteration before; the leader, who needed them too, said these before it posted any gradient of
+ * this iteration. So they were asked for, and are over, and that backward depends on its rank
+ * alone. What a server updates waits among the operations, too; but what a sum is behind is of the
+ * iteration before, or of its own, which no rank's backward needs. A rank that fails never gets
+ * there: then all abort what is under way, since the compute threads may wait for it on the device.
  *
- * The ring is large enough. The leader says a sum of iteration t + 1 after its forward pass read the loss, hence after
- * all sums of iteration t were over, so that others are behind by no more than the parameters of t and both
- * operations of t + 1: three for each group. */
+ * The ring is large enough. The leader says a sum of iteration t + 1 after its forward pass read
+ * the loss, hence after all sums of iteration t were over, so that others are behind by no more
+ * than the parameters of t and both operations of t + 1: three for each group. */
 #include "sync/sync_internal.h"
 
 #include "util/agree.h"
@@ -30,15 +33,17 @@ enum { OPERATIONS = 4 }; /* of each group, that the ring holds */
 
 struct team_state {
     struct node_window window;
-    _Atomic uint64_t *order; /* in the window: number << 32 | group << 1 | whether parameters; numbers from 1 */
+    _Atomic uint64_t
+        *order; /* in the window: number << 32 | group << 1 | whether parameters; numbers from 1 */
     uint64_t places;
     uint64_t said, followed; /* operations: by the leader; by this rank */
     struct {
-        bool posted;         /* here, and its sum was not asked for */
-        int missing;         /* how often it was posted and its parameters were not asked for: a second time at the
-                                leader, before its own progress thread has come to what it published */
-    } *groups;
-    int missing;             /* of all groups */
+        bool posted; /* here, and its sum was not asked for */
+        int missing; /* how often it was posted and its parameters were not asked for: a second time
+                        at the leader, before its own progress thread has come to what it published
+                      */
+    } * groups;
+    int missing; /* of all groups */
     bool aborted;
 };
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "an entry that processes share must not need a lock");
@@ -56,7 +61,8 @@ static void *context_of(const struct sync *sync)
 int team_open(struct sync *sync, MPI_Comm world)
 {
     const struct node *node = sync->options.node;
-    size_t ngroups = (size_t)sync->plan->ngroups, bytes = (OPERATIONS * ngroups + 1) * sizeof(uint64_t);
+    size_t ngroups = (size_t)sync->plan->ngroups,
+           bytes = (OPERATIONS * ngroups + 1) * sizeof(uint64_t);
     struct team_state *team;
     int status = 0;
 
@@ -111,7 +117,8 @@ static void say(struct sync *sync, int group, bool parameters)
     uint64_t number = ++team->said;
 
     atomic_store_explicit(&team->order[number % team->places],
-                          number << 32 | (uint64_t)group << 1 | (uint64_t)parameters, memory_order_release);
+                          number << 32 | (uint64_t)group << 1 | (uint64_t)parameters,
+                          memory_order_release);
 }
 
 void team_post(struct sync *sync, int group)
@@ -171,13 +178,15 @@ static int follow(struct sync *sync)
 {
     struct team_state *team = sync->team;
     uint64_t number = team->followed + 1;
-    uint64_t entry = atomic_load_explicit(&team->order[number % team->places], memory_order_acquire);
+    uint64_t entry =
+        atomic_load_explicit(&team->order[number % team->places], memory_order_acquire);
     int group = (int)((entry & UINT32_MAX) >> 1);
     bool parameters = entry & 1;
 
     if (entry >> 32 == ((number + team->places) & UINT32_MAX))
-        return error_set("internal: the node's first rank is more than %llu operations ahead of this one",
-                         (unsigned long long)team->places);
+        return error_set(
+            "internal: the node's first rank is more than %llu operations ahead of this one",
+            (unsigned long long)team->places);
     if (entry >> 32 != (number & UINT32_MAX) || (!parameters && !team->groups[group].posted))
         return 0;
     team->followed = number;
@@ -215,7 +224,8 @@ int team_describe_wait(const struct sync *sync, char *text, size_t bytes)
 
     for (int g = 0; g < sync->plan->ngroups && told < 3 && used < bytes; g++)
         if (sync->team->groups[g].missing > 0)
-            used += (size_t)snprintf(text + used, bytes - used, "%s %s layer '%s'", told++ ? ";" : " for",
+            used += (size_t)snprintf(text + used, bytes - used, "%s %s layer '%s'",
+                                     told++ ? ";" : " for",
                                      sync->speaks ? "its node's sum or the network's of"
                                                   : "its node's first rank to bring",
                                      sync->plan->groups[g].name);

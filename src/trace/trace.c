@@ -1,5 +1,5 @@
-/* The recorder's set-up. Buffers are written once, so that no page of them is new to the system when
- * training runs. */
+/* The recorder's set-up. Buffers are written once, so that no page of them is new to the system
+ * when training runs. */
 #include "trace/trace.h"
 
 #include "util/error.h"
@@ -89,13 +89,19 @@ int trace_parse_iterations(const char *text, int64_t *first, int64_t *last)
 
 const char *trace_kind_name(enum trace_kind kind)
 {
-    static const char *const names[TRACE_KINDS] = {
-        [TRACE_ITERATION] = "iteration", [TRACE_FORWARD] = "forward", [TRACE_BACKWARD] = "backward",
-        [TRACE_UPDATE] = "update",       [TRACE_WAIT] = "wait",       [TRACE_COPY] = "copy",
-        [TRACE_SUM] = "sum",
-        [TRACE_PAUSE] = "pause",         [TRACE_INPUT] = "input",
-        [TRACE_READ] = "read",
-        [TRACE_SEND] = "send",           [TRACE_RECEIVE] = "receive", [TRACE_EXCHANGE] = "exchange"};
+    static const char *const names[TRACE_KINDS] = {[TRACE_ITERATION] = "iteration",
+                                                   [TRACE_FORWARD] = "forward",
+                                                   [TRACE_BACKWARD] = "backward",
+                                                   [TRACE_UPDATE] = "update",
+                                                   [TRACE_WAIT] = "wait",
+                                                   [TRACE_COPY] = "copy",
+                                                   [TRACE_SUM] = "sum",
+                                                   [TRACE_PAUSE] = "pause",
+                                                   [TRACE_INPUT] = "input",
+                                                   [TRACE_READ] = "read",
+                                                   [TRACE_SEND] = "send",
+                                                   [TRACE_RECEIVE] = "receive",
+                                                   [TRACE_EXCHANGE] = "exchange"};
 
     return names[kind];
 }

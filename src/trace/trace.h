@@ -1,9 +1,9 @@
 /* The recorder: what a rank did when, kept in memory until training is over.
  *
- * Each thread that records has its own buffer, made and touched beforehand: recording an event reads
- * the clock and writes 56 bytes; it locks, allocates and asks the system nothing. A full buffer drops
- * what comes and counts it. Where nothing is to be traced, the recorder is a NULL pointer and every
- * function here is one branch. */
+ * Each thread that records has its own buffer, made and touched beforehand: recording an event
+ * reads the clock and writes 56 bytes; it locks, allocates and asks the system nothing. A full
+ * buffer drops what comes and counts it. Where nothing is to be traced, the recorder is a NULL
+ * pointer and every function here is one branch. */
 #ifndef POSEIDON_TRACE_TRACE_H
 #define POSEIDON_TRACE_TRACE_H
 
@@ -18,35 +18,37 @@ enum trace_kind {
     TRACE_ITERATION, /* passes and what they wait for */
     TRACE_FORWARD,
     TRACE_BACKWARD,
-    TRACE_UPDATE,    /* the solver's rule, with the rebuilding of a gradient from factors */
-    TRACE_WAIT,      /* the compute thread waits for the network */
-    TRACE_COPY,      /* what must outlive the pass is copied out: sufficient factors */
-    TRACE_SUM,       /* the gradients of a node's ranks are added up */
-    TRACE_PAUSE,     /* tests and snapshots */
-    TRACE_INPUT,     /* a data layer's forward: waits for the batch and takes it over */
-    TRACE_READ,      /* feeders: a batch is read and transformed, by one thread or several. From here on
-                        spans of one kind may overlap */
-    TRACE_SEND,      /* from here on: transfers, from the posting to the completion of the request */
+    TRACE_UPDATE, /* the solver's rule, with the rebuilding of a gradient from factors */
+    TRACE_WAIT,   /* the compute thread waits for the network */
+    TRACE_COPY,   /* what must outlive the pass is copied out: sufficient factors */
+    TRACE_SUM,    /* the gradients of a node's ranks are added up */
+    TRACE_PAUSE,  /* tests and snapshots */
+    TRACE_INPUT,  /* a data layer's forward: waits for the batch and takes it over */
+    TRACE_READ, /* feeders: a batch is read and transformed, by one thread or several. From here on
+                   spans of one kind may overlap */
+    TRACE_SEND, /* from here on: transfers, from the posting to the completion of the request */
     TRACE_RECEIVE,
-    TRACE_EXCHANGE,  /* a collective: so many bytes sent, and as many received */
+    TRACE_EXCHANGE, /* a collective: so many bytes sent, and as many received */
     TRACE_KINDS
 };
 
-/* Who records. One writer each; TRACE_OTHERS is for threads that come and go, through trace_span_shared. */
+/* Who records. One writer each; TRACE_OTHERS is for threads that come and go, through
+ * trace_span_shared. */
 enum trace_thread { TRACE_COMPUTE, TRACE_PROGRESS, TRACE_OTHERS, TRACE_THREADS };
 
 struct trace_event {
     int64_t start, end; /* ns of the rank's clock */
-    int64_t posted;     /* sends: when they were queued, start is when they left; 0: at once. Receives,
-                           once paired: when they were posted, start is when their data began to travel */
-    uint64_t bytes;     /* transfers: in one direction */
+    int64_t
+        posted;     /* sends: when they were queued, start is when they left; 0: at once. Receives,
+                       once paired: when they were posted, start is when their data began to travel */
+    uint64_t bytes; /* transfers: in one direction */
     int32_t iteration;
-    int32_t layer;      /* index in the net; -1: none */
-    int32_t peer;       /* transfers: world rank, -1: all */
-    int32_t tag;        /* transfers: the message's; pairs a receive with its send */
-    uint8_t kind;       /* enum trace_kind */
-    uint8_t scheme;     /* transfers: enum scheme */
-    uint8_t thread;     /* enum trace_thread */
+    int32_t layer;  /* index in the net; -1: none */
+    int32_t peer;   /* transfers: world rank, -1: all */
+    int32_t tag;    /* transfers: the message's; pairs a receive with its send */
+    uint8_t kind;   /* enum trace_kind */
+    uint8_t scheme; /* transfers: enum scheme */
+    uint8_t thread; /* enum trace_thread */
 };
 
 struct trace_buffer {
@@ -56,9 +58,9 @@ struct trace_buffer {
 };
 
 struct trace_options {
-    int64_t first, last;   /* iterations to keep, inclusive */
-    size_t capacity;       /* events per thread; 0: TRACE_DEFAULT_CAPACITY */
-    int64_t clock_shift;   /* ns added to every reading of the clock: only tests want it */
+    int64_t first, last; /* iterations to keep, inclusive */
+    size_t capacity;     /* events per thread; 0: TRACE_DEFAULT_CAPACITY */
+    int64_t clock_shift; /* ns added to every reading of the clock: only tests want it */
 };
 
 enum { TRACE_DEFAULT_CAPACITY = 1 << 17 };
@@ -96,9 +98,10 @@ static inline int64_t trace_begin(const struct trace *trace)
     return trace ? trace_clock(trace) : 0;
 }
 
-/* An iteration begins on this rank. Others may be ahead or behind, and an iteration's transfers end in
- * the next one, so recording begins before `first` and ends after `last`; what is outside is left out
- * when the trace is written. Before traffic starts it is called for the first iteration to come. */
+/* An iteration begins on this rank. Others may be ahead or behind, and an iteration's transfers end
+ * in the next one, so recording begins before `first` and ends after `last`; what is outside is
+ * left out when the trace is written. Before traffic starts it is called for the first iteration to
+ * come. */
 static inline void trace_iteration(struct trace *trace, int64_t iteration)
 {
     if (!trace)
@@ -116,7 +119,8 @@ static inline int32_t trace_current(const struct trace *trace)
 }
 
 /* Keeps an event that ends now. */
-static inline void trace_keep(struct trace *trace, enum trace_thread thread, struct trace_event event)
+static inline void trace_keep(struct trace *trace, enum trace_thread thread,
+                              struct trace_event event)
 {
     struct trace_buffer *buffer = &trace->buffer[thread];
 
@@ -136,9 +140,12 @@ static inline void trace_span(struct trace *trace, enum trace_thread thread, enu
                               int layer, int64_t start)
 {
     if (trace)
-        trace_keep(trace, thread, (struct trace_event){.start = start, .kind = (uint8_t)kind,
-                                                       .layer = layer, .peer = -1,
-                                                       .iteration = trace_current(trace)});
+        trace_keep(trace, thread,
+                   (struct trace_event){.start = start,
+                                        .kind = (uint8_t)kind,
+                                        .layer = layer,
+                                        .peer = -1,
+                                        .iteration = trace_current(trace)});
 }
 
 /* The same for threads without a buffer of their own; takes a lock. */

@@ -4,9 +4,9 @@
 
 #include <mpi.h>
 
-/* All ranks give their status; all get 0 if every one was 0, else -1 with the same message set: that
- * of the lowest failing rank, prefixed "rank R (HOST): " unless all ranks failed: then it is the input,
- * not the rank. */
+/* All ranks give their status; all get 0 if every one was 0, else -1 with the same message set:
+ * that of the lowest failing rank, prefixed "rank R (HOST): " unless all ranks failed: then it is
+ * the input, not the rank. */
 int error_agree(MPI_Comm comm, int status);
 
 /* The second half alone, when the ranks know already that `failing` is the lowest one that failed:

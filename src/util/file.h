@@ -14,8 +14,8 @@ char *file_temp_name(const char *path);
  * When that fails, `temp` is removed, and `path` is what it was. */
 int file_commit(const char *temp, const char *path);
 
-/* Whether `path` could be written, found out by making its temporary file: for a start, so that hours of
- * work do not end in a message. */
+/* Whether `path` could be written, found out by making its temporary file: for a start, so that
+ * hours of work do not end in a message. */
 int file_probe(const char *path);
 
 /* Writes `length` bytes as the file `path`, whole or not at all. */

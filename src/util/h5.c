@@ -59,7 +59,8 @@ static herr_t reason_visit(unsigned n, const H5E_error2_t *entry, void *data)
     return 0;
 }
 
-/* Of a failed system call HDF5 tells the time, pointers and sizes; the user wants the error alone. */
+/* Of a failed system call HDF5 tells the time, pointers and sizes; the user wants the error alone.
+ */
 static void reason_shorten(char *buffer)
 {
     static const char mark[] = "error message = '";
@@ -109,9 +110,9 @@ static uint64_t little_endian(const unsigned char *bytes, size_t n)
     return value;
 }
 
-/* A superblock of version 0 or 1 may point at a driver information block, and the library makes room
- * for the length it finds there before it reads on: in a damaged file, up to 4 GB. Returns that
- * length, 0 if there is none (HDF5 File Format Specification 3.0, II.A and II.B). */
+/* A superblock of version 0 or 1 may point at a driver information block, and the library makes
+ * room for the length it finds there before it reads on: in a damaged file, up to 4 GB. Returns
+ * that length, 0 if there is none (HDF5 File Format Specification 3.0, II.A and II.B). */
 static uint64_t driver_block_bytes(FILE *file, uint64_t file_bytes)
 {
     static const char signature[8] = "\211HDF\r\n\032\n";
@@ -147,9 +148,10 @@ static int superblock_check(const char *path, uint64_t file_bytes)
     fclose(file);
     if (bytes <= file_bytes)
         return 0;
-    return error_set("%s: truncated HDF5 file of %llu bytes (its superblock points at a driver information "
-                     "block of %llu)",
-                     path, (unsigned long long)file_bytes, (unsigned long long)bytes);
+    return error_set(
+        "%s: truncated HDF5 file of %llu bytes (its superblock points at a driver information "
+        "block of %llu)",
+        path, (unsigned long long)file_bytes, (unsigned long long)bytes);
 }
 
 int h5_file_open(const char *path, hid_t *out)
@@ -264,7 +266,8 @@ static int dataset_describe(hid_t id, struct h5_dataset *out)
     H5T_class_t class = H5Tget_class(type);
     int status = 0;
 
-    out->is_u8 = class == H5T_INTEGER && H5Tget_size(type) == 1 && H5Tget_sign(type) == H5T_SGN_NONE;
+    out->is_u8 =
+        class == H5T_INTEGER && H5Tget_size(type) == 1 && H5Tget_sign(type) == H5T_SGN_NONE;
     out->naxes = H5Sget_simple_extent_ndims(space);
     if (out->naxes < 0 || H5Sget_simple_extent_type(space) == H5S_NULL)
         status = error_set("%s: data set '%s' has no shape", out->path, out->name);

@@ -12,11 +12,11 @@
 
 /* A data set that is open for reading, with what its users ask about. */
 struct h5_dataset {
-    hid_t id;                    /* negative: not open */
-    const char *path, *name;     /* borrowed; for messages */
-    int naxes;                   /* 0 for a scalar */
+    hid_t id;                /* negative: not open */
+    const char *path, *name; /* borrowed; for messages */
+    int naxes;               /* 0 for a scalar */
     hsize_t dim[H5S_MAX_RANK];
-    bool is_u8;                  /* stored as unsigned 8-bit integers */
+    bool is_u8; /* stored as unsigned 8-bit integers */
 };
 
 /* Takes and releases the process-wide lock; not recursive. Taking it also silences HDF5's automatic

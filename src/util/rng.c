@@ -1,5 +1,5 @@
-/* Philox 4x32-10. Ten rounds of two 32x32->64 multiplications; the counter's lowest word is the block
- * number, the other three carry purpose and identity. */
+/* Philox 4x32-10. Ten rounds of two 32x32->64 multiplications; the counter's lowest word is the
+ * block number, the other three carry purpose and identity. */
 #include "util/rng.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Counter-based random numbers (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as
- * 1, 2, 3", SC'11). A number is a pure function of (seed, stream, a, b, index): no state, any order,
- * any thread, any number of ranks gives the same draw. Training keys everything by
- * (seed, layer, iteration, global sample index), never by rank: DESIGN.md, world-size invariance. */
+ * 1, 2, 3", SC'11). A number is a pure function of (seed, stream, a, b, index): no state, any
+ * order, any thread, any number of ranks gives the same draw. Training keys everything by (seed,
+ * layer, iteration, global sample index), never by rank: DESIGN.md, world-size invariance. */
 #ifndef POSEIDON_UTIL_RNG_H
 #define POSEIDON_UTIL_RNG_H
 
@@ -21,7 +21,8 @@ struct rng {
     uint32_t base[3]; /* the upper words of the counter */
 };
 
-/* A sequence of 2^34 32-bit words, addressed by index below. Cheap: no allocation, no mixing yet. */
+/* A sequence of 2^34 32-bit words, addressed by index below. Cheap: no allocation, no mixing yet.
+ */
 struct rng rng_make(uint64_t seed, enum rng_stream stream, uint32_t a, uint64_t b);
 
 /* Word number `index` of the sequence. */

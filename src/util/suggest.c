@@ -50,8 +50,8 @@ struct suggest suggest_start(const char *word)
     return (struct suggest){.word = word, .distance = MOST + 1};
 }
 
-/* How many letters may be wrong: a third of the longer word, but for the ending of all messages' fields, and at
- * least one; not all. */
+/* How many letters may be wrong: a third of the longer word, but for the ending of all messages'
+ * fields, and at least one; not all. */
 static int allowed(const char *a, const char *b)
 {
     static const char ending[] = "_param";
@@ -64,8 +64,8 @@ static int allowed(const char *a, const char *b)
     return third > 0 ? third : longer > 1;
 }
 
-/* A known word with more than a letter before it is another one (Unpooling), and so it is with more behind it
- * (LRN_MAP, Convolution3D) unless that reads on for a letter or two (BatchNormal). */
+/* A known word with more than a letter before it is another one (Unpooling), and so it is with more
+ * behind it (LRN_MAP, Convolution3D) unless that reads on for a letter or two (BatchNormal). */
 static bool extends(const char *word, const char *known)
 {
     size_t n = strlen(known);

@@ -6,8 +6,8 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>
 
-/* Keeps the word nearest to `word` among those offered, of which a third at most may differ; words that only
- * extend a known one by several letters are another. Case is ignored. */
+/* Keeps the word nearest to `word` among those offered, of which a third at most may differ; words
+ * that only extend a known one by several letters are another. Case is ignored. */
 struct suggest {
     const char *word;    /* borrowed */
     const char *nearest; /* borrowed; NULL while nothing near enough was offered */

@@ -1,7 +1,7 @@
-/* Which allreduce is faster for which size: ours (src/sync/shard.c, two trips of point-to-point messages, every
- * rank the home of a part) or MPI_Iallreduce. In turns, the same buffers, medians over the repetitions of the
- * slowest rank. Both leave the sum on every rank; ours is told from a thread, as in training, and applies a
- * rule that changes nothing.
+/* Which allreduce is faster for which size: ours (src/sync/shard.c, two trips of point-to-point
+ * messages, every rank the home of a part) or MPI_Iallreduce. In turns, the same buffers, medians
+ * over the repetitions of the slowest rank. Both leave the sum on every rank; ours is told from a
+ * thread, as in training, and applies a rule that changes nothing.
  *
  *     mpirun -np N bench_allreduce [REPETITIONS] */
 #include <mpi.h>
@@ -16,8 +16,9 @@
 
 enum { SIZES = 10, MOST = 64 };
 
-static void apply_nothing(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                          float *value, const float *grad, float *history, size_t stride, size_t n)
+static void apply_nothing(void *context, int64_t iteration, float scale, float lr_mult,
+                          float decay_mult, float *value, const float *grad, float *history,
+                          size_t stride, size_t n)
 {
     (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
     (void)value, (void)grad, (void)history, (void)stride, (void)n;
@@ -56,16 +57,25 @@ static double run_theirs(float *from, float *to, size_t elems)
     return clock_seconds() - start;
 }
 
-/* One size; the sync lives for all its repetitions, and between them MPI is the progress thread's. */
+/* One size; the sync lives for all its repetitions, and between them MPI is the progress thread's.
+ */
 static void compare(size_t elems, int repetitions, int rank, int nranks)
 {
     struct param param = {.shape = {.naxes = 1, .dim = {(int64_t)elems}}, .lr_mult = 1};
     struct param_group group = {.name = "all", .elems = elems, .nparams = 1, .trains = true};
     struct net_internals internals = {.nviews = 0};
-    struct net net = {.internals = &internals, .groups = &group, .ngroups = 1, .params = &param, .nparams = 1, .elems = elems};
-    struct plan_options options = {.comm = COMM_ALLREDUCE, .nranks = nranks, .iter_size = 1,
+    struct net net = {.internals = &internals,
+                      .groups = &group,
+                      .ngroups = 1,
+                      .params = &param,
+                      .nparams = 1,
+                      .elems = elems};
+    struct plan_options options = {.comm = COMM_ALLREDUCE,
+                                   .nranks = nranks,
+                                   .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};
-    struct sync_options how = {.overlap = true, .window = COST_USUAL_SIZES.window, .stall_seconds = 60};
+    struct sync_options how = {
+        .overlap = true, .window = COST_USUAL_SIZES.window, .stall_seconds = 60};
     struct sync_update update = {.apply = apply_nothing};
     double ours[MOST], theirs[MOST], zero = 0;
     struct plan *plan;
@@ -97,7 +107,8 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
     free(net.grads);
     double a = median(ours, repetitions), b = median(theirs, repetitions);
     if (rank == 0)
-        printf("| %zu kB | %.3f | %.3f | %.2f |\n", elems * sizeof(float) / 1024, a * 1e3, b * 1e3, b / a);
+        printf("| %zu kB | %.3f | %.3f | %.2f |\n", elems * sizeof(float) / 1024, a * 1e3, b * 1e3,
+               b / a);
     fflush(stdout);
 }
 
@@ -105,14 +116,16 @@ int main(int argc, char **argv)
 {
     int rank, nranks, level, repetitions = argc > 1 ? atoi(argv[1]) : 9;
 
-    setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0); /* as command_start_mpi does, and why is said there */
+    setenv("OMPI_MCA_btl_tcp_flags", "send,inplace",
+           0); /* as command_start_mpi does, and why is said there */
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     repetitions = repetitions < 1 ? 1 : repetitions > MOST ? MOST : repetitions;
     if (rank == 0)
-        printf("%d ranks, medians of %d\n\n| size | ours ms | MPI_Iallreduce ms | ratio |\n|---|---|---|---|\n", nranks,
-               repetitions);
+        printf("%d ranks, medians of %d\n\n| size | ours ms | MPI_Iallreduce ms | ratio "
+               "|\n|---|---|---|---|\n",
+               nranks, repetitions);
     for (int s = 0; s < SIZES; s++)
         compare((size_t)1024 << s << s / 2, repetitions, rank, nranks); /* 4 kB to 32 MB */
     MPI_Finalize();

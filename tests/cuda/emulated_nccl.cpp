@@ -1,9 +1,11 @@
-/* NCCL between the emulated GPUs of several processes; the last part of emulation.cpp. An operation is one more piece
- * of work in its stream. When it is run, all ranks meet in shared memory, so it runs no earlier than any rank's stream
- * allows; and since streams are worked off late, a thread of every rank works its stream off as far as another rank
- * has come, and no further. Ranks that ask for different operations are told so and aborted.
+/* NCCL between the emulated GPUs of several processes; the last part of emulation.cpp. An operation
+ * is one more piece of work in its stream. When it is run, all ranks meet in shared memory, so it
+ * runs no earlier than any rank's stream allows; and since streams are worked off late, a thread of
+ * every rank works its stream off as far as another rank has come, and no further. Ranks that ask
+ * for different operations are told so and aborted.
  *
- * POSEIDON_EMULATED_NCCL: "missing": there is no library; "broken N": an error comes up after N operations. */
+ * POSEIDON_EMULATED_NCCL: "missing": there is no library; "broken N": an error comes up after N
+ * operations. */
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -70,9 +72,11 @@ static bool work_off(ncclComm_t comm, uint64_t kind, float *x, uint64_t count, u
     if (!all_at(comm, &team_rank::arrived, number))
         return false;
     if (kind != rank[0].kind || count != rank[0].count) {
-        fprintf(stderr, "emulated NCCL: operation %llu is %llu of %llu at rank %d, and %llu of %llu at rank 0\n",
-                (unsigned long long)number, (unsigned long long)kind, (unsigned long long)count, comm->rank,
-                (unsigned long long)rank[0].kind, (unsigned long long)rank[0].count);
+        fprintf(stderr,
+                "emulated NCCL: operation %llu is %llu of %llu at rank %d, and %llu of %llu at "
+                "rank 0\n",
+                (unsigned long long)number, (unsigned long long)kind, (unsigned long long)count,
+                comm->rank, (unsigned long long)rank[0].kind, (unsigned long long)rank[0].count);
         abort();
     }
     if (kind == TEAM_BROADCAST)
@@ -95,7 +99,8 @@ static void *help(void *argument)
             if (load(&rank[r].arrived) > wanted)
                 wanted = load(&rank[r].arrived);
         pthread_mutex_lock(&lock);
-        while (rank[comm->rank].finished < wanted && comm->stream && comm->stream->first && run_first(comm->stream))
+        while (rank[comm->rank].finished < wanted && comm->stream && comm->stream->first &&
+               run_first(comm->stream))
             ;
         pthread_mutex_unlock(&lock);
         usleep(200);
@@ -103,7 +108,8 @@ static void *help(void *argument)
     return NULL;
 }
 
-static ncclResult_t issue(uint64_t kind, void *x, size_t count, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t issue(uint64_t kind, void *x, size_t count, ncclComm_t comm,
+                          cudaStream_t stream)
 {
     if (count > TEAM_FLOATS)
         return ncclInvalidArgument;
@@ -180,14 +186,19 @@ int nccl_functions_open(struct nccl_functions *nccl)
     };
     nccl->ncclCommGetAsyncError_ = [](ncclComm_t comm, ncclResult_t *out) {
         const char *text = getenv("POSEIDON_EMULATED_NCCL");
-        unsigned long limit = text && !strncmp(text, "broken ", 7) ? strtoul(text + 7, NULL, 10) : ~0UL;
+        unsigned long limit =
+            text && !strncmp(text, "broken ", 7) ? strtoul(text + 7, NULL, 10) : ~0UL;
         *out = comm->rank == 1 && comm->issued > limit ? ncclRemoteError : ncclSuccess;
         return ncclSuccess;
     };
-    nccl->ncclReduce_ = [](const void *, void *x, size_t count, ncclDataType_t, ncclRedOp_t, int, ncclComm_t comm,
-                           cudaStream_t stream) { return issue(TEAM_REDUCE, x, count, comm, stream); };
-    nccl->ncclBroadcast_ = [](const void *, void *x, size_t count, ncclDataType_t, int, ncclComm_t comm,
-                              cudaStream_t stream) { return issue(TEAM_BROADCAST, x, count, comm, stream); };
+    nccl->ncclReduce_ = [](const void *, void *x, size_t count, ncclDataType_t, ncclRedOp_t, int,
+                           ncclComm_t comm, cudaStream_t stream) {
+        return issue(TEAM_REDUCE, x, count, comm, stream);
+    };
+    nccl->ncclBroadcast_ = [](const void *, void *x, size_t count, ncclDataType_t, int,
+                              ncclComm_t comm, cudaStream_t stream) {
+        return issue(TEAM_BROADCAST, x, count, comm, stream);
+    };
     return 0;
 }
 

@@ -67,13 +67,14 @@ static cudaError_t unless_capturing(void)
             return refused;                                                                        \
     } while (0)
 
-/* One lock for all queues: compute and progress thread both come here. Recursive, as work may push. */
+/* One lock for all queues: compute and progress thread both come here. Recursive, as work may push.
+ */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 static bool run_first(cudaStream_t stream);
 
-/* POSEIDON_EMULATED_AT_ONCE: streams are worked off as soon as can be: what runs right then, and wrong otherwise,
- * waits for too little. */
+/* POSEIDON_EMULATED_AT_ONCE: streams are worked off as soon as can be: what runs right then, and
+ * wrong otherwise, waits for too little. */
 static bool works_at_once(void)
 {
     const char *text = getenv("POSEIDON_EMULATED_AT_ONCE");
@@ -125,7 +126,8 @@ static bool try_reach(cudaEvent_t event, unsigned long wanted)
 /* What waits for another process leaves the lock to other threads meanwhile. */
 template <typename F> static void insist(F attempt)
 {
-    for (time_t end = time(NULL) + 40; time(NULL) <= end;) { /* before whoever started this gives up */
+    for (time_t end = time(NULL) + 40;
+         time(NULL) <= end;) { /* before whoever started this gives up */
         pthread_mutex_lock(&lock);
         bool done = attempt();
         pthread_mutex_unlock(&lock);
@@ -289,8 +291,8 @@ __attribute__((destructor)) static void tell(void)
         fprintf(stderr, "fetched from the emulated GPU: %zu bytes\n", fetched);
 }
 
-/* Copies from pageable memory are staged before the call returns; those from page-locked memory are not.
- * Which it is cannot be told here: the stricter reading is taken. */
+/* Copies from pageable memory are staged before the call returns; those from page-locked memory are
+ * not. Which it is cannot be told here: the stricter reading is taken. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -524,7 +526,8 @@ static float value_at(const struct matrix *m, const void *data, uint64_t row, ui
                                   : element(((const float *)data)[at]);
 }
 
-static void value_set(const struct matrix *m, void *data, uint64_t row, uint64_t column, float value)
+static void value_set(const struct matrix *m, void *data, uint64_t row, uint64_t column,
+                      float value)
 {
     uint64_t at = column * (uint64_t)m->ld + row;
 
@@ -606,14 +609,13 @@ int cuda_libs_open(struct cuda_libs *libs)
     libs->cublasLtDestroy_ = [](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
     libs->cublasLtGetStatusString_ = [](cublasStatus_t) { return "an emulated status"; };
     libs->cublasLtMatmul_ = fake_matmul;
-    libs->cublasLtMatmulAlgoGetHeuristic_ = [](cublasLtHandle_t, cublasLtMatmulDesc_t,
-                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                               cublasLtMatmulPreference_t, int,
-                                               cublasLtMatmulHeuristicResult_t *, int *found) {
-        *found = 1;
-        return CUBLAS_STATUS_SUCCESS;
-    };
+    libs->cublasLtMatmulAlgoGetHeuristic_ =
+        [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
+           cublasLtMatmulHeuristicResult_t *, int *found) {
+            *found = 1;
+            return CUBLAS_STATUS_SUCCESS;
+        };
     libs->cublasLtMatmulDescCreate_ = [](cublasLtMatmulDesc_t *out, cublasComputeType_t,
                                          cudaDataType_t) {
         *out = (cublasLtMatmulDesc_t)calloc(1, sizeof(struct product));
@@ -624,8 +626,8 @@ int cuda_libs_open(struct cuda_libs *libs)
         return CUBLAS_STATUS_SUCCESS;
     };
     libs->cublasLtMatmulDescSetAttribute_ = fake_desc_set;
-    libs->cublasLtMatrixLayoutCreate_ = [](cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
-                                           uint64_t columns, int64_t ld) {
+    libs->cublasLtMatrixLayoutCreate_ = [](cublasLtMatrixLayout_t *out, cudaDataType type,
+                                           uint64_t rows, uint64_t columns, int64_t ld) {
         struct matrix *m = (struct matrix *)malloc(sizeof *m);
         *m = {type, rows, columns, ld};
         *out = (cublasLtMatrixLayout_t)m;
@@ -642,11 +644,10 @@ int cuda_libs_open(struct cuda_libs *libs)
     libs->cublasLtMatmulPreferenceDestroy_ = [](cublasLtMatmulPreference_t) {
         return CUBLAS_STATUS_SUCCESS;
     };
-    libs->cublasLtMatmulPreferenceSetAttribute_ = [](cublasLtMatmulPreference_t,
-                                                     cublasLtMatmulPreferenceAttributes_t,
-                                                     const void *, size_t) {
-        return CUBLAS_STATUS_SUCCESS;
-    };
+    libs->cublasLtMatmulPreferenceSetAttribute_ =
+        [](cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void *, size_t) {
+            return CUBLAS_STATUS_SUCCESS;
+        };
     libs->cudnnCreate_ = [](cudnnHandle_t *out) {
         *out = NULL;
         return CUDNN_STATUS_SUCCESS;
@@ -665,11 +666,11 @@ int cuda_libs_open(struct cuda_libs *libs)
         return CUDNN_STATUS_SUCCESS;
     };
     libs->cudnnBackendSetAttribute_ = [](cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                                         cudnnBackendAttributeType_t, int64_t, const void *) {
-        return CUDNN_STATUS_SUCCESS;
-    };
+                                         cudnnBackendAttributeType_t, int64_t,
+                                         const void *) { return CUDNN_STATUS_SUCCESS; };
     libs->cudnnBackendGetAttribute_ = [](cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                                         cudnnBackendAttributeType_t, int64_t, int64_t *count, void *) {
+                                         cudnnBackendAttributeType_t, int64_t, int64_t *count,
+                                         void *) {
         *count = 0;
         return CUDNN_STATUS_SUCCESS;
     };

@@ -1,9 +1,10 @@
 /* The host in the part of a GPU, for tests of the CUDA engine where there is none.
  *
- * Kernels are compiled as plain C++ and run as loops over blocks of one thread each, which they must allow
- * (cuda/kernel.cuh). A stream is a queue that is worked off as late as can be: nothing in it runs before
- * the host waits for it, asks after an event, or another stream that is worked off waits for an event of
- * it. So whoever forgets to wait reads memory that nothing has written yet. */
+ * Kernels are compiled as plain C++ and run as loops over blocks of one thread each, which they
+ * must allow (cuda/kernel.cuh). A stream is a queue that is worked off as late as can be: nothing
+ * in it runs before the host waits for it, asks after an event, or another stream that is worked
+ * off waits for an event of it. So whoever forgets to wait reads memory that nothing has written
+ * yet. */
 #ifndef POSEIDON_TESTS_CUDA_EMULATION_H
 #define POSEIDON_TESTS_CUDA_EMULATION_H
 
@@ -24,7 +25,8 @@ extern thread_local struct emulated_place blockIdx, threadIdx, blockDim, gridDim
 
 /* One piece of work in a stream, or in a graph, which runs it again and again. From malloc. */
 struct emulated_work {
-    bool (*run)(struct emulated_work *work); /* false: it must wait for another process; it is run again later */
+    bool (*run)(struct emulated_work
+                    *work); /* false: it must wait for another process; it is run again later */
     struct emulated_work *next;
 };
 
@@ -59,7 +61,8 @@ template <typename F> static void emulated_later(cudaStream_t stream, F f)
 
 /* Arguments are taken when the kernel is launched, as on a GPU, not when it runs. */
 template <typename... P, typename... A>
-static void emulated_launch(cudaStream_t stream, unsigned blocks, void (*kernel)(P...), A... arguments)
+static void emulated_launch(cudaStream_t stream, unsigned blocks, void (*kernel)(P...),
+                            A... arguments)
 {
     emulated_later(stream, [=]() {
         gridDim.x = blocks;

@@ -1,5 +1,5 @@
-/* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and the same
- * residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
+/* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and
+ * the same residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
 #include "tests/engine/codec_rows.h"
 #include "engine/codec.h"
 #include "util/error.h"
@@ -23,7 +23,8 @@ static float *take_memory(struct bench *b)
 {
     void *memory = NULL;
 
-    ck_assert_int_eq(b->engine.i->alloc(b->engine.context, MOST * sizeof(float), "a test", &memory), 0);
+    ck_assert_int_eq(b->engine.i->alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
+                     0);
     return memory;
 }
 
@@ -37,7 +38,8 @@ static void open_bench(struct bench *b)
     b->residual = take_memory(b);
     b->out = take_memory(b);
     ck_assert_int_eq(
-        b->engine.i->remote->host_alloc(b->engine.context, MOST * sizeof(float), "a test", &memory), 0);
+        b->engine.i->remote->host_alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
+        0);
     b->fetched = memory;
     ck_assert_int_eq(b->engine.i->remote->ticket_create(b->engine.context, &b->ticket), 0);
 }
@@ -65,15 +67,16 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
 {
     const struct engine_remote_i *remote = b->engine.i->remote;
     size_t bytes = codec->bytes(rows, n);
-    struct engine_rows all = {.host = b->fetched, .memory = b->out, .width = bytes / sizeof(float), .rows = 1};
+    struct engine_rows all = {
+        .host = b->fetched, .memory = b->out, .width = bytes / sizeof(float), .rows = 1};
     struct tensor x = tensor_at(b->x, rows * n), residual = tensor_at(b->residual, rows * n);
     int ready;
 
     memset(b->host_out, 0, bytes);
     codec->encode(b->host_x, b->host_residual, rows, n, b->host_out);
     ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
-    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out, false,
-                                 b->ticket) == 0,
+    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out,
+                                 false, b->ticket) == 0,
                   "%s", error_text());
     ck_assert_int_eq(remote->fetch(b->engine.context, &all, b->ticket), 0);
     do
@@ -83,12 +86,12 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     ck_assert_int_eq(b->engine.i->read(b->engine.context, &residual, b->found), 0);
     if (codec == &codec_bf16) /* what fills up the last float is nobody's */
         bytes = rows * n * sizeof(uint16_t);
-    ck_assert_msg(memcmp(b->fetched, b->host_out, bytes) == 0, "%s, %zu rows of %zu: other bits", codec->name, rows,
-                  n);
+    ck_assert_msg(memcmp(b->fetched, b->host_out, bytes) == 0, "%s, %zu rows of %zu: other bits",
+                  codec->name, rows, n);
     for (size_t i = 0; i < rows * n; i++)
         if (!same_float(b->found[i], b->host_residual[i]))
-            ck_abort_msg("%s, %zu rows of %zu: residual %zu is %.9g, not %.9g", codec->name, rows, n, i,
-                         (double)b->found[i], (double)b->host_residual[i]);
+            ck_abort_msg("%s, %zu rows of %zu: residual %zu is %.9g, not %.9g", codec->name, rows,
+                         n, i, (double)b->found[i], (double)b->host_residual[i]);
 }
 
 /* Numbers; rows whose sums tell their order; what is no number, and what that leaves behind. */

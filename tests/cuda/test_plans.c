@@ -1,7 +1,7 @@
-/* Whether the CUDA engine has all that the nets in models/ consist of, and what cuDNN offers for their
- * convolutions, asked of GPUs that are only described: cuDNN builds
- * plans for a device that it is told about, so the graphs that plan.c makes are judged by the library itself
- * on a machine without a GPU. Skipped where cuDNN is not installed. */
+/* Whether the CUDA engine has all that the nets in models/ consist of, and what cuDNN offers for
+ * their convolutions, asked of GPUs that are only described: cuDNN builds plans for a device that
+ * it is told about, so the graphs that plan.c makes are judged by the library itself on a machine
+ * without a GPU. Skipped where cuDNN is not installed. */
 #include "cuda/plan.h"
 #include "engine/engine_internal.h"
 #include "tests/net/test_net_common.h"
@@ -16,13 +16,14 @@ struct device {
 
 /* As cuDNN 9.19 writes them. */
 #define DESCRIBE(name, version, sms, shared)                                                       \
-    "{\"deviceVer\":" #version ",\"driverVer\":13000,\"cudaDeviceId\":0,\"totalGlobalMem\":80000000000," \
-    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64]," \
-    "\"regsPerBlock\":65536,\"multiProcessorCount\":" #sms ",\"warpSize\":32," \
-    "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":" #shared "," \
-    "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32," \
-    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0," \
-    "\"supportCoopLaunch\":1,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000," \
+    "{\"deviceVer\":" #version                                                                     \
+    ",\"driverVer\":13000,\"cudaDeviceId\":0,\"totalGlobalMem\":80000000000,"                      \
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"                    \
+    "\"regsPerBlock\":65536,\"multiProcessorCount\":" #sms ",\"warpSize\":32,"                     \
+    "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":" #shared ","              \
+    "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"       \
+    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,"    \
+    "\"supportCoopLaunch\":1,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"              \
     "\"l2CacheSize\":62914560,\"deviceName\":\"" name "\"}"
 
 static const struct device devices[] = {
@@ -36,7 +37,12 @@ struct conv_layer {
 };
 
 #define CONV(n, c, h, o, t, g, f, s, p)                                                            \
-    {n, c, h, h, o, t, t, g, {f, f}, {s, s}, {p, p}, {1, 1}}
+    {                                                                                              \
+        n, c, h, h, o, t, t, g, {f, f}, {s, s}, {p, p},                                            \
+        {                                                                                          \
+            1, 1                                                                                   \
+        }                                                                                          \
+    }
 
 static const struct conv_layer layers[] = {
     {"lenet conv1", CONV(64, 1, 28, 20, 24, 1, 5, 1, 0)},
@@ -67,17 +73,16 @@ static int describe(struct cuda_engine *engine, const struct device *device)
 
     if (cudnn_check(engine, lib->cudnnBackendCreateDescriptor_(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
                                                                &engine->described)) ||
-        cudnn_check(engine, lib->cudnnBackendSetAttribute_(engine->described,
-                                                           CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                                                           CUDNN_TYPE_CHAR,
-                                                           (int64_t)strlen(device->json) + 1,
-                                                           device->json)))
+        cudnn_check(engine, lib->cudnnBackendSetAttribute_(
+                                engine->described, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                CUDNN_TYPE_CHAR, (int64_t)strlen(device->json) + 1, device->json)))
         return -1;
     return cudnn_check(engine, lib->cudnnBackendFinalize_(engine->described));
 }
 
 /* Prints what there is for one convolution; returns whether something can be built. */
-static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer, enum cuda_plan_kind kind)
+static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer,
+                     enum cuda_plan_kind kind)
 {
     static const char *const names[] = {"forward", "data", "weight", "biased"};
     struct cuda_configs configs;
@@ -135,12 +140,23 @@ static const struct model {
     int batch;
     int64_t input[3]; /* 0: as the definition says */
 } models[] = {
-    {"alexnet", 256, {3, 227, 227}},   {"caffenet", 256, {3, 227, 227}}, {"cifar10_full", 100, {3, 32, 32}},
-    {"cifar10_quick", 100, {3, 32, 32}}, {"googlenet", 128, {3, 224, 224}}, {"inception_v3", 32, {3, 299, 299}},
-    {"lenet", 64, {1, 28, 28}},        {"mobilenet_v1", 64, {3, 224, 224}}, {"nin", 64, {3, 224, 224}},
-    {"resnet152", 32, {3, 224, 224}},  {"resnet20_cifar10", 128, {3, 32, 32}}, {"resnet50", 128, {3, 224, 224}},
-    {"squeezenet_v1.0", 64, {3, 227, 227}}, {"squeezenet_v1.1", 64, {3, 227, 227}}, {"vgg16", 64, {3, 224, 224}},
-    {"vgg19", 64, {3, 224, 224}},      {"vgg19_22k", 32, {3, 224, 224}},
+    {"alexnet", 256, {3, 227, 227}},
+    {"caffenet", 256, {3, 227, 227}},
+    {"cifar10_full", 100, {3, 32, 32}},
+    {"cifar10_quick", 100, {3, 32, 32}},
+    {"googlenet", 128, {3, 224, 224}},
+    {"inception_v3", 32, {3, 299, 299}},
+    {"lenet", 64, {1, 28, 28}},
+    {"mobilenet_v1", 64, {3, 224, 224}},
+    {"nin", 64, {3, 224, 224}},
+    {"resnet152", 32, {3, 224, 224}},
+    {"resnet20_cifar10", 128, {3, 32, 32}},
+    {"resnet50", 128, {3, 224, 224}},
+    {"squeezenet_v1.0", 64, {3, 227, 227}},
+    {"squeezenet_v1.1", 64, {3, 227, 227}},
+    {"vgg16", 64, {3, 224, 224}},
+    {"vgg19", 64, {3, 224, 224}},
+    {"vgg19_22k", 32, {3, 224, 224}},
 };
 
 /* What the nets ask for. Convolutions of one shape are kept once. */
@@ -159,8 +175,8 @@ static bool known(const struct kernel_conv *conv)
 
 static void note_conv(const struct op_args *args)
 {
-    struct kernel_conv conv = cuda_conv_shape(&args->u.conv, &args->bottoms[0]->value.shape,
-                                              &args->tops[0]->value.shape);
+    struct kernel_conv conv =
+        cuda_conv_shape(&args->u.conv, &args->bottoms[0]->value.shape, &args->tops[0]->value.shape);
 
     if (asked.nconvs < (int)(sizeof asked.layers / sizeof *asked.layers) && !known(&conv))
         asked.layers[asked.nconvs++] = (struct conv_layer){"", conv};
@@ -182,7 +198,8 @@ static int note_op(void *context, const struct op_args *args, struct op **out)
     (*out)->i = &table;
     asked.nops++;
     if (!engine_cuda.supports(NULL, args->kind)) {
-        printf("FAIL: layer '%s': the CUDA engine has no %s\n", args->layer, op_kind_name(args->kind));
+        printf("FAIL: layer '%s': the CUDA engine has no %s\n", args->layer,
+               op_kind_name(args->kind));
         asked.missing++;
     }
     if (args->kind == OP_CONV)
@@ -216,19 +233,26 @@ static void release_nothing(void *context, struct tensor *tensor)
 /* Builds the net on an engine that only writes down what it is asked for. */
 static int ask_model(const struct model *model)
 {
-    static const struct engine_i table = {.name = "asked", .blank = true, .alloc = give_nothing,
-                                          .free = take_nothing, .release = release_nothing,
+    static const struct engine_i table = {.name = "asked",
+                                          .blank = true,
+                                          .alloc = give_nothing,
+                                          .free = take_nothing,
+                                          .release = release_nothing,
                                           .op_create = note_op};
     const char *folder = getenv("abs_top_srcdir");
     struct engine engine = {.i = &table};
-    struct layer_env env = {.look_only = true, .nranks = 1, .seed = 1, .batch = model->batch,
+    struct layer_env env = {.look_only = true,
+                            .nranks = 1,
+                            .seed = 1,
+                            .batch = model->batch,
                             .input_chw = model->input};
     struct made made = {0};
     struct text_doc *doc;
     char path[1024];
     int status;
 
-    snprintf(path, sizeof path, "%s/models/%s/train_val.prototxt", folder ? folder : ".", model->name);
+    snprintf(path, sizeof path, "%s/models/%s/train_val.prototxt", folder ? folder : ".",
+             model->name);
     status = text_read_file(path, &caffe__net_parameter__descriptor, &doc) ||
              made_from(&made, doc, true, &env, NULL) || net_build(made.net, &engine, 1);
     if (status)
@@ -268,7 +292,8 @@ int main(void)
         failed += ask_model(&models[m]) ? 1 : 0;
     if (failed || asked.missing)
         return 1;
-    printf("%d operators of %d nets: the engine has all\n", asked.nops, (int)(sizeof models / sizeof *models));
+    printf("%d operators of %d nets: the engine has all\n", asked.nops,
+           (int)(sizeof models / sizeof *models));
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (cuda_libs_open(&engine.libs)) {

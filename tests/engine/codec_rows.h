@@ -1,5 +1,5 @@
-/* Rows for tests of codecs: of any size, with what is no number, and such whose means tell in which order they were
- * summed. */
+/* Rows for tests of codecs: of any size, with what is no number, and such whose means tell in which
+ * order they were summed. */
 #ifndef POSEIDON_TESTS_CODEC_ROWS_H
 #define POSEIDON_TESTS_CODEC_ROWS_H
 
@@ -21,14 +21,15 @@ static inline void rows_fill(float *x, size_t n, uint32_t key)
 /* One value that is none, or nearly so. */
 static inline void row_spoil(float *x, size_t n, uint32_t key)
 {
-    static const float special[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-42f, -1e-42f, 3e38f, -3e38f};
+    static const float special[] = {NAN,    INFINITY, -INFINITY, -0.0f,
+                                    1e-42f, -1e-42f,  3e38f,     -3e38f};
 
     x[key % n] = special[(n + key) % 8];
 }
 
-/* What is negative is -2^24, -1 and 2, 6 or 14 times -2^-30, in few of the places modulo any power of two; all else
- * is 0. Their mean lies halfway between two floats, unless three of the small ones met each other before they met
- * the large one. n: at least 16. */
+/* What is negative is -2^24, -1 and 2, 6 or 14 times -2^-30, in few of the places modulo any power
+ * of two; all else is 0. Their mean lies halfway between two floats, unless three of the small ones
+ * met each other before they met the large one. n: at least 16. */
 static inline void row_sharpen(float *x, size_t n, uint32_t key)
 {
     struct rng rng = rng_make(4, RNG_DUMMY, key, (uint32_t)n);

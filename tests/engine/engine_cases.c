@@ -135,11 +135,12 @@ static int choose_like_bottom(struct engine_case *c)
     } else if (args->kind == OP_SOFTMAX) {
         args->u.softmax.axis = case_draw(c, 0, c->rig.bottom[0].value.shape.naxes - 1);
     } else {
-        args->u.lrn = (struct lrn_args){.local_size = 2 * case_draw(c, 0, 4) + 1,
-                                        .alpha = 0.5f * (float)case_draw(c, 1, 4),
-                                        .beta = case_draw(c, 0, 1) ? 0.75f : 0.2f * (float)case_draw(c, 1, 5),
-                                        .k = (float)case_draw(c, 1, 2),
-                                        .within_channel = case_draw(c, 0, 1)};
+        args->u.lrn =
+            (struct lrn_args){.local_size = 2 * case_draw(c, 0, 4) + 1,
+                              .alpha = 0.5f * (float)case_draw(c, 1, 4),
+                              .beta = case_draw(c, 0, 1) ? 0.75f : 0.2f * (float)case_draw(c, 1, 5),
+                              .k = (float)case_draw(c, 1, 2),
+                              .within_channel = case_draw(c, 0, 1)};
     }
     rig_top(&c->rig, c->rig.bottom[0].value.shape.naxes, dims);
     return case_lay_out(c, 0);

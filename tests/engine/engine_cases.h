@@ -29,9 +29,10 @@ int case_lay_out(struct engine_case *c, int i);
 int (*case_chooser_more(enum op_kind kind))(struct engine_case *);
 
 /* Chooses a case and fills the reference's inputs; nothing is created on the engine yet, but a
- * bottom may have been given a layout. The case must not move in memory. coarse: values that bfloat16
- * holds exactly. */
-int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed, bool coarse);
+ * bottom may have been given a layout. The case must not move in memory. coarse: values that
+ * bfloat16 holds exactly. */
+int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed,
+                bool coarse);
 /* Creates the op and its memory. */
 int case_create(struct engine_case *c);
 /* Writes the reference's bottoms and parameters, its top gradients, to the engine. */

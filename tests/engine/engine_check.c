@@ -80,7 +80,8 @@ static bool grad_is_shared(const struct rig *rig, int i)
     return false;
 }
 
-/* Bottoms' gradients as others may have left their memory: an element that backward forgets shows. */
+/* Bottoms' gradients as others may have left their memory: an element that backward forgets shows.
+ */
 static int soil(struct engine_case *c)
 {
     struct rig *rig = &c->rig;
@@ -170,8 +171,8 @@ static void check_reference(struct check_tally *tally, struct engine_case *c)
     reference_forward(r); /* tops as they were */
 }
 
-/* Other weights for the second pass: a copy that was not renewed would show. Gradients of parameters
- * do not depend on them. */
+/* Other weights for the second pass: a copy that was not renewed would show. Gradients of
+ * parameters do not depend on them. */
 static void change_params(struct engine_case *c)
 {
     for (int p = 0; p < c->rig.args.nparams; p++)

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums here have up to 32 x 25 terms, each rounded to 6e-8 of its size. Found on the CPU: 1.2e-6. In bfloat16
- * and TF32 factors are rounded to 2e-3 and 2.4e-4 of their size; what goes in is exact in both. */
+/* Sums here have up to 32 x 25 terms, each rounded to 6e-8 of its size. Found on the CPU: 1.2e-6.
+ * In bfloat16 and TF32 factors are rounded to 2e-3 and 2.4e-4 of their size; what goes in is exact
+ * in both. */
 static const double limits[] = {[MATH_FP32] = 2e-5, [MATH_TF32] = 2e-3, [MATH_BF16] = 2e-2};
 
 struct settings {
@@ -42,7 +43,8 @@ static bool number(const char *text, uint64_t *out)
 
 static int read_settings(int argc, char **argv, struct settings *s)
 {
-    *s = (struct settings){.engine = "cpu", .math = MATH_FP32, .seed = 1701, .cases = 100, .threads = 2};
+    *s = (struct settings){
+        .engine = "cpu", .math = MATH_FP32, .seed = 1701, .cases = 100, .threads = 2};
     for (int i = 1; i < argc; i++) {
         const char *text = NULL;
         uint64_t value = 0;
@@ -102,7 +104,8 @@ static int check_kind(const struct settings *s, struct engine *engine, enum op_k
     struct check_tally tally = {.limit = limits[s->math]};
 
     for (int i = 0; i < s->cases; i++) {
-        if (case_choose(&c, engine, kind, s->seed + (uint64_t)i, s->math != MATH_FP32) || check(&tally, &c)) {
+        if (case_choose(&c, engine, kind, s->seed + (uint64_t)i, s->math != MATH_FP32) ||
+            check(&tally, &c)) {
             printf("FAIL: %s in\n  ", error_text());
             case_print(&c, stdout);
             tally.failed++;
@@ -125,7 +128,8 @@ static int check_engine(const struct settings *s, struct engine *engine)
     print_head();
     for (int k = 0; k < OP_KINDS; k++) {
         enum op_kind kind = (enum op_kind)k;
-        bool elsewhere = kind == OP_BATCH_NORM || kind == OP_SCALE || kind == OP_UNARY; /* layer_values */
+        bool elsewhere =
+            kind == OP_BATCH_NORM || kind == OP_SCALE || kind == OP_UNARY; /* layer_values */
         if (elsewhere || !chosen(s, op_kind_name(kind)))
             continue;
         run++;

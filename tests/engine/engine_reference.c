@@ -1,5 +1,6 @@
 /* The operators' definitions. Backward is written as the transpose of forward's loops where the
- * operator is linear, and from the derivative's formula elsewhere; tests check it by differences. */
+ * operator is linear, and from the derivative's formula elsewhere; tests check it by differences.
+ */
 #include "tests/engine/engine_reference.h"
 
 #include "util/rng.h"
@@ -24,8 +25,8 @@ static int64_t at4(const struct shape *s, int64_t n, int64_t c, int64_t h, int64
 }
 
 /* Calls for every product that a convolution consists of. */
-static void conv_visit(struct reference *r, void (*visit)(struct reference *, int64_t x, int64_t k,
-                                                          int64_t y))
+static void conv_visit(struct reference *r,
+                       void (*visit)(struct reference *, int64_t x, int64_t k, int64_t y))
 {
     const struct conv_args *a = &r->args->u.conv;
     const struct shape *x = bottom_shape(r, 0), *y = top_shape(r, 0);
@@ -65,8 +66,7 @@ static void conv_forward(struct reference *r)
     int64_t pixels = y->dim[2] * y->dim[3];
 
     for (size_t i = 0; i < shape_elems(y); i++)
-        r->top[0][i] =
-            r->args->u.conv.bias ? r->param[1][(int64_t)i / pixels % y->dim[1]] : 0;
+        r->top[0][i] = r->args->u.conv.bias ? r->param[1][(int64_t)i / pixels % y->dim[1]] : 0;
     conv_visit(r, conv_add);
 }
 
@@ -216,22 +216,20 @@ static void lrn_backward_at(struct reference *r, int64_t n, int64_t c, int64_t h
     int64_t half = a->local_size / 2, size = a->local_size, here = at4(x, n, c, h, w);
     double s = lrn_scale(r, n, c, h, w), dy = r->top_grad[0][here];
     double count = a->within_channel ? (double)(size * size) : (double)size;
-    double common = -2 * a->alpha / count * a->beta * dy * r->bottom[0][here] *
-                    pow(s, -a->beta - 1);
+    double common =
+        -2 * a->alpha / count * a->beta * dy * r->bottom[0][here] * pow(s, -a->beta - 1);
 
     r->bottom_grad[0][here] += dy * pow(s, -a->beta);
     if (!a->within_channel) {
         for (int64_t i = c - half; i <= c + half; i++)
             if (i >= 0 && i < x->dim[1])
-                r->bottom_grad[0][at4(x, n, i, h, w)] +=
-                    common * r->bottom[0][at4(x, n, i, h, w)];
+                r->bottom_grad[0][at4(x, n, i, h, w)] += common * r->bottom[0][at4(x, n, i, h, w)];
         return;
     }
     for (int64_t i = h - half; i <= h + half; i++)
         for (int64_t j = w - half; j <= w + half; j++)
             if (i >= 0 && j >= 0 && i < x->dim[2] && j < x->dim[3])
-                r->bottom_grad[0][at4(x, n, c, i, j)] +=
-                    common * r->bottom[0][at4(x, n, c, i, j)];
+                r->bottom_grad[0][at4(x, n, c, i, j)] += common * r->bottom[0][at4(x, n, c, i, j)];
 }
 
 static void lrn(struct reference *r, bool backward)
@@ -246,8 +244,8 @@ static void lrn(struct reference *r, bool backward)
                     if (backward)
                         lrn_backward_at(r, n, c, h, w);
                     else
-                        r->top[0][i] = r->bottom[0][i] *
-                                       pow(lrn_scale(r, n, c, h, w), -r->args->u.lrn.beta);
+                        r->top[0][i] =
+                            r->bottom[0][i] * pow(lrn_scale(r, n, c, h, w), -r->args->u.lrn.beta);
                 }
 }
 

@@ -57,12 +57,12 @@ int rig_lay_out(struct rig *rig, int i)
 
     rig_start(&maker, rig->engine, OP_CONV);
     maker.args.train = false;
-    maker.args.u.conv = (struct conv_args){
-        .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .group = 1};
+    maker.args.u.conv =
+        (struct conv_args){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .group = 1};
     /* many input channels: with few, the engine might keep them plain */
     rig_bottom(&maker, 4,
-               (int64_t[]){rig->bottom[i].value.shape.dim[0], 16,
-                           rig->bottom[i].value.shape.dim[2], rig->bottom[i].value.shape.dim[3]});
+               (int64_t[]){rig->bottom[i].value.shape.dim[0], 16, rig->bottom[i].value.shape.dim[2],
+                           rig->bottom[i].value.shape.dim[3]});
     rig_param(&maker, 4, (int64_t[]){channels, 16, 1, 1});
     maker.args.ntops = 1;
     maker.tops[0] = &rig->bottom[i];

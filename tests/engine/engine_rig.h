@@ -1,10 +1,11 @@
-/* One operator with its blobs and parameters, on any engine: what the engine's tests are made of. */
+/* One operator with its blobs and parameters, on any engine: what the engine's tests are made of.
+ */
 #ifndef POSEIDON_TESTS_ENGINE_RIG_H
 #define POSEIDON_TESTS_ENGINE_RIG_H
 
 #include "engine/engine.h"
 
-#define RIG_BLOBS 4
+#define RIG_BLOBS  4
 #define RIG_PARAMS 2
 
 struct rig {
@@ -15,7 +16,7 @@ struct rig {
     struct param param[RIG_PARAMS];
     struct param *params[RIG_PARAMS];
     bool propagate[RIG_BLOBS];
-    bool in_place;         /* tops[0] is bottoms[0] */
+    bool in_place; /* tops[0] is bottoms[0] */
     struct op *op;
     struct run run;
 };

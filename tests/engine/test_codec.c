@@ -25,8 +25,8 @@ static float nearest_bf16(float x)
 
 START_TEST(bf16_rounds_to_the_nearest_even)
 {
-    static const float special[] = {0, 1, -1, 1.00390625f, 1.01171875f, -1.00390625f, 3.3895314e38f,
-                                    1e-30f, 65504, 0.1f};
+    static const float special[] = {
+        0, 1, -1, 1.00390625f, 1.01171875f, -1.00390625f, 3.3895314e38f, 1e-30f, 65504, 0.1f};
     float x[ROWS * N], lost[ROWS * N] = {0}, back[ROWS * N];
     uint16_t wire[ROWS * N + 1];
 
@@ -138,15 +138,15 @@ START_TEST(onebit_keeps_its_order_of_sums)
                 memcpy(sent, row, sizeof sent);
                 for (int sign = 0; sign < 2; sign++)
                     ck_assert_msg(same_float(sent[sign], mean[sign]),
-                                  "width %zu, row %zu: mean %d is %.9g, not %.9g", n, r, sign, (double)sent[sign],
-                                  (double)mean[sign]);
+                                  "width %zu, row %zu: mean %d is %.9g, not %.9g", n, r, sign,
+                                  (double)sent[sign], (double)mean[sign]);
                 ck_assert_int_eq(memcmp(row + 2, words, (n + 31) / 32 * sizeof *words), 0);
                 if (isnan(sent[1]))
                     ck_assert_uint_eq(row[1], 0x7fc00000);
                 for (size_t j = r * n; j < (r + 1) * n; j++)
                     if (!same_float(found[j], kept[j]))
-                        ck_abort_msg("width %zu, row %zu: residual %zu is %.9g, not %.9g", n, r, j - r * n,
-                                     (double)found[j], (double)kept[j]);
+                        ck_abort_msg("width %zu, row %zu: residual %zu is %.9g, not %.9g", n, r,
+                                     j - r * n, (double)found[j], (double)kept[j]);
             }
         }
     }

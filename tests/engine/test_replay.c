@@ -37,10 +37,11 @@ START_TEST(profile_skips_comments_and_blank_lines)
 {
     struct profile profile;
 
-    ck_assert_msg(read_text("# from a GPU\n\nlayer,type,forward_s,backward_s\r\n"
-                            "conv1,Convolution,1e-3,0.002\n# half way\n\"a,\"\"b\"\"\",ReLU,0,0.5\n",
-                            &profile) == 0,
-                  "%s", error_text());
+    ck_assert_msg(
+        read_text("# from a GPU\n\nlayer,type,forward_s,backward_s\r\n"
+                  "conv1,Convolution,1e-3,0.002\n# half way\n\"a,\"\"b\"\"\",ReLU,0,0.5\n",
+                  &profile) == 0,
+        "%s", error_text());
     ck_assert_int_eq(profile.nlayers, 2);
     ck_assert_double_eq(profile_find(&profile, "conv1")->forward, 1e-3);
     ck_assert_double_eq(profile_find(&profile, "conv1")->backward, 0.002);
@@ -59,7 +60,8 @@ static const struct {
     {"layer,type,forward_s,backward_s\nconv1,Convolution,1,2,3\n", "found 5"},
     {"layer,type,forward_s,backward_s\n#\nconv1,C,fast,2\n",
      ":3: layer 'conv1': forward_s must be seconds from 0 to 100000, found 'fast'"},
-    {"# input 0 1 28 28\nlayer,type,forward_s,backward_s\n", ":1: the input's first axis must be a batch from 1 to"},
+    {"# input 0 1 28 28\nlayer,type,forward_s,backward_s\n",
+     ":1: the input's first axis must be a batch from 1 to"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,-2\n", "backward_s must be seconds"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,nan\n", "found 'nan'"},
     {"layer,type,forward_s,backward_s\nconv1,C,1,2 s\n", "found '2 s'"},
@@ -74,10 +76,14 @@ START_TEST(profile_knows_its_batch)
 {
     struct profile profile;
 
-    ck_assert_int_eq(read_text("# input 64 1 28 28 (50176)\nlayer,type,forward_s,backward_s\na,C,1,2\n", &profile), 0);
+    ck_assert_int_eq(
+        read_text("# input 64 1 28 28 (50176)\nlayer,type,forward_s,backward_s\na,C,1,2\n",
+                  &profile),
+        0);
     ck_assert_int_eq(profile.batch, 64);
     profile_free(&profile);
-    ck_assert_int_eq(read_text("# input of my own\nlayer,type,forward_s,backward_s\na,C,1,2\n", &profile), 0);
+    ck_assert_int_eq(
+        read_text("# input of my own\nlayer,type,forward_s,backward_s\na,C,1,2\n", &profile), 0);
     ck_assert_int_eq(profile.batch, 0);
     profile_free(&profile);
 }
@@ -162,10 +168,12 @@ START_TEST(engine_names_the_layer_that_the_profile_lacks)
     struct engine engine;
     struct made made;
 
-    open_replay("layer,type,forward_s,backward_s\nip1,InnerProduct,0,0\nip2,InnerProduct,0,0\n", &engine);
+    open_replay("layer,type,forward_s,backward_s\nip1,InnerProduct,0,0\nip2,InnerProduct,0,0\n",
+                &engine);
     ck_assert_int_eq(make_net(&made, net_text, true, NULL, NULL), 0);
     ck_assert_int_ne(net_build(made.net, &engine, 1), 0);
-    ck_assert_msg(strstr(error_text(), "no line for layer 'relu' (ReLU)") != NULL, "%s", error_text());
+    ck_assert_msg(strstr(error_text(), "no line for layer 'relu' (ReLU)") != NULL, "%s",
+                  error_text());
     unmake_net(&made);
     engine_close(&engine);
 }
@@ -231,8 +239,8 @@ START_TEST(product_takes_the_time_of_its_flops)
     /* 1 s per GFLOP: 2 * 100 * 100 * 100 flops are 2 ms */
     open_replay("layer,type,forward_s,backward_s\n*,GEMM,1,0\n", &engine);
     start = clock_seconds();
-    ck_assert_int_eq(engine.i->gemm(engine.context, true, false, 100, 100, 100, 1, NULL, 100, NULL, 100,
-                                    0, NULL, 100),
+    ck_assert_int_eq(engine.i->gemm(engine.context, true, false, 100, 100, 100, 1, NULL, 100, NULL,
+                                    100, 0, NULL, 100),
                      0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
     engine_close(&engine);
@@ -270,9 +278,9 @@ START_TEST(dilated_product_takes_the_time_of_its_layer)
     ck_assert_int_eq(net_build(made.net, &engine, 1), 0);
     /* ip1 is 50000 x 6, which a wire of a tenth makes 5000 x 1: still 2 * 50000 * 6 * 8 flops */
     start = clock_seconds();
-    ck_assert_int_eq(engine.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6, NULL, 6, 0, NULL,
-                                    1),
-                     0);
+    ck_assert_int_eq(
+        engine.i->gemm(engine.context, true, false, 5000, 1, 8, 1, NULL, 6, NULL, 6, 0, NULL, 1),
+        0);
     ck_assert_double_ge(clock_seconds() - start, 2e-9 * 50000 * 6 * 8);
     unmake_net(&made);
     engine_close(&engine);
@@ -283,15 +291,22 @@ END_TEST
 
 static const struct param_group groups[] = {
     {.name = "conv", .begin = 0, .elems = 100000, .nparams = 1, .trains = true},
-    {.name = "fc", .begin = 100000, .elems = 4000 * 2001, .nparams = 2, .trains = true,
-     .factorable = true, .m = 4000, .n = 2000, .k = 32},
+    {.name = "fc",
+     .begin = 100000,
+     .elems = 4000 * 2001,
+     .nparams = 2,
+     .trains = true,
+     .factorable = true,
+     .m = 4000,
+     .n = 2000,
+     .k = 32},
     {.name = "odd", .begin = 8104000, .elems = 7, .nparams = 1, .trains = true},
 };
 
 static struct plan *plan_of(enum comm_mode comm, int by)
 {
-    struct plan_options options = {.comm = comm, .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1,
-                                   .dilate = by};
+    struct plan_options options = {
+        .comm = comm, .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1, .dilate = by};
     struct plan *plan;
 
     ck_assert_int_eq(plan_create(&options, 3, groups, &plan), 0);

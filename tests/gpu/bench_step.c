@@ -1,8 +1,8 @@
 /* bench_step --model=FILE [--engine=NAME] [--math=TYPE] [--steps=N] [--no-graphs]
  *
- * Whole training steps of one rank on random input: forward, backward, SGD with momentum and weight decay on
- * the device. Prints "ready", then for every line on standard input the milliseconds of a step, the mean of
- * N: a script takes turns with another program. */
+ * Whole training steps of one rank on random input: forward, backward, SGD with momentum and weight
+ * decay on the device. Prints "ready", then for every line on standard input the milliseconds of a
+ * step, the mean of N: a script takes turns with another program. */
 #include "net/net.h"
 #include "spec/read.h"
 #include "util/clock.h"
@@ -91,16 +91,16 @@ static int fill_inputs(struct bench *b)
 
 static int update_group(struct bench *b, int group)
 {
-    const struct engine_update sgd = {.rule = ENGINE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f,
-                                      .momentum = 0.9f};
+    const struct engine_update sgd = {
+        .rule = ENGINE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f, .momentum = 0.9f};
     const struct param_group *g = &b->net->groups[group];
 
     if (!g->trains)
         return 0;
     net_touch(b->net, group);
     return b->engine.i->remote->update(b->engine.context, &sgd, b->net->remote_values + g->begin,
-                                       b->net->remote_grads + g->begin, b->history + g->begin, g->elems,
-                                       g->elems, false);
+                                       b->net->remote_grads + g->begin, b->history + g->begin,
+                                       g->elems, g->elems, false);
 }
 
 /* As training on one GPU does it: updates between two passes. */

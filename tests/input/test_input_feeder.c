@@ -494,7 +494,9 @@ START_TEST(impossible_options_are_refused_and_everything_is_freed)
          ((uint64_t)1 << 40) + 1,
          "cannot be shuffled"},
         {{.batch = 1 << 28, .nranks = 1, .depth = 2}, 10, "exceeds INT_MAX"},
-        {{.batch = 1, .nranks = 1, .depth = 2, .bytes = true}, 10, "only images of bytes with a transform"},
+        {{.batch = 1, .nranks = 1, .depth = 2, .bytes = true},
+         10,
+         "only images of bytes with a transform"},
     };
     _Atomic int closed = 0;
     int n = sizeof cases / sizeof *cases;
@@ -533,7 +535,8 @@ START_TEST(bytes_turned_at_their_windows_are_the_transformed_values)
         for (int k = 0; k < 5; k++) {
             ck_assert(found[1][k] == expected[1][k]);
             for (int e = 0; e < 4; e++)
-                ck_assert((float)pixels[4 * k + (windows[k].mirror ? e ^ 1 : e)] == expected[0][4 * k + e]);
+                ck_assert((float)pixels[4 * k + (windows[k].mirror ? e ^ 1 : e)] ==
+                          expected[0][4 * k + e]);
         }
     }
     feeder_destroy(values);
@@ -554,8 +557,8 @@ START_TEST(floats_among_bytes_are_refused_where_bytes_are_fed)
     fake = fake_create(23);
     fake->floats_at_4 = true;
     feeder = feed(fake, o, true);
-    expect_error(feeder_next(feeder, &fields), "fake: record 4 holds floats, but the first one bytes",
-                 "--engine=cpu takes both");
+    expect_error(feeder_next(feeder, &fields),
+                 "fake: record 4 holds floats, but the first one bytes", "--engine=cpu takes both");
     feeder_destroy(feeder);
     singly = false;
 }

@@ -413,9 +413,8 @@ static int run_case(const struct value_case *c, bool layouts)
     net_text(c, layouts, text, sizeof text);
     if (text_read_string("test.prototxt", text, strlen(text), &caffe__net_parameter__descriptor,
                          &doc) ||
-        make_kept(&made, doc, c->train) ||
-        write_inputs(made.net, c, layouts) || net_forward(made.net, &run, NULL, NULL) ||
-        compare_records(made.net, c, layouts, false))
+        make_kept(&made, doc, c->train) || write_inputs(made.net, c, layouts) ||
+        net_forward(made.net, &run, NULL, NULL) || compare_records(made.net, c, layouts, false))
         goto done;
     if (c->train &&
         (run_backward(made.net, c, &run) || compare_records(made.net, c, layouts, true)))

@@ -76,10 +76,10 @@ START_TEST(two_half_batches_give_the_gradient_of_the_whole)
 #define NET(batch)                                                                                 \
     INPUT("x", batch ", 3, 5, 5")                                                                  \
     INPUT("label", batch)                                                                          \
-    CONV("c1", "x", "c1", 8, "") FC(                                                               \
-        "f1", "c1", "y", 3,                                                                        \
-        "") "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'loss'" \
-            " loss_param { normalization: NONE } }"
+    CONV("c1", "x", "c1", 8, "")                                                                   \
+    FC("f1", "c1", "y", 3, "")                                                                     \
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'y' bottom: 'label' top: 'loss'"         \
+    " loss_param { normalization: NONE } }"
     struct case_net whole, half;
     float x[4 * 75], label[4] = {0, 2, 1, 1};
     const struct value_spec spec = {.param = -1, .kind = VALUE_UNIT, .salt = 3, .n = 4 * 75};
@@ -192,15 +192,17 @@ START_TEST(data_gets_no_gradient_unless_forced)
 }
 END_TEST
 
-/* A net in the manner of U-nets: what learns below gives the size of what is cropped, and is added. */
+/* A net in the manner of U-nets: what learns below gives the size of what is cropped, and is added.
+ */
 #define CROPPED(size, propagate)                                                                   \
-    INPUTS CONV("c1", "x", "c1", 8, "") CONV("c2", "x", "c2", 8, "")                               \
-    "layer { name: 'up' type: 'Deconvolution' bottom: 'c1' top: 'up' convolution_param {"          \
-    " num_output: 8 kernel_size: 4 weight_filler { type: 'gaussian' std: 0.1 } } }\n"              \
-    "layer { name: 'cut' type: 'Crop' bottom: 'up' bottom: '" size "' top: 'cut' " propagate       \
-    " crop_param { offset: 1 } }\n"                                                                \
-    "layer { name: 'sum' type: 'Eltwise' bottom: 'cut' bottom: 'c1' top: 'sum' }\n"                \
-    FC("f1", "sum", "y", 3, "") LOSS
+    INPUTS CONV("c1", "x", "c1", 8, "") CONV(                                                      \
+        "c2", "x", "c2", 8,                                                                        \
+        "") "layer { name: 'up' type: 'Deconvolution' bottom: 'c1' top: 'up' convolution_param {"  \
+            " num_output: 8 kernel_size: 4 weight_filler { type: 'gaussian' std: 0.1 } } }\n"      \
+            "layer { name: 'cut' type: 'Crop' bottom: 'up' bottom: '" size                         \
+            "' top: 'cut' " propagate " crop_param { offset: 1 } }\n"                              \
+            "layer { name: 'sum' type: 'Eltwise' bottom: 'cut' bottom: 'c1' top: 'sum' }\n" FC(    \
+                "f1", "sum", "y", 3, "") LOSS
 
 START_TEST(crop_gives_no_gradient_to_what_it_takes_the_size_from)
 {
@@ -339,7 +341,8 @@ START_TEST(dropout_is_the_identity_in_test)
     ck_assert_str_eq(error_text(), "a net of the TEST phase has no backward pass");
     unmake_net(&made);
     ck_assert_int_ne(make_net(&made, DROPOUT("y", "1.5"), false, NULL, NULL), 0);
-    ck_assert_ptr_nonnull(strstr(error_text(), "ratio is 1.5; expected at least 0 and no more than 1"));
+    ck_assert_ptr_nonnull(
+        strstr(error_text(), "ratio is 1.5; expected at least 0 and no more than 1"));
     unmake_net(&made);
     engine_close(&engine);
 }

@@ -8,22 +8,22 @@ struct shape_case {
     double flops;
 };
 
-#define CONV(param)                                                                               \
+#define CONV(param)                                                                                \
     "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' convolution_param { " param " } }"
-#define POOL(param)                                                                               \
+#define POOL(param)                                                                                \
     "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' pooling_param { " param " } }"
-#define IP(param)                                                                                 \
-    "layer { name: 'l' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { " param " } }"
-#define PLAIN(type, rest)                                                                         \
-    "layer { name: 'l' type: '" type "' bottom: 'x' top: 'y' " rest " }"
+#define IP(param)                                                                                  \
+    "layer { name: 'l' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { " param     \
+    " } }"
+#define PLAIN(type, rest) "layer { name: 'l' type: '" type "' bottom: 'x' top: 'y' " rest " }"
 
 static const struct shape_case shape_cases[] = {
     /* convolution rounds down */
     {"2,3,227,227", CONV("num_output: 96 kernel_size: 11 stride: 4"), "2 96 55 55",
      2.0 * 2 * 96 * 55 * 55 * 3 * 121},
     {"1,3,6,4", CONV("num_output: 4 kernel_size: 3 stride: 2"), "1 4 2 1", 2.0 * 8 * 27},
-    {"1,4,6,5", CONV("num_output: 4 kernel_h: 3 kernel_w: 1 pad_h: 1 pad_w: 0 group: 2"),
-     "1 4 6 5", 2.0 * 120 * 2 * 3},
+    {"1,4,6,5", CONV("num_output: 4 kernel_h: 3 kernel_w: 1 pad_h: 1 pad_w: 0 group: 2"), "1 4 6 5",
+     2.0 * 120 * 2 * 3},
     {"1,1,9,9", CONV("num_output: 1 kernel_size: 3 dilation: 2"), "1 1 5 5", 2.0 * 25 * 9},
     {"1,1,9,9", CONV("num_output: 1 kernel_size: [3, 5] stride: [2, 1] pad: [0, 2]"), "1 1 4 9",
      2.0 * 36 * 15},
@@ -57,12 +57,15 @@ static const struct shape_case shape_cases[] = {
     {"2,3,4,5", PLAIN("Flatten", "flatten_param { axis: 2 end_axis: 1 }"), "2 3 1 4 5", 0},
     {"2,3,4,5", PLAIN("Split", ""), "2 3 4 5", 0},
     {"2,3,4,5", PLAIN("Concat", ""), "2 3 4 5", 0},
-    {"2,3,4,5", "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' }", "2 6 4 5", 0},
+    {"2,3,4,5", "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' }", "2 6 4 5",
+     0},
     {"2,3,4,5",
-     "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' concat_param { concat_dim: 3 } }",
+     "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' concat_param { concat_dim: "
+     "3 } }",
      "2 3 4 10", 0},
     {"2,3,4,5",
-     "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' concat_param { axis: -4 } }",
+     "layer { name: 'l' type: 'Concat' bottom: 'x' bottom: 'x' top: 'y' concat_param { axis: -4 } "
+     "}",
      "4 3 4 5", 0},
     {"2,3,4,5", "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' }", "2 3 4 5",
      240},
@@ -125,17 +128,19 @@ struct error_case {
 };
 
 #define X INPUT("x", "2,4,6,5")
-#define LOSS(scores, labels, rest)                                                                \
-    INPUT("s", scores) INPUT("t", labels)                                                         \
+#define LOSS(scores, labels, rest)                                                                 \
+    INPUT("s", scores)                                                                             \
+    INPUT("t", labels)                                                                             \
     "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 's' bottom: 't' top: 'y' " rest " }"
-#define ACCURACY(rest)                                                                            \
-    INPUT("s", "4,5")                                                                             \
-    INPUT("t", "4")                                                                               \
+#define ACCURACY(rest)                                                                             \
+    INPUT("s", "4,5")                                                                              \
+    INPUT("t", "4")                                                                                \
     "layer { name: 'l' type: 'Accuracy' bottom: 's' bottom: 't' top: 'y' " rest " }"
 
 static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Relu' bottom: 'x' top: 'y' }",
-     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (known types: AbsVal, Accuracy, "},
+     "test.prototxt:2: layer 'l' (Relu): unknown layer type: Relu; did you mean ReLU? (known "
+     "types: AbsVal, Accuracy, "},
     {X "layer { name: 'roi' type: 'Python' bottom: 'x' top: 'y' }",
      "layer 'roi' (Python): layer type Python is not supported: it needs Caffe's Python layers"},
     {X "layer { name: 'l' type: 'ReLU' top: 'y' }", "takes 1 bottom blob(s), found 0"},
@@ -149,7 +154,8 @@ static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'x' }",
      "top 'x' is also the bottom; a Pooling layer cannot work in place"},
     /* convolution */
-    {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' }", "convolution_param is missing"},
+    {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'y' }",
+     "convolution_param is missing"},
     {X CONV("kernel_size: 3"), "num_output is missing; expected at least 1"},
     {X CONV("num_output: 0 kernel_size: 3"), "num_output is out of range"},
     {X CONV("num_output: 4"), "kernel_size (or kernel_h and kernel_w) is missing"},
@@ -173,15 +179,19 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
-     "only convolution over height and width is supported: expected a bottom of 4 axes (N,C,H,W), found 'x' of "
+     "only convolution over height and width is supported: expected a bottom of 4 axes (N,C,H,W), "
+     "found 'x' of "
      "2: 2 4 (8)"},
-    {INPUT("x", "2,3,4,5,6") PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 }"),
-     "(Deconvolution): only convolution over height and width is supported: expected a bottom of 4 axes "
+    {INPUT("x", "2,3,4,5,6")
+         PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 }"),
+     "(Deconvolution): only convolution over height and width is supported: expected a bottom of 4 "
+     "axes "
      "(N,C,H,W), found 'x' of 5: 2 3 4 5 6 (720)"},
     {INPUT("x", "2,3,20") PLAIN("Im2col", "convolution_param { kernel_size: 1 }"),
      "(Im2col): only convolution over height and width is supported: expected a bottom of 4 axes"},
-    {X INPUT("z", "2,4,6,6") "layer { name: 'l' type: 'Convolution' bottom: 'x' bottom: 'z' top: 'a' "
-                             "top: 'b' convolution_param { num_output: 1 kernel_size: 1 } }",
+    {X INPUT("z",
+             "2,4,6,6") "layer { name: 'l' type: 'Convolution' bottom: 'x' bottom: 'z' top: 'a' "
+                        "top: 'b' convolution_param { num_output: 1 kernel_size: 1 } }",
      "all bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 6 6 (288)"},
     {X "layer { name: 'l' type: 'Convolution' bottom: 'x' top: 'a' top: 'b' convolution_param { "
        "num_output: 1 kernel_size: 1 } }",
@@ -207,7 +217,8 @@ static const struct error_case error_cases[] = {
      "global_pooling takes the whole plane (6 x 5): kernel_size, kernel_h, kernel_w must not"},
     {X POOL("global_pooling: true stride: 2"), "global_pooling needs pad 0 and stride 1"},
     {X POOL("kernel_size: 2 pool: STOCHASTIC"), "pool: STOCHASTIC is not supported"},
-    {X POOL("kernel_size: 8"), "kernel 8 x 8 is larger than the padded input: height 8 > 6 + 2 * 0"},
+    {X POOL("kernel_size: 8"),
+     "kernel 8 x 8 is larger than the padded input: height 8 > 6 + 2 * 0"},
     {X POOL("kernel_h: 6 kernel_w: 6 round_mode: FLOOR"), "width 6 > 5 + 2 * 0"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: AVE "
        "kernel_size: 2 } }",
@@ -217,7 +228,8 @@ static const struct error_case error_cases[] = {
     {X PLAIN("Dropout", "dropout_param { dropout_ratio: 1 }"),
      "dropout_ratio is 1; expected at least 0 and less than 1"},
     {X PLAIN("Dropout", "dropout_param { dropout_ratio: nan }"), "dropout_ratio is nan"},
-    {X PLAIN("LRN", "lrn_param { local_size: 4 }"), "local_size is 4; only odd sizes have a middle"},
+    {X PLAIN("LRN", "lrn_param { local_size: 4 }"),
+     "local_size is 4; only odd sizes have a middle"},
     {INPUT("x", "2,4") PLAIN("LRN", ""), "expected a bottom of 4 axes"},
     {X PLAIN("Softmax", "softmax_param { axis: 4 }"), "softmax_param axis 4 is out of range"},
     {X PLAIN("Flatten", "flatten_param { axis: 3 end_axis: 1 }"), "end_axis 1 lies before axis 3"},
@@ -232,13 +244,16 @@ static const struct error_case error_cases[] = {
      "the same shape except on axis 1"},
     {X INPUT("z", "2,4,5,6") "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'z' top: 'y' }",
      "bottoms must have one shape: 'x' is 2 4 6 5 (240), 'z' is 2 4 5 6 (240)"},
-    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: 1 } }",
+    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
+       "1 } }",
      "found 1 values of coeff for 2 bottoms"},
-    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: [1, "
+    {X "layer { name: 'l' type: 'Eltwise' bottom: 'x' bottom: 'x' top: 'y' eltwise_param { coeff: "
+       "[1, "
        "2] operation: PROD } }",
      "coeff goes with operation: SUM only"},
-    {LOSS("4,5", "3", ""), "expected 4 labels, one for each place of the scores 's' of shape 4 5 (20) "
-                           "with classes on axis 1, found 't' of shape 3 (3)"},
+    {LOSS("4,5", "3", ""),
+     "expected 4 labels, one for each place of the scores 's' of shape 4 5 (20) "
+     "with classes on axis 1, found 't' of shape 3 (3)"},
     {LOSS("4,5,2,2", "4", ""), "expected 16 labels"},
     {LOSS("4,5", "4", "softmax_param { axis: 2 }"), "softmax_param axis 2 is out of range"},
     {ACCURACY("accuracy_param { top_k: 6 }"), "top_k is 6; expected 1 to the number of classes, 5"},
@@ -248,16 +263,19 @@ static const struct error_case error_cases[] = {
     {ACCURACY("loss_weight: 1"), "top 'y' has loss_weight 1, but no gradient can come from it"},
     /* data */
     {"layer { name: 'l' type: 'Input' top: 'a' }", "input_param has 0 shapes for 1 tops"},
-    {"layer { name: 'l' type: 'Input' top: 'a' top: 'b' top: 'c' input_param { shape { dim: 1 } shape { "
+    {"layer { name: 'l' type: 'Input' top: 'a' top: 'b' top: 'c' input_param { shape { dim: 1 } "
+     "shape { "
      "dim: 1 } } }",
      "input_param has 2 shapes for 3 tops"},
     {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: [1, 0] } } }",
      "the shape of 'a' has size 0 on axis 1"},
-    {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: [1,1,1,1,1,1,1,1,1,1,1,1,1] } "
+    {"layer { name: 'l' type: 'Input' top: 'a' input_param { shape { dim: "
+     "[1,1,1,1,1,1,1,1,1,1,1,1,1] } "
      "} }",
      "the shape of 'a' has 13 axes; at most 12"},
     {"layer { name: 'l' type: 'Data' top: 'x' }", "data_param source is missing"},
-    {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' } }", "batch_size is missing"},
+    {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' } }",
+     "batch_size is missing"},
     {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: 'x' batch_size: 0 } }",
      "batch_size is out of range"},
     {"layer { name: 'l' type: 'Data' top: 'x' data_param { source: '/nowhere' batch_size: 1 } }",
@@ -283,19 +301,21 @@ START_TEST(error_says_what_was_expected_and_found)
 }
 END_TEST
 
-#define LOOK                                                                                      \
-    "layer { name: 'd' type: 'Data' top: 'x' top: 't' data_param { source: '/nowhere' batch_size: 8 } "
+#define LOOK                                                                                       \
+    "layer { name: 'd' type: 'Data' top: 'x' top: 't' data_param { source: '/nowhere' "            \
+    "batch_size: 8 } "
 
 START_TEST(looking_only_takes_the_shape_from_crop_size_with_a_notice)
 {
     const struct layer_env env = {.look_only = true};
     struct made made;
 
-    ck_assert_int_eq(
-        make_net(&made, LOOK "transform_param { crop_size: 227 } }", true, &env, NULL), 0);
+    ck_assert_int_eq(make_net(&made, LOOK "transform_param { crop_size: 227 } }", true, &env, NULL),
+                     0);
     ck_assert_str_eq(shape_of(made.net, "x"), "8 3 227 227");
     ck_assert_str_eq(shape_of(made.net, "t"), "8");
-    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': assuming images of 3 channels, 227 x 227"));
+    ck_assert_ptr_nonnull(
+        strstr(made.notices, "layer 'd': assuming images of 3 channels, 227 x 227"));
     unmake_net(&made);
 }
 END_TEST
@@ -305,7 +325,8 @@ START_TEST(looking_only_needs_no_source)
 {
     static const char *const texts[] = {
         "layer { name: 'd' type: 'Data' top: 'x' data_param { batch_size: 8 } }",
-        "layer { name: 'd' type: 'ImageData' top: 'x' top: 't' image_data_param { batch_size: 8 } }",
+        "layer { name: 'd' type: 'ImageData' top: 'x' top: 't' image_data_param { batch_size: 8 } "
+        "}",
         "layer { name: 'd' type: 'HDF5Data' top: 'x' hdf5_data_param { batch_size: 8 } }"};
     const struct layer_env look = {.look_only = true}, run = {.nranks = 1};
     struct made made;
@@ -360,8 +381,8 @@ START_TEST(mean_values_tell_the_number_of_channels)
     struct made made;
 
     ck_assert_int_eq(make_net(&made,
-                              LOOK "transform_param { crop_size: 9 mean_value: [1, 2, 3, 4] } }", true,
-                              &env, NULL),
+                              LOOK "transform_param { crop_size: 9 mean_value: [1, 2, 3, 4] } }",
+                              true, &env, NULL),
                      0);
     ck_assert_str_eq(shape_of(made.net, "x"), "8 4 9 9");
     ck_assert_ptr_null(made.notices);
@@ -386,19 +407,24 @@ END_TEST
 static const struct {
     const char *layer, *x, *y, *z;
 } batch_cases[] = {
-    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, 3, 4, 4] } "
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, "
+     "3, 4, 4] } "
      "shape { dim: 10 } shape { dim: [7, 3] } } }",
      "5 3 4 4", "5", "7 3"},
-    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, 2] } } }",
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [10, "
+     "2] } } }",
      "5 2", "5 2", "5 2"},
     /* a scalar is no batch, neither as the first top nor behind it */
-    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { } shape { dim: 1 } "
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { } shape { "
+     "dim: 1 } "
      "shape { dim: [1, 2] } } }",
      "", "1", "1 2"},
-    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [1, 2] } "
+    {"layer { name: 'i' type: 'Input' top: 'x' top: 'y' top: 'z' input_param { shape { dim: [1, 2] "
+     "} "
      "shape { } shape { dim: 2 } } }",
      "5 2", "", "2"},
-    {"layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' top: 'z' dummy_data_param { shape { dim: [10, 2] } "
+    {"layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' top: 'z' dummy_data_param { shape { "
+     "dim: [10, 2] } "
      "shape { dim: 10 } shape { dim: [7, 3] } } }",
      "5 2", "5", "7 3"},
 };

@@ -267,10 +267,11 @@ END_TEST
 /* As in Caffe, whose layer does not ask. */
 START_TEST(similarities_that_learn_are_taken_as_they_are)
 {
-    static const char text[] = INPUT("x", "2,4") FC("f", "x", "f", "") FC("g", "x", "g", "")
-        "layer { name: 's' type: 'InnerProduct' bottom: 'x' top: 's' inner_product_param { "
-        "num_output: 1 bias_filler { value: 1 } } } "
-        "layer { name: 'l' type: 'ContrastiveLoss' bottom: 'f' bottom: 'g' bottom: 's' }";
+    static const char text[] = INPUT("x", "2,4") FC("f", "x", "f", "")
+        FC("g", "x", "g",
+           "") "layer { name: 's' type: 'InnerProduct' bottom: 'x' top: 's' inner_product_param { "
+               "num_output: 1 bias_filler { value: 1 } } } "
+               "layer { name: 'l' type: 'ContrastiveLoss' bottom: 'f' bottom: 'g' bottom: 's' }";
     struct made made;
 
     make_built(&made, text, true, NULL);

@@ -1,5 +1,5 @@
-/* Who forms a node, and the memory of one, on ranks of one machine. Run under mpirun with at least two, by
- * test_nodes.sh. Prints what is wrong and ends all ranks. */
+/* Who forms a node, and the memory of one, on ranks of one machine. Run under mpirun with at least
+ * two, by test_nodes.sh. Prints what is wrong and ends all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition, error_text()); \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition,              \
+                    error_text());                                                                 \
             MPI_Abort(MPI_COMM_WORLD, 1);                                                          \
         }                                                                                          \
     } while (0)

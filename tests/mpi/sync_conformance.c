@@ -1,15 +1,14 @@
 /* Every scheme against the plain mathematics, bit for bit, and every byte against the prediction.
  *
- * A net made by hand (values, gradients and factors are formulas of the worker, the iteration and the
- * current values) runs some iterations through sync; each rank also computes serially what all
- * workers together must arrive at. MPI's profiling interface counts what was really put on the wire.
- * Collective; run under mpirun:
- *     sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS [STALENESS
- *         [MERGE [NODE]]]]]]]
- * With SEEDS the whole is repeated that often, and the profiling interface delays sends and lets
- * completions be seen late and in random order, another one every time. With STALENESS the gradients do not
- * depend on the values, so that the serial run is still the end; on the way each group must hold the
- * parameters of one of the last S + 1 iterations. With NODE, so many ranks each add up among themselves. */
+ * A net made by hand (values, gradients and factors are formulas of the worker, the iteration and
+ * the current values) runs some iterations through sync; each rank also computes serially what all
+ * workers together must arrive at. MPI's profiling interface counts what was really put on the
+ * wire. Collective; run under mpirun: sync_conformance COMM SERVERS CHUNK_BYTES OVERLAP CLIP
+ * ITER_SIZE [WIRE [WINDOW [ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]] With SEEDS the whole is
+ * repeated that often, and the profiling interface delays sends and lets completions be seen late
+ * and in random order, another one every time. With STALENESS the gradients do not depend on the
+ * values, so that the serial run is still the end; on the way each group must hold the parameters
+ * of one of the last S + 1 iterations. With NODE, so many ranks each add up among themselves. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -30,7 +29,8 @@ struct counted {
     uint64_t sent[GROUPS], received[GROUPS];
 };
 static struct counted counted;
-static const struct plan *_Atomic counted_plan; /* NULL: not counting. Set by one thread, read by the other */
+static const struct plan
+    *_Atomic counted_plan; /* NULL: not counting. Set by one thread, read by the other */
 
 /* -1 where nothing is counted: the other thread may end it at any time. */
 static int counted_group(MPI_Datatype type, int tag)
@@ -62,8 +62,8 @@ int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, M
     return PMPI_Isend(from, count, type, to, tag, comm, request);
 }
 
-/* Receives are posted early and some never complete, so they count when they complete: which request
- * is a receive of floats is remembered from its posting. */
+/* Receives are posted early and some never complete, so they count when they complete: which
+ * request is a receive of floats is remembered from its posting. */
 static struct {
     MPI_Request request;
     int group;
@@ -73,7 +73,8 @@ static int nreceives;
 int MPI_Irecv(void *to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
-    int code = PMPI_Irecv(to, count, type, from, tag, comm, request), group = counted_group(type, tag);
+    int code = PMPI_Irecv(to, count, type, from, tag, comm, request),
+        group = counted_group(type, tag);
 
     if (group >= 0 && nreceives < 8192) {
         receives[nreceives].request = *request;
@@ -161,15 +162,17 @@ int net_push_values(struct net *net, int group)
 }
 
 static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha,
-                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                      int64_t ldc)
+                      const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                      float *c, int64_t ldc)
 {
     (void)context;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            float sum = beta != 0 ? beta * c[i * ldc + j] : 0; /* further products sum on in the same order */
+            float sum = beta != 0 ? beta * c[i * ldc + j]
+                                  : 0; /* further products sum on in the same order */
             for (int64_t l = 0; l < k; l++)
-                sum += alpha * (ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
+                sum += alpha * (ta ? a[l * lda + i] : a[i * lda + l]) *
+                       (tb ? b[j * ldb + l] : b[l * ldb + j]);
             c[i * ldc + j] = sum;
         }
     return 0;
@@ -178,10 +181,12 @@ static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int
 static const struct engine_i plain_engine_i = {.name = "plain", .gemm = plain_gemm};
 static struct engine plain_engine = {.i = &plain_engine_i};
 
-/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. first: of group 0. */
+/* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. first: of
+ * group 0. */
 static void make_net(struct net *net, int64_t first_elems)
 {
-    const int64_t sizes[GROUPS][3] = {{first_elems, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
+    const int64_t sizes[GROUPS][3] = {
+        {first_elems, 10, 0}, {23, 40, 23}, {77, 0, 0}, {9, 100, 0}, {1, 5, 0}};
     static struct param params[GROUPS * 2];
     static struct param_group groups[GROUPS];
 
@@ -193,13 +198,19 @@ static void make_net(struct net *net, int64_t first_elems)
         bool connected = g == 1 || g == 3;
         int64_t first = connected ? sizes[g][0] * sizes[g][1] : sizes[g][0];
         int64_t second = connected ? sizes[g][2] : sizes[g][1];
-        groups[g] = (struct param_group){.layer = g, .name = "layer", .begin = net->elems,
-                                         .first = net->nparams, .nparams = second ? 2 : 1,
-                                         .elems = (size_t)(first + second), .trains = g != 2,
-                                         .factorable = connected, .k = ROWS,
+        groups[g] = (struct param_group){.layer = g,
+                                         .name = "layer",
+                                         .begin = net->elems,
+                                         .first = net->nparams,
+                                         .nparams = second ? 2 : 1,
+                                         .elems = (size_t)(first + second),
+                                         .trains = g != 2,
+                                         .factorable = connected,
+                                         .k = ROWS,
                                          .m = connected ? sizes[g][0] : 0,
                                          .n = connected ? sizes[g][1] : 0};
-        params[net->nparams++] = (struct param){.shape = {1, {first}}, .lr_mult = 1, .decay_mult = 1};
+        params[net->nparams++] =
+            (struct param){.shape = {1, {first}}, .lr_mult = 1, .decay_mult = 1};
         if (second)
             params[net->nparams++] = (struct param){.shape = {1, {second}}, .lr_mult = 2};
         net->elems += (groups[g].elems + 15) / 16 * 16;
@@ -226,12 +237,12 @@ static float draw(int worker, int iteration, int micro, int group, size_t i)
 }
 
 static float feedback = 0.1f; /* how gradients depend on values; 0 with staleness */
-static float *versions;       /* the serial values after 0, 1, ... iterations; with staleness alone */
+static float *versions; /* the serial values after 0, 1, ... iterations; with staleness alone */
 
-/* What a worker's backward leaves behind: factors, or a gradient that depends on the values. `group`: the
- * net's. */
-static void make_factors(const struct param_group *g, int group, int worker, int iteration, int micro,
-                         const float *values, float *bottom, float *top)
+/* What a worker's backward leaves behind: factors, or a gradient that depends on the values.
+ * `group`: the net's. */
+static void make_factors(const struct param_group *g, int group, int worker, int iteration,
+                         int micro, const float *values, float *bottom, float *top)
 {
     for (int64_t i = 0; i < g->k * g->n; i++)
         bottom[i] = draw(worker, iteration, micro, group, (size_t)i) + values[g->begin];
@@ -239,8 +250,8 @@ static void make_factors(const struct param_group *g, int group, int worker, int
         top[i] = draw(worker, iteration, micro, group, (size_t)(i + g->k * g->n));
 }
 
-static void make_gradient(const struct param_group *g, int group, int worker, int iteration, int micro,
-                          const float *values, float *gradient, bool add)
+static void make_gradient(const struct param_group *g, int group, int worker, int iteration,
+                          int micro, const float *values, float *gradient, bool add)
 {
     for (size_t i = 0; i < g->elems; i++) {
         float x = draw(worker, iteration, micro, group, i) + feedback * values[g->begin + i];
@@ -300,8 +311,8 @@ static void through_codec(const struct plan *plan, int chunk, float *x, float *l
     free(encoded);
 }
 
-static void serial_bucket_sum(struct serial *s, const struct plan *plan, const struct net *net, int bucket,
-                              int iteration, int rank)
+static void serial_bucket_sum(struct serial *s, const struct plan *plan, const struct net *net,
+                              int bucket, int iteration, int rank)
 {
     const struct param_group *g = &plan->groups[bucket];
     int first = plan->first_member[bucket], end = plan->first_member[bucket + 1];
@@ -319,8 +330,8 @@ static void serial_bucket_sum(struct serial *s, const struct plan *plan, const s
                     memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
                 }
             }
-        plain_gemm(NULL, true, false, g->m, g->n, rows, 1, s->rows + g->n, width, s->rows, width, 0, sum,
-                   g->n);
+        plain_gemm(NULL, true, false, g->m, g->n, rows, 1, s->rows + g->n, width, s->rows, width, 0,
+                   sum, g->n);
         if (g->elems > (size_t)(g->m * g->n)) {
             memset(sum + g->m * g->n, 0, (size_t)g->m * 4);
             for (int64_t r = 0; r < rows; r++)
@@ -353,11 +364,12 @@ static void serial_bucket_sum(struct serial *s, const struct plan *plan, const s
     }
     for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
         if (plan->scheme[bucket] != SCHEME_PS)
-            through_codec(plan, c, s->sum + plan->chunks[c].begin, s->lost_home + plan->chunks[c].begin);
+            through_codec(plan, c, s->sum + plan->chunks[c].begin,
+                          s->lost_home + plan->chunks[c].begin);
 }
 
-static void serial_iteration(struct serial *s, const struct plan *plan, const struct net *net, float clip,
-                             int iteration, int rank)
+static void serial_iteration(struct serial *s, const struct plan *plan, const struct net *net,
+                             float clip, int iteration, int rank)
 {
     float adding = plan->options.comm == COMM_NONE ? 1 : (float)plan->ncomputing;
     float scale = 1.0f / (adding * (float)plan->options.iter_size);
@@ -371,7 +383,8 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
     for (int c = 0; c < plan->nchunks; c++) {
         double part = 0;
         for (size_t i = 0; i < plan->chunks[c].elems; i++) {
-            double x = (double)s->sum[plan->chunks[c].begin + i] * (double)(1.0f / (float)plan->ncomputing);
+            double x = (double)s->sum[plan->chunks[c].begin + i] *
+                       (double)(1.0f / (float)plan->ncomputing);
             part += x * x;
         }
         if (trains(plan, plan->chunks[c].group))
@@ -384,8 +397,8 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
         for (int p = 0; net->groups[g].trains && p < net->groups[g].nparams; p++) {
             const struct param *param = &net->params[net->groups[g].first + p];
             size_t n = (size_t)param->shape.dim[0];
-            apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at, s->sum + at,
-                  s->history + at, 0, n);
+            apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at,
+                  s->sum + at, s->history + at, 0, n);
             at += n;
         }
     }
@@ -403,7 +416,8 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
         }                                                                                          \
     } while (0)
 
-static bool is_recent(const struct net *net, const struct param_group *g, int iteration, int staleness)
+static bool is_recent(const struct net *net, const struct param_group *g, int iteration,
+                      int staleness)
 {
     for (int v = iteration; v >= 0 && v >= iteration - staleness; v--)
         if (!memcmp(net->values + g->begin, versions + (size_t)v * net->elems + g->begin,
@@ -422,7 +436,8 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
             return -1;
     for (int g = 0; versions && g < GROUPS; g++)
         REQUIRE(is_recent(net, &net->groups[g], iteration, staleness),
-                "iteration %d: group %d is older than %d iterations, or torn", iteration, g, staleness);
+                "iteration %d: group %d is older than %d iterations, or torn", iteration, g,
+                staleness);
     for (int micro = 0; micro < plan->options.iter_size; micro++)
         for (int g = GROUPS - 1; g >= 0; g--) {
             const struct param_group *group = &net->groups[g];
@@ -443,13 +458,15 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
 }
 
 /* What MPI saw against the prediction, per group, and against what the program counted. */
-static void check_bytes(const struct plan *plan, struct sync *sync, const struct counted *measured, int rank)
+static void check_bytes(const struct plan *plan, struct sync *sync, const struct counted *measured,
+                        int rank)
 {
     uint64_t sent = 0;
 
     for (int g = 0; g < plan->ngroups; g++) {
         struct traffic t = plan_traffic(plan, g, rank);
-        REQUIRE(measured->sent[g] == t.sent * ITERATIONS && measured->received[g] == t.received * ITERATIONS,
+        REQUIRE(measured->sent[g] == t.sent * ITERATIONS &&
+                    measured->received[g] == t.received * ITERATIONS,
                 "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
                 scheme_name(plan->scheme[g]), (unsigned long long)measured->sent[g],
                 (unsigned long long)measured->received[g], (unsigned long long)t.sent * ITERATIONS,
@@ -482,12 +499,14 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     }
     place_net(&net, worker, node);
     REQUIRE(!plan_create(options, GROUPS, net.groups, &plan), "%s", error_text());
-    REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, sync_options, &sync), "%s", error_text());
-    float **arrays[] = {&serial.values, &serial.history, &serial.sum, &serial.one, &serial.node,
-                        &serial.lost_home};
+    REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, sync_options, &sync), "%s",
+            error_text());
+    float **arrays[] = {&serial.values, &serial.history, &serial.sum,
+                        &serial.one,    &serial.node,    &serial.lost_home};
     for (int i = 0; i < 6; i++)
         *arrays[i] = calloc(net.elems, sizeof(float));
-    serial.rows = calloc((size_t)(plan->ncomputing * ROWS * options->iter_size) * 200, sizeof(float));
+    serial.rows =
+        calloc((size_t)(plan->ncomputing * ROWS * options->iter_size) * 200, sizeof(float));
     serial.lost = calloc((size_t)plan->nworkers * net.elems, sizeof(float));
     serial.elems = net.elems;
     for (size_t i = 0; i < net.elems; i++)
@@ -498,8 +517,8 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
     feedback = sync_options->staleness > 0 ? 0 : 0.1f;
-    versions = sync_options->staleness > 0
-                   ? malloc((ITERATIONS + 1) * net.elems * sizeof *versions) : NULL;
+    versions = sync_options->staleness > 0 ? malloc((ITERATIONS + 1) * net.elems * sizeof *versions)
+                                           : NULL;
     for (int t = 0; versions && t <= ITERATIONS; t++) {
         memcpy(versions + (size_t)t * net.elems, serial.values, net.elems * sizeof(float));
         if (t < ITERATIONS)
@@ -511,18 +530,21 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     REQUIRE(!sync_start(sync), "%s", error_text());
     for (int t = 0; t < ITERATIONS; t++) {
         if (plan_is_worker(plan, rank))
-            REQUIRE(!worker_iteration(sync, plan, &net, rank, t, sync_options->staleness), "%s", error_text());
+            REQUIRE(!worker_iteration(sync, plan, &net, rank, t, sync_options->staleness), "%s",
+                    error_text());
         else
             REQUIRE(!sync_wait_all(sync, t), "%s", error_text());
         if (!versions)
             serial_iteration(&serial, plan, &net, sync_options->clip, t, rank);
     }
-    REQUIRE(!sync_wait_all(sync, ITERATIONS - 1) || !plan_is_worker(plan, rank), "%s", error_text());
+    REQUIRE(!sync_wait_all(sync, ITERATIONS - 1) || !plan_is_worker(plan, rank), "%s",
+            error_text());
     if (plan_is_worker(plan, rank)) {
         double ones[3] = {1, rank == 0, 2};
         REQUIRE(memcmp(net.values, serial.values, net.elems * sizeof(float)) == 0,
                 "parameters differ from the serial run");
-        REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->ncomputing && ones[1] == 1, "sum is wrong");
+        REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->ncomputing && ones[1] == 1,
+                "sum is wrong");
     }
     float *history = rank == 0 ? calloc(net.elems, sizeof(float)) : NULL;
     struct counted measured = counted;
@@ -557,8 +579,9 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
-    REQUIRE(argc >= 6, "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
-                       "[ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]]]");
+    REQUIRE(argc >= 6,
+            "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
+            "[ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]]]");
     REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
     options.servers = atoi(argv[2]);
     options.chunk_bytes = (size_t)atol(argv[3]);

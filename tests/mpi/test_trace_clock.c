@@ -1,5 +1,6 @@
-/* Clocks that are wrong by a known amount are found to be wrong by that amount, within the error that
- * the measurement claims for itself; and times taken after a message arrive after it was sent. */
+/* Clocks that are wrong by a known amount are found to be wrong by that amount, within the error
+ * that the measurement claims for itself; and times taken after a message arrive after it was sent.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +25,8 @@ static int check(int rank, const struct clock_offset *offset, const char *when)
     /* one machine, one clock: the truth is the shift */
     if (wrong <= offset->error + 1)
         return 0;
-    return error_set("%s: offset %.0f ns, expected %" PRId64 "; off by %.0f, claimed at most %.0f", when,
-                     offset->offset, shift_of(rank) - shift_of(0), wrong, offset->error);
+    return error_set("%s: offset %.0f ns, expected %" PRId64 "; off by %.0f, claimed at most %.0f",
+                     when, offset->offset, shift_of(rank) - shift_of(0), wrong, offset->error);
 }
 
 /* Passes a token round; its holders' aligned times must not go back by more than the error. */
@@ -46,8 +47,8 @@ static int check_token(MPI_Comm comm, const struct trace *trace, const struct cl
         MPI_TRY(MPI_Send(&error, 1, MPI_DOUBLE, rank + 1, 9, comm));
     }
     if (rank > 0 && (double)(theirs - mine) > error + 2)
-        return error_set("a token left rank %d at %" PRId64 " and was here at %" PRId64, rank - 1, theirs,
-                         mine);
+        return error_set("a token left rank %d at %" PRId64 " and was here at %" PRId64, rank - 1,
+                         theirs, mine);
     return 0;
 fail:
     return -1;

@@ -18,8 +18,8 @@ struct made {
     char *notices;
 };
 
-/* Makes the net of that text ("test.prototxt" in messages) or file; status as of net_create. env may
- * be NULL. */
+/* Makes the net of that text ("test.prototxt" in messages) or file; status as of net_create. env
+ * may be NULL. */
 static inline int made_from(struct made *made, struct text_doc *doc, bool train,
                             const struct layer_env *env, const struct net *share)
 {
@@ -29,8 +29,8 @@ static inline int made_from(struct made *made, struct text_doc *doc, bool train,
 
     made->doc = doc;
     own.notices = &made->notices;
-    status = net_def_create(made->doc, (Caffe__NetParameter *)text_root(made->doc), &state,
-                            &made->def);
+    status =
+        net_def_create(made->doc, (Caffe__NetParameter *)text_root(made->doc), &state, &made->def);
     net_state_free(&state);
     return status ? status : net_create(made->def, train, &own, share, &made->net);
 }
@@ -91,8 +91,8 @@ static inline const char *shape_of(const struct net *net, const char *blob)
     return text;
 }
 
-#define INPUT(name, dims)                                                                         \
-    "layer { name: '" name "' type: 'Input' top: '" name                                          \
-    "' input_param { shape { dim: [" dims "] } } }\n"
+#define INPUT(name, dims)                                                                          \
+    "layer { name: '" name "' type: 'Input' top: '" name "' input_param { shape { dim: [" dims     \
+    "] } } }\n"
 
 #endif

@@ -356,15 +356,18 @@ START_TEST(servers_update_where_it_is_faster)
     ck_assert(cost_updates_remotely(&device));
     there = cost_of(&device, &setup, &fc, SCHEME_PS);
     ck_assert_double_eq_tol(host.sum_seconds - there.sum_seconds, bytes / 5 * 0.75 / rate, 1e-12);
-    ck_assert(cost_of(&device, &setup, &fc, SCHEME_SFB).seconds < cost_of(&usual, &setup, &fc, SCHEME_SFB).seconds);
+    ck_assert(cost_of(&device, &setup, &fc, SCHEME_SFB).seconds <
+              cost_of(&usual, &setup, &fc, SCHEME_SFB).seconds);
     there = cost_of(&device, &setup, &fc, SCHEME_SFB);
     device.update_Bps = rate / 2; /* a profile's figure is that of the passes' engine */
-    ck_assert_double_eq_tol(cost_of(&device, &setup, &fc, SCHEME_SFB).compute_seconds - there.compute_seconds,
+    ck_assert_double_eq_tol(cost_of(&device, &setup, &fc, SCHEME_SFB).compute_seconds -
+                                there.compute_seconds,
                             bytes * 1.75 / rate, 1e-12);
     ck_assert(cost_of(&device, &setup, &fc, SCHEME_PS).seconds < host.seconds);
     apart.dedicated = true; /* they train on nothing */
     apart.nservers = 2;
-    ck_assert(cost_of(&device, &apart, &fc, SCHEME_PS).seconds == cost_of(&usual, &apart, &fc, SCHEME_PS).seconds);
+    ck_assert(cost_of(&device, &apart, &fc, SCHEME_PS).seconds ==
+              cost_of(&usual, &apart, &fc, SCHEME_PS).seconds);
 }
 END_TEST
 
@@ -854,7 +857,8 @@ START_TEST(merged_layers_share_the_overhead_of_messages)
     setup.merge_bytes = 0;
     alone = cost_of(&usual, &setup, &group, SCHEME_ALLREDUCE).messages;
     setup.merge_bytes = 40000;
-    ck_assert_double_eq_tol(cost_of(&usual, &setup, &group, SCHEME_ALLREDUCE).messages, alone, 1e-12);
+    ck_assert_double_eq_tol(cost_of(&usual, &setup, &group, SCHEME_ALLREDUCE).messages, alone,
+                            1e-12);
 }
 END_TEST
 

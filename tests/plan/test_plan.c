@@ -12,11 +12,11 @@ static const struct {
     int64_t m, n, k;
     double wins_up_to;
 } layers[] = {
-    {"VGG19 fc6", 25088, 4096, 32, 220.1},      {"VGG19 fc7", 4096, 4096, 32, 128.0},
-    {"VGG19 fc8", 4096, 1000, 32, 50.2},        {"VGG19-22K fc8", 4096, 21841, 32, 215.6},
-    {"GoogLeNet", 1024, 1000, 128, 7.9},        {"Inception-V3", 2048, 1000, 32, 42.0},
-    {"AlexNet fc6", 9216, 4096, 256, 22.2},     {"AlexNet fc7", 4096, 4096, 256, 16.0},
-    {"AlexNet fc8", 4096, 1000, 256, 6.3},      {"cifar10_quick ip1", 1024, 64, 100, 1.2},
+    {"VGG19 fc6", 25088, 4096, 32, 220.1},  {"VGG19 fc7", 4096, 4096, 32, 128.0},
+    {"VGG19 fc8", 4096, 1000, 32, 50.2},    {"VGG19-22K fc8", 4096, 21841, 32, 215.6},
+    {"GoogLeNet", 1024, 1000, 128, 7.9},    {"Inception-V3", 2048, 1000, 32, 42.0},
+    {"AlexNet fc6", 9216, 4096, 256, 22.2}, {"AlexNet fc7", 4096, 4096, 256, 16.0},
+    {"AlexNet fc8", 4096, 1000, 256, 6.3},  {"cifar10_quick ip1", 1024, 64, 100, 1.2},
 };
 
 START_TEST(rule_switches_where_the_formula_says)
@@ -44,7 +44,8 @@ END_TEST
 
 START_TEST(rule_counts_dedicated_servers)
 {
-    /* 2K(P1-1)(M+N) <= 2MN(P1+P2-2)/P2 with P1 = 4, P2 = 1: 2*32*3*200 = 38400 <= 2*100*100*3 = 60000 */
+    /* 2K(P1-1)(M+N) <= 2MN(P1+P2-2)/P2 with P1 = 4, P2 = 1: 2*32*3*200 = 38400 <= 2*100*100*3 =
+     * 60000 */
     ck_assert(plan_prefers_sfb(100, 100, 32, 4, 1));
     /* P2 = 4: 60000 becomes 2*10000*6/4 = 30000 */
     ck_assert(!plan_prefers_sfb(100, 100, 32, 4, 4));
@@ -53,15 +54,22 @@ END_TEST
 
 static const struct param_group groups[] = {
     {.name = "conv", .begin = 0, .elems = 1000, .nparams = 2, .trains = true},
-    {.name = "fc", .begin = 1008, .elems = 4100 * 50, .nparams = 2, .trains = true, .factorable = true,
-     .m = 50, .n = 4099, .k = 4},
+    {.name = "fc",
+     .begin = 1008,
+     .elems = 4100 * 50,
+     .nparams = 2,
+     .trains = true,
+     .factorable = true,
+     .m = 50,
+     .n = 4099,
+     .k = 4},
     {.name = "frozen", .begin = 206016, .elems = 64, .nparams = 1},
 };
 
 static struct plan *make(enum comm_mode comm, int nranks, int servers, size_t chunk)
 {
-    struct plan_options options = {.comm = comm, .nranks = nranks, .servers = servers,
-                                   .chunk_bytes = chunk, .iter_size = 1};
+    struct plan_options options = {
+        .comm = comm, .nranks = nranks, .servers = servers, .chunk_bytes = chunk, .iter_size = 1};
     struct plan *plan = NULL;
 
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
@@ -106,9 +114,11 @@ END_TEST
 
 START_TEST(bytes_follow_the_published_formulas)
 {
-    /* Summed over ranks, PS moves 2*MN per remote worker-server pair, SFB K(M+N) per ordered pair. */
+    /* Summed over ranks, PS moves 2*MN per remote worker-server pair, SFB K(M+N) per ordered pair.
+     */
     for (int servers = 0; servers <= 2; servers++) {
-        struct plan *ps = make(COMM_PS, 6, servers, 1 << 21), *sfb = make(COMM_SFB, 6, servers, 1 << 21);
+        struct plan *ps = make(COMM_PS, 6, servers, 1 << 21),
+                    *sfb = make(COMM_SFB, 6, servers, 1 << 21);
         uint64_t workers = (uint64_t)ps->nworkers, remote = workers - (servers ? 0 : 1);
         uint64_t sent_ps = 0, received_ps = 0, sent_sfb = 0;
         for (int r = 0; r < 6; r++) {
@@ -168,8 +178,12 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 {
     static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
     static const int locals[3] = {3, 3, 1}, leader[3] = {0, 3, 6};
-    struct plan_options options = {.comm = COMM_SFB, .nranks = 8, .servers = 1, .nodes = nodes,
-                                   .chunk_bytes = 4096, .iter_size = 2};
+    struct plan_options options = {.comm = COMM_SFB,
+                                   .nranks = 8,
+                                   .servers = 1,
+                                   .nodes = nodes,
+                                   .chunk_bytes = 4096,
+                                   .iter_size = 2};
     const uint64_t row = (50 + 4099) * sizeof(float), conv = 1000 * sizeof(float);
     struct plan *plan, *other;
 
@@ -200,13 +214,13 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 }
 END_TEST
 
-/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch 4 and
- * iter_size 4 are 64 rows. */
+/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch
+ * 4 and iter_size 4 are 64 rows. */
 START_TEST(the_papers_rule_counts_the_rows_of_a_node)
 {
     static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
-    struct plan_options options = {.comm = COMM_PAPER, .nranks = 8, .nodes = nodes, .chunk_bytes = 4096,
-                                   .iter_size = 3};
+    struct plan_options options = {
+        .comm = COMM_PAPER, .nranks = 8, .nodes = nodes, .chunk_bytes = 4096, .iter_size = 3};
     struct plan *plan;
 
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
@@ -224,16 +238,28 @@ static const struct param_group row[] = {
     {.name = "a", .begin = 0, .elems = 100, .first = 0, .nparams = 2, .trains = true},
     {.name = "b", .begin = 112, .elems = 100, .first = 2, .nparams = 1, .trains = true},
     {.name = "c", .begin = 224, .elems = 16, .first = 3, .nparams = 2, .trains = true},
-    {.name = "d", .begin = 240, .elems = 500 * 8, .first = 5, .nparams = 1, .trains = true,
-     .factorable = true, .m = 500, .n = 8, .k = 1},
+    {.name = "d",
+     .begin = 240,
+     .elems = 500 * 8,
+     .first = 5,
+     .nparams = 1,
+     .trains = true,
+     .factorable = true,
+     .m = 500,
+     .n = 8,
+     .k = 1},
     {.name = "e", .begin = 4240, .elems = 10, .first = 6, .nparams = 1},
     {.name = "f", .begin = 4256, .elems = 10, .first = 7, .nparams = 1, .trains = true},
 };
 
 static struct plan *merged(enum comm_mode comm, int nranks, size_t bytes, int dilate)
 {
-    struct plan_options options = {.comm = comm, .nranks = nranks, .chunk_bytes = 1 << 20, .iter_size = 1,
-                                   .merge_bytes = bytes, .dilate = dilate};
+    struct plan_options options = {.comm = comm,
+                                   .nranks = nranks,
+                                   .chunk_bytes = 1 << 20,
+                                   .iter_size = 1,
+                                   .merge_bytes = bytes,
+                                   .dilate = dilate};
     struct plan *plan = NULL;
 
     ck_assert_msg(plan_create(&options, 6, row, &plan) == 0, "%s", error_text());
@@ -243,8 +269,8 @@ static struct plan *merged(enum comm_mode comm, int nranks, size_t bytes, int di
 static void expect_buckets(const struct plan *plan, const int bucket[6])
 {
     for (int g = 0; g < 6; g++) {
-        ck_assert_msg(plan->bucket[g] == bucket[g], "group %d: bucket %d, not %d", g, plan->bucket[g],
-                      bucket[g]);
+        ck_assert_msg(plan->bucket[g] == bucket[g], "group %d: bucket %d, not %d", g,
+                      plan->bucket[g], bucket[g]);
         ck_assert_int_le(plan->first_member[bucket[g]], g);
         ck_assert_int_gt(plan->first_member[bucket[g] + 1], g);
     }
@@ -267,7 +293,8 @@ START_TEST(neighbours_of_one_scheme_travel_together_until_they_hold_enough)
     ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
     ck_assert(plan->groups[1].factorable);
     plan_destroy(plan);
-    plan = merged(COMM_ALLREDUCE, 2, 464, 0); /* from the back, as gradients come: b and c are 464 bytes */
+    plan = merged(COMM_ALLREDUCE, 2, 464,
+                  0); /* from the back, as gradients come: b and c are 464 bytes */
     expect_buckets(plan, (const int[]){0, 1, 1, 2, 3, 4});
     plan_destroy(plan);
     plan = merged(COMM_ALLREDUCE, 2, 64, 0);
@@ -302,8 +329,10 @@ END_TEST
 
 START_TEST(every_server_gets_a_part_of_a_large_layer)
 {
-    static const struct param_group one = {.name = "fc", .elems = 400000, .nparams = 1, .trains = true};
-    struct plan_options options = {.comm = COMM_PS, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
+    static const struct param_group one = {
+        .name = "fc", .elems = 400000, .nparams = 1, .trains = true};
+    struct plan_options options = {
+        .comm = COMM_PS, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
     struct plan *plan;
     unsigned homes = 0;
 
@@ -318,8 +347,8 @@ END_TEST
 
 START_TEST(impossible_requests_are_refused_with_the_reason)
 {
-    struct plan_options options = {.comm = COMM_PS, .nranks = 4, .servers = 4, .chunk_bytes = 4096,
-                                   .iter_size = 1};
+    struct plan_options options = {
+        .comm = COMM_PS, .nranks = 4, .servers = 4, .chunk_bytes = 4096, .iter_size = 1};
     struct plan *plan;
     enum comm_mode mode;
 
@@ -330,7 +359,8 @@ START_TEST(impossible_requests_are_refused_with_the_reason)
     ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "--chunk=3"));
     ck_assert_int_ne(comm_mode_parse("ring", &mode), 0);
-    ck_assert_ptr_nonnull(strstr(error_text(), "ps, sfb, paper, allreduce, adam, onebit, auto, none"));
+    ck_assert_ptr_nonnull(
+        strstr(error_text(), "ps, sfb, paper, allreduce, adam, onebit, auto, none"));
 }
 END_TEST
 

@@ -91,7 +91,8 @@ static const struct {
     {1, "ranks = 1", ": 2 ranks per node are more than the 1 ranks in all"},
     {9, "ranks = 8", ":9: ranks is already in line 1"},
     {9, "# left out", ":12: the file ends without sum_bytes_per_second"},
-    {10, "served_bytes_per_second = -1", ":10: served_bytes_per_second must be 0 or more, found -1"},
+    {10, "served_bytes_per_second = -1",
+     ":10: served_bytes_per_second must be 0 or more, found -1"},
     {12, "core_share = -0.5", ":12: core_share must be 0 or more, found -0.5"},
     {12, "core_share = 2.5", ": core_share must be at most 2, found 2.5"},
 };

@@ -16,8 +16,8 @@ static const struct {
     const char *text;
     int64_t first, last; /* first -1: an error */
 } windows[] = {
-    {"0-9", 0, 9},  {"7", 7, 7},    {"5-", 5, INT32_MAX}, {"3-3", 3, 3},
-    {"9-3", -1, 0}, {"", -1, 0},    {"-3", -1, 0},        {"a-b", -1, 0},
+    {"0-9", 0, 9},   {"7", 7, 7},     {"5-", 5, INT32_MAX},  {"3-3", 3, 3},
+    {"9-3", -1, 0},  {"", -1, 0},     {"-3", -1, 0},         {"a-b", -1, 0},
     {"1-2x", -1, 0}, {"1--2", -1, 0}, {"4294967296", -1, 0}, {" 1", -1, 0},
 };
 
@@ -106,7 +106,8 @@ END_TEST
 
 START_TEST(alignment_keeps_the_order_of_close_events)
 {
-    struct clock_offset before = {.at = 1000, .offset = -3e9}, after = {.at = 2000000, .offset = -3e9 - 777};
+    struct clock_offset before = {.at = 1000, .offset = -3e9},
+                        after = {.at = 2000000, .offset = -3e9 - 777};
 
     for (int64_t t = 1000; t < 20000; t++)
         ck_assert_int_le(clock_align(&before, &after, t), clock_align(&before, &after, t + 1));
@@ -125,11 +126,15 @@ static struct trace_rank rank_of(const struct trace_event *events, size_t n)
 }
 
 #define SEND(to, tag_, from_ns, to_ns, i)                                                          \
-    {.kind = TRACE_SEND, .peer = (to), .tag = (tag_), .start = (from_ns), .end = (to_ns),          \
-     .posted = (from_ns), .iteration = (i)}
+    {                                                                                              \
+        .kind = TRACE_SEND, .peer = (to), .tag = (tag_), .start = (from_ns), .end = (to_ns),       \
+        .posted = (from_ns), .iteration = (i)                                                      \
+    }
 #define RECEIVE(from, tag_, from_ns, to_ns, i)                                                     \
-    {.kind = TRACE_RECEIVE, .peer = (from), .tag = (tag_), .start = (from_ns), .end = (to_ns),     \
-     .posted = (from_ns), .iteration = (i)}
+    {                                                                                              \
+        .kind = TRACE_RECEIVE, .peer = (from), .tag = (tag_), .start = (from_ns), .end = (to_ns),  \
+        .posted = (from_ns), .iteration = (i)                                                      \
+    }
 
 START_TEST(receive_starts_with_its_send)
 {
@@ -172,7 +177,8 @@ END_TEST
 
 START_TEST(what_is_outside_of_the_window_goes)
 {
-    const struct trace_event zero[] = {SEND(1, 1, 1, 2, 4), SEND(1, 2, 3, 4, 5), SEND(1, 3, 5, 6, 6)};
+    const struct trace_event zero[] = {SEND(1, 1, 1, 2, 4), SEND(1, 2, 3, 4, 5),
+                                       SEND(1, 3, 5, 6, 6)};
     struct trace_rank rank = rank_of(zero, 3);
 
     ck_assert_int_eq(trace_pair(&rank, 1, 5, 5), 0);
@@ -208,7 +214,8 @@ START_TEST(transfers_at_one_time_get_lanes_of_their_own)
         deepest = depth > deepest ? depth : deepest;
         ck_assert_int_lt(rank.lane[i], rank.lanes[TRACE_SEND]);
     }
-    ck_assert_int_le(rank.lanes[TRACE_SEND], deepest + 1); /* no more of them than needed (spans of 0) */
+    ck_assert_int_le(rank.lanes[TRACE_SEND],
+                     deepest + 1); /* no more of them than needed (spans of 0) */
     trace_ranks_free(NULL, 0);
     free(rank.events);
     free(rank.lane);
@@ -227,12 +234,28 @@ static struct report plain(void)
         ranks[r] = (struct report_rank){.worker = r < 2, .compute_seconds = r < 2 ? 0.1 : 7};
         snprintf(ranks[r].host, sizeof ranks[r].host, "node%d", r);
     }
-    layers[0] = (struct report_layer){.name = "conv1", .scheme = "PS", .predicted_sent = 1e6, .sent = 1e6,
-                                      .predicted_seconds = 0.003, .alone_seconds = 0.002};
-    layers[1] = (struct report_layer){.name = "fc\"6", .scheme = "SFB", .predicted_sent = 2e6, .sent = 2e6,
-                                      .predicted_seconds = -1, .alone_seconds = 0.01};
-    return (struct report){.net = "n", .iterations = 10, .seconds = 0.1, .overlap = true, .batch = 32,
-                           .nranks = 3, .nworkers = 2, .ranks = ranks, .nlayers = 2, .layers = layers};
+    layers[0] = (struct report_layer){.name = "conv1",
+                                      .scheme = "PS",
+                                      .predicted_sent = 1e6,
+                                      .sent = 1e6,
+                                      .predicted_seconds = 0.003,
+                                      .alone_seconds = 0.002};
+    layers[1] = (struct report_layer){.name = "fc\"6",
+                                      .scheme = "SFB",
+                                      .predicted_sent = 2e6,
+                                      .sent = 2e6,
+                                      .predicted_seconds = -1,
+                                      .alone_seconds = 0.01};
+    return (struct report){.net = "n",
+                           .iterations = 10,
+                           .seconds = 0.1,
+                           .overlap = true,
+                           .batch = 32,
+                           .nranks = 3,
+                           .nworkers = 2,
+                           .ranks = ranks,
+                           .nlayers = 2,
+                           .layers = layers};
 }
 
 static void stall(double seconds, double conv1, double fc6)
@@ -309,8 +332,9 @@ START_TEST(a_rank_alone_waits_for_its_update)
         report_advise(&report, &advice);
         ck_assert_int_eq(advice.change, CHANGE_NOTHING);
         report_words(&report, &text);
-        ck_assert_msg(strstr(strbuf_text(&text), "70 ms computing (70.0 %), 30 ms waiting for the update "
-                                                 "of parameters (30.0 %)") != NULL,
+        ck_assert_msg(strstr(strbuf_text(&text),
+                             "70 ms computing (70.0 %), 30 ms waiting for the update "
+                             "of parameters (30.0 %)") != NULL,
                       "%s", strbuf_text(&text));
         ck_assert_ptr_null(strstr(strbuf_text(&text), "network"));
         ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "faster computation: 100 % of the time"));
@@ -348,17 +372,19 @@ START_TEST(words_say_what_the_figures_say)
     report_words(&report, &text);
     report_table(&report, &text);
     static const char *const says[] = {
-        "An iteration took 100 ms: 80 ms computing (80.0 %), 20 ms waiting for the network (20.0 %)",
+        "An iteration took 100 ms: 80 ms computing (80.0 %), 20 ms waiting for the network (20.0 "
+        "%)",
         "Waiting by layer: conv1 5 ms (25 %), fc\"6 15 ms (75 %)",
         /* of 2 and 10 ms alone all is exposed, 8 ms are for other ranks */
         "takes 12 ms; training hid 0 % of it and waited 12 ms for it, and 8 ms for ranks",
         "planned bytes  sent bytes predicted time time alone time waited  exposed\n",
         "1.00 MB     1.00 MB           3 ms       2 ms        5 ms    100 %",
-        "The progress thread used 4.0 % of a core, mean of the ranks; most on rank 2 (node2), 9.0 %",
+        "The progress thread used 4.0 % of a core, mean of the ranks; most on rank 2 (node2), 9.0 "
+        "%",
     };
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
-        ck_assert_msg(strstr(strbuf_text(&text), says[i]) != NULL, "'%s' lacks '%s'", strbuf_text(&text),
-                      says[i]);
+        ck_assert_msg(strstr(strbuf_text(&text), says[i]) != NULL, "'%s' lacks '%s'",
+                      strbuf_text(&text), says[i]);
     strbuf_free(&text);
 }
 END_TEST
@@ -392,9 +418,15 @@ START_TEST(many_layers_are_folded_but_not_in_the_log)
 
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "layer%02d", i);
-        many[i] = (struct report_layer){.name = names[i], .scheme = "PS", .predicted_sent = 1000, .sent = 1000,
-                                        .predicted_seconds = 1e-3, .alone_seconds = 2e-3,
-                                        .stall_seconds = i % 6 == 5 ? 1e-3 * i : i < 3 ? 6e-4 : 0};
+        many[i] = (struct report_layer){.name = names[i],
+                                        .scheme = "PS",
+                                        .predicted_sent = 1000,
+                                        .sent = 1000,
+                                        .predicted_seconds = 1e-3,
+                                        .alone_seconds = 2e-3,
+                                        .stall_seconds = i % 6 == 5 ? 1e-3 * i
+                                                         : i < 3    ? 6e-4
+                                                                    : 0};
     }
     report.layers = many;
     report.nlayers = MANY;
@@ -410,7 +442,9 @@ START_TEST(many_layers_are_folded_but_not_in_the_log)
     }
     /* 50 layers: 50 kB, 50 and 100 ms; of three 0.6 ms were waited, all of it exposed */
     ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "50 layers that cost less"));
-    ck_assert_msg(strstr(strbuf_text(&text), "50.00 kB    50.00 kB          50 ms     100 ms      1.8 ms      2 %") != NULL,
+    ck_assert_msg(strstr(strbuf_text(&text),
+                         "50.00 kB    50.00 kB          50 ms     100 ms      1.8 ms      2 %") !=
+                      NULL,
                   "%s", strbuf_text(&text));
     ck_assert_int_eq(report_lines(&report, &log), 0);
     ck_assert_ptr_nonnull(strstr(strbuf_text(&log), "layer59"));

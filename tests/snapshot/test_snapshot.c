@@ -409,7 +409,8 @@ START_TEST(what_is_no_model_is_named)
                        DATA "caffe.solverstate.h5 is a solver state, not a model: give it to "
                             "--snapshot, or give the .caffemodel.h5 that belongs to it");
     expect_model_error(DATA "neither.h5", DATA "neither.h5 is not a model: it has no group 'data'");
-    expect_model_error(DATA "show.py", DATA "show.py: expected a binary model (.caffemodel), found a text");
+    expect_model_error(DATA "show.py",
+                       DATA "show.py: expected a binary model (.caffemodel), found a text");
     expect_model_error("/nowhere/m.h5", "/nowhere/m.h5: no such file");
     expect_model_error("/tmp", "/tmp is a folder; expected an HDF5 file");
 }
@@ -424,7 +425,8 @@ START_TEST(truncated_model_is_refused_at_any_length)
 
     net_init(&net);
     ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
-    n = read_bytes(path, bytes, sizeof bytes) - SEAL_BYTES; /* without its seal it is still a model */
+    n = read_bytes(path, bytes, sizeof bytes) -
+        SEAL_BYTES; /* without its seal it is still a model */
     for (size_t length = n - 1; length > 0; length = length * 9 / 10) {
         write_bytes(path, bytes, length);
         ck_assert_int_ne(snapshot_read_model(path, net.layers, net.nlayers, NULL), 0);

@@ -302,22 +302,31 @@ static const struct {
      "F:1: layer 'l': expected propagate_down once per bottom (1) or not at all, found 2"},
     /* whoever makes it is left out of this net, TRAIN without stages */
     {"layer { name: 'd' top: 'x' include { phase: TEST } }\n" RELU("r", "x"),
-     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) makes it, but only "
+     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
+     "makes it, but only "
      "in phase TEST"},
-    {"layer { name: 'd' top: 'X' }" RELU("r", "x")
-     "\nlayer { name: 'e' top: 'x' include { stage: 'a' stage: 'b' not_stage: 'c' } include { min_level: 2 "
-     "max_level: 3 } }",
-     "F:1: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'e' (line 2) makes it, but only "
-     "with stage 'a', with stage 'b', without stage 'c' or at level 2 and above, at level 3 and below; see "
+    {"layer { name: 'd' top: 'X' }" RELU("r",
+                                         "x") "\nlayer { name: 'e' top: 'x' include { stage: 'a' "
+                                              "stage: 'b' not_stage: 'c' } include { min_level: 2 "
+                                              "max_level: 3 } }",
+     "F:1: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'e' (line 2) "
+     "makes it, but only "
+     "with stage 'a', with stage 'b', without stage 'c' or at level 2 and above, at level 3 and "
+     "below; see "
      "--stage, --level, or train_state and test_state in a solver"},
-    {"layer { name: 'd' top: 'x' exclude { stage: 'a' } exclude { max_level: 0 } }\n" RELU("r", "x"),
-     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) makes it, but not "
+    {"layer { name: 'd' top: 'x' exclude { stage: 'a' } exclude { max_level: 0 } }\n" RELU("r",
+                                                                                           "x"),
+     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
+     "makes it, but not "
      "at level 0 and below; see --level, or train_state and test_state in a solver"},
     {"layer { name: 'd' top: 'x' exclude { } }\n" RELU("r", "x"),
-     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) makes it, but not "
+     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'd' (line 1) "
+     "makes it, but not "
      "in any net"},
-    {"layer { name: 'd' top: 'x' include { phase: TEST } }\n" RELU("r", "x") "\nlayer { name: 'l' top: 'x' }",
-     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'l' produces it only afterwards"},
+    {"layer { name: 'd' top: 'x' include { phase: TEST } }\n" RELU(
+         "r", "x") "\nlayer { name: 'l' top: 'x' }",
+     "F:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0); layer 'l' produces it "
+     "only afterwards"},
     {"layers { }", "F: expected a net in today's form, found fields of an old one"},
     {"input: 'x'", "F: expected a net in today's form, found fields of an old one"},
 };

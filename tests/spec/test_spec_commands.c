@@ -144,7 +144,8 @@ static const struct {
      "poseidon summary: --input-shape wants C,H,W such as 3,224,224, found '3,224'\n"},
     {"--model=net.prototxt --level=2 --stage=flat",
      "poseidon summary: net.prototxt:15: layer 'loss': Unknown bottom blob 'ip' (layer 'loss', "
-     "bottom index 0); layer 'ip' (line 9) makes it, but only without stage 'flat'; see --stage, or train_state "
+     "bottom index 0); layer 'ip' (line 9) makes it, but only without stage 'flat'; see --stage, "
+     "or train_state "
      "and test_state in a solver\n"},
 };
 
@@ -162,19 +163,24 @@ static const struct {
     const char *net, *err;
 } input_errors[] = {
     {"name: 'n'\ninput: 'y'\ninput_shape { dim: 1 dim: -3 }",
-     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -3 on axis 1; expected at least 1"},
+     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -3 on axis 1; expected at "
+     "least 1"},
     {"name: 'n'\ninput: 'y'\ninput_dim: [1, 2, -7, 4]",
-     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -7 on axis 2; expected at least 1"},
+     "net.prototxt:2: layer 'input' (Input): the shape of 'y' has size -7 on axis 2; expected at "
+     "least 1"},
     {"\ninput: 'x'\ninput: 'x'\ninput_shape { dim: 1 }\ninput_shape { dim: 1 }",
-     "net.prototxt:3: layer 'input': Top blob 'x' produced by multiple sources: expected one, found layer "
+     "net.prototxt:3: layer 'input': Top blob 'x' produced by multiple sources: expected one, "
+     "found layer "
      "'input' (line 2) before, which names it twice"},
     {"layer { name: 'd' top: 'x' }\ninput: 'x'\ninput_shape { dim: 1 }",
-     "net.prototxt:1: layer 'd': Top blob 'x' produced by multiple sources: expected one, found layer 'input' "
+     "net.prototxt:1: layer 'd': Top blob 'x' produced by multiple sources: expected one, found "
+     "layer 'input' "
      "(line 2) before"},
     {"\ninput: 'x'\ninput: 'y'\ninput_dim: [1, 2, 3, 4]",
      "net.prototxt:4: expected four input_dim per input (8), found 4"},
     {"\ninput: 'xx'\nlayer { name: 'r' type: 'ReLU' bottom: 'xx' top: 'y' }",
-     "net.prototxt:3: layer 'r': Unknown bottom blob 'xx' (layer 'r', bottom index 0); net.prototxt:2: input "
+     "net.prototxt:3: layer 'r': Unknown bottom blob 'xx' (layer 'r', bottom index 0); "
+     "net.prototxt:2: input "
      "\"xx\" is left out: no input_shape or input_dim gives its size"},
     {"input: 'xx'\nlayer { name: 'r' type: 'ReLU' bottom: 'x' top: 'y' }",
      "net.prototxt:2: layer 'r': Unknown bottom blob 'x' (layer 'r', bottom index 0)"},
@@ -183,20 +189,26 @@ static const struct {
 START_TEST(a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver)
 {
     write_file("net.prototxt", net);
-    write_file("solver.prototxt", "net: 'net.prototxt'\nbase_lr: 1\nlr_policy: 'fixed'\ndebug_info: true\n");
-    assert_ran(run("summary --model=solver.prototxt"), 1, "",
-               "poseidon summary: solver.prototxt: expected a net, found a solver, which only names one; "
-               "--solver (of poseidon train) takes a solver\n");
+    write_file("solver.prototxt",
+               "net: 'net.prototxt'\nbase_lr: 1\nlr_policy: 'fixed'\ndebug_info: true\n");
+    assert_ran(
+        run("summary --model=solver.prototxt"), 1, "",
+        "poseidon summary: solver.prototxt: expected a net, found a solver, which only names one; "
+        "--solver (of poseidon train) takes a solver\n");
     ck_assert_ptr_nonnull(
         strstr(run("train --solver=net.prototxt")->err,
-               "net.prototxt: expected a solver, found a net, which a solver names (net: \"net.prototxt\"); "
+               "net.prototxt: expected a solver, found a net, which a solver names (net: "
+               "\"net.prototxt\"); "
                "--model (of poseidon summary, plan, time and others) takes a net\n"));
-    write_file("outer.prototxt", "net: 'solver.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
-    ck_assert_ptr_nonnull(strstr(run("train --solver=outer.prototxt")->err,
-                                 "outer.prototxt: net: solver.prototxt: expected a net, found a solver"));
+    write_file("outer.prototxt",
+               "net: 'solver.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
+    ck_assert_ptr_nonnull(
+        strstr(run("train --solver=outer.prototxt")->err,
+               "outer.prototxt: net: solver.prototxt: expected a net, found a solver"));
     /* a mistake in a file of the right kind stays one */
     write_file("solver.prototxt", "net: 'net.prototxt'\nbase_rl: 1\nlayer { }\n");
-    ck_assert_ptr_nonnull(strstr(run("train --solver=solver.prototxt")->err, "did you mean \"base_lr\"?"));
+    ck_assert_ptr_nonnull(
+        strstr(run("train --solver=solver.prototxt")->err, "did you mean \"base_lr\"?"));
     assert_ran(run("summary --model=none"), 1, "", "poseidon summary: File not found: none\n");
 }
 END_TEST
@@ -214,25 +226,30 @@ END_TEST
 /* Their own fields stop the reading before anybody could ask for their type. */
 START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_have)
 {
-    static const char *const commands[] = {"summary --model=net.prototxt", "upgrade net.prototxt out",
-                                           "draw --model=net.prototxt out.svg",
-                                           "train --solver=solver.prototxt"};
+    static const char *const commands[] = {
+        "summary --model=net.prototxt", "upgrade net.prototxt out",
+        "draw --model=net.prototxt out.svg", "train --solver=solver.prototxt"};
 
-    write_file("solver.prototxt", "net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
-    write_file("net.prototxt",
-               "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } } }\n"
-               "layer { name: 'box' type: 'PriorBox' bottom: 'x' top: 'box'\n"
-               "  prior_box_param { min_size: 30 } }\n");
+    write_file("solver.prototxt",
+               "net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
+    write_file(
+        "net.prototxt",
+        "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } } }\n"
+        "layer { name: 'box' type: 'PriorBox' bottom: 'x' top: 'box'\n"
+        "  prior_box_param { min_size: 30 } }\n");
     for (int i = 0; i < 4; i++) {
         const struct ran *ran = run(commands[i]);
 
         ck_assert_int_eq(ran->status, 1);
-        ck_assert_ptr_nonnull(strstr(ran->err, "net.prototxt:3:3: message \"caffe.LayerParameter\" (layer "
-                                               "'box' of type PriorBox) has no field "
-                                               "\"prior_box_param\""));
-        ck_assert_ptr_nonnull(strstr(ran->err, "\nnet.prototxt:2: layer 'box' (PriorBox): layer type "
-                                               "PriorBox is not supported: it belongs to a fork of Caffe for object detection (SSD) (known types: "
-                                               "AbsVal, Accuracy, "));
+        ck_assert_ptr_nonnull(strstr(ran->err,
+                                     "net.prototxt:3:3: message \"caffe.LayerParameter\" (layer "
+                                     "'box' of type PriorBox) has no field "
+                                     "\"prior_box_param\""));
+        ck_assert_ptr_nonnull(strstr(ran->err,
+                                     "\nnet.prototxt:2: layer 'box' (PriorBox): layer type "
+                                     "PriorBox is not supported: it belongs to a fork of Caffe for "
+                                     "object detection (SSD) (known types: "
+                                     "AbsVal, Accuracy, "));
         ck_assert_ptr_nonnull(strstr(ran->err, ", Threshold, Tile)\n"));
     }
 }
@@ -240,40 +257,48 @@ END_TEST
 
 START_TEST(an_assumed_input_is_named_where_it_does_not_fit)
 {
-    write_file("net.prototxt",
-               "layer { name: 'd' type: 'Data' top: 'pair' data_param { source: 'x' batch_size: 1 } }\n"
-               "layer { name: 's' type: 'Slice' bottom: 'pair' top: 'a' top: 'b' }\n");
-    assert_ran(run("summary --model=net.prototxt"), 1, "",
-               "poseidon summary: net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size "
-               "3 evenly; slice_point would say where to cut\n"
-               "layer 'd': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W says "
-               "otherwise\n");
+    write_file(
+        "net.prototxt",
+        "layer { name: 'd' type: 'Data' top: 'pair' data_param { source: 'x' batch_size: 1 } }\n"
+        "layer { name: 's' type: 'Slice' bottom: 'pair' top: 'a' top: 'b' }\n");
+    assert_ran(
+        run("summary --model=net.prototxt"), 1, "",
+        "poseidon summary: net.prototxt:2: layer 's' (Slice): 2 tops do not divide axis 1 of size "
+        "3 evenly; slice_point would say where to cut\n"
+        "layer 'd': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W says "
+        "otherwise\n");
     ck_assert_int_eq(run("summary --model=net.prototxt --input-shape=2,8,8")->status, 0);
 }
 END_TEST
 
 START_TEST(an_assumed_shape_of_labels_is_named_where_it_does_not_fit)
 {
-#define LABELS                                                                                              \
-    "assuming one value a sample for 'label': the HDF5 files, which are not opened here, may tell another shape"
+#define LABELS                                                                                     \
+    "assuming one value a sample for 'label': the HDF5 files, which are not opened here, may "     \
+    "tell another shape"
     static const char text[] =
-        "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'label' hdf5_data_param { source: 'x' batch_size: 4 } }\n"
-        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param { num_output: %d } }\n"
+        "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'label' hdf5_data_param { source: 'x' "
+        "batch_size: 4 } }\n"
+        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param { "
+        "num_output: %d } }\n"
         "layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: 'label' top: 'l' }\n";
     char file[1024];
 
     snprintf(file, sizeof file, text, 2);
     write_file("net.prototxt", file);
     assert_ran(run("summary --model=net.prototxt --input-shape=1,2,2"), 1, "",
-               "poseidon summary: net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms with as many "
+               "poseidon summary: net.prototxt:3: layer 'l' (EuclideanLoss): expected two bottoms "
+               "with as many "
                "samples and elements: 'ip' is 4 2 (8), 'label' is 4 (4)\nlayer 'd': " LABELS "\n");
     ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt")->err,
                                  "--input-shape=C,H,W says otherwise\nlayer 'd': " LABELS "\n"));
     snprintf(file, sizeof file, text, 1);
     write_file("net.prototxt", file);
-    ck_assert_str_eq(run("summary --model=net.prototxt --input-shape=1,2,2")->err, "layer 'd': " LABELS "\n");
-    write_file("net.prototxt", "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'a' top: 'b' hdf5_data_param { "
-                               "source: 'x' batch_size: 4 } }\n");
+    ck_assert_str_eq(run("summary --model=net.prototxt --input-shape=1,2,2")->err,
+                     "layer 'd': " LABELS "\n");
+    write_file("net.prototxt",
+               "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'a' top: 'b' hdf5_data_param { "
+               "source: 'x' batch_size: 4 } }\n");
     ck_assert_ptr_nonnull(strstr(run("summary --model=net.prototxt --input-shape=1,2,2")->err,
                                  "a sample for 'a' and the tops behind it: "));
 }
@@ -285,20 +310,22 @@ START_TEST(assumed_inputs_stand_on_lines_of_their_own)
     const struct ran *ran;
     const char *ends;
 
-    write_file("net.prototxt",
-               "layer { name: 'a' type: 'Data' top: 'a' data_param { source: 'x' batch_size: 1 } }\n"
-               "layer { name: 'b' type: 'Data' top: 'b' data_param { source: 'x' batch_size: 1 }\n"
-               "  transform_param { crop_size: 8 } }\n"
-               "layer { name: 'l' type: 'L1Loss' bottom: 'a' bottom: 'b' }\n");
+    write_file(
+        "net.prototxt",
+        "layer { name: 'a' type: 'Data' top: 'a' data_param { source: 'x' batch_size: 1 } }\n"
+        "layer { name: 'b' type: 'Data' top: 'b' data_param { source: 'x' batch_size: 1 }\n"
+        "  transform_param { crop_size: 8 } }\n"
+        "layer { name: 'l' type: 'L1Loss' bottom: 'a' bottom: 'b' }\n");
     ran = run("summary --model=net.prototxt");
     ck_assert_int_eq(ran->status, 1);
     ends = strstr(ran->err, ", Threshold, Tile)\n");
     ck_assert_ptr_nonnull(ends);
-    ck_assert_str_eq(ends + strlen(", Threshold, Tile)\n"),
-                     "layer 'a': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
-                     "says otherwise\n"
-                     "layer 'b': assuming images of 3 channels, 8 x 8 pixels (crop_size); "
-                     "--input-shape=C,H,W says otherwise\n");
+    ck_assert_str_eq(
+        ends + strlen(", Threshold, Tile)\n"),
+        "layer 'a': assuming images of 3 channels, 224 x 224 pixels; --input-shape=C,H,W "
+        "says otherwise\n"
+        "layer 'b': assuming images of 3 channels, 8 x 8 pixels (crop_size); "
+        "--input-shape=C,H,W says otherwise\n");
 }
 END_TEST
 
@@ -368,11 +395,13 @@ START_TEST(weights_tell_the_size_of_an_input_that_nothing_else_tells)
     const char *command = of_source("summary --model='%s/tests/data/spec/sized.caffemodel'");
     const struct ran *ran = run(command);
 
-    ck_assert_str_eq(ran->err, "layer 'd': taking images of 3 channels, 28 x 28 pixels, which the weights "
-                               "fit; --input-shape=C,H,W says otherwise\n");
+    ck_assert_str_eq(ran->err,
+                     "layer 'd': taking images of 3 channels, 28 x 28 pixels, which the weights "
+                     "fit; --input-shape=C,H,W says otherwise\n");
     ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 3 x 28 x 28\n"));
     ck_assert_ptr_nonnull(strstr(ran->out, "2352"));
-    ran = run(of_source("summary --model='%s/tests/data/spec/sized.caffemodel' --input-shape=1,8,8"));
+    ran =
+        run(of_source("summary --model='%s/tests/data/spec/sized.caffemodel' --input-shape=1,8,8"));
     ck_assert_ptr_nonnull(strstr(ran->out, "data  5 x 1 x 8 x 8\n"));
     ck_assert_str_eq(ran->err, "");
 }
@@ -380,15 +409,16 @@ END_TEST
 
 START_TEST(layers_without_settings_are_told_of)
 {
-    static const char told[] = "bare.caffemodel: its layers came without their settings: no complete net "
-                               "(layer 'conv' has no convolution_param)\n";
+    static const char told[] =
+        "bare.caffemodel: its layers came without their settings: no complete net "
+        "(layer 'conv' has no convolution_param)\n";
 
-    ck_assert_ptr_nonnull(
-        strstr(run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"))->err, told));
-    ck_assert_ptr_nonnull(
-        strstr(run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.svg"))->err,
-               "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
-               "complete net: give its prototxt)\n"));
+    ck_assert_ptr_nonnull(strstr(
+        run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"))->err, told));
+    ck_assert_ptr_nonnull(strstr(
+        run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.svg"))->err,
+        "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
+        "complete net: give its prototxt)\n"));
 }
 END_TEST
 
@@ -407,7 +437,8 @@ static const struct {
      "base_lr: 0.1\nnet_param {\n  layer {\n    type: \"TanH\"\n  }\n  layer {\n    type: "
      "\"ReLU\"\n  "
      "}\n}\ntype: \"Adam\"\n",
-     "in: solver_type became type: \"Adam\"\nin: upgraded from the old form of Caffe's nets (layers)\n"
+     "in: solver_type became type: \"Adam\"\nin: upgraded from the old form of Caffe's nets "
+     "(layers)\n"
      "out: written as a solver in today's "
      "form\n"},
     {"", "", "out: written as a net in today's form\n"},

@@ -123,9 +123,11 @@ static const struct {
      "F:1:1: message \"caffe.SolverParameter\" has no field \"warmup_iter\"; it comes from the "
      "Caffe fork of Intel"},
     {"larc_policy: 'clip'", true,
-     "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the Caffe fork of NVIDIA "
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the "
+     "Caffe fork of NVIDIA "
      "(NVCaffe) (nearest name here: \"lr_policy\")"},
-    {"learning_rate: 1", true, "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\""},
+    {"learning_rate: 1", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"learning_rate\""},
     {"test_initialisations: 1", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"test_initialisations\"; did you mean "
      "\"test_initialization\"?"},
@@ -259,7 +261,8 @@ static const struct {
      "F:2:7: layer 'local1': unknown layer type LOCAL_WEIGHTED_CONVOLUTION for field \"type\" of "
      "\"caffe.V1LayerParameter\""},
     {"layers { name: 'n' type: LRN_MAP }", false,
-     "F:1:26: layer 'n': unknown layer type LRN_MAP for field \"type\" of \"caffe.V1LayerParameter\""},
+     "F:1:26: layer 'n': unknown layer type LRN_MAP for field \"type\" of "
+     "\"caffe.V1LayerParameter\""},
     {"layers { name: 'n' type: 40 }", false,
      "F:1:26: layer 'n': unknown layer type 40 for field \"type\" of \"caffe.V1LayerParameter\""},
     {"net_param { layers { name: 'n' type: NOTHING } }", true,
@@ -543,7 +546,8 @@ START_TEST(only_a_word_that_is_near_is_offered)
         struct suggest near = suggest_start(cases[i].word);
 
         suggest_offer(&near, cases[i].known);
-        ck_assert_msg((near.nearest != NULL) == cases[i].near, "%s -> %s", cases[i].word, cases[i].known);
+        ck_assert_msg((near.nearest != NULL) == cases[i].near, "%s -> %s", cases[i].word,
+                      cases[i].known);
     }
 }
 END_TEST

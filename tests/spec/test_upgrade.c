@@ -295,10 +295,11 @@ END_TEST
 
 START_TEST(upgraded_layers_keep_their_lines)
 {
-    struct text_doc *doc = read_text("\ninput: 'x'\ninput: ['y',\n'z']\ninput_dim: [1,1,1,1,1,1,1,1,1,1,1,1]\n"
-                                     "layers { type: RELU }\n\n"
-                                     "layers { type: RELU }",
-                                     &caffe__net_parameter__descriptor);
+    struct text_doc *doc =
+        read_text("\ninput: 'x'\ninput: ['y',\n'z']\ninput_dim: [1,1,1,1,1,1,1,1,1,1,1,1]\n"
+                  "layers { type: RELU }\n\n"
+                  "layers { type: RELU }",
+                  &caffe__net_parameter__descriptor);
 
     ck_assert_int_eq(upgrade_net(spec_net(doc), doc), 0);
     ck_assert_int_eq(text_line(doc, spec_net(doc)->layer[0]), 2);

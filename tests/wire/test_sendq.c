@@ -1,4 +1,5 @@
-/* The send queue by itself: what goes next, how much is in flight, how fast. MPI is replaced by a list. */
+/* The send queue by itself: what goes next, how much is in flight, how fast. MPI is replaced by a
+ * list. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,8 @@ static struct sync queue(size_t window, bool fifo, int staleness)
 /* Its tag is the number by which it is known here. */
 static void put_to(struct sync *sync, int peer, int tag, int group, double weight, size_t elems)
 {
-    struct parcel parcel = {.tag = tag, .elems = elems,
-                            .transfer = {.group = group, .peer = peer, .weight = weight}};
+    struct parcel parcel = {
+        .tag = tag, .elems = elems, .transfer = {.group = group, .peer = peer, .weight = weight}};
 
     ck_assert_int_eq(sendq_put(sync, parcel), 0);
 }
@@ -156,7 +157,8 @@ START_TEST(without_a_window_all_goes_at_once)
 }
 END_TEST
 
-/* Whatever comes and goes: what leaves is the most urgent of what waits, and of the first among equals. */
+/* Whatever comes and goes: what leaves is the most urgent of what waits, and of the first among
+ * equals. */
 START_TEST(heap_is_a_sorted_list)
 {
     struct sync sync = queue(4, false, 0);

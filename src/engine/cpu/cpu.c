@@ -55,16 +55,15 @@ static const struct cpu_kind *const kinds[OP_KINDS] = {
 
 int cpu_status(dnnl_status_t status, const char *call)
 {
-    static const char *const text[] = {"success",       "out of memory",     "invalid arguments",
+    static const char *const text[] = {"success",       "out of memory",      "invalid arguments",
                                        "unimplemented", "iterator exhausted", "runtime error",
                                        "not required"};
     size_t i = (size_t)status;
 
     if (status == dnnl_success)
         return 0;
-    return error_set("oneDNN %d.%d: %s (status %d) from %s", DNNL_VERSION_MAJOR,
-                     DNNL_VERSION_MINOR, i < sizeof text / sizeof text[0] ? text[i] : "error",
-                     (int)status, call);
+    return error_set("oneDNN %d.%d: %s (status %d) from %s", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
+                     i < sizeof text / sizeof text[0] ? text[i] : "error", (int)status, call);
 }
 
 void cpu_enter(const struct cpu_engine *engine)
@@ -103,11 +102,10 @@ static int cpu_open(const struct engine_options *options, void **context)
         return error_memory(sizeof *engine, "the CPU engine");
     engine->threads = threads ? threads : omp_get_max_threads();
     if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
-        cpu_check(dnnl_stream_create(&engine->stream, engine->engine,
-                                     dnnl_stream_default_flags)) ||
+        cpu_check(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags)) ||
         cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
-        cpu_check(dnnl_primitive_attr_set_scratchpad_mode(engine->attr,
-                                                          dnnl_scratchpad_mode_user))) {
+        cpu_check(
+            dnnl_primitive_attr_set_scratchpad_mode(engine->attr, dnnl_scratchpad_mode_user))) {
         cpu_close(engine);
         return -1;
     }
@@ -176,8 +174,8 @@ int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float 
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc)
 {
-    return cpu_check(dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda,
-                                b, ldb, beta, c, ldc));
+    return cpu_check(dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b,
+                                ldb, beta, c, ldc));
 }
 
 static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n,
@@ -247,8 +245,8 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
         return error_set("layer '%s': the CPU engine has no operator %d", args->layer,
                          (int)args->kind);
     kind = kinds[args->kind];
-    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops, kind->max_tops,
-                                kind->params, kind->in_place};
+    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops,
+                                kind->max_tops,    kind->params,      kind->in_place};
     if (op_check_blobs(args, &limits))
         return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
     op = calloc(1, kind->size);

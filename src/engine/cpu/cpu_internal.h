@@ -1,9 +1,10 @@
 /* What the files of the CPU engine share.
  *
- * Activations come in one of a few formats (struct cpu_format): plain row-major, or, for four axes, the
- * ones that oneDNN's convolutions choose. All of the latter, and plain too, are planes of
- * H x W x block contiguous floats (struct cpu_planes), so that pooling, LRN, ... need one loop for all.
- * oneDNN itself does convolutions, reorders and matrix products; what is bound by memory is ours. */
+ * Activations come in one of a few formats (struct cpu_format): plain row-major, or, for four axes,
+ * the ones that oneDNN's convolutions choose. All of the latter, and plain too, are planes of H x W
+ * x block contiguous floats (struct cpu_planes), so that pooling, LRN, ... need one loop for all.
+ * oneDNN itself does convolutions, reorders and matrix products; what is bound by memory is ours.
+ */
 #ifndef POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
 #define POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
 
@@ -11,9 +12,9 @@
 #include "engine/engine.h"
 
 /* A function compiled for several instruction sets and chosen at load time. Its loops must carry
- * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned. Sanitizers
- * are not ready yet when the choice is made. The sets are named by level: an `arch=` of one maker's
- * processors is never chosen on another's. */
+ * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
+ * Sanitizers are not ready yet when the choice is made. The sets are named by level: an `arch=` of
+ * one maker's processors is never chosen on another's. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) &&   \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if __GNUC__ >= 12
@@ -28,7 +29,8 @@
 /* Records the text of a oneDNN call that failed; 0 or -1. */
 #define cpu_check(call) cpu_status((call), #call)
 
-/* Memory lent to one op while it runs, shared by all ops of the engine: they run one after another. */
+/* Memory lent to one op while it runs, shared by all ops of the engine: they run one after another.
+ */
 enum cpu_work_slot {
     WORK_SCRATCHPAD,  /* oneDNN's temporary memory */
     WORK_TOP_GRAD,    /* top gradient in the format a primitive wants */
@@ -108,11 +110,11 @@ struct cpu_op {
 /* One operator. create finds a zeroed struct whose cpu_op is filled; destroy must cope with what a
  * failed create left. */
 struct cpu_kind {
-    size_t size;                /* of the op's struct */
+    size_t size;                  /* of the op's struct */
     int min_bottoms, max_bottoms; /* 0: any number */
     int min_tops, max_tops;
-    int params;                 /* greatest number */
-    bool in_place;              /* tops[0] may be bottoms[0] */
+    int params;    /* greatest number */
+    bool in_place; /* tops[0] may be bottoms[0] */
     int (*create)(struct cpu_op *op);
     int (*forward)(struct cpu_op *op, const struct run *run);
     int (*backward)(struct cpu_op *op, const struct run *run); /* NULL: none */
@@ -190,7 +192,8 @@ float *cpu_output_data(const struct cpu_engine *engine, const struct cpu_output 
 int cpu_output_store(struct cpu_engine *engine, struct cpu_output *output);
 void cpu_output_destroy(struct cpu_output *output);
 
-/* Bottom i in plain memory, and its gradient where it propagates. `again`: backward reads it too. */
+/* Bottom i in plain memory, and its gradient where it propagates. `again`: backward reads it too.
+ */
 int cpu_plain_create(struct cpu_op *op, int i, bool again, struct cpu_plain *out);
 void cpu_plain_destroy(struct cpu_plain *plain);
 
@@ -198,7 +201,8 @@ void cpu_plain_destroy(struct cpu_plain *plain);
 void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_format *format);
 /* y = x, y += x, y = a x, y += a x over n floats, in parallel. */
 void cpu_copy(float *y, const float *x, size_t n);
-void cpu_axpby(float *y, float a, const float *x, float b, size_t n); /* y = a x + b y; b 0: y unread */
+void cpu_axpby(float *y, float a, const float *x, float b,
+               size_t n); /* y = a x + b y; b 0: y unread */
 void cpu_zero(float *y, size_t n);
 
 /* Elements a tensor holds, padding included. */

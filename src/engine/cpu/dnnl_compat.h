@@ -1,8 +1,8 @@
 /* The two generations of oneDNN's C interface, 2.x and 3.x, seen as one.
  *
  * 2.x keeps memory descriptors by value and creates primitives through op descriptors; 3.x made the
- * descriptors opaque and dropped the op descriptors. Here a memory descriptor is always a handle that
- * its creator destroys. All data is float. Nothing outside this file asks for the version. */
+ * descriptors opaque and dropped the op descriptors. Here a memory descriptor is always a handle
+ * that its creator destroys. All data is float. Nothing outside this file asks for the version. */
 #ifndef POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
 #define POSEIDON_ENGINE_CPU_DNNL_COMPAT_H
 
@@ -40,29 +40,30 @@ static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_
 
 static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                                 dnnl_prop_kind_t prop, const_md_t src,
-                                                const_md_t weights, const_md_t bias,
-                                                const_md_t dst, const struct compat_window *w,
+                                                const_md_t weights, const_md_t bias, const_md_t dst,
+                                                const struct compat_window *w,
                                                 const_dnnl_primitive_attr_t attr)
 {
     return dnnl_convolution_forward_primitive_desc_create(
-        out, engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides,
-        w->dilates, w->padding_l, w->padding_r, attr);
+        out, engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->strides, w->dilates,
+        w->padding_l, w->padding_r, attr);
 }
 
-static inline dnnl_status_t compat_conv_backward_data(
-    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src, const_md_t weights,
-    const_md_t diff_dst, const struct compat_window *w, const_dnnl_primitive_desc_t hint,
-    const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t
+compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src,
+                          const_md_t weights, const_md_t diff_dst, const struct compat_window *w,
+                          const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
 {
     return dnnl_convolution_backward_data_primitive_desc_create(
         out, engine, dnnl_convolution_direct, diff_src, weights, diff_dst, w->strides, w->dilates,
         w->padding_l, w->padding_r, hint, attr);
 }
 
-static inline dnnl_status_t compat_conv_backward_weights(
-    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src, const_md_t diff_weights,
-    const_md_t diff_bias, const_md_t diff_dst, const struct compat_window *w,
-    const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t
+compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src,
+                             const_md_t diff_weights, const_md_t diff_bias, const_md_t diff_dst,
+                             const struct compat_window *w, const_dnnl_primitive_desc_t hint,
+                             const_dnnl_primitive_attr_t attr)
 {
     return dnnl_convolution_backward_weights_primitive_desc_create(
         out, engine, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->strides,
@@ -103,14 +104,13 @@ static inline dnnl_status_t md_create_strides(md_t *out, int naxes, const int64_
 {
     dnnl_memory_desc_t md;
 
-    return md_keep(out, &md,
-                   dnnl_memory_desc_init_by_strides(&md, naxes, dims, dnnl_f32, strides));
+    return md_keep(out, &md, dnnl_memory_desc_init_by_strides(&md, naxes, dims, dnnl_f32, strides));
 }
 
 static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                                                 dnnl_prop_kind_t prop, const_md_t src,
-                                                const_md_t weights, const_md_t bias,
-                                                const_md_t dst, const struct compat_window *w,
+                                                const_md_t weights, const_md_t bias, const_md_t dst,
+                                                const struct compat_window *w,
                                                 const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t desc;
@@ -123,10 +123,10 @@ static inline dnnl_status_t compat_conv_forward(dnnl_primitive_desc_t *out, dnnl
     return dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
 }
 
-static inline dnnl_status_t compat_conv_backward_data(
-    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src, const_md_t weights,
-    const_md_t diff_dst, const struct compat_window *w, const_dnnl_primitive_desc_t hint,
-    const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t
+compat_conv_backward_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t diff_src,
+                          const_md_t weights, const_md_t diff_dst, const struct compat_window *w,
+                          const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_backward_data_desc_init(
@@ -138,10 +138,11 @@ static inline dnnl_status_t compat_conv_backward_data(
     return dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
 }
 
-static inline dnnl_status_t compat_conv_backward_weights(
-    dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src, const_md_t diff_weights,
-    const_md_t diff_bias, const_md_t diff_dst, const struct compat_window *w,
-    const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t
+compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const_md_t src,
+                             const_md_t diff_weights, const_md_t diff_bias, const_md_t diff_dst,
+                             const struct compat_window *w, const_dnnl_primitive_desc_t hint,
+                             const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t desc;
     dnnl_status_t status = dnnl_dilated_convolution_backward_weights_desc_init(

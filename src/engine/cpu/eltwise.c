@@ -68,8 +68,8 @@ static int eltwise_create(struct cpu_op *op)
         struct blob *bottom = op->args.bottoms[i];
         if (cpu_input_create(op->engine, &bottom->value, format, WORK_OWN, &elt->in[i]))
             return -1;
-        if (cpu_op_propagates(op, i) && cpu_output_create(op->engine, &bottom->grad, format,
-                                                          WORK_BOTTOM_GRAD, &elt->out[i]))
+        if (cpu_op_propagates(op, i) &&
+            cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &elt->out[i]))
             return -1;
     }
     return 0;

@@ -1,6 +1,7 @@
 /* Inner product: three matrix products on plain memory, rows x K and rows x O.
  *
- * Plain, because its inputs are the sufficient factors that travel in place of the weight gradient. */
+ * Plain, because its inputs are the sufficient factors that travel in place of the weight gradient.
+ */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"

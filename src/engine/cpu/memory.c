@@ -74,8 +74,7 @@ int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md
     return cpu_check(md_create_strides(out, naxes, dims, strides));
 }
 
-static bool md_has_format(const_md_t md, const struct shape *shape,
-                          const struct cpu_format *format)
+static bool md_has_format(const_md_t md, const struct shape *shape, const struct cpu_format *format)
 {
     md_t candidate = NULL;
     bool equal;

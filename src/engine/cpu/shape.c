@@ -93,8 +93,8 @@ static int concat_create(struct cpu_op *op)
         struct blob *bottom = op->args.bottoms[i];
         if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &concat->in[i]))
             return -1;
-        if (cpu_op_propagates(op, i) && cpu_output_create(op->engine, &bottom->grad, format,
-                                                          WORK_BOTTOM_GRAD, &concat->out[i]))
+        if (cpu_op_propagates(op, i) &&
+            cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &concat->out[i]))
             return -1;
     }
     return 0;

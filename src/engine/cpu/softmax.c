@@ -1,6 +1,7 @@
 /* Softmax, softmax loss and accuracy, on plain memory seen as outer x classes x inner.
  *
- * Sums over samples are made in double and in one fixed order: the same bits at any thread count. */
+ * Sums over samples are made in double and in one fixed order: the same bits at any thread count.
+ */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
@@ -214,8 +215,7 @@ static int softmax_loss_create(struct cpu_op *op)
     if (shape_elems(&op->args.tops[0]->value.shape) != 1)
         return error_set("softmax loss gives one number; its top has %zu elements",
                          shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 &&
-        !shape_equal(&bottom->value.shape, &op->args.tops[1]->value.shape))
+    if (op->args.ntops == 2 && !shape_equal(&bottom->value.shape, &op->args.tops[1]->value.shape))
         return error_set("the probabilities must have the scores' shape");
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], NULL);

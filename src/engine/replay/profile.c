@@ -104,7 +104,8 @@ static int take_comment(struct profile *profile, const char *text)
     errno = 0;
     batch = strtol(number, NULL, 10);
     if (errno || batch < 1 || batch > INT_MAX)
-        return error_set("the input's first axis must be a batch from 1 to %d, found '%s'", INT_MAX, number);
+        return error_set("the input's first axis must be a batch from 1 to %d, found '%s'", INT_MAX,
+                         number);
     profile->batch = (int)batch;
     return 0;
 }
@@ -136,7 +137,8 @@ static int read_lines(FILE *in, struct profile *profile)
     if (!status && ferror(in))
         status = error_set("%s: %s", profile->file, strerror(errno));
     else if (!status && !header)
-        status = error_set("%s: expected the header '%s', found an empty file", profile->file, HEADER);
+        status =
+            error_set("%s: expected the header '%s', found an empty file", profile->file, HEADER);
     free(text);
     return status ? -1 : 0;
 }

@@ -1,9 +1,11 @@
-/* The replay engine: every op takes the time that a profile says and computes nothing. Parameters and
- * gradients have their real places and sizes, so that all traffic is real; activations have no memory.
+/* The replay engine: every op takes the time that a profile says and computes nothing. Parameters
+ * and gradients have their real places and sizes, so that all traffic is real; activations have no
+ * memory.
  *
- * Time is slept, not burnt: an op's end is a moment on the clock, of which the last stretch is spun,
- * and what one op overslept is taken off the next, so that errors do not add up. Memory that nobody
- * writes stays the system's untouched zero pages: values and gradients are all 0, at no cost. */
+ * Time is slept, not burnt: an op's end is a moment on the clock, of which the last stretch is
+ * spun, and what one op overslept is taken off the next, so that errors do not add up. Memory that
+ * nobody writes stays the system's untouched zero pages: values and gradients are all 0, at no
+ * cost. */
 #define _GNU_SOURCE
 #include "engine/engine_internal.h"
 
@@ -30,11 +32,11 @@ struct product {
 struct replay_engine {
     struct profile profile;
     int64_t dilate; /* at least 1 */
-    double gemm; /* seconds per GFLOP */
-    double update; /* seconds per 10^9 parameters */
-    int64_t end;  /* when the last op ended, ns */
-    int64_t owed; /* how much later than it should have, ns */
-    float *zeros; /* what factors() shows */
+    double gemm;    /* seconds per GFLOP */
+    double update;  /* seconds per 10^9 parameters */
+    int64_t end;    /* when the last op ended, ns */
+    int64_t owed;   /* how much later than it should have, ns */
+    float *zeros;   /* what factors() shows */
     size_t nzeros;
     struct product *products; /* of all inner products; owned */
     int nproducts;
@@ -121,8 +123,8 @@ static int replay_alloc(void *context, size_t bytes, const char *what, void **ou
     char *memory;
 
     (void)context;
-    memory = mmap(NULL, all, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    memory =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return error_memory(all, what);
     memcpy(memory, &all, sizeof all);
@@ -220,7 +222,8 @@ static int find_times(struct replay_engine *engine, const struct op_args *args,
 {
     const struct profile_layer *layer = profile_find(&engine->profile, args->layer);
 
-    if (!layer && args->kind != OP_SPLIT) /* the net adds splits itself; they compute next to nothing */
+    if (!layer &&
+        args->kind != OP_SPLIT) /* the net adds splits itself; they compute next to nothing */
         return error_set("profile %s has no line for layer '%s' (%s); poseidon time --profile=FILE "
                          "writes one for every layer",
                          engine->profile.file, args->layer, op_kind_name(args->kind));
@@ -259,8 +262,8 @@ static void replay_factors(struct op *op, const float **bottom, const float **to
     *bottom = *top_grad = ((struct replay_op *)op)->engine->zeros;
 }
 
-/* Where the wire is dilated, a gradient to be rebuilt comes with both its sizes divided. The time that
- * takes is not to shrink: it is that of the layer's own size. */
+/* Where the wire is dilated, a gradient to be rebuilt comes with both its sizes divided. The time
+ * that takes is not to shrink: it is that of the layer's own size. */
 static struct product undilated(const struct replay_engine *engine, int64_t m, int64_t n)
 {
     int64_t by = engine->dilate;
