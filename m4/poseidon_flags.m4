@@ -77,3 +77,27 @@ AC_ARG_VAR([GCOV], [coverage reader that fits the compiler])
 AC_CHECK_PROGS([GCOV], [gcov], [gcov])
 AC_SUBST([COVERAGE_CFLAGS])
 AM_CONDITIONAL([COVERAGE], [test "$enable_coverage" = yes])])
+
+# POSEIDON_TARGET_CLONES: whether one function can be compiled for several instruction sets, of which
+# the loader takes one (src/engine/kernel.h). A program is run where programs can be: the loader's
+# choice happens before a thread sanitizer is ready, and ends in a crash.
+AC_DEFUN([POSEIDON_TARGET_CLONES],
+[m4_define([poseidon_clones_source], [AC_LANG_PROGRAM([
+@%:@define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
+KERNEL static void twice(float *x, int n) { for (int i = 0; i < n; i++) x@<:@i@:>@ += x@<:@i@:>@; }
+struct table { void (*function)(float *, int); };
+const struct table table = {twice};],
+[float x@<:@3@:>@ = {1, 2, 3};
+table.function(x, 3);
+return x@<:@0@:>@ + x@<:@1@:>@ + x@<:@2@:>@ == 12 ? 0 : 1;])])
+AC_MSG_CHECKING([whether $CC compiles a function for several instruction sets])
+poseidon_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS $SANITIZE_CFLAGS -Werror"
+AC_RUN_IFELSE([poseidon_clones_source],
+    [poseidon_clones=yes], [poseidon_clones=no],
+    [AC_LINK_IFELSE([poseidon_clones_source], [poseidon_clones=yes], [poseidon_clones=no])])
+CFLAGS=$poseidon_save_CFLAGS
+AC_MSG_RESULT([$poseidon_clones])
+AS_IF([test "$poseidon_clones" = yes],
+      [AC_DEFINE([HAVE_TARGET_CLONES], [1],
+                 [A function can be compiled for several instruction sets.])])])

@@ -220,21 +220,6 @@ void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_
     }
 }
 
-double rule_sumsq(const float *values, size_t n)
-{
-    double lane[8] = {0}, sum = 0;
-    size_t i;
-
-    for (i = 0; i + 8 <= n; i += 8)
-        for (int j = 0; j < 8; j++)
-            lane[j] += (double)values[i + j] * values[i + j];
-    for (; i < n; i++)
-        sum += (double)values[i] * values[i];
-    for (int j = 0; j < 8; j++)
-        sum += lane[j];
-    return sum;
-}
-
 float rule_clip_factor(float clip, double sumsq, double *norm)
 {
     double root = sqrt(sumsq);

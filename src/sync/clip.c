@@ -8,17 +8,6 @@
 
 #include <math.h>
 
-double clip_sumsq(const float *sum, size_t n, float scale)
-{
-    double total = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        double g = (double)sum[i] * (double)scale;
-        total += g * g;
-    }
-    return total;
-}
-
 int clip_chunk_ready(struct sync *sync, int chunk, double sumsq)
 {
     sync->clip.own[chunk] = sumsq;

@@ -1,6 +1,7 @@
 /* One chunk's gradients, at home. */
 #include "sync/collect.h"
 
+#include "engine/vector.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -82,12 +83,6 @@ int collect_start(struct sync *sync, struct collect *collect, int what)
     return 0;
 }
 
-static void add(float *restrict sum, const float *restrict gradient, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] += gradient[i];
-}
-
 static void add_worker(struct sync *sync, struct collect *collect, int worker, const void *gradient)
 {
     const struct chunk *chunk = &sync->plan->chunks[collect->chunk];
@@ -101,7 +96,7 @@ static void add_worker(struct sync *sync, struct collect *collect, int worker, c
     } else if (worker == 0) {
         memcpy(collect->sum, gradient, bytes);
     } else {
-        add(collect->sum, gradient, chunk->elems);
+        vector_add(collect->sum, gradient, chunk->elems);
     }
 }
 

@@ -2,6 +2,7 @@
  * out. */
 #include "sync/stale.h"
 
+#include "engine/vector.h"
 #include "util/clock.h"
 #include "util/error.h"
 
@@ -119,7 +120,7 @@ static int chunk_norm(struct sync *sync, int chunk, double *out)
     if (sync->remote)
         return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale,
                                    c->elems, out);
-    *out = clip_sumsq(net->grads + c->begin, c->elems, scale);
+    *out = vector_sumsq(net->grads + c->begin, c->elems, scale);
     return 0;
 }
 

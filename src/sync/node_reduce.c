@@ -8,6 +8,7 @@
  * from, as if they were further micro-batches of the leader's. */
 #include "sync/factors.h"
 
+#include "engine/vector.h"
 #include "util/agree.h"
 #include "util/error.h"
 
@@ -122,12 +123,6 @@ void node_post(struct sync *sync, int group)
     atomic_fetch_add_explicit(&state->cells[group].arrived, 1, memory_order_release);
 }
 
-static void add(float *restrict sum, const float *restrict gradient, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] += gradient[i];
-}
-
 /* This rank's slice: whole cache lines, in pieces that stay in the cache while all ranks' are
  * added. */
 static void add_slice(struct sync *sync, int group, int slices)
@@ -142,8 +137,8 @@ static void add_slice(struct sync *sync, int group, int slices)
     to = to < g->elems ? to : g->elems;
     for (size_t at = from; at < to; at += PIECE)
         for (int r = 1; r < node->nranks; r++)
-            add(node_grads(node, 0) + g->begin + at, node_grads(node, r) + g->begin + at,
-                to - at < PIECE ? to - at : PIECE);
+            vector_add(node_grads(node, 0) + g->begin + at, node_grads(node, r) + g->begin + at,
+                       to - at < PIECE ? to - at : PIECE);
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_SUM, g->layer, start);
 }
 

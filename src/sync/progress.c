@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "sync/sync_internal.h"
 
+#include "engine/vector.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -127,7 +128,7 @@ double progress_weight(const struct sync *sync, const float *change, const float
 {
     if (sync->options.staleness == 0 || sync->options.fifo || !values)
         return 0;
-    return clip_sumsq(change, elems, 1) / (clip_sumsq(values, elems, 1) + 1e-30);
+    return vector_sumsq(change, elems, 1) / (vector_sumsq(values, elems, 1) + 1e-30);
 }
 
 void progress_wake(struct sync *sync)

@@ -9,6 +9,7 @@
 #include "sync/collect.h"
 #include "sync/outbox.h"
 
+#include "engine/vector.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -187,7 +188,7 @@ static int publish(struct sync *sync, struct part *part)
             return -1;
     }
     if (sync->options.clip > 0 &&
-        clip_chunk_ready(sync, part->chunk, clip_sumsq(total, c->elems, sync_mean(sync))))
+        clip_chunk_ready(sync, part->chunk, vector_sumsq(total, c->elems, sync_mean(sync))))
         return -1;
     return take(sync, part->chunk);
 }

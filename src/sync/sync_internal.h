@@ -263,7 +263,6 @@ int tag_of(const struct sync *sync, bool parameters, int chunk, int64_t iteratio
 int clip_chunk_ready(struct sync *sync, int chunk, double sumsq);
 int clip_advance(struct sync *sync);  /* starts the allreduce when all is there */
 int clip_complete(struct sync *sync); /* it is over: scale, then let the servers update */
-double clip_sumsq(const float *sum, size_t n, float scale);
 
 /* ---- parameter server (ps.c) ---- */
 int ps_open(struct sync *sync);
