@@ -78,11 +78,22 @@ AC_CHECK_PROGS([GCOV], [gcov], [gcov])
 AC_SUBST([COVERAGE_CFLAGS])
 AM_CONDITIONAL([COVERAGE], [test "$enable_coverage" = yes])])
 
-# POSEIDON_TARGET_CLONES: whether one function can be compiled for several instruction sets, of which
-# the loader takes one (src/engine/kernel.h). A program is run where programs can be: the loader's
-# choice happens before a thread sanitizer is ready, and ends in a crash.
-AC_DEFUN([POSEIDON_TARGET_CLONES],
-[m4_define([poseidon_clones_source], [AC_LANG_PROGRAM([
+# POSEIDON_KERNELS: what src/engine/kernel.h needs.
+# MATH_CFLAGS: nobody looks at errno after a square root, and with it a loop of roots takes no
+# vectors. A pragma does not do: GCC decides that before it reads the file.
+# HAVE_TARGET_CLONES: one function can be compiled for several instruction sets, of which the loader
+# takes one. A program is run where programs can be: the loader's choice happens before a thread
+# sanitizer is ready, and ends in a crash.
+AC_DEFUN([POSEIDON_KERNELS],
+[MATH_CFLAGS=-fno-math-errno
+AC_MSG_CHECKING([whether $CC accepts $MATH_CFLAGS])
+poseidon_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS $MATH_CFLAGS"
+AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])],
+                  [AC_MSG_RESULT([no]); MATH_CFLAGS=])
+CFLAGS=$poseidon_save_CFLAGS
+AC_SUBST([MATH_CFLAGS])
+m4_define([poseidon_clones_source], [AC_LANG_PROGRAM([
 @%:@define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
 KERNEL static void twice(float *x, int n) { for (int i = 0; i < n; i++) x@<:@i@:>@ += x@<:@i@:>@; }
 struct table { void (*function)(float *, int); };

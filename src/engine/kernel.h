@@ -6,7 +6,7 @@
  *
  * Whichever is taken, the bits are the same: the pragmas forbid to fuse a multiplication with an
  * addition, and no sum is reordered. (What bits a NaN has is left open: they follow the order of
- * operands, which is the compiler's choice.) Without errno, square roots become instructions. */
+ * operands, which is the compiler's choice.) */
 #ifndef POSEIDON_ENGINE_KERNEL_H
 #define POSEIDON_ENGINE_KERNEL_H
 
@@ -15,7 +15,7 @@
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #elif defined(__GNUC__)
-#pragma GCC optimize("O3", "fp-contract=off", "no-math-errno")
+#pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
 #if defined(KERNEL) /* a test compiles for one instruction set */

@@ -18,7 +18,8 @@ struct kernel_set {
 };
 
 /* NULL where the machine is of another family, or the processor lacks the instructions. */
-const struct kernel_set *kernel_set_plain(void); /* always there */
+const struct kernel_set *kernel_set_scalar(void); /* always there: no vectors */
+const struct kernel_set *kernel_set_plain(void);  /* always there: the compiler's baseline */
 const struct kernel_set *kernel_set_avx2(void);
 const struct kernel_set *kernel_set_avx512f(void);
 

@@ -21,9 +21,9 @@ static const struct kernel_set *const *sets(void)
                                              .bf16 = &codec_bf16,
                                              .onebit = &codec_onebit,
                                              .apply = rule_apply};
-    static const struct kernel_set *found[5];
-    const struct kernel_set *all[] = {kernel_set_plain(), kernel_set_avx2(), kernel_set_avx512f(),
-                                      &linked};
+    static const struct kernel_set *found[6];
+    const struct kernel_set *all[] = {kernel_set_scalar(), kernel_set_plain(), kernel_set_avx2(),
+                                      kernel_set_avx512f(), &linked};
     int n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -214,7 +214,7 @@ START_TEST(rules_give_the_same_bits_in_every_set)
             h0[i] = fabsf(h0[i]); /* under roots */
         memcpy(expected_w, w0, sizeof w);
         memcpy(expected_h, h0, sizeof h);
-        kernel_set_plain()->apply(&rule, &step, 2, 1, expected_w, g, expected_h, MOST, n);
+        kernel_set_scalar()->apply(&rule, &step, 2, 1, expected_w, g, expected_h, MOST, n);
         for (const struct kernel_set *const *set = sets(); *set; set++) {
             memcpy(w, w0, sizeof w);
             memcpy(h, h0, sizeof h);
