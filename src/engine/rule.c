@@ -1,9 +1,9 @@
 /* Update rules. Work goes in blocks that stay in the first-level cache: first the block's effective
  * gradient, then the rule; so three gradient loops and six rule loops serve all combinations.
  *
- * Every loop must give an element the same bits wherever a stretch begins or ends. That holds as
- * long as the compiler does not fuse multiply and add in one copy of a loop and not in another,
- * hence the pragmas; without errno, square roots vectorise. */
+ * Every loop must give an element the same bits wherever a stretch begins or ends, and on any
+ * processor. That holds as long as the compiler does not fuse multiply and add in one copy of a
+ * loop and not in another: kernel.h. */
 #include "engine/rule.h"
 
 #include "engine/engine.h"
@@ -12,11 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__clang__)
-#pragma clang fp contract(off)
-#elif defined(__GNUC__)
-#pragma GCC optimize("O3", "fp-contract=off", "no-math-errno")
-#endif
+#include "engine/kernel.h"
 
 #define BLOCK 1024
 
@@ -52,21 +48,22 @@ int rule_type_histories(enum rule_type type)
     return types[type].histories;
 }
 
-static void plain_gradient(float *restrict g, const float *restrict grad, float scale, size_t n)
+KERNEL static void plain_gradient(float *restrict g, const float *restrict grad, float scale,
+                                  size_t n)
 {
     for (size_t i = 0; i < n; i++)
         g[i] = grad[i] * scale;
 }
 
-static void l2_gradient(float *restrict g, const float *restrict grad, float scale,
-                        const float *restrict w, float decay, size_t n)
+KERNEL static void l2_gradient(float *restrict g, const float *restrict grad, float scale,
+                               const float *restrict w, float decay, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         g[i] = grad[i] * scale + decay * w[i];
 }
 
-static void l1_gradient(float *restrict g, const float *restrict grad, float scale,
-                        const float *restrict w, float decay, size_t n)
+KERNEL static void l1_gradient(float *restrict g, const float *restrict grad, float scale,
+                               const float *restrict w, float decay, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float sign = (float)((w[i] > 0) - (w[i] < 0));
@@ -75,8 +72,8 @@ static void l1_gradient(float *restrict g, const float *restrict grad, float sca
     }
 }
 
-static void sgd(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                float momentum, size_t n)
+KERNEL static void sgd(float *restrict w, const float *restrict g, float *restrict h, float rate,
+                       float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         h[i] = momentum * h[i] + rate * g[i];
@@ -84,8 +81,8 @@ static void sgd(float *restrict w, const float *restrict g, float *restrict h, f
     }
 }
 
-static void nesterov(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                     float momentum, size_t n)
+KERNEL static void nesterov(float *restrict w, const float *restrict g, float *restrict h,
+                            float rate, float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float old = h[i];
@@ -95,8 +92,8 @@ static void nesterov(float *restrict w, const float *restrict g, float *restrict
     }
 }
 
-static void adagrad(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                    float delta, size_t n)
+KERNEL static void adagrad(float *restrict w, const float *restrict g, float *restrict h,
+                           float rate, float delta, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         h[i] += g[i] * g[i];
@@ -104,8 +101,8 @@ static void adagrad(float *restrict w, const float *restrict g, float *restrict 
     }
 }
 
-static void rmsprop(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                    float delta, float decay, size_t n)
+KERNEL static void rmsprop(float *restrict w, const float *restrict g, float *restrict h,
+                           float rate, float delta, float decay, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         h[i] = decay * h[i] + (1 - decay) * (g[i] * g[i]);
@@ -113,8 +110,8 @@ static void rmsprop(float *restrict w, const float *restrict g, float *restrict 
     }
 }
 
-static void adadelta(float *restrict w, const float *restrict g, float *restrict h,
-                     float *restrict u, float rate, float delta, float momentum, size_t n)
+KERNEL static void adadelta(float *restrict w, const float *restrict g, float *restrict h,
+                            float *restrict u, float rate, float delta, float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float d;
@@ -127,8 +124,9 @@ static void adadelta(float *restrict w, const float *restrict g, float *restrict
 }
 
 /* rate here includes the correction of the averages' start at zero. */
-static void adam(float *restrict w, const float *restrict g, float *restrict m, float *restrict v,
-                 float rate, float delta, float beta1, float beta2, size_t n)
+KERNEL static void adam(float *restrict w, const float *restrict g, float *restrict m,
+                        float *restrict v, float rate, float delta, float beta1, float beta2,
+                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         m[i] = beta1 * m[i] + (1 - beta1) * g[i];
@@ -218,21 +216,6 @@ void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_
         apply_block(rule, rate, value + i, g, history + i,
                     rule->nhistory > 1 ? history + stride + i : NULL, m);
     }
-}
-
-double rule_sumsq(const float *values, size_t n)
-{
-    double lane[8] = {0}, sum = 0;
-    size_t i;
-
-    for (i = 0; i + 8 <= n; i += 8)
-        for (int j = 0; j < 8; j++)
-            lane[j] += (double)values[i + j] * values[i + j];
-    for (; i < n; i++)
-        sum += (double)values[i] * values[i];
-    for (int j = 0; j < 8; j++)
-        sum += lane[j];
-    return sum;
 }
 
 float rule_clip_factor(float clip, double sumsq, double *norm)

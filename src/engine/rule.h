@@ -67,10 +67,6 @@ struct engine_update;
 void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult,
                    float decay_mult, struct engine_update *out);
 
-/* Sum of squares in double precision, for the norm that clipping needs. Not elementwise: a sum of
- * the results of stretches depends on the cut in its last bits, so ranks must agree on the cut. */
-double rule_sumsq(const float *values, size_t n);
-
 /* The factor that brings a gradient of squared norm `sumsq` to at most `clip`: 1 where it is
  * within, or where clip is negative (off). The norm is that of the raw gradient of the whole net:
  * averaged over workers, summed over iter_size passes, before scale and decay. *norm, if not NULL:

@@ -2,6 +2,7 @@
  * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
 #include "plan/probe.h"
 
+#include "engine/vector.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -446,12 +447,6 @@ static int measure_products(struct prober *p, const struct engine *engine,
     return status;
 }
 
-static void add(float *restrict sum, const float *restrict gradient, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] += gradient[i];
-}
-
 /* Steps walk through buffers larger than caches, a piece at a time. */
 enum { PIECE = 1 << 20, PIECES = BUFFER_BYTES / PIECE };
 
@@ -480,8 +475,8 @@ static double add_piece(void *context)
     struct memory_walk *walk = context;
     size_t at = next_piece(walk);
 
-    add((float *)(void *)(walk->to + at), (const float *)(const void *)(walk->from + at),
-        PIECE / sizeof(float));
+    vector_add((float *)(void *)(walk->to + at), (const float *)(const void *)(walk->from + at),
+               PIECE / sizeof(float));
     return PIECE;
 }
 

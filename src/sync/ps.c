@@ -12,6 +12,7 @@
 #include "sync/outbox.h"
 #include "sync/stale.h"
 
+#include "engine/vector.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -322,7 +323,7 @@ static int chunk_summed(struct sync *sync, struct served *served)
     if (sync->options.clip > 0)
         return clip_chunk_ready(
             sync, served->collect.chunk,
-            clip_sumsq(collect_sum(sync, &served->collect), chunk->elems, sync_mean(sync)));
+            vector_sumsq(collect_sum(sync, &served->collect), chunk->elems, sync_mean(sync)));
     return try_update(sync, served);
 }
 

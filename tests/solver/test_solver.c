@@ -165,22 +165,6 @@ START_TEST(unknown_solver_type_lists_the_known_ones)
 }
 END_TEST
 
-START_TEST(sumsq_is_exact_where_double_is)
-{
-    float values[1003];
-    double expected = 0;
-
-    for (int i = 0; i < 1003; i++) {
-        values[i] = (float)(i - 500);
-        expected += (double)(i - 500) * (i - 500);
-    }
-    ck_assert(rule_sumsq(values, 1003) == expected);
-    ck_assert(rule_sumsq(values, 0) == 0);
-    values[0] = 1e30f; /* would overflow in float */
-    ck_assert_double_eq_tol(rule_sumsq(values, 1) / 1e60, 1, 1e-6);
-}
-END_TEST
-
 START_TEST(clipping_brings_the_norm_down_to_the_limit_only)
 {
     double norm;
@@ -308,7 +292,6 @@ int main(void)
     tcase_add_loop_test(tcase, any_cut_into_stretches_gives_the_same_bits, 0, 18);
     tcase_add_test(tcase, histories_keep_to_their_stride);
     tcase_add_test(tcase, unknown_solver_type_lists_the_known_ones);
-    tcase_add_test(tcase, sumsq_is_exact_where_double_is);
     tcase_add_test(tcase, clipping_brings_the_norm_down_to_the_limit_only);
     tcase_add_test(tcase, policy_rates_follow_their_formulas);
     tcase_add_test(tcase, step_policy_leaves_its_step_for_the_snapshot);
