@@ -117,8 +117,8 @@ static int chunk_norm(struct sync *sync, int chunk, double *out)
     float scale = sync_mean(sync);
 
     if (sync->remote)
-        return sync->remote->sumsq(net->engine->context, net->remote_grads + c->begin, scale,
-                                   c->elems, out);
+        return net->engine->i->services->sumsq(net->engine->context, net->engine_grads + c->begin,
+                                               scale, c->elems, out);
     *out = clip_sumsq(net->grads + c->begin, c->elems, scale);
     return 0;
 }

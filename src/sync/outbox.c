@@ -121,7 +121,7 @@ static int fetch_messages(struct sync *sync, int group, struct engine_ticket *ti
 {
     const struct plan *plan = sync->plan;
     const struct outbox *box = sync->outbox;
-    const struct engine_remote_i *i = sync->remote;
+    const struct engine_copies_i *i = sync->remote;
 
     for (int c = plan->first_chunk[group], end = plan->first_chunk[group + 1]; c < end;) {
         bool fetched = is_fetched(sync, c);
@@ -143,6 +143,7 @@ int outbox_encode(struct sync *sync, int group, struct engine_ticket *ticket)
 {
     const struct plan *plan = sync->plan;
     const struct outbox *box = sync->outbox;
+    const struct engine *engine = sync->net->engine;
 
     for (int c = plan->first_chunk[group], next; c < plan->first_chunk[group + 1]; c = next) {
         const struct chunk *chunk = &plan->chunks[c];
@@ -151,10 +152,10 @@ int outbox_encode(struct sync *sync, int group, struct engine_ticket *ticket)
         if (!outbox_encodes(sync, c))
             continue;
         next = find_end(plan, c, &rows);
-        if (sync->remote->encode(sync->net->engine->context, plan_codec(plan, c)->code,
-                                 sync->net->remote_grads + chunk->begin,
-                                 box->residual + box->begin[c], rows, chunk->elems / chunk->rows,
-                                 box->remote + box->message[c], sync->team != NULL, ticket))
+        if (engine->i->services->encode(
+                engine->context, plan_codec(plan, c)->code, sync->net->engine_grads + chunk->begin,
+                box->residual + box->begin[c], rows, chunk->elems / chunk->rows,
+                box->remote + box->message[c], sync->team ? ENGINE_STORED : ENGINE_IN_TURN, ticket))
             return -1;
     }
     return fetch_messages(sync, group, ticket);

@@ -110,13 +110,13 @@ static bool parameters_straight(const struct sync *sync, int chunk)
 
 const float *remote_gradient(const struct sync *sync, int chunk)
 {
-    return (remote_goes_straight(sync, chunk) ? sync->net->remote_grads : sync->net->grads) +
+    return (remote_goes_straight(sync, chunk) ? sync->net->engine_grads : sync->net->grads) +
            sync->plan->chunks[chunk].begin;
 }
 
 float *remote_parameters(const struct sync *sync, int chunk)
 {
-    return (parameters_straight(sync, chunk) ? sync->net->remote_values : sync->values) +
+    return (parameters_straight(sync, chunk) ? sync->net->engine_values : sync->values) +
            sync->plan->chunks[chunk].begin;
 }
 
@@ -155,14 +155,14 @@ static int copy_others(struct sync *sync, int group,
 int remote_fetch_gradient(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
-    const struct engine_remote_i *i = sync->remote;
+    const struct engine_copies_i *i = sync->remote;
     const struct engine_rows none = {.rows = 0};
     size_t begin = sync->plan->groups[group].begin;
     float *host, *memory;
 
     if (!i || state->syncer->factors || state->syncer->local)
         return 0;
-    memory = sync->net->remote_grads + begin;
+    memory = sync->net->engine_grads + begin;
     host = state->lag > 0 ? stale_gradient(sync, group, state->posted, begin)
                           : sync->net->grads + begin;
     /* perhaps nothing is fetched */
@@ -192,7 +192,7 @@ int remote_store_values(struct sync *sync, int group, bool settled)
     if (!sync->remote || syncer->stays || syncer->local || sync_settles(sync, group) != settled)
         return 0;
     return copy_others(sync, group, parameters_there, sync->net->values + begin,
-                       sync->net->remote_values + begin, sync->remote->store,
+                       sync->net->engine_values + begin, sync->remote->store,
                        sync->groups[group].up);
 }
 
@@ -219,8 +219,8 @@ int remote_update(struct sync *sync, int group, int64_t iteration, float scale, 
                                          .scale = scale,
                                          .begin = g->begin,
                                          .elems = g->elems,
-                                         .values = sync->net->remote_values + g->begin,
-                                         .grad = sync->net->remote_grads + g->begin,
+                                         .values = sync->net->engine_values + g->begin,
+                                         .grad = sync->net->engine_grads + g->begin,
                                          .history = history,
                                          .stride = g->elems});
 }
@@ -229,7 +229,7 @@ float *remote_served_values(const struct sync *sync, int chunk)
 {
     bool straight = sync->direct && ps_updates_remotely(sync, chunk);
 
-    return (straight ? sync->net->remote_values : sync->values) + sync->plan->chunks[chunk].begin;
+    return (straight ? sync->net->engine_values : sync->values) + sync->plan->chunks[chunk].begin;
 }
 
 /* The gradient's own place takes the sum: it has left for the host, and the next one comes after
@@ -238,8 +238,8 @@ int remote_serve(struct sync *sync, int chunk, int64_t iteration, float scale, f
                  float *history, struct engine_ticket *ticket)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
-    float *values = sync->net->remote_values + c->begin,
-          *grads = sync->net->remote_grads + c->begin;
+    float *values = sync->net->engine_values + c->begin,
+          *grads = sync->net->engine_grads + c->begin;
     const struct engine_rows up = {.host = sum, .memory = grads, .width = c->elems, .rows = 1};
     const struct engine_rows back = {.host = sync->net->values + c->begin,
                                      .memory = values,

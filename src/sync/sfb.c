@@ -215,7 +215,7 @@ static int sfb_rebuild(struct sync *sync, int group, int64_t iteration)
 
     return factors_rebuild(sync, group, &sfb->factors, (int)(iteration & 1),
                            by_worker(sync, sfb) ? sync->plan->nworkers - 1 : 0,
-                           (sync->remote ? sync->net->remote_grads : sync->net->grads) +
+                           (sync->remote ? sync->net->engine_grads : sync->net->grads) +
                                sync->plan->groups[group].begin);
 }
 

@@ -97,7 +97,7 @@ static int values_store(struct sync *sync, int group, int64_t newest)
     const struct param_group *g = &sync->plan->groups[group];
     struct engine_rows rows = {.host = stale_values(sync, group, newest - 1, g->begin),
                                .host_stride = g->elems,
-                               .memory = sync->net->remote_values + g->begin,
+                               .memory = sync->net->engine_values + g->begin,
                                .stride = g->elems,
                                .width = g->elems,
                                .rows = 1};

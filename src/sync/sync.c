@@ -42,14 +42,19 @@ fail:
 static int update_piece(struct sync *sync, const struct update *u, const struct param *param,
                         size_t at, size_t n)
 {
-    const struct sync_update *update = &sync->update;
+    const struct engine *engine = sync->net->engine;
+    struct engine_update update;
 
+    if (!sync->update.describe)
+        return 0;
+    if (sync->update.describe(sync->update.context, u->iteration, u->scale, param->lr_mult,
+                              param->decay_mult, &update))
+        return -1;
     if (u->place != UPDATE_ON_HOST)
-        return update->apply_remote(update->context, u->iteration, u->scale, param->lr_mult,
-                                    param->decay_mult, u->values + at, u->grad + at,
-                                    u->history + at, u->stride, n, u->place == UPDATE_STORED);
-    update->apply(update->context, u->iteration, u->scale, param->lr_mult, param->decay_mult,
-                  u->values + at, u->grad + at, u->history + at, u->stride, n);
+        return engine->i->services->update(
+            engine->context, &update, u->values + at, u->grad + at, u->history + at, u->stride, n,
+            u->place == UPDATE_STORED ? ENGINE_STORED : ENGINE_IN_TURN);
+    rule_update(&update, u->values + at, u->grad + at, u->history + at, u->stride, n);
     return 0;
 }
 
@@ -79,8 +84,9 @@ void update_group(struct sync *sync, int group, int64_t iteration, float scale, 
     const struct param_group *g = &sync->plan->groups[group];
     const struct engine *engine = sync->options.engine;
 
-    if (engine && engine->i->update)
-        engine->i->update(engine->context, g->elems);
+    if (engine && engine->i->blank)
+        (void)engine->i->services->update(engine->context, &(struct engine_update){.scale = scale},
+                                          NULL, NULL, NULL, g->elems, g->elems, ENGINE_IN_TURN);
     else
         (void)update_range(sync, group,
                            &(struct update){.place = UPDATE_ON_HOST,
@@ -283,7 +289,8 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     sync->update = *update;
     sync->options = *options;
     sync->worker = plan_is_worker(plan, sync->world_rank);
-    sync->remote = sync->worker && net->engine ? net->engine->i->remote : NULL;
+    sync->remote =
+        sync->worker && net->engine && net->engine->i->own_memory ? net->engine->i->copies : NULL;
     sync->scale = 1.0f / ((float)plan->ncomputing * (float)plan->options.iter_size);
     sync->my_failing = sync->lowest_failing = INT_MAX;
     sem_init(&sync->bell, 0, 0);

@@ -32,15 +32,12 @@
 struct sync_update {
     void *context;
     int nhistory; /* floats of history per parameter */
-    /* grad holds the SUM over workers and micro-batches; `scale` makes it the averaged, clipped
-     * one. history: nhistory blocks, `stride` elements apart. */
-    void (*apply)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n);
-    /* The same on memory of an engine that has its own (engine_remote_i.update). NULL: no such
-     * engine is used. */
-    int (*apply_remote)(void *context, int64_t iteration, float scale, float lr_mult,
-                        float decay_mult, float *value, const float *grad, float *history,
-                        size_t stride, size_t n, bool stored);
+    /* The rule as that iteration applies it to parameters with these multipliers, on the host
+     * (rule_update) or in the engine's memory (engine_services_i.update). The gradient holds the
+     * SUM over workers and micro-batches; `scale` makes it the averaged, clipped one. 0, or -1 with
+     * a message. NULL: parameters stay as they are, where traffic alone is timed. */
+    int (*describe)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out);
 };
 
 /* Whether messages go straight from and to the memory of an engine that has its own, not by way of

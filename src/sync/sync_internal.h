@@ -138,7 +138,7 @@ struct sync {
     MPI_Comm asking;    /* sync_ask: a collective that overlaps all others */
     MPI_Comm closing;   /* its own, since ranks that fail skip collectives on the others */
     int64_t tag_period; /* iterations told apart by a tag */
-    const struct engine_remote_i *remote; /* of the net's engine; NULL: its memory is the host's */
+    const struct engine_copies_i *remote; /* of the net's engine; NULL: its memory is the host's */
     bool direct; /* MPI reaches that engine's memory: what lies there as it travels goes straight */
     char way[512];             /* that in words; empty without such an engine */
     struct engine host_engine; /* beside one with memory of its own; opened where it is needed */
@@ -294,7 +294,7 @@ struct update {
         UPDATE_IN_TURN,
         UPDATE_STORED
     } place; /* the last two: in the engine's memory
-                (engine_remote_i.update) */
+                (engine_services_i.update) */
     int64_t iteration;
     float scale;
     size_t begin, elems;

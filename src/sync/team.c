@@ -141,7 +141,7 @@ static int ask_for_sum(struct sync *sync, int group)
     const struct param_group *g = &sync->plan->groups[group];
 
     sync->team->groups[group].posted = false;
-    if (engine_of(sync)->reduce(context_of(sync), sync->net->remote_grads + g->begin, g->elems,
+    if (engine_of(sync)->reduce(context_of(sync), sync->net->engine_grads + g->begin, g->elems,
                                 sync->groups[group].passed))
         return error_context("layer '%s': the node's sum", g->name);
     if (!sync->speaks)
@@ -161,7 +161,7 @@ static int ask_for_parameters(struct sync *sync, int group)
 
     sync->team->groups[group].missing--;
     sync->team->missing--;
-    if (engine_of(sync)->broadcast(context_of(sync), sync->net->remote_values + g->begin, g->elems))
+    if (engine_of(sync)->broadcast(context_of(sync), sync->net->engine_values + g->begin, g->elems))
         return error_context("layer '%s': its parameters for the node", g->name);
     if (sync->speaks)
         return 0;
