@@ -3,7 +3,7 @@
  * Activations are plain row-major floats, or, for four axes, NHWC as cuDNN's tensor cores want
  * them; in bfloat16 where the engine computes so. Ops convert what comes in another format. All
  * work goes to one stream in the order of the calls, so ops need no synchronisation; copies that
- * sync asks for run on two streams of their own (remote.c). */
+ * sync asks for run on streams of their own (streams.c). */
 #ifndef POSEIDON_CUDA_INTERNAL_H
 #define POSEIDON_CUDA_INTERNAL_H
 
@@ -119,10 +119,12 @@ extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_rel
     cuda_sigmoid_loss, cuda_euclidean_loss, cuda_hinge_loss, cuda_contrastive_loss,
     cuda_infogain_loss, cuda_multinomial_loss;
 
-/* engine.c */
+/* cuda_error.c: 0, or -1 with a message of the call that failed. */
 int cuda_status(cudaError_t status, const char *call);
 int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call);
 int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call);
+
+/* engine.c */
 /* "layer 'NAME': " in front of the message; returns -1. */
 int cuda_op_error(const struct cuda_op *op);
 /* Whether backward is to write the gradient of bottom i. */
@@ -269,10 +271,20 @@ void cuda_images_destroy(void *context, struct engine_images *images);
 int cuda_images_write(void *context, struct engine_images *images, struct tensor *top,
                       const uint8_t *pixels, const struct engine_window *windows);
 
-/* remote.c */
-extern const struct engine_remote_i cuda_remote;
+/* streams.c */
+struct engine_ticket {
+    cudaEvent_t before; /* the place in another stream that the copy waits for */
+    cudaEvent_t over;
+};
+extern const struct engine_copies_i cuda_copies;
+/* What stream `on` does from now on comes after what was asked for on `after` so far. */
+int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                struct engine_ticket *ticket);
 /* What is stored from now on comes after the ticket's copy. */
 int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket);
+
+/* services.c */
+extern const struct engine_services_i cuda_services;
 
 /* team.c; only where there is nccl.h */
 extern const struct engine_team_i cuda_team;

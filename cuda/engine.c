@@ -58,33 +58,6 @@ static const struct cuda_kind *const kinds[] = {
 
 #define KINDS (int)(sizeof kinds / sizeof kinds[0])
 
-int cuda_status(cudaError_t status, const char *call)
-{
-    if (status == cudaSuccess)
-        return 0;
-    cudaGetLastError(); /* what can be forgotten is */
-    return error_set("CUDA: %s (%s) from %s", cudaGetErrorString(status), cudaGetErrorName(status),
-                     call);
-}
-
-int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call)
-{
-    char detail[512] = "";
-
-    if (status == CUDNN_STATUS_SUCCESS)
-        return 0;
-    engine->libs.cudnnGetLastErrorString_(detail, sizeof detail);
-    return error_set("cuDNN: %s from %s%s%s", engine->libs.cudnnGetErrorString_(status), call,
-                     detail[0] ? ": " : "", detail);
-}
-
-int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call)
-{
-    if (status == CUBLAS_STATUS_SUCCESS)
-        return 0;
-    return error_set("cuBLASLt: %s from %s", engine->libs.cublasLtGetStatusString_(status), call);
-}
-
 static void cuda_close(void *context)
 {
     struct cuda_engine *engine = context;
@@ -336,7 +309,9 @@ const struct engine_i engine_cuda = {
     .factors = cuda_inner_product_factors,
     .device = cuda_device_words,
     .finish = cuda_finish,
-    .remote = &cuda_remote,
+    .own_memory = true,
+    .copies = &cuda_copies,
+    .services = &cuda_services,
     .graph = &cuda_graph,
 #ifdef HAVE_NCCL
     .team = &cuda_team,

@@ -327,11 +327,9 @@ static int measure_gemm(struct timing *t, double *out)
 static int measure_update(struct timing *t, double *out)
 {
     const struct engine *engine = &t->model.engine;
-    const struct engine_remote_i *remote = engine->i->remote;
     enum { ELEMS = 1 << 24, TIMES = 5 };
     const struct rule rule = {
-        .type = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
-    const struct rule_step step = {.rate = 0.01f, .scale = 1};
+        .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
     struct engine_update update;
     void *memory;
     int status = 0;
@@ -340,16 +338,13 @@ static int measure_update(struct timing *t, double *out)
                          "parameters, gradients and history", &memory))
         return -1;
     float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
-    rule_describe(&rule, &step, 1, 1, &update);
+    rule_describe(&rule, 0, 0.01f, 1, 1, 1, &update);
     *out = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
-        if (remote)
-            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS,
-                                    false) ||
-                     finish(t);
-        else
-            rule_apply(&rule, &step, 1, 1, values, grads, history, ELEMS, ELEMS);
+        status = engine->i->services->update(engine->context, &update, values, grads, history,
+                                             ELEMS, ELEMS, ENGINE_IN_TURN) ||
+                 finish(t);
         seconds = (clock_seconds() - start) * (1e9 / ELEMS);
         *out = i == 0 || seconds < *out ? seconds : *out;
     }

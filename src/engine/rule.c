@@ -6,7 +6,6 @@
  * loop and not in another: kernel.h. */
 #include "engine/rule.h"
 
-#include "engine/engine.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -19,17 +18,17 @@
 static const struct {
     const char *name;
     int histories;
-} types[] = {
+} kinds[] = {
     [RULE_SGD] = {"SGD", 1},           [RULE_NESTEROV] = {"Nesterov", 1},
     [RULE_ADAGRAD] = {"AdaGrad", 1},   [RULE_RMSPROP] = {"RMSProp", 1},
     [RULE_ADADELTA] = {"AdaDelta", 2}, [RULE_ADAM] = {"Adam", 2},
 };
 
-int rule_type_from_name(const char *name, enum rule_type *type)
+int rule_kind_from_name(const char *name, enum rule_kind *kind)
 {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(name, types[i].name) == 0) {
-            *type = (enum rule_type)i;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(name, kinds[i].name) == 0) {
+            *kind = (enum rule_kind)i;
             return 0;
         }
     }
@@ -38,14 +37,14 @@ int rule_type_from_name(const char *name, enum rule_type *type)
                      name);
 }
 
-const char *rule_type_name(enum rule_type type)
+const char *rule_kind_name(enum rule_kind kind)
 {
-    return types[type].name;
+    return kinds[kind].name;
 }
 
-int rule_type_histories(enum rule_type type)
+int rule_kind_histories(enum rule_kind kind)
 {
-    return types[type].histories;
+    return kinds[kind].histories;
 }
 
 KERNEL static void plain_gradient(float *restrict g, const float *restrict grad, float scale,
@@ -142,87 +141,68 @@ static float adam_correction(const struct rule *rule, int64_t iteration)
     return (float)(sqrt(1 - pow(rule->momentum2, t)) / (1 - pow(rule->momentum, t)));
 }
 
-static void effective_gradient(const struct rule *rule, float scale, float decay, float *g,
-                               const float *grad, const float *w, size_t n)
+void rule_describe(const struct rule *rule, int64_t iteration, float rate, float scale,
+                   float lr_mult, float decay_mult, struct engine_update *out)
 {
-    if (decay == 0)
-        plain_gradient(g, grad, scale, n);
-    else if (rule->regularization == RULE_L2)
-        l2_gradient(g, grad, scale, w, decay, n);
-    else
-        l1_gradient(g, grad, scale, w, decay, n);
-}
-
-static void apply_block(const struct rule *r, float rate, float *w, const float *g, float *h,
-                        float *h2, size_t n)
-{
-    switch (r->type) {
-    case RULE_SGD:
-        sgd(w, g, h, rate, r->momentum, n);
-        break;
-    case RULE_NESTEROV:
-        nesterov(w, g, h, rate, r->momentum, n);
-        break;
-    case RULE_ADAGRAD:
-        adagrad(w, g, h, rate, r->delta, n);
-        break;
-    case RULE_RMSPROP:
-        rmsprop(w, g, h, rate, r->delta, r->rms_decay, n);
-        break;
-    case RULE_ADADELTA:
-        adadelta(w, g, h, h2, rate, r->delta, r->momentum, n);
-        break;
-    case RULE_ADAM:
-        adam(w, g, h, h2, rate, r->delta, r->momentum, r->momentum2, n);
-        break;
-    }
-}
-
-void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                   float decay_mult, struct engine_update *out)
-{
-    static const enum engine_rule rules[] = {
-        [RULE_SGD] = ENGINE_SGD,           [RULE_NESTEROV] = ENGINE_NESTEROV,
-        [RULE_ADAGRAD] = ENGINE_ADAGRAD,   [RULE_RMSPROP] = ENGINE_RMSPROP,
-        [RULE_ADADELTA] = ENGINE_ADADELTA, [RULE_ADAM] = ENGINE_ADAM,
-    };
-
-    *out = (struct engine_update){.rule = rules[rule->type],
-                                  .l1 = rule->regularization != RULE_L2,
-                                  .scale = step->scale,
-                                  .rate = step->rate * lr_mult,
+    *out = (struct engine_update){.rule = rule->kind,
+                                  .l1 = rule->regularization == RULE_L1,
+                                  .scale = scale,
+                                  .rate = rate * lr_mult,
                                   .decay = rule->weight_decay * decay_mult,
                                   .momentum = rule->momentum,
                                   .momentum2 = rule->momentum2,
                                   .delta = rule->delta,
                                   .rms_decay = rule->rms_decay};
-    if (rule->type == RULE_ADAM)
-        out->rate *= adam_correction(rule, step->iteration);
+    if (rule->kind == RULE_ADAM)
+        out->rate *= adam_correction(rule, iteration);
 }
 
-void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                float decay_mult, float *value, const float *grad, float *history, size_t stride,
-                size_t n)
+static void effective_gradient(const struct engine_update *u, float *g, const float *grad,
+                               const float *w, size_t n)
 {
-    float decay = rule->weight_decay * decay_mult, rate = step->rate * lr_mult;
-    float g[BLOCK];
+    if (u->decay == 0)
+        plain_gradient(g, grad, u->scale, n);
+    else if (u->l1)
+        l1_gradient(g, grad, u->scale, w, u->decay, n);
+    else
+        l2_gradient(g, grad, u->scale, w, u->decay, n);
+}
 
-    if (rule->type == RULE_ADAM)
-        rate *= adam_correction(rule, step->iteration);
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t m = n - i < BLOCK ? n - i : BLOCK;
-
-        effective_gradient(rule, step->scale, decay, g, grad + i, value + i, m);
-        apply_block(rule, rate, value + i, g, history + i,
-                    rule->nhistory > 1 ? history + stride + i : NULL, m);
+static void update_block(const struct engine_update *u, float *w, const float *g, float *h,
+                         float *h2, size_t n)
+{
+    switch (u->rule) {
+    case RULE_SGD:
+        sgd(w, g, h, u->rate, u->momentum, n);
+        break;
+    case RULE_NESTEROV:
+        nesterov(w, g, h, u->rate, u->momentum, n);
+        break;
+    case RULE_ADAGRAD:
+        adagrad(w, g, h, u->rate, u->delta, n);
+        break;
+    case RULE_RMSPROP:
+        rmsprop(w, g, h, u->rate, u->delta, u->rms_decay, n);
+        break;
+    case RULE_ADADELTA:
+        adadelta(w, g, h, h2, u->rate, u->delta, u->momentum, n);
+        break;
+    case RULE_ADAM:
+        adam(w, g, h, h2, u->rate, u->delta, u->momentum, u->momentum2, n);
+        break;
     }
 }
 
-float rule_clip_factor(float clip, double sumsq, double *norm)
+void rule_update(const struct engine_update *update, float *value, const float *grad,
+                 float *history, size_t stride, size_t n)
 {
-    double root = sqrt(sumsq);
+    bool two = rule_kind_histories(update->rule) > 1;
+    float g[BLOCK];
 
-    if (norm)
-        *norm = root;
-    return clip >= 0 && root > clip ? (float)(clip / root) : 1.0f;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t m = n - i < BLOCK ? n - i : BLOCK;
+
+        effective_gradient(update, g, grad + i, value + i, m);
+        update_block(update, value + i, g, history + i, two ? history + stride + i : NULL, m);
+    }
 }

@@ -355,21 +355,21 @@ static void *allocate(size_t count, size_t size, const char *what)
 /* Memory of a batch; from the engine if the copies to it are to be fast. */
 static void *batch_allocate(const struct feeder *f, size_t bytes)
 {
-    const struct engine *engine = f->o.pinned;
+    const struct engine *engine = f->o.engine;
     void *memory = NULL;
 
     if (!engine)
         return allocate(bytes, 1, "a batch");
-    return engine->i->remote->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL
+    return engine->i->copies->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL
                                                                                      : memory;
 }
 
 static void batch_free(const struct feeder *f, void *memory)
 {
-    const struct engine *engine = f->o.pinned;
+    const struct engine *engine = f->o.engine;
 
     if (engine)
-        engine->i->remote->host_free(engine->context, memory);
+        engine->i->copies->host_free(engine->context, memory);
     else
         free(memory);
 }

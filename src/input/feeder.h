@@ -63,8 +63,9 @@ struct feeder_options {
     bool bytes; /* field 0 is delivered as bytes that are cut out (feeder_bytes), for an engine that
                    does the rest. The source's field 0 must be of bytes, and there must be a
                    transform */
-    const struct engine
-        *pinned; /* batches lie in memory from its remote->host_alloc; NULL: in any */
+    const struct engine *engine; /* that batches are copied to: they lie in memory from its
+                                    copies->host_alloc. Borrowed, outlives the feeder. NULL: in
+                                    any */
     struct trace
         *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
                    of layer layer_index; borrowed, outlives the feeder; NULL: none */

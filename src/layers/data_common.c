@@ -198,8 +198,7 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
                : 0;
 }
 
-/* An engine with memory of its own gets bytes, a quarter of what floats would be, and does the rest
- * itself. */
+/* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */
 static int images_create(struct layer *layer, struct data *state, struct engine *engine)
 {
     const struct transform *t = &state->transform;
@@ -212,13 +211,13 @@ static int images_create(struct layer *layer, struct data *state, struct engine 
                                             .channel_mean = t->channel_mean,
                                             .scale = t->scale};
 
-    if (!engine->i->remote)
-        return 0;
-    state->options.pinned = engine;
-    if (!state->transforms || state->source->field[0].type != SOURCE_U8)
+    state->options.engine = engine;
+    if (!engine->i->services->images_create || !state->transforms ||
+        state->source->field[0].type != SOURCE_U8)
         return 0;
     state->options.bytes = true;
-    return engine->i->remote->images_create(engine->context, &args, layer->tops[0], &state->images);
+    return engine->i->services->images_create(engine->context, &args, layer->tops[0],
+                                              &state->images);
 }
 
 int data_build(struct layer *layer, struct engine *engine)
@@ -254,8 +253,8 @@ int data_forward(struct layer *layer, const struct run *run)
         return -1;
     if (state->images) {
         feeder_bytes(state->feeder, &pixels, &windows);
-        if (engine->i->remote->images_write(engine->context, state->images, &layer->tops[0]->value,
-                                            pixels, windows))
+        if (engine->i->services->images_write(engine->context, state->images,
+                                              &layer->tops[0]->value, pixels, windows))
             return -1;
     }
     for (int t = state->images ? 1 : 0; t < layer->ntops; t++)
@@ -292,7 +291,7 @@ void data_destroy(struct layer *layer)
     if (state->feeder)
         feeder_destroy(state->feeder);
     if (state->images)
-        state->engine->i->remote->images_destroy(state->engine->context, state->images);
+        state->engine->i->services->images_destroy(state->engine->context, state->images);
     transform_free(&state->transform);
     source_close(state->source);
     free(state);

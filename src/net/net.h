@@ -79,10 +79,10 @@ struct net {
                               owner's group; net_groups_of gives all that a layer reads */
     size_t elems;          /* of each arena, padding between groups included */
     size_t nlearnable;     /* parameters without padding */
-    float *values, *grads; /* the arenas, where the host can touch them; NULL before net_build */
-    float *remote_values,
-        *remote_grads; /* the same in the engine's memory, where ops work on them; NULL
-                where the host's memory is the engine's: then values and grads are it */
+    float *values, *grads; /* the arenas, where the host can touch them; NULL before net_build, and
+                              grads in a net without gradients */
+    float *engine_values, *engine_grads; /* the arenas, where ops work on them: the same pointers
+                              where the engine's memory is the host's */
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;      /* borrowed; NULL before net_build */

@@ -141,23 +141,6 @@ done:
 
 /* ---- alone ---- */
 
-static void apply_nothing(void *context, int64_t iteration, float scale, float lr_mult,
-                          float decay_mult, float *value, const float *grad, float *history,
-                          size_t stride, size_t n)
-{
-    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
-    (void)value, (void)grad, (void)history, (void)stride, (void)n;
-}
-
-static int apply_nothing_remote(void *context, int64_t iteration, float scale, float lr_mult,
-                                float decay_mult, float *value, const float *grad, float *history,
-                                size_t stride, size_t n, bool stored)
-{
-    (void)stored;
-    apply_nothing(context, iteration, scale, lr_mult, decay_mult, value, grad, history, stride, n);
-    return 0;
-}
-
 /* The wait follows the post at once, so what it lasts is the transfer. */
 static int time_group(struct sync *sync, const struct plan *plan, int group, double *seconds)
 {
@@ -194,7 +177,7 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
 static int time_groups(MPI_Comm world, const struct plan *plan, struct net *net,
                        const struct sync_options *like, double *alone)
 {
-    struct sync_update nothing = {.apply = apply_nothing, .apply_remote = apply_nothing_remote};
+    const struct sync_update nothing = {.describe = NULL};
     struct sync_options options = *like;
     struct sync *sync;
     int rank, status;

@@ -32,7 +32,7 @@ static int check_options(struct trainer *t)
         return error_set("--staleness lets every rank have parameters of its own");
     if (o->comm == COMM_NONE)
         return error_set("with --comm=none every rank trains a net of its own");
-    if (!engine->remote) /* of a dedicated server, too */
+    if (!engine->own_memory) /* of a dedicated server, too */
         return 0;
     if (!engine->team)
         return error_set("the engine keeps parameters in memory of its own, and this build has no "
@@ -66,7 +66,7 @@ static int open_team(struct trainer *t)
 
 int trainer_find_nodes(struct trainer *t)
 {
-    int each = t->options->hierarchy, remote = t->worker && t->engine.i->remote, team = 0;
+    int each = t->options->hierarchy, remote = t->worker && t->engine.i->own_memory, team = 0;
     struct node_map *map = &t->nodes;
 
     if (each == HIERARCHY_OFF || (each == HIERARCHY_AUTO && t->nworkers == 1))

@@ -50,7 +50,7 @@ static int decide(struct trainer *t, bool *remotely)
             t->options->staleness);
     if (!t->worker || t->options->ps_update == PS_UPDATE_HOST)
         return 0;
-    if (!t->engine.i->remote) {
+    if (!t->engine.i->own_memory) {
         if (t->options->ps_update == PS_UPDATE_DEVICE)
             return error_set("--ps-update=device: the engine '%s' computes in the host's memory",
                              t->engine.i->name);

@@ -282,29 +282,14 @@ static int work_out_rates(struct trainer *t)
 }
 
 /* The solver as src/sync sees it. */
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n)
+static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out)
 {
     const struct trainer *t = context;
-    struct rule_step step = {
-        .iteration = iteration, .scale = scale, .rate = t->rates[iteration - t->at.iteration]};
 
-    rule_apply(&t->rule, &step, lr_mult, decay_mult, value, grad, history, stride, n);
-}
-
-/* The same rule in the engine's own memory. */
-static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult,
-                        float decay_mult, float *value, const float *grad, float *history,
-                        size_t stride, size_t n, bool stored)
-{
-    const struct trainer *t = context;
-    struct rule_step step = {
-        .iteration = iteration, .scale = scale, .rate = t->rates[iteration - t->at.iteration]};
-    struct engine_update update;
-
-    rule_describe(&t->rule, &step, lr_mult, decay_mult, &update);
-    return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n,
-                                       stored);
+    rule_describe(&t->rule, iteration, t->rates[iteration - t->at.iteration], scale, lr_mult,
+                  decay_mult, out);
+    return 0;
 }
 
 static void warn(void *context, const char *text)
@@ -324,7 +309,7 @@ static uint64_t digest(const struct trainer *t)
         (uint64_t)t->max_iter,
         (uint64_t)t->iter_size,
         (uint64_t)t->batch,
-        (uint64_t)t->rule.type,
+        (uint64_t)t->rule.kind,
         (uint64_t)t->solver->test_interval,
         (uint64_t)t->solver->snapshot,
         (uint64_t)t->solver->display,
@@ -339,8 +324,7 @@ static uint64_t digest(const struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {
-        .context = t, .nhistory = t->rule.nhistory, .apply = apply, .apply_remote = apply_remote};
+    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .describe = describe};
 
     if (trainer_place_updates(t))
         return -1;

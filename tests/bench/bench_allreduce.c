@@ -16,14 +16,6 @@
 
 enum { SIZES = 10, MOST = 64 };
 
-static void apply_nothing(void *context, int64_t iteration, float scale, float lr_mult,
-                          float decay_mult, float *value, const float *grad, float *history,
-                          size_t stride, size_t n)
-{
-    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
-    (void)value, (void)grad, (void)history, (void)stride, (void)n;
-}
-
 static void die(int rank)
 {
     fprintf(stderr, "rank %d: %s\n", rank, error_text());
@@ -76,7 +68,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};
     struct sync_options how = {
         .overlap = true, .window = COST_USUAL_SIZES.window, .stall_seconds = 60};
-    struct sync_update update = {.apply = apply_nothing};
+    struct sync_update update = {.describe = NULL};
     double ours[MOST], theirs[MOST], zero = 0;
     struct plan *plan;
     struct sync *sync;

@@ -121,7 +121,7 @@ static int order(void *context, struct engine_ticket *ticket)
     return 0;
 }
 
-static const struct engine_remote_i remote = {.enter = enter,
+static const struct engine_copies_i copies = {.enter = enter,
                                               .ticket_create = ticket_create,
                                               .ticket_destroy = ticket_destroy,
                                               .fetch = fetch,
@@ -129,23 +129,27 @@ static const struct engine_remote_i remote = {.enter = enter,
                                               .copy = fetch,
                                               .ready = ready,
                                               .order = order};
+static const struct engine_services_i services = {.update = NULL};
 static const struct engine_i table = {.name = "far",
                                       .alloc = alloc,
                                       .free = release,
                                       .write = write_tensor,
                                       .read = read_tensor,
-                                      .remote = &remote};
-static const struct engine_i near_table = {.name = "near"};
+                                      .own_memory = true,
+                                      .copies = &copies,
+                                      .services = &services};
+static const struct engine_i near_table = {
+    .name = "near", .copies = &engine_host_copies, .services = &engine_host_services};
 
 /* ---- training ---- */
 
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n)
+/* values -= grad */
+static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out)
 {
-    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult, (void)history,
-        (void)stride;
-    for (size_t i = 0; i < n; i++)
-        value[i] -= grad[i];
+    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
+    *out = (struct engine_update){.rule = RULE_SGD, .scale = 1, .rate = 1};
+    return 0;
 }
 
 /* Whole numbers: every sum is exact. */
@@ -161,11 +165,15 @@ static float value_after(int iterations, int workers, int i)
 
 static void place(struct net *net, bool far)
 {
-    float **arrays[] = {&net->values, &net->grads, &net->remote_values, &net->remote_grads};
+    float **arrays[] = {&net->values, &net->grads, &net->engine_values, &net->engine_grads};
 
     for (int i = 0; i < (far ? 4 : 2); i++) {
         *arrays[i] = malloc(ELEMS * sizeof(float));
         REQUIRE(*arrays[i]);
+    }
+    if (!far) {
+        net->engine_values = net->values;
+        net->engine_grads = net->grads;
     }
     for (int i = 0; i < ELEMS; i++)
         net->values[i] = value_after(0, 1, i);
@@ -181,18 +189,17 @@ static void forget(struct net *net, const struct plan *plan)
             if (plan_home(plan, c) != rank)
                 net->values[i] = NAN;
         }
-    for (int i = 0; i < ELEMS; i++)
-        net->remote_grads[i] = gradient(rank, i);
 }
 
 /* What goes straight leaves no trace on the host. */
 static void check(const struct net *net, const struct plan *plan, bool direct, int iterations)
 {
-    const float *values = net->remote_values ? net->remote_values : net->values;
+    const float *values = net->engine_values;
+    bool far = values != net->values;
 
     for (int i = 0; i < ELEMS; i++)
         REQUIRE(values[i] == value_after(iterations, plan->nworkers, i));
-    for (int c = 0; c < plan->nchunks && net->remote_values; c++)
+    for (int c = 0; c < plan->nchunks && far; c++)
         for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
              i++) {
             bool here = !direct || plan_home(plan, c) == rank;
@@ -211,10 +218,10 @@ static void train(struct sync *sync, const struct plan *plan, struct net *net)
             REQUIRE(!sync_wait_all(sync, t));
             continue;
         }
-        if (net->remote_grads)
+        if (net->engine_grads != net->grads)
             forget(net, plan);
-        for (int i = 0; i < ELEMS && !net->remote_grads; i++)
-            net->grads[i] = gradient(rank, i);
+        for (int i = 0; i < ELEMS; i++)
+            net->engine_grads[i] = gradient(rank, i);
         REQUIRE(!sync_post(sync, 0, true) && !sync_flush(sync) && !sync_wait(sync, 0));
         check(net, plan, direct, t + 1);
     }
@@ -235,7 +242,7 @@ int main(int argc, char **argv)
                       .elems = ELEMS};
     struct plan_options options = {.comm = COMM_PS, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
     struct sync_options how = {.overlap = true, .stall_seconds = 20};
-    struct sync_update update = {.apply = apply};
+    struct sync_update update = {.nhistory = 1, .describe = describe};
     struct plan *plan;
     struct sync *sync;
     int level;
@@ -265,10 +272,12 @@ int main(int argc, char **argv)
         printf("refused: %s\n", error_text());
     }
     plan_destroy(plan);
+    if (net.engine_values != net.values) {
+        free(net.engine_values);
+        free(net.engine_grads);
+    }
     free(net.values);
     free(net.grads);
-    free(net.remote_values);
-    free(net.remote_grads);
     MPI_Finalize();
     return 0;
 }

@@ -178,7 +178,10 @@ static int plain_gemm(void *context, bool ta, bool tb, int64_t m, int64_t n, int
     return 0;
 }
 
-static const struct engine_i plain_engine_i = {.name = "plain", .gemm = plain_gemm};
+static const struct engine_i plain_engine_i = {.name = "plain",
+                                               .gemm = plain_gemm,
+                                               .copies = &engine_host_copies,
+                                               .services = &engine_host_services};
 static struct engine plain_engine = {.i = &plain_engine_i};
 
 /* Groups 1 and 3 are fully connected (with and without a bias); group 2 does not train. first: of
@@ -227,6 +230,8 @@ static void place_net(struct net *net, bool worker, const struct node *node)
         return;
     net->values = alone ? calloc(net->elems, sizeof(float)) : node->values;
     net->grads = alone ? calloc(net->elems, sizeof(float)) : node_grads(node, node->rank);
+    net->engine_values = net->values;
+    net->engine_grads = net->grads;
 }
 
 static float draw(int worker, int iteration, int micro, int group, size_t i)
@@ -261,17 +266,35 @@ static void make_gradient(const struct param_group *g, int group, int worker, in
 
 /* ---- the solver of this test: momentum with a rate that falls ---- */
 
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n)
+static float rate_of(int64_t iteration, float lr_mult)
 {
-    (void)context;
-    (void)stride;
-    float rate = 0.5f / (float)(1 + iteration) * lr_mult;
+    return 0.5f / (float)(1 + iteration) * lr_mult;
+}
+
+/* As the serial run has it. */
+static void apply(int64_t iteration, float scale, float lr_mult, float decay_mult, float *value,
+                  const float *grad, float *history, size_t n)
+{
+    float rate = rate_of(iteration, lr_mult);
+
     for (size_t i = 0; i < n; i++) {
         float g = grad[i] * scale + 0.01f * decay_mult * value[i];
         history[i] = 0.9f * history[i] + rate * g;
         value[i] -= history[i];
     }
+}
+
+/* As the program is told. */
+static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out)
+{
+    (void)context;
+    *out = (struct engine_update){.rule = RULE_SGD,
+                                  .scale = scale,
+                                  .rate = rate_of(iteration, lr_mult),
+                                  .decay = 0.01f * decay_mult,
+                                  .momentum = 0.9f};
+    return 0;
 }
 
 /* ---- the same, serially ---- */
@@ -397,8 +420,8 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
         for (int p = 0; net->groups[g].trains && p < net->groups[g].nparams; p++) {
             const struct param *param = &net->params[net->groups[g].first + p];
             size_t n = (size_t)param->shape.dim[0];
-            apply(NULL, iteration, scale, param->lr_mult, param->decay_mult, s->values + at,
-                  s->sum + at, s->history + at, 0, n);
+            apply(iteration, scale, param->lr_mult, param->decay_mult, s->values + at, s->sum + at,
+                  s->history + at, n);
             at += n;
         }
     }
@@ -483,7 +506,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     bool worker = rank < options->nranks - options->servers;
     struct node_map map = {.node = NULL};
     struct node *node = NULL;
-    struct sync_update update = {.nhistory = 1, .apply = apply};
+    struct sync_update update = {.nhistory = 1, .describe = describe};
     struct net net = {0};
     struct serial serial;
     struct plan *plan;

@@ -105,7 +105,7 @@ static float *run_pass(struct net *net, bool spoiled, size_t *count)
 {
     const struct run run = {.seed = 3, .first_sample = 1000};
     struct tensor grads = {.shape = {.naxes = 1, .dim = {(int64_t)net->elems}},
-                           .data = net->remote_grads};
+                           .data = net->engine_grads};
     size_t n = 0, total = 1;
     float *out;
 
@@ -129,10 +129,8 @@ static float *run_pass(struct net *net, bool spoiled, size_t *count)
         ck_assert_int_eq(net_read_blob(net, net->outputs[o].blob, out + n), 0);
         n += shape_elems(&net->outputs[o].blob->value.shape);
     }
-    if (net->train && net->remote_grads)
+    if (net->train && net->elems > 0)
         ck_assert_int_eq(engine.i->read(engine.context, &grads, out + n), 0);
-    else if (net->elems > 0 && net->train)
-        memcpy(out + n, net->grads, net->elems * sizeof *out);
     *count = n + (net->train ? net->elems : 0);
     return out;
 }

@@ -279,4 +279,6 @@ const struct engine_i engine_cpu = {
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,
+    .copies = &engine_host_copies,
+    .services = &engine_host_services,
 };

@@ -291,13 +291,35 @@ static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int
     return 0;
 }
 
-static void replay_update(void *context, size_t elems)
+/* Values mean nothing here: what counts is how many there are. */
+static int replay_update(void *context, const struct engine_update *update, float *value,
+                         const float *grad, float *history, size_t stride, size_t n,
+                         enum engine_turn turn)
 {
     const struct replay_engine *engine = context;
 
+    (void)update, (void)value, (void)grad, (void)history, (void)stride, (void)turn;
     if (engine->update > 0) /* 10^9 parameters in so many seconds: one in as many ns */
-        nap_until(now_ns() + (int64_t)(engine->update * (double)elems * (double)engine->dilate));
+        nap_until(now_ns() + (int64_t)(engine->update * (double)n * (double)engine->dilate));
+    return 0;
 }
+
+static int replay_sumsq(void *context, const float *x, float scale, size_t n, double *out)
+{
+    return engine_host_services.sumsq(context, x, scale, n, out);
+}
+
+static int replay_encode(void *context, enum engine_code code, const float *x, float *residual,
+                         size_t rows, size_t n, void *out, enum engine_turn turn,
+                         struct engine_ticket *ticket)
+{
+    return engine_host_services.encode(context, code, x, residual, rows, n, out, turn, ticket);
+}
+
+/* Gradients are encoded and added up as in training: their time is the host's, whatever engine is
+ * replayed. */
+static const struct engine_services_i services = {
+    .update = replay_update, .sumsq = replay_sumsq, .encode = replay_encode};
 
 /* ---- the engine ---- */
 
@@ -352,6 +374,7 @@ const struct engine_i engine_replay = {
     .supports = replay_supports,
     .op_create = replay_op_create,
     .gemm = replay_gemm,
-    .update = replay_update,
     .factors = replay_factors,
+    .copies = &engine_host_copies,
+    .services = &services,
 };

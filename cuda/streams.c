@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct engine_ticket {
-    cudaEvent_t before; /* the place in the computation that it waits for */
-    cudaEvent_t over;
-};
-
 static int enter(void *context)
 {
     const struct cuda_engine *engine = context;
@@ -97,9 +92,8 @@ static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cuda
                                         width, r->rows, kind, stream));
 }
 
-/* What stream `on` does from now on comes after what was asked for on `after` so far. */
-static int follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
-                  struct engine_ticket *ticket)
+int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                struct engine_ticket *ticket)
 {
     return cuda_check(cudaSetDevice(engine->device)) ||
                    cuda_check(cudaEventRecord(ticket->before, after)) ||
@@ -112,7 +106,7 @@ static int follow(const struct cuda_engine *engine, cudaStream_t after, cudaStre
 static int fetch_after(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
                        const struct engine_rows *rows, struct engine_ticket *ticket)
 {
-    if (follow(engine, after, on, ticket) ||
+    if (cuda_follow(engine, after, on, ticket) ||
         (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
         return -1;
     return cuda_check(cudaEventRecord(ticket->over, on));
@@ -140,7 +134,8 @@ static int store_in_turn(void *context, const struct engine_rows *rows,
 {
     const struct cuda_engine *engine = context;
 
-    return follow(engine, engine->stream, engine->up, ticket) ? -1 : store(context, rows, ticket);
+    return cuda_follow(engine, engine->stream, engine->up, ticket) ? -1
+                                                                   : store(context, rows, ticket);
 }
 
 int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
@@ -165,22 +160,6 @@ static int copy(void *context, const struct engine_rows *rows, struct engine_tic
     return cuda_check(cudaEventRecord(ticket->over, engine->stream));
 }
 
-static int encode(void *context, enum engine_code code, const float *x, float *residual,
-                  size_t rows, size_t n, void *out, bool stored, struct engine_ticket *ticket)
-{
-    const struct cuda_engine *engine = context;
-    cudaStream_t on = stored ? engine->back : engine->down;
-    cudaError_t status;
-
-    if (follow(engine, stored ? engine->up : engine->stream, on, ticket))
-        return -1;
-    status = code == ENGINE_BF16 ? kernel_encode_bf16(on, x, residual, rows * n, out)
-                                 : kernel_encode_onebit(on, x, residual, rows, n, out);
-    if (status != cudaSuccess)
-        return cuda_status(status, "encoding a gradient");
-    return cuda_check(cudaEventRecord(ticket->over, on));
-}
-
 static int ready(void *context, struct engine_ticket *ticket)
 {
     const struct cuda_engine *engine = context;
@@ -201,30 +180,7 @@ static int order(void *context, struct engine_ticket *ticket)
     return cuda_check(cudaStreamWaitEvent(engine->stream, ticket->over, 0));
 }
 
-static int update(void *context, const struct engine_update *u, float *value, const float *grad,
-                  float *history, size_t stride, size_t n, bool stored)
-{
-    const struct cuda_engine *engine = context;
-
-    if (cuda_check(cudaSetDevice(engine->device)))
-        return -1;
-    return cuda_check(
-        kernel_update(stored ? engine->up : engine->stream, u, value, grad, history, stride, n));
-}
-
-static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
-{
-    const struct cuda_engine *engine = context;
-    double *result = engine->sums + KERNEL_SUM_BLOCKS;
-
-    if (cuda_check(kernel_sumsq(engine->stream, x, scale, n, engine->sums, result)) ||
-        cuda_check(
-            cudaMemcpyAsync(out, result, sizeof *out, cudaMemcpyDeviceToHost, engine->stream)))
-        return -1;
-    return cuda_check(cudaStreamSynchronize(engine->stream));
-}
-
-const struct engine_remote_i cuda_remote = {
+const struct engine_copies_i cuda_copies = {
     .enter = enter,
     .host_alloc = host_alloc,
     .host_free = host_free,
@@ -235,12 +191,6 @@ const struct engine_remote_i cuda_remote = {
     .store_in_turn = store_in_turn,
     .fetch_stored = fetch_stored,
     .copy = copy,
-    .encode = encode,
     .ready = ready,
     .order = order,
-    .update = update,
-    .sumsq = sumsq,
-    .images_create = cuda_images_create,
-    .images_destroy = cuda_images_destroy,
-    .images_write = cuda_images_write,
 };
