@@ -33,7 +33,7 @@ struct node_gather {
     bool *added;        /* per bucket: this rank's part is done */
     int *open;          /* buckets posted, and (leader) not travelling or (others) not done */
     int nopen;
-    float **slices; /* per rank of the node: room for where its part of a sum is */
+    const float **slices; /* per rank of the node: room for where its part of a sum is */
 };
 
 static size_t line_up(size_t bytes)
@@ -168,7 +168,7 @@ static void add_slice(struct sync *sync, int bucket, int slices)
     to = to < b->elems ? to : b->elems;
     for (int r = 0; r < node->nranks; r++)
         state->slices[r] = node_grads(node, r) + b->begin + from;
-    tree_sum_slices(state->slices, node->nranks, to - from, state->slices[0]);
+    tree_sum_slices(state->slices, node->nranks, to - from, node_grads(node, 0) + b->begin + from);
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_SUM, b->layer, start);
 }
 

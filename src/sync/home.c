@@ -126,25 +126,32 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
     return 0;
 }
 
+/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete. */
+static bool add_worker(struct sync *sync, struct home_part *part, int worker)
+{
+    struct home_sum *sum = part->sum;
+    int slot = (int)(sum->iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
+
+    if (!tree_sum_give(&sum->tree, worker, sum->from[place] ? sum->from[place] : sum->own[slot]))
+        return false;
+    sum->sum = tree_sum_result(&sum->tree);
+    return true;
+}
+
 /* On to the next iteration; adds what came ahead of its time. */
-static int add_next(struct sync *sync, struct home_part *part)
+static void begin_iteration(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
     int workers = sync->plan->nworkers, slot = (int)(sum->iteration % sum->depth);
-    size_t elems = chunk_of(sync, part->chunk)->elems;
 
     sum->sum = NULL;
     sum->cleared = !sync_clips(sync);
-    if (!sum->tree)
-        return 0;
-    tree_sum_reset(sum->tree);
-    for (int w = 0; w < workers && !sum->sum; w++) {
-        int place = slot * workers + w;
-        if (sum->arrived[place])
-            sum->sum = tree_sum_arrive(sum->tree, w,
-                                       sum->from[place] ? sum->from[place] : sum->own[slot], elems);
-    }
-    return 0;
+    if (!sum->arrived)
+        return;
+    tree_sum_begin(&sum->tree, chunk_of(sync, part->chunk)->elems, NULL);
+    for (int w = 0; w < workers; w++)
+        if (sum->arrived[slot * workers + w])
+            add_worker(sync, part, w);
 }
 
 static void end_iteration(struct sync *sync, struct home_sum *sum)
@@ -164,7 +171,8 @@ static int publish_values(struct sync *sync, struct home_part *part)
     int64_t iteration = sum->iteration;
 
     end_iteration(sync, sum);
-    if (add_next(sync, part) || send_back(sync, part, sum->values, iteration))
+    begin_iteration(sync, part);
+    if (send_back(sync, part, sum->values, iteration))
         return -1;
     if (sync->worker) {
         if (sum->own_values)
@@ -224,8 +232,8 @@ static int publish_sum(struct sync *sync, struct home_part *part)
         memcpy(total, sum->sum, c->elems * sizeof *total);
     decode_sum(sync, part);
     end_iteration(sync, sum);
-    if (add_next(sync, part) ||
-        send_back(sync, part, part->encoded ? part->encoded : total, iteration))
+    begin_iteration(sync, part);
+    if (send_back(sync, part, part->encoded ? part->encoded : total, iteration))
         return -1;
     part->back = iteration + 1;
     if (sync_clips(sync) &&
@@ -246,7 +254,7 @@ static int try_publish(struct sync *sync, struct home_part *part)
     return sum->cleared ? update_values(sync, part) : 0;
 }
 
-int home_summed(struct sync *sync, int chunk, float *values)
+int home_summed(struct sync *sync, int chunk, const float *values)
 {
     struct home_part *part = home_part_of(sync, chunk);
 
@@ -304,8 +312,7 @@ static int arrive(struct sync *sync, struct home_part *part, int worker, int64_t
     }
     if (iteration != sum->iteration || sum->sum)
         return 0;
-    sum->sum = tree_sum_arrive(sum->tree, worker, floats, c->elems);
-    return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0;
+    return add_worker(sync, part, worker) ? home_summed(sync, part->chunk, sum->sum) : 0;
 }
 
 static int gradient_came(void *context, const struct wire_message *message)
@@ -330,7 +337,7 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     const struct home_sum *sum = part ? part->sum : NULL;
     int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration) : 0;
-    int64_t end = sum && sum->tree ? sum->iteration + sum->depth : 0;
+    int64_t end = sum && sum->arrived ? sum->iteration + sum->depth : 0;
     int place;
 
     if (arrival_check(sync, arrival, iteration, end,
@@ -462,7 +469,7 @@ int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t b
             used += describe_one(sync, text + used, bytes - used, named++ == 0,
                                  home->updates ? "new parameters of" : "the sum of", bucket,
                                  plan_home(sync->plan, part->chunk));
-        for (int w = 0; part->sum && part->sum->tree && w < workers && named < 3; w++)
+        for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
             if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
                 (!sync->worker || part->sum->iteration < state->running) && w != sync->rank)
                 used += describe_one(sync, text + used, bytes - used, named++ == 0,

@@ -22,14 +22,14 @@ struct wire_message;
 
 /* A chunk at its home. */
 struct home_sum {
-    int64_t iteration;     /* being added up */
-    int depth;             /* iterations whose gradients may be here; by iteration modulo it */
-    struct tree_sum *tree; /* of the iteration being added up; NULL where others make the sum */
-    float **from;   /* per slot and worker: its gradient as floats; NULL: not received here */
-    void **encoded; /* the same as it travels; NULL where that is as floats */
+    int64_t iteration;    /* being added up */
+    int depth;            /* iterations whose gradients may be here; by iteration modulo it */
+    struct tree_sum tree; /* of that iteration; unused where others make the sum */
+    float **from;         /* per slot and worker: its gradient as floats; NULL: not received here */
+    void **encoded;       /* the same as it travels; NULL where that is as floats */
     unsigned char *arrived; /* per slot and worker */
     float **own;            /* per slot: this rank's gradient, borrowed until the chunk is back */
-    float *sum;        /* complete; in one of the buffers above, or its maker's. NULL: not yet */
+    const float *sum;  /* complete; in one of the buffers above, or its maker's. NULL: not yet */
     bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
     bool updating;     /* in the engine's memory */
     int sends;         /* of the last iteration, still being sent back */
@@ -77,7 +77,7 @@ int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t b
 struct home_part *home_part_of(const struct sync *sync, int chunk);
 
 /* For sums that are made otherwise: the chunk's is complete, and stays in place until the next. */
-int home_summed(struct sync *sync, int chunk, float *sum);
+int home_summed(struct sync *sync, int chunk, const float *sum);
 
 /* The update that was started in the engine's memory is over. */
 int home_updated(struct sync *sync, int chunk);

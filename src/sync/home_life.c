@@ -20,9 +20,11 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     sum->from = calloc(places, sizeof *sum->from);
     sum->encoded = codec ? calloc(places, sizeof *sum->encoded) : NULL;
     sum->own = calloc((size_t)sum->depth, sizeof *sum->own);
-    if (!sum->arrived || !sum->from || (codec && !sum->encoded) || !sum->own ||
-        tree_sum_open(plan->nworkers, &sum->tree))
+    if (!sum->arrived || !sum->from || (codec && !sum->encoded) || !sum->own)
         return error_memory(places * sizeof *sum->from, "a chunk's sum");
+    if (tree_sum_open(&sum->tree, plan->nworkers, NULL, NULL))
+        return -1;
+    tree_sum_begin(&sum->tree, elems, NULL);
     for (size_t i = 0; i < places; i++) {
         bool own = sync->worker && (int)(i % (size_t)plan->nworkers) == sync->rank;
         if ((!own || codec) && !(sum->from[i] = gradient_alloc(sync, elems, "a chunk's gradients")))
@@ -109,7 +111,7 @@ static void close_sum(struct sync *sync, struct home_sum *sum)
     free(sum->encoded);
     free(sum->own);
     free(sum->arrived);
-    tree_sum_close(sum->tree);
+    tree_sum_close(&sum->tree);
     free(sum->own_values);
     free(sum->residual);
     history_close(sync, &sum->history);

@@ -44,14 +44,15 @@ float *gradient_served_values(const struct sync *sync, int chunk)
 
 /* The gradient's own place takes the sum: it has left for the host, and the next one comes after
  * the next forward pass, which waits for this. */
-int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, float *sum,
+int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, const float *sum,
                    struct history *history)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     struct gradient *g = sync->gradient;
     float *values = sync->model.engine_values + c->begin;
     float *grads = sync->model.engine_grads + c->begin;
-    const struct engine_rows up = {.host = sum, .memory = grads, .width = c->elems, .rows = 1};
+    const struct engine_rows up = {
+        .host = (float *)(uintptr_t)sum, .memory = grads, .width = c->elems, .rows = 1};
     const struct engine_rows back = {.host = sync->model.values + c->begin,
                                      .memory = values,
                                      .width = c->elems,

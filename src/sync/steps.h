@@ -60,6 +60,8 @@ struct scheme_steps {
     bool local;           /* nothing travels and nobody waits: what is posted is done */
 };
 
+/* Of allreduce, in whatever form gradients travel: one bit has the same. */
+extern const struct scheme_steps steps_allreduce;
 /* Of ranks that another one leads: what they post, the leader brings back. */
 extern const struct scheme_steps steps_led, steps_led_factors;
 /* Of ranks without a network: the only worker on an engine with memory of its own, or --comm=none;
