@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/units.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 static const struct {
@@ -100,20 +101,13 @@ START_TEST(numbers_are_above_0)
 }
 END_TEST
 
-int main(void)
+SUITE("units")
 {
-    Suite *suite = suite_create("units");
-    TCase *tcase = tcase_create("units");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "units");
 
     tcase_add_loop_test(tcase, rates_are_bits_or_bytes_and_never_guessed, 0,
                         (int)(sizeof rates / sizeof *rates));
     tcase_add_loop_test(tcase, times_have_units, 0, (int)(sizeof times / sizeof *times));
     tcase_add_test(tcase, counts_are_a_list_without_repetition);
     tcase_add_test(tcase, numbers_are_above_0);
-    suite_add_tcase(suite, tcase);
-    failed = (srunner_run_all(runner, CK_ENV), srunner_ntests_failed(runner));
-    srunner_free(runner);
-    return failed > 0;
 }

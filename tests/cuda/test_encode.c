@@ -1,6 +1,7 @@
 /* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and
  * the same residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
 #include "tests/engine/codec_rows.h"
+#include "tests/suite.h"
 #include "engine/codec.h"
 #include "util/error.h"
 
@@ -153,19 +154,11 @@ START_TEST(bfloat16_is_that_of_the_host_for_every_float)
 }
 END_TEST
 
-int main(void)
+SUITE("cuda codec")
 {
-    Suite *suite = suite_create("cuda codec");
-    TCase *tcase = tcase_create("cuda codec");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "cuda codec");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_bits_are_those_of_the_host, 0, 2);
     tcase_add_test(tcase, bfloat16_is_that_of_the_host_for_every_float);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }

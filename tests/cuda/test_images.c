@@ -1,5 +1,6 @@
 /* Images that reach the engine as bytes against the host's own transform: the same bits. */
 #include "input/feeder.h"
+#include "tests/suite.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -141,19 +142,10 @@ START_TEST(bytes_become_the_values_that_the_host_makes)
 }
 END_TEST
 
-int main(void)
+SUITE("images")
 {
-    Suite *suite = suite_create("images");
-    TCase *tcase = tcase_create("images");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "images");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, bytes_become_the_values_that_the_host_makes);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }

@@ -9,6 +9,7 @@
 #include "engine/replay/profile.h"
 #include "plan/plan.h"
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 #include "util/clock.h"
 
 static char file[] = "/tmp/poseidon_replay_XXXXXX";
@@ -338,12 +339,9 @@ START_TEST(dilation_divides_bytes_and_keeps_schemes)
 }
 END_TEST
 
-int main(void)
+SUITE("replay")
 {
-    Suite *suite = suite_create("replay");
-    TCase *tests = tcase_create("replay");
-    SRunner *runner = srunner_create(suite);
-    int failures;
+    TCase *tests = suite_case(suite, "replay");
 
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, profile_skips_comments_and_blank_lines);
@@ -358,9 +356,4 @@ int main(void)
     tcase_add_test(tests, update_takes_the_time_of_its_parameters);
     tcase_add_test(tests, dilated_product_takes_the_time_of_its_layer);
     tcase_add_loop_test(tests, dilation_divides_bytes_and_keeps_schemes, 0, 3);
-    suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_ENV);
-    failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

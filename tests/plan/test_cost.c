@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plan/cost.h"
+#include "tests/suite.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -862,12 +863,9 @@ START_TEST(merged_layers_share_the_overhead_of_messages)
 }
 END_TEST
 
-int main(void)
+SUITE("cost")
 {
-    Suite *suite = suite_create("cost");
-    TCase *tcase = tcase_create("cost");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "cost");
 
     tcase_add_test(tcase, bytes_equal_the_papers_worked_example);
     tcase_add_loop_test(tcase, bytes_equal_the_computed_vectors, 0,
@@ -894,8 +892,4 @@ int main(void)
     tcase_add_test(tcase, merged_layers_share_the_overhead_of_messages);
     tcase_add_test(tcase, reasons_are_in_words);
     tcase_add_test(tcase, quantities_print_short_and_with_their_unit);
-    suite_add_tcase(suite, tcase);
-    failed = (srunner_run_all(runner, CK_ENV), srunner_ntests_failed(runner));
-    srunner_free(runner);
-    return failed > 0;
 }

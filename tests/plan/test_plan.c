@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "plan/plan.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 /* Layer shapes of facts computed from the rule P <= 2MN / (K(M+N)): the largest number of nodes at
@@ -364,12 +365,9 @@ START_TEST(impossible_requests_are_refused_with_the_reason)
 }
 END_TEST
 
-int main(void)
+SUITE("plan")
 {
-    Suite *suite = suite_create("plan");
-    TCase *tcase = tcase_create("plan");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "plan");
 
     tcase_add_loop_test(tcase, rule_switches_where_the_formula_says, 0,
                         (int)(sizeof layers / sizeof *layers));
@@ -387,10 +385,4 @@ int main(void)
     tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);
     tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
     tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -8,6 +8,7 @@
 
 #include "report/merge.h"
 #include "report/report.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 /* ---- recorder ---- */
@@ -471,12 +472,9 @@ START_TEST(log_has_an_object_a_line)
 }
 END_TEST
 
-int main(void)
+SUITE("trace")
 {
-    Suite *suite = suite_create("trace");
-    TCase *tests = tcase_create("trace");
-    SRunner *runner = srunner_create(suite);
-    int failures;
+    TCase *tests = suite_case(suite, "trace");
 
     tcase_add_loop_test(tests, iterations_are_a_range, 0, sizeof windows / sizeof *windows);
     tcase_add_test(tests, recorder_keeps_its_window_and_a_margin);
@@ -496,9 +494,4 @@ int main(void)
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
     tcase_add_test(tests, many_layers_are_folded_but_not_in_the_log);
     tcase_add_test(tests, log_has_an_object_a_line);
-    suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_ENV);
-    failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

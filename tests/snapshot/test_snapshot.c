@@ -3,6 +3,7 @@
 
 #include "snapshot/checksum.h"
 #include "snapshot/snapshot.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 #include <check.h>
@@ -800,20 +801,8 @@ static TCase *state_tests(void)
     return tcase;
 }
 
-int main(void)
+SUITE_IN(folder, "snapshot")
 {
-    Suite *suite = suite_create("snapshot");
-    SRunner *runner = srunner_create(suite);
-    char command[128];
-    int failed;
-
-    if (mkdtemp(folder) == NULL)
-        return 1;
     suite_add_tcase(suite, model_tests());
     suite_add_tcase(suite, state_tests());
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command) != 0 || failed > 0;
 }

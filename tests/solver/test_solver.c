@@ -1,6 +1,7 @@
 /* Update rules against numpy and PyTorch, learning rates against closed forms. */
 #include "solver/policy.h"
 #include "engine/rule.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 #include "tests/data/solver/rule_values.h"
@@ -272,12 +273,9 @@ START_TEST(policy_check_says_what_is_missing)
 }
 END_TEST
 
-int main(void)
+SUITE("solver")
 {
-    Suite *suite = suite_create("solver");
-    TCase *tcase = tcase_create("solver");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "solver");
 
     tcase_add_loop_test(tcase, rule_gives_the_values_of_numpy_and_pytorch, 0, NCASES);
     tcase_add_test(tcase, every_rule_is_compared_with_both_sources);
@@ -289,9 +287,4 @@ int main(void)
     tcase_add_test(tcase, step_policy_leaves_its_step_for_the_snapshot);
     tcase_add_test(tcase, multistep_passes_at_most_one_step_an_iteration);
     tcase_add_test(tcase, policy_check_says_what_is_missing);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sync/sync_internal.h"
+#include "tests/suite.h"
 #include "util/clock.h"
 
 enum { MOST = 64, RANKS = 20 };
@@ -204,12 +205,9 @@ START_TEST(cap_holds_the_rate)
 }
 END_TEST
 
-int main(void)
+SUITE("sendq")
 {
-    Suite *suite = suite_create("sendq");
-    TCase *tcase = tcase_create("sendq");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "sendq");
 
     tcase_add_test(tcase, lowest_layer_goes_first_and_equals_in_order);
     tcase_add_test(tcase, fifo_keeps_the_order_of_posting);
@@ -219,10 +217,4 @@ int main(void)
     tcase_add_test(tcase, without_a_window_all_goes_at_once);
     tcase_add_test(tcase, heap_is_a_sorted_list);
     tcase_add_test(tcase, cap_holds_the_rate);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
