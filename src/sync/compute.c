@@ -239,7 +239,10 @@ int sync_wait_all(struct sync *sync, int64_t iteration)
 {
     if (!sync->worker) {
         if (sync->options.clip > 0) {
-            ring_push(sync, EVENT_NORMS, -1);
+            /* once per iteration, however often somebody waits: every push starts an agreement */
+            if (sync->clip.asked <= iteration)
+                ring_push(sync, EVENT_NORMS, -1);
+            sync->clip.asked = iteration + 1;
             if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
                 return -1;
         }

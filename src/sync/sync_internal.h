@@ -88,7 +88,7 @@ struct clip_state {
     int own_chunks; /* how many PS chunks this rank serves */
     bool factors_ready; /* the SFB norms are in `own`; always true where there are none */
     bool has_factors;
-    int64_t iteration;    /* being clipped */
+    int64_t asked;        /* iterations whose norms were asked for (compute; servers) */
     _Atomic int64_t done; /* iterations whose scale is known */
     double norm;          /* of the last one */
     float scale;

@@ -81,5 +81,7 @@ done <<LIST
 3 paper     0 512  1 0.1 2 fp32 0 urgency 0 0 5000
 4 paper     0 16384  1 0.1 2 fp32 0 urgency 0 0 1048576 2
 7 allreduce 0 8192   0 0   1 fp32 0 urgency 0 0 1048576 3
+4 allreduce 1 1048576 1 0.2 1 fp32 0
+7 sfb       3 1048576 1 0.2 1 fp32 0
 LIST
 exit $((failures > 0))
