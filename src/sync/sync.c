@@ -206,13 +206,13 @@ static int open_queues(struct sync *sync)
 /* The same digest everywhere, or the first rank that differs from rank 0 says so. */
 static int check_digest(struct sync *sync)
 {
-    uint64_t mine = plan_digest(sync->plan, sync->options.digest), root = mine;
+    uint64_t mine = plan_digest(sync->plan, 0), root = mine;
 
     MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
     if (mine != root)
-        return error_set(
-            "this rank's net, solver or options differ from rank 0's: start all ranks with "
-            "the same files and the same command line");
+        return error_set("this rank's plan of messages differs from rank 0's: do all ranks read "
+                         "data of the same "
+                         "shape?");
     return 0;
 fail:
     return -1;

@@ -80,7 +80,6 @@ struct sync_options {
     void *warn_context;
     struct trace
         *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: they are not */
-    uint64_t digest; /* of all else that ranks must agree on (solver, batch, ...) */
 };
 
 /* What the network did, summed since sync_start. */
@@ -97,7 +96,7 @@ struct sync_stats {
 
 struct sync;
 
-/* Checks that all ranks agree on the plan and the digest. net: this rank's training net, built
+/* Checks that all ranks agree on the plan. net: this rank's training net, built
  * (net_build) on workers; on dedicated servers only created. plan and net outlive the sync.
  * Collective. */
 int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
