@@ -307,10 +307,18 @@ int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
     return 0;
 }
 
-int sync_gather_history(struct sync *sync, float *history)
+int sync_gather_history(struct sync *sync, float **out)
 {
     const struct plan *plan = sync->plan;
+    size_t elems = (size_t)sync->update.nhistory * sync->net->elems;
+    float *history = NULL;
 
+    *out = NULL;
+    if (sync->rank == 0) {
+        history = malloc((elems + 1) * sizeof *history);
+        if (!history)
+            return error_memory(elems * sizeof *history, "a snapshot");
+    }
     sync->gather_history = history;
     for (int g = 0; sync->rank == 0 && g < plan->ngroups; g++) {
         const struct group_state *state = &sync->groups[g];
@@ -326,7 +334,12 @@ int sync_gather_history(struct sync *sync, float *history)
                 memset(to, 0, group->elems * sizeof *to);
         }
     }
-    return call_progress(sync, EVENT_GATHER);
+    /* after a failure receives into it may be open: then it stays, to the end of the sync */
+    if (call_progress(sync, EVENT_GATHER))
+        return -1;
+    sync->gather_history = NULL;
+    *out = history;
+    return 0;
 }
 
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale)

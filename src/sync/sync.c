@@ -486,5 +486,6 @@ void sync_destroy(struct sync *sync)
     free(sync->statuses);
     free(sync->sum_values);
     free(sync->sum_result);
+    free(sync->gather_history);
     free(sync);
 }

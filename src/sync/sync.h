@@ -150,9 +150,10 @@ enum { SYNC_ASK_VALUES = 9 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 
-/* Collects the history on rank 0 (nhistory blocks of net->elems floats; NULL elsewhere), after
- * sync_wait_all of the same iteration everywhere. Collective. */
-int sync_gather_history(struct sync *sync, float *history);
+/* Collects the history on rank 0, after sync_wait_all of the same iteration everywhere. *history:
+ * nhistory blocks of net->elems floats, to be freed by the caller; NULL on other ranks, and after a
+ * failure. Collective. */
+int sync_gather_history(struct sync *sync, float **history);
 
 /* Ends the traffic. status: this rank's; non-zero with its message set. Returns the agreed status,
  * with the lowest failing rank's message set on all ranks. Collective. */

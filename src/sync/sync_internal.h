@@ -169,7 +169,7 @@ struct sync {
     /* one call at a time, compute thread to progress thread and back */
     double *sum_values, *sum_result;
     int sum_count, sum_capacity;
-    float *gather_history;     /* rank 0: where to */
+    float *gather_history;     /* rank 0: where to; owned while that goes on, and if it fails */
     _Atomic int64_t call_done; /* of EVENT_SUM, EVENT_GATHER, EVENT_CLOSE */
     double ask_values[SYNC_ASK_VALUES], ask_result[SYNC_ASK_VALUES];
     _Atomic int64_t ask_done; /* 1: the answer to sync_ask is there */

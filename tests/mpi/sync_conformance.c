@@ -406,6 +406,8 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
 
 /* ---- the run ---- */
 
+static bool fails; /* the last rank does, instead of giving its history */
+
 #define REQUIRE(condition, ...)                                                                    \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -477,6 +479,24 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
             (unsigned long long)sync_stats(sync)->sent, (unsigned long long)sent);
 }
 
+/* The last rank fails while the others collect the history, a part of which is its own: rank 0's
+ * receives stay open, and it has nothing that it could free under them. */
+static void fail_in_gather(struct sync *sync, int nranks, int rank)
+{
+    float *history = (float *)&rank;
+    int status;
+
+    if (rank == nranks - 1) {
+        usleep(100000);
+        REQUIRE(sync_close(sync, error_set("a full disk")), "a failure is closed as none");
+    } else {
+        status = sync_gather_history(sync, &history);
+        REQUIRE(!history && (status || rank != 0), "a history came without the last rank's part");
+        REQUIRE(sync_close(sync, status), "another rank's failure is not told");
+    }
+    REQUIRE(strstr(error_text(), "a full disk"), "the message is '%s'", error_text());
+}
+
 /* One training from start to end. */
 static void run(struct plan_options *options, struct sync_options *sync_options, int each, int rank)
 {
@@ -546,10 +566,14 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
         REQUIRE(!sync_sum(sync, ones, 3) && ones[0] == plan->ncomputing && ones[1] == 1,
                 "sum is wrong");
     }
-    float *history = rank == 0 ? calloc(net.elems, sizeof(float)) : NULL;
+    float *history = NULL;
     struct counted measured = counted;
     counted_plan = NULL; /* history is control traffic */
-    REQUIRE(!sync_gather_history(sync, history), "%s", error_text());
+    if (fails) {
+        fail_in_gather(sync, options->nranks, rank);
+        return;
+    }
+    REQUIRE(!sync_gather_history(sync, &history), "%s", error_text());
     REQUIRE(rank != 0 || memcmp(history, serial.history, net.elems * sizeof(float)) == 0,
             "history differs from the serial run");
     check_bytes(plan, sync, &measured, rank);
@@ -581,7 +605,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &options.nranks);
     REQUIRE(argc >= 6,
             "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
-            "[ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]]]");
+            "[ORDER [SEEDS [STALENESS [MERGE [NODE [fails]]]]]]]]]");
     REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
     options.servers = atoi(argv[2]);
     options.chunk_bytes = (size_t)atol(argv[3]);
@@ -593,6 +617,7 @@ int main(int argc, char **argv)
     sync_options.fifo = argc > 9 && !strcmp(argv[9], "fifo");
     sync_options.staleness = argc > 11 ? atoi(argv[11]) : 0;
     options.merge_bytes = argc > 12 ? (size_t)atol(argv[12]) : 0;
+    fails = argc > 14 && !strcmp(argv[14], "fails");
     if (seeds == 0)
         run(&options, &sync_options, node, rank);
     for (int seed = 1; seed <= seeds; seed++) {

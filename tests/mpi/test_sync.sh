@@ -5,7 +5,7 @@
 set -u
 program=$abs_top_builddir/tests/mpi/sync_conformance
 failures=0
-# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness merge node
+# ranks comm servers chunk overlap clip iter_size wire window order seeds staleness merge node fails
 while read -r ranks arguments; do
     # shellcheck disable=SC2086
     if POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments; then
@@ -83,5 +83,7 @@ done <<LIST
 7 allreduce 0 8192   0 0   1 fp32 0 urgency 0 0 1048576 3
 4 allreduce 1 1048576 1 0.2 1 fp32 0
 7 sfb       3 1048576 1 0.2 1 fp32 0
+3 ps        0 1024 1 0 1 fp32 0 urgency 0 0 0 0 fails
+4 ps        2 1024 1 0 1 fp32 0 urgency 0 0 0 0 fails
 LIST
 exit $((failures > 0))
