@@ -431,8 +431,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         error_agree(world, build_nets(t)) || trainer_plan(t) ||
         error_agree(world, load_files(t, &history)))
         goto fail;
-    MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
+    MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
+    MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||

@@ -548,8 +548,8 @@ static void rest(struct sync *sync, int idle_polls, bool waited_for)
 static void drop_requests(struct sync *sync)
 {
     for (int i = 0; i < sync->nrequests && !atomic_load(&sync->failed); i++) {
-        MPI_Cancel(&sync->requests[i]);
-        MPI_Wait(&sync->requests[i], MPI_STATUS_IGNORE);
+        if (MPI_Cancel(&sync->requests[i]) == MPI_SUCCESS)
+            (void)MPI_Wait(&sync->requests[i], MPI_STATUS_IGNORE); /* nothing came of it */
     }
     sync->nrequests = 0;
 }
