@@ -73,13 +73,15 @@ static int load(struct test_run *t)
         return -1;
     for (size_t at = 0; at < net->elems; at += 1 << 24) {
         size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
-        MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        MPI_TRY(MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD));
     }
     for (int g = 0; g < net->ngroups && !status; g++) {
         status = net_push_values(net, g);
         net_touch(net, g);
     }
     return error_agree(MPI_COMM_WORLD, status);
+fail:
+    return -1;
 }
 
 static int run_batches(struct test_run *t)
@@ -179,11 +181,13 @@ static int score(struct test_run *t)
     LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))
         return -1;
-    MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
     if (t->rank != 0)
         return 0;
     print_scores(t);
     return t->json ? print_json(t) : 0;
+fail:
+    return -1;
 }
 
 int command_test(int argc, char **argv)

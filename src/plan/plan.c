@@ -510,11 +510,13 @@ static int parse(const char *option, const char *text, const char *const *names,
     return -1;
 }
 
+static const char *const comm_names[COMM_MODES] = {"ps",   "sfb",    "paper", "allreduce",
+                                                   "adam", "onebit", "auto",  "none"};
+static const char *const wire_names[] = {"fp32", "bf16"};
+
 int comm_mode_parse(const char *text, enum comm_mode *out)
 {
-    static const char *const names[COMM_MODES] = {"ps",   "sfb",    "paper", "allreduce",
-                                                  "adam", "onebit", "auto",  "none"};
-    int found = parse("comm", text, names, COMM_MODES);
+    int found = parse("comm", text, comm_names, COMM_MODES);
 
     *out = found < 0 ? COMM_PAPER : (enum comm_mode)found;
     return found < 0 ? -1 : 0;
@@ -522,11 +524,20 @@ int comm_mode_parse(const char *text, enum comm_mode *out)
 
 int wire_parse(const char *text, enum wire *out)
 {
-    static const char *const names[] = {"fp32", "bf16"};
-    int found = parse("wire", text, names, 2);
+    int found = parse("wire", text, wire_names, 2);
 
     *out = found < 0 ? WIRE_FP32 : (enum wire)found;
     return found < 0 ? -1 : 0;
+}
+
+const char *comm_mode_name(enum comm_mode mode)
+{
+    return comm_names[mode];
+}
+
+const char *wire_name(enum wire wire)
+{
+    return wire_names[wire];
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word)

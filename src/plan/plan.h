@@ -160,6 +160,8 @@ const char *scheme_name(enum scheme scheme);
 /* "ps", "sfb", "paper", ...; "fp32", "bf16". Fail with the list. */
 int comm_mode_parse(const char *text, enum comm_mode *out);
 int wire_parse(const char *text, enum wire *out);
+const char *comm_mode_name(enum comm_mode mode);
+const char *wire_name(enum wire wire);
 
 /* A number that differs when two ranks' plans (or the extra words given) differ. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);

@@ -58,10 +58,13 @@ static int check_double(MPI_Comm world, const struct engine *engine)
         free(all);
         return -1;
     }
-    MPI_Allgather(mine, IDENTITY_BYTES, MPI_CHAR, all, IDENTITY_BYTES, MPI_CHAR, world);
+    MPI_TRY(MPI_Allgather(mine, IDENTITY_BYTES, MPI_CHAR, all, IDENTITY_BYTES, MPI_CHAR, world));
     status = find_double(all, nranks, rank, words);
     free(all);
     return error_agree(world, status);
+fail:
+    free(all);
+    return -1;
 }
 
 int device_open(MPI_Comm world, const char *name, const struct engine_options *options, bool share,

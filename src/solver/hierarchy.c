@@ -59,9 +59,11 @@ static int open_team(struct trainer *t)
                     member && node->rank == 0 ? team->identify(t->engine.context, id) : 0))
         return -1;
     if (member)
-        MPI_Bcast(id, sizeof id, MPI_BYTE, 0, node->comm);
+        MPI_TRY(MPI_Bcast(id, sizeof id, MPI_BYTE, 0, node->comm));
     return error_agree(t->world,
                        member ? team->open(t->engine.context, id, node->rank, node->nranks) : 0);
+fail:
+    return -1;
 }
 
 int trainer_find_nodes(struct trainer *t)
@@ -71,7 +73,7 @@ int trainer_find_nodes(struct trainer *t)
 
     if (each == HIERARCHY_OFF || (each == HIERARCHY_AUTO && t->nworkers == 1))
         return 0;
-    MPI_Allreduce(&remote, &team, 1, MPI_INT, MPI_MAX, t->world);
+    MPI_TRY(MPI_Allreduce(&remote, &team, 1, MPI_INT, MPI_MAX, t->world));
     if (error_agree(t->world, check_options(t))) {
         if (each != HIERARCHY_AUTO)
             return error_context("--hierarchy=%d: the ranks of a node cannot go together", each);
@@ -96,6 +98,8 @@ int trainer_find_nodes(struct trainer *t)
         net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank),
                        t->node->rank == 0);
     return 0;
+fail:
+    return -1;
 }
 
 void trainer_set_up_cost(const struct trainer *t, struct cost_setup *out)

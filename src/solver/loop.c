@@ -182,18 +182,12 @@ static int snapshot(struct trainer *t, int64_t iteration)
                                 .current_step = iteration > t->at.iteration
                                                     ? t->steps[iteration - 1 - t->at.iteration]
                                                     : t->at.current_step};
-    size_t elems = (size_t)t->rule.nhistory * t->net->elems;
-    float *history = NULL;
+    float *history;
     bool binary =
         t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
     int status = -1;
 
-    if (t->rank == 0) {
-        history = malloc((elems + 1) * sizeof *history);
-        if (!history)
-            return error_memory(elems * sizeof *history, "a snapshot");
-    }
-    if (sync_gather_history(t->sync, history) == 0 &&
+    if (sync_gather_history(t->sync, &history) == 0 &&
         (t->rank != 0 || net_pull_values(t->net) == 0))
         status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
                                                  t->rule.nhistory, history, &state, t->log)

@@ -34,7 +34,7 @@ int trainer_collect(struct trainer *t)
     }
     if (error_agree(t->world, t->rank == 0 && !t->figures))
         return -1;
-    MPI_Gather(mine, FIGURES, MPI_DOUBLE, t->figures, FIGURES, MPI_DOUBLE, 0, t->world);
+    MPI_TRY(MPI_Gather(mine, FIGURES, MPI_DOUBLE, t->figures, FIGURES, MPI_DOUBLE, 0, t->world));
     if (t->rank == 0) {
         double waits_total = 0, seconds = 0;
         for (int r = 0; r < t->nranks; r++) {
@@ -49,6 +49,8 @@ int trainer_collect(struct trainer *t)
             LOG_INFO(t->log, "Training never waited for input.");
     }
     return 0;
+fail:
+    return -1;
 }
 
 static double figure_sum(const struct trainer *t, int figure)

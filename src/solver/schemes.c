@@ -109,11 +109,12 @@ static int choose_together(struct trainer *t, enum scheme *scheme)
     if (trainer_probe(t))
         return -1;
     t->sizes = cost_sizes_for(&probe->cluster);
-    MPI_Bcast(&t->sizes, (int)sizeof t->sizes, MPI_BYTE, 0, t->world);
+    MPI_TRY(MPI_Bcast(&t->sizes, (int)sizeof t->sizes, MPI_BYTE, 0, t->world));
     keep_wishes(t);
     if (error_agree(t->world, t->rank == 0 ? choose(t, probe, scheme) : 0))
         return -1;
-    MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
+    MPI_TRY(
+        MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world));
     if (!probe->from_file)
         LOG_INFO(
             t->log,
@@ -121,6 +122,8 @@ static int choose_together(struct trainer *t, enum scheme *scheme)
             probe->took_seconds, probe->cluster.latency_seconds * 1e6,
             probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
     return 0;
+fail:
+    return -1;
 }
 
 /* Ranks of one node have no network between them: what they measured would be memory and each

@@ -23,13 +23,18 @@ const char *signal_kind_name(enum signal_kind kind)
     return kinds[kind].name;
 }
 
+static const char *const effect_names[] = {
+    [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop"};
+
+const char *signal_effect_name(enum signal_effect effect)
+{
+    return effect_names[effect];
+}
+
 int signal_effect_parse(const char *option, const char *text, enum signal_effect *out)
 {
-    static const char *const names[] = {
-        [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop"};
-
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (!strcmp(text, names[i])) {
+    for (int i = 0; i < (int)(sizeof effect_names / sizeof *effect_names); i++)
+        if (!strcmp(text, effect_names[i])) {
             *out = (enum signal_effect)i;
             return 0;
         }

@@ -19,6 +19,9 @@ enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNALS };
 /* "SIGINT", ... */
 const char *signal_kind_name(enum signal_kind kind);
 
+/* "none", "snapshot", "stop". */
+const char *signal_effect_name(enum signal_effect effect);
+
 /* Fails with Caffe's sentence, Invalid signal effect "x" was specified, and what would be right. */
 int signal_effect_parse(const char *option, const char *text, enum signal_effect *out);
 

@@ -20,8 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOURCE_OF_DIGEST_WORDS = 9 };
-
 static int check_ranks(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
@@ -300,28 +298,6 @@ static void warn(void *context, const char *text)
     LOG_ERROR(t->log, "%s", text);
 }
 
-/* All that ranks could have been given differently and that would make them disagree in silence. */
-static uint64_t digest(const struct trainer *t)
-{
-    const struct trainer_options *o = t->options;
-    const uint64_t words[SOURCE_OF_DIGEST_WORDS] = {
-        t->seed,
-        (uint64_t)t->max_iter,
-        (uint64_t)t->iter_size,
-        (uint64_t)t->batch,
-        (uint64_t)t->rule.kind,
-        (uint64_t)t->solver->test_interval,
-        (uint64_t)t->solver->snapshot,
-        (uint64_t)t->solver->display,
-        (uint64_t)(o->signals[SIGNAL_INT] | o->signals[SIGNAL_HUP] << 2 |
-                   o->signals[SIGNAL_TERM] << 4 | o->signals[SIGNAL_USR1] << 6)};
-    uint64_t hash = 0;
-
-    for (int i = 0; i < SOURCE_OF_DIGEST_WORDS; i++)
-        hash = (hash ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    return hash;
-}
-
 static int start_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .describe = describe};
@@ -345,7 +321,6 @@ static int start_sync(struct trainer *t, const float *history)
         .stall_seconds = 60,
         .warn = warn,
         .warn_context = t,
-        .digest = digest(t),
         .trace = t->trace};
     if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
         (!t->blank && sync_share_values(t->sync)))
@@ -430,7 +405,9 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     t->final_loss = NAN;
     MPI_Comm_rank(world, &t->rank);
     MPI_Comm_size(world, &t->nranks);
-    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
+    /* what follows has collective parts that depend on options, solver and nets */
+    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)) ||
+        trainer_compare_ranks(t))
         goto fail;
     t->threads = default_threads(t); /* collective */
     if (error_agree(world, create_nets(t)) || open_engine(t) ||
@@ -438,8 +415,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         error_agree(world, build_nets(t)) || trainer_plan(t) ||
         error_agree(world, load_files(t, &history)))
         goto fail;
-    MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
+    MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
+    MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||

@@ -170,6 +170,10 @@ void trainer_set_up_cost(const struct trainer *trainer, struct cost_setup *out);
 /* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
 int trainer_plan(struct trainer *trainer);
 
+/* After solver and nets are read: fails where ranks were given what does not go together, and says
+ * what it is. Collective. */
+int trainer_compare_ranks(struct trainer *trainer);
+
 /* Reads everything, builds nets, loads weights or state, starts traffic. Collective. */
 int trainer_create(MPI_Comm world, const struct trainer_options *options, struct log *log,
                    struct trainer **out);

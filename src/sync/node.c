@@ -138,7 +138,7 @@ int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, cons
 void node_window_close(struct node_window *window)
 {
     if (window->window != MPI_WIN_NULL)
-        MPI_Win_free(&window->window);
+        (void)MPI_Win_free(&window->window);
     window->memory = NULL;
 }
 

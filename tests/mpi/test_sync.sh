@@ -64,6 +64,7 @@ conformance <<TABLE
 4 --comm=sfb --servers=2 --chunk=128 --overlap=none --clip=0.5 --iter-size=43
 4 --comm=ps --servers=1 --chunk=400 --iter-size=2 --staleness=3 --merge=1048576
 4 --comm=paper --chunk=16384 --clip=0.1 --iter-size=2 --merge=1048576 --node=2
+4 --comm=allreduce --servers=1 --chunk=1048576 --clip=0.2
 
 5 --comm=sfb --servers=1 --chunk=4096 --clip=0.2 --node=2
 5 --comm=adam --servers=1 --chunk=4096 --clip=0.2 --node=2
@@ -80,4 +81,5 @@ conformance <<TABLE
 7 --comm=allreduce --servers=1 --chunk=2097152 --overlap=backward --wire=bf16 --merge=1048576
 7 --comm=sfb --chunk=4096 --iter-size=22 --window=500 --node=3
 7 --comm=allreduce --chunk=8192 --overlap=none --merge=1048576 --node=3
+7 --comm=sfb --servers=3 --chunk=1048576 --clip=0.2
 TABLE
