@@ -158,12 +158,16 @@ static int print_json(struct test_run *t)
 
 static int score(struct test_run *t)
 {
+    struct topology topology;
     size_t cells;
     int status;
 
     t->model_options.rank = t->rank;
     t->model_options.nranks = t->nranks;
-    t->engine_options.device = device_local_rank(MPI_COMM_WORLD);
+    if (topology_create(MPI_COMM_WORLD, &topology))
+        return -1;
+    t->engine_options.device = topology.local_rank;
+    topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);

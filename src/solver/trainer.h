@@ -89,8 +89,9 @@ struct trainer {
     struct log *log;
     MPI_Comm world;
     int rank, nranks;
-    bool worker; /* this rank computes; else it is a dedicated server */
-    bool blank;  /* the engine computes nothing: no data, losses, tests or snapshots */
+    struct topology topology; /* of world */
+    bool worker;              /* this rank computes; else it is a dedicated server */
+    bool blank;               /* the engine computes nothing: no data, losses, tests or snapshots */
     int nworkers;
     int threads; /* of this rank's computation on the host */
 

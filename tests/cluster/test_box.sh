@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016 # the box's own shell expands what stands in quotes
 set -u
 box=${abs_top_srcdir:?}/tests/cluster/box.sh
-probe=${abs_top_builddir:?}/tests/probe_ranks
+probe=${abs_top_builddir:?}/tests/plan/probe_ranks
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failures=0

@@ -481,6 +481,7 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
 static void run(struct plan_options *options, struct sync_options *sync_options, int each, int rank)
 {
     bool worker = rank < options->nranks - options->servers;
+    struct topology topology = {.nranks = 0};
     struct node_map map = {.node = NULL};
     struct node *node = NULL;
     struct sync_update update = {.nhistory = 1, .apply = apply};
@@ -491,7 +492,8 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
 
     make_net(&net, each > 0 ? 20000 : 300); /* worth adding up in slices */
     if (each > 0) {
-        REQUIRE(!node_map_create(MPI_COMM_WORLD, options->nranks - options->servers, each, &map) &&
+        REQUIRE(!topology_create(MPI_COMM_WORLD, &topology) &&
+                    !node_map_create(&topology, options->nranks - options->servers, each, &map) &&
                     !node_create(MPI_COMM_WORLD, &map, net.elems, &node),
                 "%s", error_text());
         options->nodes = map.node;
@@ -568,6 +570,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     }
     node_destroy(node);
     node_map_free(&map);
+    topology_free(&topology);
 }
 
 int main(int argc, char **argv)
