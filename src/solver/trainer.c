@@ -380,7 +380,7 @@ static const char *scheme_of_group(void *context, int group)
 
 static void introduce(struct trainer *t)
 {
-    const struct net_scheme scheme = {.name = scheme_of_group, .context = t};
+    const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
     const char *words = NULL;
     char identity[64];
 
@@ -397,7 +397,7 @@ static void introduce(struct trainer *t)
             break;
     }
     if (!t->options->json)
-        net_print_summary(t->net, &scheme, stdout);
+        net_table_print(t->net, &scheme, stdout);
     if (t->blank)
         LOG_WARNING(t->log,
                     "Replaying %s: passes take the time it says and compute nothing. Every loss is "
@@ -491,6 +491,6 @@ void trainer_destroy(struct trainer *t)
     free(t->losses);
     free(t->scores);
     free(t->notices);
-    free(t->figures);
+    figures_free(&t->figures);
     free(t);
 }
