@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "commands/plan_forecast.h"
 #include "commands/options.h"
-#include "commands/units.h"
+#include "util/units.h"
 
 #include <stdio.h>
 #include <string.h>

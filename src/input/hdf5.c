@@ -5,6 +5,7 @@
 #include "input/source_internal.h"
 
 #include "util/error.h"
+#include "util/file.h"
 #include "util/h5.h"
 
 #include <ctype.h>
@@ -309,12 +310,8 @@ static int list_load(const char *list, char **out)
     FILE *file;
     char *text = NULL;
     size_t used = 0, size = 0;
-    bool is_hdf5;
 
-    h5_lock();
-    is_hdf5 = h5_is_file(list);
-    h5_unlock();
-    if (is_hdf5)
+    if (file_is_hdf5(list))
         return error_set(
             "%s: this is an HDF5 file; HDF5Data wants a text file that lists such files", list);
     file = fopen(list, "r");

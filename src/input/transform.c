@@ -5,6 +5,7 @@
 #include "input/feeder.h"
 
 #include "util/error.h"
+#include "util/file.h"
 #include "util/h5.h"
 #include "util/rng.h"
 
@@ -144,12 +145,11 @@ static int mean_load(const char *name, const char *base_file, struct transform *
         free(path);
         return error_memory(elems * sizeof *t->mean, "the mean image");
     }
-    h5_lock();
-    if (h5_is_file(path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (file_is_hdf5(path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+        h5_lock();
         status = mean_load_hdf5(path, &t->in, t->mean);
         h5_unlock();
     } else {
-        h5_unlock();
         status = mean_load_binaryproto(path, &t->in, t->mean);
     }
     free(path);

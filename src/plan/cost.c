@@ -2,6 +2,8 @@
  * everything else is double: the figures it comes from are measurements. */
 #include "plan/cost.h"
 
+#include "util/units.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -483,28 +485,12 @@ void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *s
     }
 }
 
-static void print_scaled(double value, const char *const *units, int nunits, double step, char *out)
-{
-    int unit = 0;
-
-    for (; unit + 1 < nunits && value >= step * 0.9995; unit++)
-        value /= step;
-    if (value >= 99.95 || value == 0)
-        snprintf(out, COST_CELL, "%.0f %s", value, units[unit]);
-    else
-        snprintf(out, COST_CELL, "%.3g %s", value, units[unit]);
-}
-
 void cost_print_bytes(double bytes, char out[COST_CELL])
 {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-
-    print_scaled(bytes, units, 6, 1000, out);
+    units_print_bytes(bytes, out);
 }
 
 void cost_print_seconds(double seconds, char out[COST_CELL])
 {
-    static const char *const units[] = {"us", "ms", "s"};
-
-    print_scaled(seconds * 1e6, units, 3, 1000, out);
+    units_print_seconds(seconds, out);
 }

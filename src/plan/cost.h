@@ -198,7 +198,7 @@ void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *s
                   char *out, size_t bytes);
 
 /* "1.25 GB", "147 kB"; "12.3 ms", "41 us": at most 8 characters. */
-#define COST_CELL 24
+#define COST_CELL 24 /* UNITS_CELL */
 void cost_print_bytes(double bytes, char out[COST_CELL]);
 void cost_print_seconds(double seconds, char out[COST_CELL]);
 

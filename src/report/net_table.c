@@ -32,7 +32,7 @@ static size_t owned_params(const struct net *net, int layer, int *group)
     return 0;
 }
 
-static const char *scheme_name(const struct net_scheme *scheme, int group)
+static const char *scheme_name(const struct net_table_scheme *scheme, int group)
 {
     const char *name = scheme && group >= 0 ? scheme->name(scheme->context, group) : NULL;
 
@@ -63,7 +63,7 @@ static void write_shape(const struct shape *shape, char *cell)
                                  shape->dim[i]);
 }
 
-static void write_layer(const struct net *net, int l, const struct net_scheme *scheme,
+static void write_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
                         struct row *row)
 {
     const struct layer *layer = &net->layers[l];
@@ -79,7 +79,8 @@ static void write_layer(const struct net *net, int l, const struct net_scheme *s
     snprintf(row->cell[SCHEME], CELL_BYTES, "%s", name ? name : "");
 }
 
-static size_t write_rows(const struct net *net, const struct net_scheme *scheme, struct row *rows)
+static size_t write_rows(const struct net *net, const struct net_table_scheme *scheme,
+                         struct row *rows)
 {
     size_t n = 0;
 
@@ -130,7 +131,7 @@ static void print_line(const int width[COLUMNS], int columns, FILE *to)
     fputc('\n', to);
 }
 
-int net_print_summary(const struct net *net, const struct net_scheme *scheme, FILE *to)
+int net_table_print(const struct net *net, const struct net_table_scheme *scheme, FILE *to)
 {
     int columns = scheme ? COLUMNS : COLUMNS - 1;
     int width[COLUMNS] = {0};
@@ -189,7 +190,7 @@ static void json_blobs(const struct layer *layer, struct json *json)
     json_array_end(json);
 }
 
-static void json_layer(const struct net *net, int l, const struct net_scheme *scheme,
+static void json_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
                        struct json *json)
 {
     const struct layer *layer = &net->layers[l];
@@ -211,7 +212,7 @@ static void json_layer(const struct net *net, int l, const struct net_scheme *sc
     json_object_end(json);
 }
 
-void net_json_summary(const struct net *net, const struct net_scheme *scheme, struct json *json)
+void net_table_json(const struct net *net, const struct net_table_scheme *scheme, struct json *json)
 {
     json_object_begin(json);
     json_key(json, "name");

@@ -7,6 +7,7 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,7 +135,6 @@ int snapshot_read_model_binary(const char *path, const struct snapshot_layer *la
                                struct snapshot_report *report)
 {
     struct reader r = {.path = path, .layers = layers, .nlayers = nlayers};
-    struct snapshot_report found = {0};
     int status = -1;
 
     if (model_file_open(path, &r.file))
@@ -143,15 +143,11 @@ int snapshot_read_model_binary(const char *path, const struct snapshot_layer *la
     r.matches = calloc((size_t)nlayers + 1, sizeof *r.matches);
     if (r.matches == NULL)
         error_memory((size_t)nlayers * sizeof *r.matches, "the layers of a model");
-    else if (match_sources(&r, &found) == 0 && check_layers(&r, &found) == 0)
+    else if (match_sources(&r, report) == 0 && check_layers(&r, report) == 0)
         status = read_layers(&r);
     names_free(&r.names);
     free(r.matches);
     model_file_close(r.file);
-    if (status == 0 && report)
-        *report = found;
-    else
-        snapshot_report_free(&found);
     return status;
 }
 
@@ -207,7 +203,5 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
 
 done:
     state_file_close(file);
-    if (status)
-        snapshot_state_free(state);
     return status;
 }

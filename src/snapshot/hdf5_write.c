@@ -11,62 +11,12 @@
 #include "util/strbuf.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
 #define CHUNK_BYTES ((hsize_t)16 << 20)
-
-static char *path_of(const char *prefix, int64_t iter, const char *ending)
-{
-    struct strbuf path = {0};
-
-    strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
-    return strbuf_take(&path);
-}
-
-char *snapshot_model_path(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".caffemodel.h5");
-}
-
-char *snapshot_state_path(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".solverstate.h5");
-}
-
-char *snapshot_model_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".caffemodel");
-}
-
-char *snapshot_state_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".solverstate");
-}
-
-int snapshot_probe(const char *prefix)
-{
-    char *path = path_of(prefix, 0, ".tempfile");
-    int fd, status = 0;
-
-    if (path == NULL)
-        return -1;
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        status = error_set("Cannot write to snapshot prefix '%s'.  Make sure that the directory "
-                           "exists and is writable. (%s: %s)",
-                           prefix, path, strerror(errno));
-    } else {
-        close(fd);
-        unlink(path);
-    }
-    free(path);
-    return status;
-}
 
 static int h5_failed(const char *path, const char *action, const char *name)
 {
@@ -100,7 +50,7 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
     size = H5Fget_file_image(file, NULL, 0);
     if (size <= 0)
         return h5_failed(path, "measure", "the file in memory");
-    *bytes = malloc((size_t)size + SEAL_BYTES);
+    *bytes = malloc((size_t)size + CHECKSUM_BYTES);
     if (*bytes == NULL)
         return error_memory((unsigned long long)size, path);
     if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
@@ -108,8 +58,8 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
         *bytes = NULL;
         return h5_failed(path, "copy", "the file in memory");
     }
-    seal_write(*bytes, (size_t)size);
-    *length = (size_t)size + SEAL_BYTES;
+    checksum_append(*bytes, (size_t)size);
+    *length = (size_t)size + CHECKSUM_BYTES;
     return 0;
 }
 
@@ -276,26 +226,6 @@ static hid_t layer_group(hid_t data, const char *path, const char *name)
 done:
     free(copy);
     return group;
-}
-
-int snapshot_owned_blobs(const struct snapshot_layer *layer)
-{
-    int owned = 0;
-
-    for (int i = 0; i < layer->nblobs; i++)
-        owned += !layer->blobs[i].shared;
-    return owned;
-}
-
-int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers)
-{
-    for (int i = 0; i < nlayers; i++)
-        for (int j = 0; j < i && snapshot_owned_blobs(&layers[i]) > 0; j++)
-            if (snapshot_owned_blobs(&layers[j]) > 0 && strcmp(layers[i].name, layers[j].name) == 0)
-                return error_set("%s: two layers named '%s' have parameters; a snapshot holds one "
-                                 "layer of a name, rename the other",
-                                 path, layers[i].name);
-    return 0;
 }
 
 static int write_layer(hid_t data, const char *path, const struct snapshot_layer *layer)

@@ -81,7 +81,8 @@ int trainer_find_nodes(struct trainer *t)
             LOG_INFO(t->log, "No use of NCCL: %s", error_text());
         return 0;
     }
-    if (node_map_create(t->world, t->nworkers, each == HIERARCHY_AUTO ? 0 : each, map))
+    if (error_agree(t->world, node_map_create(&t->topology, t->nworkers,
+                                              each == HIERARCHY_AUTO ? 0 : each, map)))
         return -1;
     /* between processors of one machine a message is no more than a copy; between GPUs it is two,
      * through the host */

@@ -3,6 +3,7 @@
  * forward pass waits for it layer by layer. */
 #include "solver/trainer.h"
 
+#include "report/outputs.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -91,57 +92,10 @@ static double smoothed_loss(const struct trainer *t)
     return n > 0 ? sum / (double)n : 0;
 }
 
-size_t count_outputs(const struct net *net)
-{
-    size_t count = 0;
-
-    for (int i = 0; i < net->noutputs; i++)
-        count += shape_elems(&net->outputs[i].blob->value.shape);
-    return count;
-}
-
-void log_outputs(struct log *log, const char *which, const struct net *net, const double *values)
-{
-    int k = 0;
-
-    for (int i = 0; i < net->noutputs; i++) {
-        const struct net_output *output = &net->outputs[i];
-        double weight = (double)output->loss_weight;
-        for (size_t e = 0; e < shape_elems(&output->blob->value.shape); e++, k++)
-            if (output->loss_weight != 0)
-                LOG_INFO(log, "    %s net output #%d: %s = %g (* %g = %g loss)", which, k,
-                         output->blob->name, values[k], weight, weight * values[k]);
-            else
-                LOG_INFO(log, "    %s net output #%d: %s = %g", which, k, output->blob->name,
-                         values[k]);
-    }
-}
-
-int trainer_read_outputs(const struct net *net, double *values)
-{
-    size_t at = 0;
-
-    for (int i = 0; i < net->noutputs; i++) {
-        const struct blob *blob = net->outputs[i].blob;
-        size_t n = shape_elems(&blob->value.shape);
-        float *plain = malloc((n + 1) * sizeof *plain);
-        if (!plain || net_read_blob(net, blob, plain)) {
-            if (!plain)
-                error_memory(n * sizeof *plain, "an output");
-            free(plain);
-            return -1;
-        }
-        for (size_t e = 0; e < n; e++)
-            values[at++] = (double)plain[e];
-        free(plain);
-    }
-    return 0;
-}
-
 /* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
 static int display(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
-    size_t noutputs = training ? count_outputs(t->net) : 0;
+    size_t noutputs = training ? outputs_count(t->net) : 0;
     double *sums = calloc(noutputs + 1, sizeof *sums);
     double lapse = seconds - t->display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->display_iter) / lapse : 0;
@@ -152,7 +106,7 @@ static int display(struct trainer *t, int64_t iteration, double seconds, bool tr
         goto done;
     }
     sums[0] = smoothed_loss(t);
-    if (training && trainer_read_outputs(t->net, sums + 1))
+    if (training && outputs_read(t->net, sums + 1))
         goto done;
     if (sync_sum(t->sync, sums, (int)noutputs + 1))
         goto done;
@@ -163,7 +117,7 @@ static int display(struct trainer *t, int64_t iteration, double seconds, bool tr
         LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s", iteration,
                  rate, lapse, t->solver->display, sums[0],
                  t->blank ? " (replayed, not computed)" : "");
-        log_outputs(t->log, "Train", t->net, sums + 1);
+        outputs_log(t->log, "Train", t->net, sums + 1);
         LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)t->rates[iteration - t->at.iteration]);
     }
@@ -374,5 +328,9 @@ int trainer_run(struct trainer *t)
     log_progress_end(t->log);
     if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
         return -1;
-    return trainer_collect(t) || trainer_account(t) ? -1 : 0;
+    if (trainer_gather_figures(t))
+        return -1;
+    sync_destroy(t->sync); /* the figures are all that is still wanted of it */
+    t->sync = NULL;
+    return trainer_report(t);
 }

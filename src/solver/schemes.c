@@ -75,8 +75,8 @@ int trainer_probe(struct trainer *t)
         return 0;
     status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
-        status =
-            probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
+        status = probe_cluster(t->world, &t->topology, t->worker ? engine : NULL,
+                               t->options->cluster_file, probe);
     if (cpu.i)
         engine_close(&cpu);
     if (t->blank)
@@ -126,22 +126,6 @@ fail:
     return -1;
 }
 
-/* Ranks of one node have no network between them: what they measured would be memory and each
- * other's computation, and the next run might decide otherwise. */
-static int one_node(struct trainer *t, bool *out)
-{
-    MPI_Comm node = MPI_COMM_NULL;
-    int size = 0;
-
-    MPI_TRY(MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node));
-    MPI_TRY(MPI_Comm_size(node, &size));
-    MPI_TRY(MPI_Comm_free(&node));
-    *out = size == t->nranks;
-    return 0;
-fail:
-    return -1;
-}
-
 int trainer_plan(struct trainer *t)
 {
     enum scheme *scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
@@ -153,14 +137,13 @@ int trainer_plan(struct trainer *t)
                                    .nodes = t->nodes.node,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};
-    bool alone = false;
     int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
 
     t->sizes = COST_USUAL_SIZES;
     keep_wishes(t);
-    if (!status && options.comm == COMM_AUTO)
-        status = error_agree(t->world, one_node(t, &alone));
-    if (!status && options.comm == COMM_AUTO && alone && !t->options->cluster_file)
+    /* ranks of one machine have no network between them: what they measured would be memory and
+       each other's computation, and the next run might decide otherwise */
+    if (options.comm == COMM_AUTO && t->topology.nmachines == 1 && !t->options->cluster_file)
         options.comm = COMM_PAPER;
     if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
         status = choose_together(t, scheme);

@@ -3,6 +3,7 @@
  * workers (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
 #include "solver/trainer.h"
 
+#include "report/outputs.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -64,7 +65,7 @@ static int run_batches(struct trainer *t, struct net *net, int batches, size_t w
     for (int b = t->rank; b < batches && !signals_stop_pending(t->options->signals);
          b += t->nworkers) {
         double *row = table + (size_t)b * width;
-        if (net_forward(net, &run, NULL, &row[width - 1]) || trainer_read_outputs(net, row))
+        if (net_forward(net, &run, NULL, &row[width - 1]) || outputs_read(net, row))
             return error_context("test batch %d", b);
     }
     return 0;
@@ -74,7 +75,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
 {
     struct net *net = t->tests[i];
     int batches = t->defs.test_iter[i], interval = t->solver->test_interval;
-    size_t width = count_outputs(net) + 1;
+    size_t width = outputs_count(net) + 1;
     size_t rows = (size_t)batches * width;
     double *table = calloc(rows + width + 1, sizeof *table); /* then means */
     int status = -1;
@@ -104,7 +105,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
         mean[k] /= batches;
     if (t->solver->test_compute_loss)
         LOG_INFO(t->log, "Test loss: %g", mean[width - 1]);
-    log_outputs(t->log, "Test", net, mean);
+    outputs_log(t->log, "Test", net, mean);
     if (i == 0) {
         free(t->scores);
         t->scores = malloc(width * sizeof *t->scores);

@@ -143,27 +143,21 @@ static int create_nets(struct trainer *t)
     return 0;
 }
 
-/* Cores this process may use, divided by the ranks of this node that share them. */
-static int default_threads(struct trainer *t)
+/* Cores this process may use, divided by the ranks of this machine that share them. */
+static int default_threads(const struct trainer *t)
 {
-    MPI_Comm node;
     cpu_set_t mask;
-    int local = 1, allowed = 1, online;
+    int allowed = 1, online;
 
     if (t->options->threads > 0)
         return t->options->threads;
     if (getenv("OMP_NUM_THREADS"))
         return 0; /* the engine's library reads it */
-    if (MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node) ==
-        MPI_SUCCESS) {
-        MPI_Comm_size(node, &local);
-        MPI_Comm_free(&node);
-    }
     if (!sched_getaffinity(0, sizeof mask, &mask))
         allowed = CPU_COUNT(&mask);
     online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (allowed >= online) /* not bound: the ranks share all cores */
-        allowed /= local;
+        allowed /= t->topology.local_ranks;
     return allowed > 1 ? allowed : 1;
 }
 
@@ -174,7 +168,7 @@ static int open_engine(struct trainer *t)
     struct engine_options options = {.threads = t->threads,
                                      .profile = o->profile,
                                      .dilate = o->dilate,
-                                     .device = device_local_rank(t->world),
+                                     .device = t->topology.local_rank,
                                      .math = o->math,
                                      .deterministic = o->deterministic,
                                      .workspace = o->workspace,
@@ -345,7 +339,7 @@ static const char *scheme_of_group(void *context, int group)
 
 static void introduce(struct trainer *t)
 {
-    const struct net_scheme scheme = {.name = scheme_of_group, .context = t};
+    const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
     const char *words = NULL;
     char identity[64];
 
@@ -362,7 +356,7 @@ static void introduce(struct trainer *t)
             break;
     }
     if (!t->options->json)
-        net_print_summary(t->net, &scheme, stdout);
+        net_table_print(t->net, &scheme, stdout);
     if (t->blank)
         LOG_WARNING(t->log,
                     "Replaying %s: passes take the time it says and compute nothing. Every loss is "
@@ -409,7 +403,9 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)) ||
         trainer_compare_ranks(t))
         goto fail;
-    t->threads = default_threads(t); /* collective */
+    if (topology_create(world, &t->topology))
+        goto fail;
+    t->threads = default_threads(t);
     if (error_agree(world, create_nets(t)) || open_engine(t) ||
         error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
         error_agree(world, build_nets(t)) || trainer_plan(t) ||
@@ -445,6 +441,7 @@ void trainer_destroy(struct trainer *t)
     net_destroy(t->net);
     node_destroy(t->node);
     node_map_free(&t->nodes);
+    topology_free(&t->topology);
     trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);
@@ -455,6 +452,6 @@ void trainer_destroy(struct trainer *t)
     free(t->losses);
     free(t->scores);
     free(t->notices);
-    free(t->figures);
+    figures_free(&t->figures);
     free(t);
 }

@@ -15,6 +15,7 @@
 #include "plan/probe.h"
 #include "sync/sync.h"
 #include "report/clocks.h"
+#include "report/figures.h"
 #include "util/log.h"
 
 /* trainer_options.hierarchy, where it is not the ranks of a node. */
@@ -71,26 +72,14 @@ struct trainer_options {
     bool json;           /* that JSON on standard output too, and nothing else there */
 };
 
-/* What every rank reports at the end. */
-enum trainer_figure {
-    FIGURE_SENT, /* bytes of gradients, parameters and factors */
-    FIGURE_RECEIVED,
-    FIGURE_PREDICTED, /* sent bytes of one iteration by the plan */
-    FIGURE_CONTROL,
-    FIGURE_STALL,       /* seconds the compute thread waited for the network */
-    FIGURE_PROGRESS,    /* share of a core that the progress thread took */
-    FIGURE_INPUT_WAITS, /* times */
-    FIGURE_INPUT_SECONDS,
-    FIGURES
-};
-
 struct trainer {
     const struct trainer_options *options;
     struct log *log;
     MPI_Comm world;
     int rank, nranks;
-    bool worker; /* this rank computes; else it is a dedicated server */
-    bool blank;  /* the engine computes nothing: no data, losses, tests or snapshots */
+    struct topology topology; /* of world */
+    bool worker;              /* this rank computes; else it is a dedicated server */
+    bool blank;               /* the engine computes nothing: no data, losses, tests or snapshots */
     int nworkers;
     int threads; /* of this rank's computation on the host */
 
@@ -145,7 +134,7 @@ struct trainer {
     double final_loss; /* smoothed, over all workers, of the last iteration; NAN: none was run */
     double *scores;    /* outputs of the last test of the first test net; NULL: none yet */
     int last_snapshot; /* iteration, -1: none */
-    double *figures;   /* rank 0, after the run: FIGURES per rank */
+    struct figures figures; /* rank 0, after the run; elsewhere empty */
 };
 
 /* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
@@ -196,29 +185,21 @@ int trainer_listen(struct trainer *trainer, int64_t iteration, bool now);
  * calls it. */
 int trainer_share_statistics(struct trainer *trainer);
 
-/* Caffe's "X net output #k" lines of a net whose output values, all elements of all outputs in
- * order, are given. */
-void log_outputs(struct log *log, const char *which, const struct net *net, const double *values);
-size_t count_outputs(const struct net *net);
-
-/* All output values of a net, element by element, outputs in order. */
-int trainer_read_outputs(const struct net *net, double *values);
-
-/* After a successful run: gathers every rank's figures on rank 0. Collective; trainer_run's last
- * step. */
-int trainer_collect(struct trainer *trainer);
-
 /* Before the nets are made: makes the recorder where one is asked for. Not collective. */
 int trainer_open_trace(struct trainer *trainer);
 /* Before sync_start: compares clocks. Collective. */
 int trainer_start_clock(struct trainer *trainer);
 
-/* After trainer_collect: writes the trace, says where the time went. Collective. */
-int trainer_account(struct trainer *trainer);
+/* After sync_close: gathers every rank's figures on rank 0. Collective. */
+int trainer_gather_figures(struct trainer *trainer);
+
+/* After training's synchronisation was destroyed: writes the trace, says where the time went.
+ * Collective. */
+int trainer_report(struct trainer *trainer);
 
 /* The summary as a JSON object. Rank 0, after trainer_run. */
 struct json;
-void trainer_summary(struct trainer *trainer, struct json *json);
+void trainer_summary(const struct trainer *trainer, struct json *json);
 
 void trainer_destroy(struct trainer *trainer);
 

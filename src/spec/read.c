@@ -5,6 +5,7 @@
 #include "spec/upgrade.h"
 #include "spec/proto.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/strbuf.h"
 
 #include <stdbool.h>
@@ -59,25 +60,12 @@ static int note_missing_settings(struct text_doc *doc)
     return 0;
 }
 
-/* HDF5 models hold weights only. */
-static bool is_hdf5(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char start[8] = {0};
-    bool is =
-        file != NULL && fread(start, 1, 8, file) == 8 && memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
-
-    if (file != NULL)
-        fclose(file);
-    return is;
-}
-
 int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out)
 {
     struct text_doc *doc;
     bool binary;
 
-    if (is_hdf5(path))
+    if (file_is_hdf5(path)) /* an HDF5 model holds weights only */
         return error_set("%s: expected a net, found an HDF5 file, which holds weights or data but "
                          "no layer definitions",
                          path);

@@ -4,6 +4,7 @@
 #include "util/agree.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,37 +12,20 @@
 
 enum { LINE = 64 }; /* bytes of a cache line */
 
-/* The lowest rank on every rank's machine. */
-static int find_hosts(MPI_Comm world, int *host)
-{
-    MPI_Comm machine = MPI_COMM_NULL;
-    int rank, lowest;
-
-    MPI_Comm_rank(world, &rank);
-    lowest = rank;
-    MPI_TRY(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
-    MPI_TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, machine));
-    MPI_TRY(MPI_Comm_free(&machine));
-    MPI_TRY(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, world));
-    return 0;
-fail:
-    return -1;
-}
-
-/* Scratch per rank (that gives its name to its machine). */
+/* Scratch per machine. */
 struct machine {
     int last;    /* its node that has room, or -1 */
     int members; /* of that node */
     int speakers;
 };
 
-static void put_together(struct node_map *map, const int *host, int nranks, int each,
+static void put_together(struct node_map *map, const struct topology *topology, int each,
                          struct machine *machines)
 {
-    for (int r = 0; r < nranks; r++)
-        machines[r] = (struct machine){.last = -1};
-    for (int r = 0; r < nranks; r++) {
-        struct machine *machine = &machines[host[r]];
+    for (int m = 0; m < topology->nmachines; m++)
+        machines[m] = (struct machine){.last = -1};
+    for (int r = 0; r < topology->nranks; r++) {
+        struct machine *machine = &machines[topology->machine[r]];
         if (r >= map->nworkers) {
             machine->speakers++;
         } else {
@@ -60,25 +44,19 @@ static void put_together(struct node_map *map, const int *host, int nranks, int 
     }
 }
 
-int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out)
+int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out)
 {
-    int nranks, status = 0;
-    struct machine *machines;
-    int *host;
+    size_t nmachines = (size_t)topology->nmachines;
+    struct machine *machines = calloc(nmachines, sizeof *machines);
+    int status = 0;
 
-    MPI_Comm_size(world, &nranks);
-    *out =
-        (struct node_map){.nworkers = nworkers, .node = calloc((size_t)nranks, sizeof *out->node)};
-    host = calloc((size_t)nranks, sizeof *host);
-    machines = calloc((size_t)nranks, sizeof *machines);
-    if (!out->node || !host || !machines)
-        status = error_memory((size_t)nranks * sizeof *machines, "the nodes");
-    status = error_agree(world, status);
-    if (!status)
-        status = error_agree(world, find_hosts(world, host));
-    if (!status)
-        put_together(out, host, nranks, each, machines);
-    free(host);
+    assert(nworkers > 0 && nworkers <= topology->nranks);
+    *out = (struct node_map){.nworkers = nworkers,
+                             .node = calloc((size_t)topology->nranks, sizeof *out->node)};
+    if (!out->node || !machines)
+        status = error_memory(nmachines * sizeof *machines, "the nodes");
+    else
+        put_together(out, topology, each, machines);
     free(machines);
     return status;
 }

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/topology.h"
+
 /* Which workers are together. */
 struct node_map {
     int nworkers;
@@ -27,8 +29,9 @@ struct node_map {
 };
 
 /* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of
- * them do. Workers are the lowest ranks of `world`. Collective. */
-int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out);
+ * them do. Workers are the lowest ranks of `topology`. Not collective; the same on all ranks,
+ * unless memory is lacking on one. */
+int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out);
 void node_map_free(struct node_map *map);
 
 /* A piece of memory that the ranks of a node share. */

@@ -1,5 +1,5 @@
 /* Numbers with units. A unit is never guessed: 10 could be bits or bytes, a mistake of eight. */
-#include "commands/units.h"
+#include "util/units.h"
 
 #include "util/error.h"
 
@@ -116,4 +116,40 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
             return n;
         at = end + 1;
     }
+}
+
+/* Three digits, and no more zeros than that needs. */
+static const char *print_scaled(double value, const char *const *units, int nunits,
+                                char out[UNITS_CELL])
+{
+    int unit = 0;
+
+    for (; unit + 1 < nunits && value >= 999.5; unit++)
+        value /= 1000;
+    if (value >= 99.95 || value == 0)
+        snprintf(out, UNITS_CELL, "%.0f %s", value, units[unit]);
+    else
+        snprintf(out, UNITS_CELL, "%.3g %s", value, units[unit]);
+    return out;
+}
+
+const char *units_print_bytes(double bytes, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+
+    return print_scaled(bytes, units, 6, out);
+}
+
+const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};
+
+    return print_scaled(bytes_per_second, units, 6, out);
+}
+
+const char *units_print_seconds(double seconds, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"us", "ms", "s"};
+
+    return print_scaled(seconds * 1e6, units, 3, out);
 }

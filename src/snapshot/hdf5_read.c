@@ -1,8 +1,10 @@
-/* Reading a model: first everything is compared with the net, then values are read. */
+/* Reading HDF5 models and states: first everything is compared with the net, then values are read.
+ */
 #include "snapshot/snapshot_internal.h"
 
 #include "snapshot/checksum.h"
 #include "util/error.h"
+#include "util/h5.h"
 #include "util/strbuf.h"
 
 #include <ctype.h>
@@ -10,6 +12,44 @@
 #include <string.h>
 
 #define MAX_NESTING 16 /* of groups, against files whose groups contain themselves */
+
+/* Whether the file has a link of that name at its top. */
+static bool has_link(hid_t file, const char *name)
+{
+    return H5Lexists(file, name, H5P_DEFAULT) > 0;
+}
+
+/* The shape of a data set as a shape of ours; sizes that no blob can have become an error. */
+static int shape_of_dataset(const struct h5_dataset *dataset, struct shape *shape)
+{
+    int64_t dim[H5S_MAX_RANK];
+    char what[512];
+
+    for (int i = 0; i < dataset->naxes; i++)
+        dim[i] = (int64_t)dataset->dim[i];
+    snprintf(what, sizeof what, "%s: data set '%s'", dataset->path, dataset->name);
+    return shape_set(shape, dataset->naxes, dim, what);
+}
+
+/* Opens the data set `name` for a blob. Where it has another shape, fails with *mismatch and *found
+ * set and no message: the caller has Caffe's sentence for its case. */
+static int open_blob(hid_t file, const char *path, const char *name,
+                     const struct snapshot_blob *blob, struct h5_dataset *dataset,
+                     struct shape *found, bool *mismatch)
+{
+    *mismatch = false;
+    if (h5_dataset_open(file, path, name, dataset))
+        return -1;
+    if (shape_of_dataset(dataset, found) == 0) {
+        *mismatch = !shape_equal(found, blob->shape);
+        if (!*mismatch)
+            return 0;
+    }
+    h5_dataset_close(dataset);
+    return -1;
+}
+
+/* ---- models ---- */
 
 /* A layer as the file has it. */
 struct source {
@@ -145,14 +185,6 @@ static struct source *find_source(struct sources *sources, const struct snapshot
     return NULL;
 }
 
-static bool owns_blobs(const struct snapshot_layer *layer)
-{
-    for (int i = 0; i < layer->nblobs; i++)
-        if (!layer->blobs[i].shared)
-            return true;
-    return false;
-}
-
 static int check_or_read_param(hid_t file, const char *path, const struct source *source,
                                const struct snapshot_layer *layer, int i, bool read)
 {
@@ -167,7 +199,7 @@ static int check_or_read_param(hid_t file, const char *path, const struct source
     strbuf_printf(&name, "data/%s/%d", source->name, i);
     if (strbuf_status(&name))
         goto done;
-    if (snapshot_open_blob(file, path, strbuf_text(&name), blob, &dataset, &found, &mismatch)) {
+    if (open_blob(file, path, strbuf_text(&name), blob, &dataset, &found, &mismatch)) {
         if (mismatch)
             error_set("%s: Cannot copy param %d weights from layer '%s'; shape mismatch.  Source "
                       "param shape is %s; target param shape is %s. To learn this layer's "
@@ -223,23 +255,9 @@ static int check_layer(hid_t file, const char *path, const struct source *source
 static bool name_owns_blobs(const struct snapshot_layer *layers, int nlayers, int layer)
 {
     for (int i = 0; i < nlayers; i++)
-        if (owns_blobs(&layers[i]) && strcmp(layers[i].name, layers[layer].name) == 0)
+        if (snapshot_owned_blobs(&layers[i]) > 0 && strcmp(layers[i].name, layers[layer].name) == 0)
             return true;
     return false;
-}
-
-int snapshot_report_add(char ***names, int *count, const char *name)
-{
-    char **longer = realloc(*names, (size_t)(*count + 1) * sizeof *longer);
-
-    if (longer == NULL)
-        return error_memory((size_t)(*count + 1) * sizeof *longer, "a list of layers");
-    *names = longer;
-    longer[*count] = strdup(name);
-    if (longer[*count] == NULL)
-        return error_memory(strlen(name) + 1, "a layer's name");
-    ++*count;
-    return 0;
 }
 
 static int match_layers(hid_t file, const char *path, struct sources *sources,
@@ -251,7 +269,8 @@ static int match_layers(hid_t file, const char *path, struct sources *sources,
 
         if (source)
             source->used = true;
-        if (!owns_blobs(&layers[i]) && (source == NULL || name_owns_blobs(layers, nlayers, i)))
+        if (snapshot_owned_blobs(&layers[i]) == 0 &&
+            (source == NULL || name_owns_blobs(layers, nlayers, i)))
             continue;
         if (source == NULL) {
             if (snapshot_report_add(&report->missing, &report->nmissing, layers[i].name))
@@ -287,11 +306,11 @@ static int open_model_data(hid_t file, const char *path, hid_t *data)
     char reason[512];
 
     *data = -1;
-    if (!snapshot_has(file, "data") && snapshot_has(file, "iter") && snapshot_has(file, "history"))
+    if (!has_link(file, "data") && has_link(file, "iter") && has_link(file, "history"))
         return error_set("%s is a solver state, not a model: give it to --snapshot, or give the "
                          ".caffemodel.h5 that belongs to it",
                          path);
-    if (!snapshot_has(file, "data"))
+    if (!has_link(file, "data"))
         return error_set("%s is not a model: it has no group 'data'", path);
     *data = H5Gopen2(file, "data", H5P_DEFAULT);
     if (*data < 0)
@@ -300,19 +319,14 @@ static int open_model_data(hid_t file, const char *path, hid_t *data)
     return 0;
 }
 
-int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
-                        struct snapshot_report *report)
+int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *layers, int nlayers,
+                             struct snapshot_report *report)
 {
-    struct snapshot_report found = {0};
     struct sources sources = {0};
     hid_t file = -1, data = -1;
     int status = -1;
 
-    if (report)
-        *report = found;
-    if (snapshot_is_binary(path))
-        return snapshot_read_model_binary(path, layers, nlayers, report);
-    if (seal_check(path))
+    if (checksum_check(path))
         return -1;
     h5_lock();
     if (h5_file_open(path, &file) || open_model_data(file, path, &data))
@@ -321,7 +335,7 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
         error_context("%s", path);
         goto done;
     }
-    if (match_layers(file, path, &sources, layers, nlayers, &found) ||
+    if (match_layers(file, path, &sources, layers, nlayers, report) ||
         read_layers(file, path, &sources, layers, nlayers))
         goto done;
     status = 0;
@@ -333,20 +347,200 @@ done:
         H5Fclose(file);
     h5_unlock();
     sources_free(&sources);
-    if (status == 0 && report)
-        *report = found;
-    else
-        snapshot_report_free(&found);
     return status;
 }
 
-void snapshot_report_free(struct snapshot_report *report)
+/* ---- states ---- */
+
+/* The one element of a data set. */
+static int read_number(hid_t file, const char *path, const char *name, hid_t type, void *value)
 {
-    for (int i = 0; i < report->nignored; i++)
-        free(report->ignored[i]);
-    for (int i = 0; i < report->nmissing; i++)
-        free(report->missing[i]);
-    free(report->ignored);
-    free(report->missing);
-    *report = (struct snapshot_report){0};
+    struct h5_dataset dataset;
+    hsize_t elems = 1;
+    int status;
+
+    if (h5_dataset_open(file, path, name, &dataset))
+        return -1;
+    for (int i = 0; i < dataset.naxes; i++)
+        elems *= dataset.dim[i];
+    if (elems != 1)
+        status = error_set("%s: data set '%s' has %llu elements; expected 1", path, name,
+                           (unsigned long long)elems);
+    else
+        status = h5_dataset_read_all(&dataset, type, value);
+    h5_dataset_close(&dataset);
+    return status;
+}
+
+static int read_count(hid_t file, const char *path, const char *name, int32_t *value)
+{
+    if (read_number(file, path, name, H5T_NATIVE_INT32, value))
+        return -1;
+    if (*value < 0)
+        return error_set("%s: '%s' is %d; expected 0 or more", path, name, *value);
+    return 0;
+}
+
+/* Text of fixed length (Caffe's) or of variable length (h5py's), of an open data set. */
+static char *read_text(hid_t dataset, hid_t type)
+{
+    hid_t memory = H5Tcopy(H5T_C_S1);
+    char *text = NULL, *loan = NULL;
+    size_t size = H5Tget_size(type);
+
+    H5Tset_cset(memory, H5Tget_cset(type));
+    if (H5Tis_variable_str(type) > 0) {
+        H5Tset_size(memory, H5T_VARIABLE);
+        if (H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, &loan) >= 0 && loan)
+            text = strdup(loan);
+        H5free_memory(loan);
+    } else if (size < 1 << 20) {
+        text = calloc(1, size + 1);
+        H5Tset_size(memory, size + 1);
+        if (text && H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    H5Tclose(memory);
+    return text;
+}
+
+static int read_string(hid_t file, const char *path, const char *name, char **text)
+{
+    hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type = -1, space = -1;
+    char reason[512];
+    int status = -1;
+
+    if (dataset < 0)
+        return error_set("%s: '%s' cannot be read (%s)", path, name,
+                         h5_reason(reason, sizeof reason));
+    type = H5Dget_type(dataset);
+    space = H5Dget_space(dataset);
+    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
+        error_set("%s: '%s' is not one text", path, name);
+        goto done;
+    }
+    *text = read_text(dataset, type);
+    if (*text == NULL) {
+        error_set("%s: '%s' cannot be read (%s)", path, name, h5_reason(reason, sizeof reason));
+        goto done;
+    }
+    status = 0;
+
+done:
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(dataset);
+    return status;
+}
+
+static int read_seed(hid_t file, const char *path, struct snapshot_state *state)
+{
+    hid_t attribute;
+    char reason[512];
+    int status = 0;
+
+    if (H5Aexists(file, "random_seed") <= 0)
+        return 0;
+    attribute = H5Aopen(file, "random_seed", H5P_DEFAULT);
+    if (attribute < 0 || H5Aread(attribute, H5T_NATIVE_INT64, &state->random_seed) < 0)
+        status = error_set("%s: attribute 'random_seed' cannot be read (%s)", path,
+                           h5_reason(reason, sizeof reason));
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    state->has_random_seed = status == 0;
+    return status;
+}
+
+static int read_fields(hid_t file, const char *path, struct snapshot_state *state)
+{
+    if (read_count(file, path, "iter", &state->iter) ||
+        read_string(file, path, "learned_net", &state->learned_net) ||
+        read_count(file, path, "current_step", &state->current_step) ||
+        read_seed(file, path, state))
+        return -1;
+    state->has_data_cursor = has_link(file, "data_cursor");
+    if (state->has_data_cursor)
+        return read_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor);
+    return 0;
+}
+
+static int check_or_read_history(hid_t file, const char *path, const struct snapshot_blob *blob,
+                                 int number, bool read)
+{
+    char name[32], from[128], to[128];
+    struct h5_dataset dataset;
+    struct shape found;
+    bool mismatch;
+    int status;
+
+    snprintf(name, sizeof name, "history/%d", number);
+    if (open_blob(file, path, name, blob, &dataset, &found, &mismatch)) {
+        if (mismatch)
+            error_set("%s: Cannot load blob from hdf5; shape mismatch. Source shape is %s target "
+                      "shape is %s (history %d: the state of another net)",
+                      path, shape_text(&found, from, sizeof from),
+                      shape_text(blob->shape, to, sizeof to), number);
+        return -1;
+    }
+    status = read ? h5_dataset_read_all(&dataset, H5T_NATIVE_FLOAT, blob->data) : 0;
+    h5_dataset_close(&dataset);
+    return status;
+}
+
+static int read_history(hid_t file, const char *path, const struct snapshot_blob *history,
+                        int nhistory)
+{
+    H5G_info_t info;
+    hid_t group = H5Gopen2(file, "history", H5P_DEFAULT);
+    char reason[512];
+    herr_t got = group < 0 ? -1 : H5Gget_info(group, &info);
+
+    if (group >= 0)
+        H5Gclose(group);
+    if (got < 0)
+        return error_set("%s: group 'history' cannot be read (%s)", path,
+                         h5_reason(reason, sizeof reason));
+    if (info.nlinks != (hsize_t)nhistory)
+        return error_set(
+            "%s: Incorrect length of history blobs. The file has %llu, the solver needs "
+            "%d: the state of another net or another type of solver",
+            path, (unsigned long long)info.nlinks, nhistory);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < nhistory; i++)
+            if (check_or_read_history(file, path, &history[i], i, pass == 1))
+                return -1;
+    return 0;
+}
+
+int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
+                             const struct snapshot_blob *history, int nhistory)
+{
+    hid_t file = -1;
+    int status = -1;
+
+    if (checksum_check(path))
+        return -1;
+    h5_lock();
+    if (h5_file_open(path, &file))
+        goto done;
+    if (has_link(file, "data") && !has_link(file, "iter")) {
+        error_set("%s is a model, not a solver state: give it to --weights, or give the "
+                  ".solverstate.h5 that belongs to it",
+                  path);
+        goto done;
+    }
+    if (!has_link(file, "iter") || !has_link(file, "history")) {
+        error_set("%s is not a solver state: it has no '%s'", path,
+                  has_link(file, "iter") ? "history" : "iter");
+        goto done;
+    }
+    status = read_fields(file, path, state) || read_history(file, path, history, nhistory) ? -1 : 0;
+
+done:
+    if (file >= 0)
+        H5Fclose(file);
+    h5_unlock();
+    return status;
 }

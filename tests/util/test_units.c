@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/units.h"
 #include "tests/suite.h"
+#include "util/units.h"
 #include "util/error.h"
 
 static const struct {
@@ -101,6 +101,30 @@ START_TEST(numbers_are_above_0)
 }
 END_TEST
 
+START_TEST(printed_quantities_have_three_digits_and_a_unit)
+{
+    static const struct {
+        double value;
+        const char *bytes, *rate, *seconds;
+    } cases[] = {
+        {0, "0 B", "0 B/s", "0 us"},
+        {0.0123, "0.0123 B", "0.0123 B/s", "12.3 ms"},
+        {0.9999, "1 B", "1 B/s", "1 s"},
+        {99.96, "100 B", "100 B/s", "100 s"},
+        {999.6, "1 kB", "1 kB/s", "1000 s"},
+        {147456, "147 kB", "147 kB/s", "147456 s"},
+        {1.2345e9, "1.23 GB", "1.23 GB/s", "1234500000 s"},
+    };
+    char text[UNITS_CELL];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_str_eq(units_print_bytes(cases[i].value, text), cases[i].bytes);
+        ck_assert_str_eq(units_print_rate(cases[i].value, text), cases[i].rate);
+        ck_assert_str_eq(units_print_seconds(cases[i].value, text), cases[i].seconds);
+    }
+}
+END_TEST
+
 SUITE("units")
 {
     TCase *tcase = suite_case(suite, "units");
@@ -110,4 +134,5 @@ SUITE("units")
     tcase_add_loop_test(tcase, times_have_units, 0, (int)(sizeof times / sizeof *times));
     tcase_add_test(tcase, counts_are_a_list_without_repetition);
     tcase_add_test(tcase, numbers_are_above_0);
+    tcase_add_test(tcase, printed_quantities_have_three_digits_and_a_unit);
 }

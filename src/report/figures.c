@@ -1,0 +1,236 @@
+/* Every rank's figures go to rank 0 as one row of doubles. What the plan predicts is worked out
+ * there, once for each rank and group. */
+#include "report/figures.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/agree.h"
+#include "util/error.h"
+
+/* One row: these, then three values per group. */
+enum column {
+    COLUMN_COMPUTE,
+    COLUMN_STALL,
+    COLUMN_OTHER_STALL,
+    COLUMN_INPUT,
+    COLUMN_INPUT_TOTAL,
+    COLUMN_INPUT_WAITS,
+    COLUMN_PROGRESS,
+    COLUMN_PROGRESS_SHARE,
+    COLUMN_SENT,
+    COLUMN_CONTROL,
+    COLUMNS
+};
+enum { GROUP_STALL, GROUP_SENT, GROUP_RECEIVED, PER_GROUP };
+
+struct rows {
+    double *row;  /* this rank's */
+    double *all;  /* rank 0: every rank's, one after another */
+    size_t width; /* of one */
+};
+
+static const double *row_of_rank(const struct rows *rows, int rank)
+{
+    return rows->all + (size_t)rank * rows->width;
+}
+
+static const double *row_of_group(const double *row, int group)
+{
+    return row + COLUMNS + (size_t)group * PER_GROUP;
+}
+
+static void fill_row(const struct figures_source *source, double *row)
+{
+    const struct sync_stats *stats = source->stats;
+    double n = source->iterations > 0 ? (double)source->iterations : 1, by_groups = 0;
+
+    for (int g = 0; g < source->plan->ngroups; g++) {
+        double *of_group = row + COLUMNS + (size_t)g * PER_GROUP;
+        of_group[GROUP_STALL] = stats->group_stall_seconds[g] / n;
+        of_group[GROUP_SENT] = (double)stats->group_sent[g] / n;
+        of_group[GROUP_RECEIVED] = (double)stats->group_received[g] / n;
+        by_groups += of_group[GROUP_STALL];
+    }
+    row[COLUMN_STALL] = source->train_stall / n;
+    row[COLUMN_OTHER_STALL] = row[COLUMN_STALL] > by_groups ? row[COLUMN_STALL] - by_groups : 0;
+    row[COLUMN_INPUT] = source->input_seconds / n;
+    row[COLUMN_INPUT_TOTAL] = source->input_seconds;
+    row[COLUMN_INPUT_WAITS] = (double)source->input_waits;
+    row[COLUMN_COMPUTE] = source->train_seconds / n - row[COLUMN_STALL] - row[COLUMN_INPUT];
+    row[COLUMN_PROGRESS] = stats->progress_cpu_seconds / n;
+    row[COLUMN_PROGRESS_SHARE] =
+        stats->progress_seconds > 0 ? stats->progress_cpu_seconds / stats->progress_seconds : 0;
+    row[COLUMN_SENT] = (double)stats->sent / n;
+    row[COLUMN_CONTROL] = (double)stats->control_sent;
+}
+
+static void fill_rank(const struct figures_source *source, const double *row, int rank,
+                      struct figures_rank *out)
+{
+    *out = (struct figures_rank){.worker = plan_is_worker(source->plan, rank),
+                                 .compute_seconds = row[COLUMN_COMPUTE],
+                                 .stall_seconds = row[COLUMN_STALL],
+                                 .other_stall_seconds = row[COLUMN_OTHER_STALL],
+                                 .input_seconds = row[COLUMN_INPUT],
+                                 .input_total_seconds = row[COLUMN_INPUT_TOTAL],
+                                 .input_waits = row[COLUMN_INPUT_WAITS],
+                                 .progress_seconds = row[COLUMN_PROGRESS],
+                                 .progress_share = row[COLUMN_PROGRESS_SHARE],
+                                 .sent = row[COLUMN_SENT],
+                                 .control_sent = row[COLUMN_CONTROL]};
+    memcpy(out->host, source->topology->host[rank], sizeof out->host);
+}
+
+/* The group's share of every rank's figures, and of the ranks' predicted bytes. */
+static void fill_layer(const struct figures_source *source, const struct rows *rows, int group,
+                       struct figures *figures, struct figures_layer *out)
+{
+    *out = (struct figures_layer){.name = source->plan->groups[group].name,
+                                  .scheme = scheme_name(source->plan->scheme[group]),
+                                  .predicted_seconds = -1,
+                                  .alone_seconds = -1,
+                                  .stall_rank = -1,
+                                  .group = group};
+    for (int r = 0; r < figures->nranks; r++) {
+        const double *row = row_of_group(row_of_rank(rows, r), group);
+        struct traffic traffic = plan_traffic(source->plan, group, r);
+        figures->ranks[r].predicted_sent += (double)traffic.sent;
+        out->predicted_sent += (double)traffic.sent;
+        out->predicted_received += (double)traffic.received;
+        out->sent += row[GROUP_SENT];
+        out->received += row[GROUP_RECEIVED];
+        if (!figures->ranks[r].worker)
+            continue;
+        out->stall_seconds += row[GROUP_STALL] / figures->nworkers;
+        if (out->stall_rank < 0 || row[GROUP_STALL] > out->stall_most) {
+            out->stall_most = row[GROUP_STALL];
+            out->stall_rank = r;
+        }
+    }
+}
+
+static int fill_figures(const struct figures_source *source, const struct rows *rows,
+                        struct figures *out)
+{
+    int ngroups = source->plan->ngroups;
+
+    *out = (struct figures){.net = source->net->def->name,
+                            .iterations = source->iterations,
+                            .overlap = source->overlap,
+                            .batch = source->batch,
+                            .nranks = source->topology->nranks,
+                            .nworkers = source->plan->ncomputing};
+    out->seconds = source->iterations > 0 ? source->train_seconds / (double)source->iterations : 0;
+    out->ranks = calloc((size_t)out->nranks, sizeof *out->ranks);
+    out->layers = calloc((size_t)ngroups + 1, sizeof *out->layers);
+    if (!out->ranks || !out->layers) {
+        figures_free(out);
+        return error_memory((size_t)ngroups * sizeof *out->layers, "the report");
+    }
+    for (int r = 0; r < out->nranks; r++)
+        fill_rank(source, row_of_rank(rows, r), r, &out->ranks[r]);
+    for (int g = 0; g < ngroups; g++)
+        if (source->plan->scheme[g] != SCHEME_NONE)
+            fill_layer(source, rows, g, out, &out->layers[out->nlayers++]);
+    return 0;
+}
+
+static int gather_rows(MPI_Comm world, const struct rows *rows)
+{
+    int width = (int)rows->width;
+
+    MPI_TRY(MPI_Gather(rows->row, width, MPI_DOUBLE, rows->all, width, MPI_DOUBLE, 0, world));
+    return 0;
+fail:
+    return -1;
+}
+
+int figures_gather(MPI_Comm world, const struct figures_source *source, struct figures *out)
+{
+    struct rows rows = {.width = COLUMNS + (size_t)source->plan->ngroups * PER_GROUP};
+    size_t nrows = source->topology->rank == 0 ? (size_t)source->topology->nranks : 0;
+    int status;
+
+    assert(source->iterations >= 0);
+    *out = (struct figures){.nranks = 0};
+    rows.row = calloc(rows.width, sizeof *rows.row);
+    rows.all = calloc(nrows * rows.width + 1, sizeof *rows.all);
+    status = rows.row && rows.all
+                 ? 0
+                 : error_memory((nrows + 1) * rows.width * sizeof *rows.row, "the report");
+    status = error_agree(world, status);
+    if (!status) {
+        fill_row(source, rows.row);
+        status = error_agree(world, gather_rows(world, &rows));
+    }
+    if (!status)
+        status = error_agree(world, nrows > 0 ? fill_figures(source, &rows, out) : 0);
+    free(rows.row);
+    free(rows.all);
+    return status;
+}
+
+void figures_free(struct figures *figures)
+{
+    free(figures->ranks);
+    free(figures->layers);
+    *figures = (struct figures){.nranks = 0};
+}
+
+double figures_of_rank(const struct figures *figures, int rank, size_t figure)
+{
+    double value;
+
+    assert(rank >= 0 && rank < figures->nranks && figure <= sizeof *figures->ranks - sizeof value);
+    memcpy(&value, (const char *)&figures->ranks[rank] + figure, sizeof value);
+    return value;
+}
+
+struct figures_spread figures_spread(const struct figures *figures, size_t figure)
+{
+    struct figures_spread spread = {.most_rank = -1};
+
+    for (int r = 0; r < figures->nranks; r++) {
+        double value = figures_of_rank(figures, r, figure);
+        if (!figures->ranks[r].worker)
+            continue;
+        spread.mean += value / figures->nworkers;
+        if (spread.most_rank < 0 || value < spread.least)
+            spread.least = value;
+        if (spread.most_rank < 0 || value > spread.most) {
+            spread.most = value;
+            spread.most_rank = r;
+        }
+    }
+    return spread;
+}
+
+double figures_sum(const struct figures *figures, size_t figure)
+{
+    double sum = 0;
+
+    for (int r = 0; r < figures->nranks; r++)
+        sum += figures_of_rank(figures, r, figure);
+    return sum;
+}
+
+double figures_exposed(const struct figures_layer *layer)
+{
+    return layer->stall_seconds < layer->alone_seconds ? layer->stall_seconds
+                                                       : layer->alone_seconds;
+}
+
+double figures_progress_share(const struct figures *figures, int *most_rank)
+{
+    double sum = 0;
+
+    *most_rank = 0;
+    for (int r = 0; r < figures->nranks; r++) {
+        sum += figures->ranks[r].progress_share;
+        if (figures->ranks[r].progress_share > figures->ranks[*most_rank].progress_share)
+            *most_rank = r;
+    }
+    return figures->nranks > 0 ? sum / figures->nranks : 0;
+}
