@@ -1,5 +1,5 @@
 /* Every rank's figures go to rank 0 as one row of doubles. What the plan predicts is worked out
- * there, once for each rank and group. */
+ * there, once for each rank and bucket. */
 #include "report/figures.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "util/agree.h"
 #include "util/error.h"
 
-/* One row: these, then three values per group. */
+/* One row: these, then three values per bucket. */
 enum column {
     COLUMN_COMPUTE,
     COLUMN_STALL,
@@ -23,7 +23,7 @@ enum column {
     COLUMN_CONTROL,
     COLUMNS
 };
-enum { GROUP_STALL, GROUP_SENT, GROUP_RECEIVED, PER_GROUP };
+enum { BUCKET_STALL, BUCKET_SENT, BUCKET_RECEIVED, PER_BUCKET };
 
 struct rows {
     double *row;  /* this rank's */
@@ -36,32 +36,32 @@ static const double *row_of_rank(const struct rows *rows, int rank)
     return rows->all + (size_t)rank * rows->width;
 }
 
-static const double *row_of_group(const double *row, int group)
+static const double *row_of_bucket(const double *row, int bucket)
 {
-    return row + COLUMNS + (size_t)group * PER_GROUP;
+    return row + COLUMNS + (size_t)bucket * PER_BUCKET;
 }
 
 static void fill_row(const struct figures_source *source, double *row)
 {
     const struct sync_stats *stats = source->stats;
-    double n = source->iterations > 0 ? (double)source->iterations : 1, by_groups = 0;
+    double n = source->iterations > 0 ? (double)source->iterations : 1, by_buckets = 0;
 
-    for (int g = 0; g < source->plan->ngroups; g++) {
-        double *of_group = row + COLUMNS + (size_t)g * PER_GROUP;
-        of_group[GROUP_STALL] = stats->group_stall_seconds[g] / n;
-        of_group[GROUP_SENT] = (double)stats->group_sent[g] / n;
-        of_group[GROUP_RECEIVED] = (double)stats->group_received[g] / n;
-        by_groups += of_group[GROUP_STALL];
+    for (int b = 0; b < source->plan->nbuckets; b++) {
+        double *of_bucket = row + COLUMNS + (size_t)b * PER_BUCKET;
+        of_bucket[BUCKET_STALL] = stats->bucket_stall_seconds[b] / n;
+        of_bucket[BUCKET_SENT] = (double)stats->bucket_sent[b] / n;
+        of_bucket[BUCKET_RECEIVED] = (double)stats->bucket_received[b] / n;
+        by_buckets += of_bucket[BUCKET_STALL];
     }
     row[COLUMN_STALL] = source->train_stall / n;
-    row[COLUMN_OTHER_STALL] = row[COLUMN_STALL] > by_groups ? row[COLUMN_STALL] - by_groups : 0;
+    row[COLUMN_OTHER_STALL] = row[COLUMN_STALL] > by_buckets ? row[COLUMN_STALL] - by_buckets : 0;
     row[COLUMN_INPUT] = source->input_seconds / n;
     row[COLUMN_INPUT_TOTAL] = source->input_seconds;
     row[COLUMN_INPUT_WAITS] = (double)source->input_waits;
     row[COLUMN_COMPUTE] = source->train_seconds / n - row[COLUMN_STALL] - row[COLUMN_INPUT];
-    row[COLUMN_PROGRESS] = stats->progress_cpu_seconds / n;
+    row[COLUMN_PROGRESS] = stats->wire_cpu_seconds / n;
     row[COLUMN_PROGRESS_SHARE] =
-        stats->progress_seconds > 0 ? stats->progress_cpu_seconds / stats->progress_seconds : 0;
+        stats->wire_seconds > 0 ? stats->wire_cpu_seconds / stats->wire_seconds : 0;
     row[COLUMN_SENT] = (double)stats->sent / n;
     row[COLUMN_CONTROL] = (double)stats->control_sent;
 }
@@ -83,29 +83,29 @@ static void fill_rank(const struct figures_source *source, const double *row, in
     memcpy(out->host, source->topology->host[rank], sizeof out->host);
 }
 
-/* The group's share of every rank's figures, and of the ranks' predicted bytes. */
-static void fill_layer(const struct figures_source *source, const struct rows *rows, int group,
+/* The bucket's share of every rank's figures, and of the ranks' predicted bytes. */
+static void fill_layer(const struct figures_source *source, const struct rows *rows, int bucket,
                        struct figures *figures, struct figures_layer *out)
 {
-    *out = (struct figures_layer){.name = source->plan->groups[group].name,
-                                  .scheme = scheme_name(source->plan->scheme[group]),
+    *out = (struct figures_layer){.name = source->plan->buckets[bucket].name,
+                                  .scheme = scheme_label(source->plan->buckets[bucket].scheme),
                                   .predicted_seconds = -1,
                                   .alone_seconds = -1,
                                   .stall_rank = -1,
-                                  .group = group};
+                                  .bucket = bucket};
     for (int r = 0; r < figures->nranks; r++) {
-        const double *row = row_of_group(row_of_rank(rows, r), group);
-        struct traffic traffic = plan_traffic(source->plan, group, r);
+        const double *row = row_of_bucket(row_of_rank(rows, r), bucket);
+        struct traffic traffic = plan_traffic(source->plan, bucket, r);
         figures->ranks[r].predicted_sent += (double)traffic.sent;
         out->predicted_sent += (double)traffic.sent;
         out->predicted_received += (double)traffic.received;
-        out->sent += row[GROUP_SENT];
-        out->received += row[GROUP_RECEIVED];
+        out->sent += row[BUCKET_SENT];
+        out->received += row[BUCKET_RECEIVED];
         if (!figures->ranks[r].worker)
             continue;
-        out->stall_seconds += row[GROUP_STALL] / figures->nworkers;
-        if (out->stall_rank < 0 || row[GROUP_STALL] > out->stall_most) {
-            out->stall_most = row[GROUP_STALL];
+        out->stall_seconds += row[BUCKET_STALL] / figures->nworkers;
+        if (out->stall_rank < 0 || row[BUCKET_STALL] > out->stall_most) {
+            out->stall_most = row[BUCKET_STALL];
             out->stall_rank = r;
         }
     }
@@ -114,7 +114,7 @@ static void fill_layer(const struct figures_source *source, const struct rows *r
 static int fill_figures(const struct figures_source *source, const struct rows *rows,
                         struct figures *out)
 {
-    int ngroups = source->plan->ngroups;
+    int nbuckets = source->plan->nbuckets;
 
     *out = (struct figures){.net = source->net->def->name,
                             .iterations = source->iterations,
@@ -124,16 +124,16 @@ static int fill_figures(const struct figures_source *source, const struct rows *
                             .nworkers = source->plan->ncomputing};
     out->seconds = source->iterations > 0 ? source->train_seconds / (double)source->iterations : 0;
     out->ranks = calloc((size_t)out->nranks, sizeof *out->ranks);
-    out->layers = calloc((size_t)ngroups + 1, sizeof *out->layers);
+    out->layers = calloc((size_t)nbuckets + 1, sizeof *out->layers);
     if (!out->ranks || !out->layers) {
         figures_free(out);
-        return error_memory((size_t)ngroups * sizeof *out->layers, "the report");
+        return error_memory((size_t)nbuckets * sizeof *out->layers, "the report");
     }
     for (int r = 0; r < out->nranks; r++)
         fill_rank(source, row_of_rank(rows, r), r, &out->ranks[r]);
-    for (int g = 0; g < ngroups; g++)
-        if (source->plan->scheme[g] != SCHEME_NONE)
-            fill_layer(source, rows, g, out, &out->layers[out->nlayers++]);
+    for (int b = 0; b < nbuckets; b++)
+        if (source->plan->buckets[b].scheme)
+            fill_layer(source, rows, b, out, &out->layers[out->nlayers++]);
     return 0;
 }
 
@@ -149,7 +149,7 @@ fail:
 
 int figures_gather(MPI_Comm world, const struct figures_source *source, struct figures *out)
 {
-    struct rows rows = {.width = COLUMNS + (size_t)source->plan->ngroups * PER_GROUP};
+    struct rows rows = {.width = COLUMNS + (size_t)source->plan->nbuckets * PER_BUCKET};
     size_t nrows = source->topology->rank == 0 ? (size_t)source->topology->nranks : 0;
     int status;
 

@@ -13,10 +13,10 @@
 #include "sync/sync.h"
 #include "util/topology.h"
 
-/* One group of parameters: a layer that communicates. */
+/* One bucket: a layer, or several, that communicates. */
 struct figures_layer {
     const char *name, *scheme;   /* borrowed: of the plan, and constant */
-    int group;                   /* its number in the plan */
+    int bucket;                  /* its number in the plan */
     double predicted_sent, sent; /* bytes, the sum over all ranks; what is sent is received */
     double predicted_received, received;
     double predicted_seconds; /* of its transfer, by the cost model; negative: not predicted */
@@ -53,7 +53,7 @@ struct figures {
     int nranks, nworkers;       /* nworkers: that compute */
     struct figures_rank *ranks; /* nranks, owned */
     int nlayers;
-    struct figures_layer *layers; /* in the order of the plan's groups, owned */
+    struct figures_layer *layers; /* in the order of the plan's buckets, owned */
 };
 
 /* What one rank knows. All pointers are borrowed. */

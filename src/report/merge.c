@@ -21,7 +21,7 @@ static void describe_rank(const struct trace *trace, const struct timeline_about
 
     *out = (struct timeline_rank){
         .worker = plan_is_worker(about->plan, rank),
-        .server = plan_speaks(about->plan, rank) &&
+        .server = plan_leads(about->plan, rank) &&
                   (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
     memcpy(out->host, about->topology->host[rank], sizeof out->host);
     out->error =

@@ -4,6 +4,7 @@
 #ifndef POSEIDON_REPORT_TIMELINE_H
 #define POSEIDON_REPORT_TIMELINE_H
 
+#include "net/net.h"
 #include "plan/plan.h"
 #include "report/clocks.h"
 #include "util/topology.h"

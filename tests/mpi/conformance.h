@@ -37,7 +37,7 @@ enum conformance_net { NET_AUTO, NET_SMALL, NET_LARGE };
 
 /* One case; conformance_options_help says what each field means. */
 struct conformance {
-    int comm, wire, overlap, net, fifo; /* enum comm_mode, enum wire, the two above, and a bool */
+    int comm, wire, overlap, net, fifo; /* enum comm_mode, enum wire_format, the two above, and a bool */
     long servers, chunk, merge, window, iter_size, staleness, node, seeds, iterations, limit;
     double clip;
 };

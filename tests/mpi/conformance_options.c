@@ -66,7 +66,7 @@ static int comm_read(const char *value, int *out)
 
 static int wire_read(const char *value, int *out)
 {
-    enum wire wire;
+    enum wire_format wire;
 
     if (wire_parse(value, &wire))
         return -1;

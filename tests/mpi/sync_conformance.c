@@ -150,7 +150,7 @@ static void run(const struct conformance *c)
 {
     int workers = nranks - (int)c->servers;
     struct plan_options options = {.comm = (enum comm_mode)c->comm,
-                                   .wire = (enum wire)c->wire,
+                                   .wire = (enum wire_format)c->wire,
                                    .nranks = nranks,
                                    .servers = (int)c->servers,
                                    .chunk_bytes = (size_t)c->chunk,
