@@ -38,6 +38,16 @@ static void run_add_to(const struct kernel_set *set, const struct arrays *x, siz
     set->add_to(x->a, x->b, x->c, n);
 }
 
+/* Eight contributions that together have n elements, as ranks of a node add up. */
+static void run_slices(const struct kernel_set *set, const struct arrays *x, size_t n)
+{
+    const float *from[8];
+
+    for (size_t r = 0; r < 8; r++)
+        from[r] = x->b + r * (n / 8);
+    set->slices(from, 8, n / 8, x->a);
+}
+
 static void run_sumsq(const struct kernel_set *set, const struct arrays *x, size_t n)
 {
     kept = set->sumsq(x->b, n, 0.5f);
@@ -113,6 +123,7 @@ static void run_adam(const struct kernel_set *set, const struct arrays *x, size_
 static const struct kernel kernels[] = {
     {"add", run_add},
     {"add_to", run_add_to},
+    {"tree of 8", run_slices},
     {"sum of squares", run_sumsq},
     {"bf16 encode", run_bf16_encode},
     {"bf16 add", run_bf16_add},

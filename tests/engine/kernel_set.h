@@ -10,6 +10,7 @@ struct kernel_set {
     const char *name;
     void (*add)(float *restrict sum, const float *restrict x, size_t n);
     void (*add_to)(float *restrict out, const float *restrict a, const float *restrict b, size_t n);
+    void (*slices)(const float *const *x, int n, size_t elems, float *out);
     double (*sumsq)(const float *x, size_t n, float scale);
     const struct codec *bf16, *onebit;
     void (*apply)(const struct rule *rule, const struct rule_step *step, float lr_mult,

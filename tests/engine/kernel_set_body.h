@@ -7,6 +7,12 @@
 #define vector_add          RENAMED(vector_add, SET)
 #define vector_add_to       RENAMED(vector_add_to, SET)
 #define vector_sumsq        RENAMED(vector_sumsq, SET)
+#define tree_sum_open       RENAMED(tree_sum_open, SET)
+#define tree_sum_close      RENAMED(tree_sum_close, SET)
+#define tree_sum_begin      RENAMED(tree_sum_begin, SET)
+#define tree_sum_give       RENAMED(tree_sum_give, SET)
+#define tree_sum_lend       RENAMED(tree_sum_lend, SET)
+#define tree_sum_slices     RENAMED(tree_sum_slices, SET)
 #define codec_bf16          RENAMED(codec_bf16, SET)
 #define codec_onebit        RENAMED(codec_onebit, SET)
 #define rule_type_from_name RENAMED(rule_type_from_name, SET)
@@ -20,6 +26,7 @@
 
 #include "src/engine/codec.c"
 #include "src/engine/rule.c"
+#include "src/engine/tree_sum.c"
 #include "src/engine/vector.c"
 
 #define TEXT_OF(name) #name
@@ -27,6 +34,7 @@
 static const struct kernel_set kernels = {.name = NAME_OF(SET),
                                           .add = vector_add,
                                           .add_to = vector_add_to,
+                                          .slices = tree_sum_slices,
                                           .sumsq = vector_sumsq,
                                           .bf16 = &codec_bf16,
                                           .onebit = &codec_onebit,

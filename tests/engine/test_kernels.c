@@ -3,6 +3,7 @@
 #include "tests/engine/codec_rows.h"
 #include "tests/engine/kernel_set.h"
 
+#include "engine/tree_sum.h"
 #include "engine/vector.h"
 
 #include <check.h>
@@ -17,6 +18,7 @@ static const struct kernel_set *const *sets(void)
     static const struct kernel_set linked = {.name = "the loader's choice",
                                              .add = vector_add,
                                              .add_to = vector_add_to,
+                                             .slices = tree_sum_slices,
                                              .sumsq = vector_sumsq,
                                              .bf16 = &codec_bf16,
                                              .onebit = &codec_onebit,
