@@ -5,6 +5,7 @@
 
 #include "plan/tree.h"
 #include "util/error.h"
+#include "util/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/net.h"
 #include "sync/sync.h"
 #include "util/topology.h"
 

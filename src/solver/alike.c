@@ -45,7 +45,7 @@ static void put_given(struct strbuf *list, const char *name, bool given)
 
 static void put_exchange(struct strbuf *list, const struct trainer_options *o)
 {
-    agreement_put(list, "--comm", "%s", comm_mode_name(o->comm));
+    agreement_put(list, "--comm", "%s", comm_name(o->comm));
     agreement_put(list, "--wire", "%s", wire_name(o->wire));
     agreement_put(list, "--servers", "%d", o->servers);
     agreement_put(list, "--staleness", "%d", o->staleness);

@@ -136,7 +136,7 @@ static int snapshot(struct trainer *t, int64_t iteration)
                                 .current_step = iteration > t->at.iteration
                                                     ? t->steps[iteration - 1 - t->at.iteration]
                                                     : t->at.current_step};
-    float *history;
+    const float *history;
     bool binary =
         t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
     int status = -1;
@@ -146,7 +146,6 @@ static int snapshot(struct trainer *t, int64_t iteration)
         status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
                                                  t->rule.nhistory, history, &state, t->log)
                               : 0;
-    free(history);
     t->last_snapshot = (int)iteration;
     return status;
 }

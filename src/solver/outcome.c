@@ -87,19 +87,23 @@ static int publish(struct trainer *t, const struct figures *figures)
  * not before. Rebuilding a gradient is computation and not counted. Collective. */
 static int predict(struct trainer *t)
 {
-    const struct plan *plan = t->plan;
-    struct cost_setup setup;
+    struct plan *plan = t->plan;
+    struct cost *costs = calloc((size_t)plan->nbuckets + 1, sizeof *costs);
+    int status = error_agree(t->world, costs ? 0 : error_memory(sizeof *costs, "the report"));
 
-    if (trainer_probe(t))
-        return -1;
-    trainer_set_up_cost(t, &setup);
-    for (int i = 0; i < t->figures.nlayers; i++) {
-        struct figures_layer *layer = &t->figures.layers[i];
-        struct cost cost = cost_of(&t->probe.cluster, &setup, &plan->groups[layer->group],
-                                   plan->scheme[layer->group]);
-        layer->predicted_seconds = cost.seconds - cost.compute_seconds;
+    if (!status)
+        status = trainer_probe(t);
+    if (!status) {
+        plan->options.leaders_per_host = trainer_leaders_per_host(t);
+        cost_plan(&t->probe.cluster, plan, costs);
     }
-    return 0;
+    for (int i = 0; i < t->figures.nlayers && !status; i++) {
+        struct figures_layer *layer = &t->figures.layers[i];
+        const struct cost *cost = &costs[layer->bucket];
+        layer->predicted_seconds = cost->seconds - cost->compute_seconds;
+    }
+    free(costs);
+    return status;
 }
 
 /* Says how training was fed; rank 0. */
@@ -148,7 +152,7 @@ int trainer_report(struct trainer *t)
     if (t->end <= t->at.iteration)
         return 0;
     if (asked &&
-        (predict(t) || alone_measure(t->world, t->plan, t->net, &t->sync_options, &t->figures)))
+        (predict(t) || alone_measure(t->world, t->plan, &t->model, &t->sync_options, &t->figures)))
         return -1;
     return error_agree(t->world, t->rank == 0 ? publish(t, &t->figures) : 0);
 }

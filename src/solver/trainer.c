@@ -292,6 +292,74 @@ static void warn(void *context, const char *text)
     LOG_ERROR(t->log, "%s", text);
 }
 
+/* The net as src/sync sees it. */
+static void model_factors(void *context, int group, const float **bottom, const float **top_grad)
+{
+    const struct trainer *t = context;
+
+    net_factors(t->net, group, bottom, top_grad);
+}
+
+static void model_changed(void *context, int group)
+{
+    const struct trainer *t = context;
+
+    net_touch(t->net, group);
+}
+
+static void make_model(struct trainer *t)
+{
+    const struct net *net = t->net;
+
+    t->model = (struct sync_model){.elems = net->elems,
+                                   .values = net->values,
+                                   .grads = net->grads,
+                                   .engine_values = net->engine_values,
+                                   .engine_grads = net->engine_grads,
+                                   .engine = &t->engine,
+                                   .context = t,
+                                   .factors = model_factors,
+                                   .changed = model_changed};
+    for (int b = 0; b < t->plan->nbuckets && t->worker; b++) {
+        const struct bucket *bucket = &t->plan->buckets[b];
+        const struct param_group *group = &net->groups[bucket->first_group];
+        for (int p = 0; p < group->nparams && bucket->scheme && bucket->scheme->factors; p++)
+            net->params[group->first + p].factored = true;
+    }
+}
+
+/* Ranks of a node have their statistics outside the arena that they share (net_use_arenas). */
+static int share_statistic(struct trainer *t, int param)
+{
+    const struct param *p = &t->net->params[param];
+    size_t elems = shape_elems(&p->shape);
+    float *scratch = t->worker ? NULL : malloc(elems * sizeof *scratch);
+    float *values = t->worker ? net_host_value(t->net, p) : scratch;
+    int status = values ? 0 : error_memory(elems * sizeof *scratch, "statistics");
+
+    status = error_agree(t->world, status);
+    if (!status && MPI_Bcast(values, (int)elems, MPI_FLOAT, 0, t->world) != MPI_SUCCESS)
+        status = error_set("the statistics of rank 0 did not reach this rank");
+    free(scratch);
+    return status;
+}
+
+/* Everybody has rank 0's values; engines with memory of their own get them. */
+static int share_values(struct trainer *t)
+{
+    if (sync_share_values(t->sync))
+        return -1;
+    for (int p = 0; t->plan->most_locals > 1 && p < t->net->nparams; p++)
+        if (t->net->params[p].statistic && share_statistic(t, p))
+            return -1;
+    for (int g = 0; g < t->net->ngroups && t->worker; g++) {
+        if (net_push_values(t->net, g))
+            return -1;
+        net_touch(t->net, g);
+    }
+    return 0;
+}
+
 static int start_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .describe = describe};
@@ -299,7 +367,7 @@ static int start_sync(struct trainer *t, const float *history)
     if (trainer_place_updates(t))
         return -1;
     t->sync_options = (struct sync_options){
-        .update_remotely = t->update_remotely,
+        .update_on_engine = t->update_remotely,
         .overlap = t->options->overlap,
         .forward_waits_all = t->options->forward_waits_all,
         .staleness = t->options->staleness,
@@ -308,7 +376,6 @@ static int start_sync(struct trainer *t, const float *history)
         .bytes_per_second = t->options->mbps * 1e6 / 8,
         .node = t->node,
         .direct = t->options->direct,
-        .engine = &t->engine,
         .threads = t->threads,
         .clip = t->solver->clip_gradients,
         .iteration = t->at.iteration,
@@ -316,8 +383,9 @@ static int start_sync(struct trainer *t, const float *history)
         .warn = warn,
         .warn_context = t,
         .trace = t->trace};
-    if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
-        (!t->blank && sync_share_values(t->sync)))
+    make_model(t);
+    if (sync_create(t->world, t->plan, &t->model, &update, &t->sync_options, &t->sync) ||
+        (!t->blank && share_values(t)))
         return -1;
     if (t->resumed && sync_load_history(t->sync, history))
         return -1;

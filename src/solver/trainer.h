@@ -101,6 +101,7 @@ struct trainer {
     bool update_remotely; /* as in sync_options */
     struct cost_sizes sizes; /* of messages; set by trainer_plan */
     struct sync *sync;
+    struct sync_model model;          /* the net, as the sync sees it */
     struct sync_options sync_options; /* what it was made with */
     struct trace *trace;              /* NULL: nothing is recorded */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */

@@ -105,8 +105,9 @@ int history_apply(struct sync *sync, const struct history_update *u)
 {
     const struct bucket *b = bucket_of(sync, u->bucket);
     size_t begin = u->begin, end = begin + u->elems;
+    int groups = sync->update.describe ? b->ngroups : 0;
 
-    for (int g = b->first_group; g < b->first_group + b->ngroups; g++) {
+    for (int g = b->first_group; g < b->first_group + groups; g++) {
         const struct group *group = &sync->plan->groups[g];
         size_t at = group->begin;
         for (int p = 0; p < group->nparams && at < end; p++) {
