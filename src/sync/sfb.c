@@ -17,7 +17,7 @@
 enum { WHAT_OUT, WHAT_IN };
 
 /* Every further product reads and writes the whole gradient again: with fewer rows a worker that
- * costs more than there is to hide (RESULTS.md). */
+ * costs more than there is to hide (tests/bench/RESULTS.md). */
 enum { ROWS_WORTH_A_PRODUCT = 128 };
 
 struct sfb {
