@@ -125,7 +125,7 @@ int layer_build(struct layer *layer, struct engine *engine);
 int layer_forward(struct layer *layer, const struct run *run);
 int layer_backward(struct layer *layer, const struct run *run);
 
-/* Fills `elems` floats of host memory by Caffe's rules (caffe.md 1.8); `shape` gives fan-in and
+/* Fills `elems` floats of host memory by Caffe's rules (docs/caffe.md 8); `shape` gives fan-in and
  * fan-out. Draws depend on (seed, param_index) only. Fails on an unknown filler name. */
 int filler_fill(const Caffe__FillerParameter *filler, const struct shape *shape, uint64_t seed,
                 int param_index, float *out);

@@ -1,5 +1,5 @@
 /* The training loop of one rank: solver, nets, synchronisation, snapshots and log, in Caffe's order
- * of events (caffe.md 1.11), with traffic of one iteration flowing under the computation. */
+ * of events (docs/caffe.md 11), with traffic of one iteration flowing under the computation. */
 #ifndef POSEIDON_SOLVER_TRAINER_H
 #define POSEIDON_SOLVER_TRAINER_H
 

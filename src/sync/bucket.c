@@ -146,7 +146,9 @@ double bucket_weight(const struct sync *sync, const float *change, const float *
 {
     if (sync->options.staleness == 0 || sync->options.fifo || !values)
         return 0;
-    return vector_sumsq(change, elems, 1) / (vector_sumsq(values, elems, 1) + 1e-30);
+    double weight = vector_sumsq(change, elems, 1) / (vector_sumsq(values, elems, 1) + 1e-30);
+
+    return weight == weight ? weight : 0; /* a NaN has no place in an order */
 }
 
 /* ---- done ---- */

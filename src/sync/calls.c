@@ -241,11 +241,11 @@ static int load_chunk(struct sync *sync, int chunk, const float *history, float 
             memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
                    c->elems * sizeof *piece);
         if (!at_home)
-            MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
+            MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->data));
         else if (sync->rank == 0 && home != 0)
-            MPI_TRY(MPI_Send(piece, (int)c->elems, MPI_FLOAT, home, TAG_HISTORY, sync->control));
+            MPI_TRY(MPI_Send(piece, (int)c->elems, MPI_FLOAT, home, TAG_HISTORY, sync->data));
         else if (sync->rank != 0)
-            MPI_TRY(MPI_Recv(piece, (int)c->elems, MPI_FLOAT, 0, TAG_HISTORY, sync->control,
+            MPI_TRY(MPI_Recv(piece, (int)c->elems, MPI_FLOAT, 0, TAG_HISTORY, sync->data,
                              MPI_STATUS_IGNORE));
         if (view->blocks)
             memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);

@@ -407,6 +407,18 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
 
 /* ---- the compute thread ---- */
 
+void home_start(struct sync *sync, int bucket)
+{
+    struct home *home = sync->buckets[bucket].own;
+
+    for (int i = 0; i < home->nparts; i++) {
+        const struct home_sum *sum = home->parts[i].sum;
+        const struct chunk *c = chunk_of(sync, home->parts[i].chunk);
+        if (sum && sum->own_values)
+            memcpy(sum->own_values, sync->values + c->begin, c->elems * sizeof(float));
+    }
+}
+
 int home_settle(struct sync *sync, int bucket, int64_t iteration)
 {
     struct home *home = sync->buckets[bucket].own;

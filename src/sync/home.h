@@ -65,6 +65,7 @@ void home_close(struct sync *sync, struct home *home);
 
 /* Steps of scheme_steps; `own` of the bucket is a struct home, or NULL where this rank has no part
  * in it. */
+void home_start(struct sync *sync, int bucket);
 int home_post(struct sync *sync, int bucket, int64_t iteration);
 int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
 int home_cleared(struct sync *sync, int bucket);

@@ -52,6 +52,7 @@ static void ps_close(struct sync *sync, int bucket)
 static const struct scheme_steps steps_ps = {
     .open = ps_open,
     .close = ps_close,
+    .start = home_start,
     .post = home_post,
     .accept = home_accept,
     .cleared = home_cleared,

@@ -25,6 +25,8 @@ struct scheme_steps {
     /* Buffers for one bucket on this rank, worker or server; before the wire's thread runs. */
     int (*open)(struct sync *sync, int bucket);
     void (*close)(struct sync *sync, int bucket);
+    /* Compute thread, once, when parameters and history are in place: sync_start. NULL: nothing. */
+    void (*start)(struct sync *sync, int bucket);
     /* Compute thread, after each micro-batch's backward: copy what must outlive it. NULL: nothing.
      */
     int (*stage)(struct sync *sync, int bucket, int micro);

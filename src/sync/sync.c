@@ -322,6 +322,9 @@ fail:
 
 int sync_start(struct sync *sync)
 {
+    for (int b = 0; b < sync->plan->nbuckets; b++)
+        if (sync->buckets[b].steps && sync->buckets[b].steps->start)
+            sync->buckets[b].steps->start(sync, b);
     return wire_start(sync->wire);
 }
 

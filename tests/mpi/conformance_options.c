@@ -11,6 +11,7 @@ enum kind { COUNT, NUMBER, WORD, COMM, WIRE };
 static const char *const overlaps[] = {"none", "wfbp", "backward", NULL};
 static const char *const nets[] = {"auto", "small", "large", NULL};
 static const char *const orders[] = {"urgency", "fifo", NULL};
+static const char *const ends[] = {"history", "failure", NULL};
 
 static const struct row {
     const char *name;
@@ -20,7 +21,7 @@ static const struct row {
     const char *standard, *help;
 } rows[] = {
 #define AT(field) offsetof(struct conformance, field)
-    {"comm", COMM, AT(comm), NULL, "ps", "who sends what, as --comm of poseidon train"},
+    {"comm", COMM, AT(comm), NULL, "ps", "communication scheme, as --comm of poseidon train"},
     {"servers", COUNT, AT(servers), NULL, "0", "dedicated server ranks, the last ones"},
     {"chunk", COUNT, AT(chunk), NULL, "1024", "most bytes of a chunk"},
     {"overlap", WORD, AT(overlap), overlaps, "wfbp", "as --overlap of poseidon train"},
@@ -37,6 +38,8 @@ static const struct row {
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},
     {"iterations", COUNT, AT(iterations), NULL, "12", "of each training"},
+    {"end", WORD, AT(fails), ends, "history",
+     "rank 0 collects the history, or the last rank fails instead of giving its own"},
     {"limit", COUNT, AT(limit), NULL, "60", "seconds after which a case counts as hanging"},
 #undef AT
 };
@@ -52,16 +55,13 @@ static int word_read(const struct row *row, const char *value, int *out)
     return error_set("--%s=%s is not known; --help lists the words", row->name, value);
 }
 
-static int comm_read(const char *value, int *out)
+static int comm_read(const char *value, struct comm *out)
 {
-    enum comm_mode mode;
-
-    if (comm_mode_parse(value, &mode))
+    if (comm_parse(scheme_registry, value, out))
         return -1;
-    if (mode == COMM_AUTO)
-        return error_set("--comm=auto: nothing is measured here that could choose");
-    *out = (int)mode;
-    return 0;
+    return out->policy == COMM_AUTO
+               ? error_set("--comm=auto: nothing is measured here that could choose")
+               : 0;
 }
 
 static int wire_read(const char *value, int *out)
@@ -82,7 +82,7 @@ static int value_read(const struct row *row, const char *value, struct conforman
     if (row->kind == WORD)
         return word_read(row, value, (int *)(void *)field);
     if (row->kind == COMM)
-        return comm_read(value, (int *)(void *)field);
+        return comm_read(value, (struct comm *)(void *)field);
     if (row->kind == WIRE)
         return wire_read(value, (int *)(void *)field);
     number = strtod(value, &end);

@@ -6,25 +6,35 @@
 
 #include "tests/mpi/conformance.h"
 
-/* sum[i] = parts[0][i] + parts[1][i] + ..., from the left: what several ranks bring, in the order
- * of their numbers whatever the order of arrival. parts: `count` of them (at least 1), `apart`
- * elements from one to the next; those of a node's workers, or the sums of all nodes. */
-static void sum_over_ranks(const float *parts, size_t apart, int count, size_t n, float *sum)
+/* One element of what several ranks bring, in one order whatever the order of arrival: a binary
+ * tree over their numbers, whose left half is the largest power of two below their count. */
+static float tree_of(const float *x, size_t apart, int count)
 {
-    memcpy(sum, parts, n * sizeof *sum);
-    for (int p = 1; p < count; p++)
-        for (size_t i = 0; i < n; i++)
-            sum[i] += parts[(size_t)p * apart + i];
+    int half = 1;
+
+    if (count == 1)
+        return *x;
+    while (2 * half < count)
+        half *= 2;
+    return tree_of(x, apart, half) + tree_of(x + (size_t)half * apart, apart, count - half);
 }
 
-bool serial_create(const struct plan *plan, const struct net *net, struct serial *out)
+/* parts: `count` of them (at least 1), `apart` elements from one to the next; those of a node's
+ * workers, or the sums of all nodes. */
+static void sum_over_ranks(const float *parts, size_t apart, int count, size_t n, float *sum)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = tree_of(parts + i, apart, count);
+}
+
+bool serial_create(const struct plan *plan, const struct made_net *net, struct serial *out)
 {
     size_t rows = (size_t)(plan->ncomputing * ROWS * plan->options.iter_size);
 
     *out = (struct serial){.elems = net->elems, .plan = plan, .net = net};
-    for (int b = 0; b < plan->ngroups; b++)
-        if (plan->groups[b].elems > out->most)
-            out->most = plan->groups[b].elems;
+    for (int b = 0; b < plan->nbuckets; b++)
+        if (plan->buckets[b].elems > out->most)
+            out->most = plan->buckets[b].elems;
     out->values = calloc(net->elems, sizeof(float));
     out->history = calloc(net->elems, sizeof(float));
     out->sum = calloc(net->elems, sizeof(float));
@@ -51,7 +61,7 @@ void serial_free(struct serial *s)
     free(s->lost_home);
 }
 
-/* x (a chunk of one speaker's gradient, or of the sum) as it comes out of the codec. */
+/* x (a chunk of one leader's gradient, or of the sum) as it comes out of the codec. */
 static void through_codec(const struct plan *plan, int chunk, float *x, float *lost)
 {
     const struct codec *codec = plan_codec(plan, chunk);
@@ -70,8 +80,10 @@ static void through_codec(const struct plan *plan, int chunk, float *x, float *l
 /* All chunks of a bucket; x: its first element. lost: an arena. */
 static void bucket_through_codec(const struct plan *plan, int bucket, float *x, float *lost)
 {
-    for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
-        through_codec(plan, c, x + (plan->chunks[c].begin - plan->groups[bucket].begin),
+    const struct bucket *b = &plan->buckets[bucket];
+
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        through_codec(plan, c, x + (plan->chunks[c].begin - b->begin),
                       lost + plan->chunks[c].begin);
 }
 
@@ -79,15 +91,15 @@ static void bucket_through_codec(const struct plan *plan, int bucket, float *x, 
 static void sum_by_factors(struct serial *s, int bucket, int iteration)
 {
     const struct plan *plan = s->plan;
-    const struct param_group *g = &plan->groups[bucket];
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct group *g = &plan->groups[b->first_group];
     int64_t width = g->m + g->n, rows = plan->ncomputing * g->k * plan->options.iter_size;
     float *sum = s->sum + g->begin, *row = s->rows;
     float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
 
     for (int w = 0; w < plan->ncomputing; w++)
         for (int micro = 0; micro < plan->options.iter_size; micro++) {
-            conformance_factors(g, plan->first_member[bucket], w, iteration, micro, s->values,
-                                bottom, top);
+            conformance_factors(g, b->first_group, w, iteration, micro, s->values, bottom, top);
             for (int64_t k = 0; k < g->k; k++, row += width) {
                 memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                 memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
@@ -103,19 +115,20 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
             sum[g->m * g->n + j] += s->rows[r * width + g->n + j];
 }
 
-/* One worker's gradient of a bucket, summed over its micro-batches; zeros between the members. */
+/* One worker's gradient of a bucket, summed over its micro-batches; zeros between the groups. */
 static void worker_gradient(const struct serial *s, int bucket, int iteration, int worker,
                             float *gradient)
 {
     const struct plan *plan = s->plan;
 
-    memset(gradient, 0, plan->groups[bucket].elems * sizeof *gradient);
-    for (int m = plan->first_member[bucket]; m < plan->first_member[bucket + 1]; m++) {
-        const struct param_group *member = &s->net->groups[m];
+    const struct bucket *b = &plan->buckets[bucket];
+
+    memset(gradient, 0, b->elems * sizeof *gradient);
+    for (int g = b->first_group; g < b->first_group + b->ngroups; g++) {
+        const struct group *group = &s->net->groups[g];
         for (int micro = 0; micro < plan->options.iter_size; micro++)
-            conformance_gradient(member, m, worker, iteration, micro, s->values,
-                                 gradient + (member->begin - plan->groups[bucket].begin),
-                                 micro > 0);
+            conformance_gradient(group, g, worker, iteration, micro, s->values,
+                                 gradient + (group->begin - b->begin), micro > 0);
     }
 }
 
@@ -123,7 +136,7 @@ static void worker_gradient(const struct serial *s, int bucket, int iteration, i
 static void sum_by_gradients(struct serial *s, int bucket, int iteration, int rank)
 {
     const struct plan *plan = s->plan;
-    const struct param_group *g = &plan->groups[bucket];
+    const struct bucket *g = &plan->buckets[bucket];
     bool travels = plan_travels(plan, bucket);
     float *sum = s->sum + g->begin;
 
@@ -137,11 +150,11 @@ static void sum_by_gradients(struct serial *s, int bucket, int iteration, int ra
             bucket_through_codec(plan, bucket, mine, s->lost + (size_t)node * s->elems);
     }
     if (!travels && rank < plan->ncomputing)
-        memcpy(sum, s->nodes + (size_t)plan->speaker[rank] * s->most, g->elems * sizeof *sum);
+        memcpy(sum, s->nodes + (size_t)plan->leader[rank] * s->most, g->elems * sizeof *sum);
     if (!travels)
         return;
     sum_over_ranks(s->nodes, s->most, plan->nworkers, g->elems, sum);
-    if (plan->scheme[bucket] != SCHEME_PS)
+    if (g->scheme->codec_back)
         bucket_through_codec(plan, bucket, sum, s->lost_home);
 }
 
@@ -158,7 +171,7 @@ static double squared_norm(const struct serial *s)
                        (double)(1.0f / (float)plan->ncomputing);
             part += x * x;
         }
-        if (plan->groups[plan->chunks[c].group].trains)
+        if (plan->buckets[plan->chunks[c].bucket].trains)
             total += part;
     }
     return total;
@@ -167,14 +180,13 @@ static double squared_norm(const struct serial *s)
 static void update(struct serial *s, float scale, int iteration)
 {
     for (int g = 0; g < GROUPS; g++) {
-        const struct param_group *group = &s->net->groups[g];
+        const struct group *group = &s->net->groups[g];
         size_t at = group->begin;
         for (int p = 0; group->trains && p < group->nparams; p++) {
-            const struct param *param = &s->net->params[group->first + p];
-            size_t n = (size_t)param->shape.dim[0];
-            conformance_apply(NULL, iteration, scale, param->lr_mult, param->decay_mult,
-                              s->values + at, s->sum + at, s->history + at, 0, n);
-            at += n;
+            const struct group_param *param = &group->params[p];
+            conformance_apply(iteration, scale, param->lr_mult, param->decay_mult, s->values + at,
+                              s->sum + at, s->history + at, param->elems);
+            at += param->elems;
         }
     }
 }
@@ -182,12 +194,12 @@ static void update(struct serial *s, float scale, int iteration)
 void serial_iteration(struct serial *s, float clip, int iteration, int rank)
 {
     const struct plan *plan = s->plan;
-    float adding = plan->options.comm == COMM_NONE ? 1 : (float)plan->ncomputing;
+    float adding = plan->options.comm.policy == COMM_NONE ? 1 : (float)plan->ncomputing;
     float scale = 1.0f / (adding * (float)plan->options.iter_size);
     double norm;
 
-    for (int b = 0; b < plan->ngroups; b++) {
-        if (!plan->groups[b].trains)
+    for (int b = 0; b < plan->nbuckets; b++) {
+        if (!plan->buckets[b].trains)
             continue;
         if (conformance_by_factors(plan, b))
             sum_by_factors(s, b, iteration);
