@@ -39,7 +39,7 @@ static int check_staleness(const struct trainer_options *o)
 {
     if (o->staleness < 0 || o->staleness > 64)
         return error_set("--staleness=%d is out of range: 0 to 64", o->staleness);
-    if (o->staleness > 0 && o->comm != COMM_PS)
+    if (o->staleness > 0 && (o->comm.policy != COMM_SCHEME || o->comm.scheme != &scheme_ps))
         return error_set(
             "--staleness=%d needs --comm=ps: the other schemes keep all workers in step",
             o->staleness);
@@ -55,6 +55,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
                *direct = "auto";
     const char *ps_update = "auto";
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
+    char comm_words[COMM_HELP_BYTES];
     int nwords;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
@@ -93,8 +94,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
          "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W",
          "replay: input size where the net does not tell"},
-        {"comm", OPTION_TEXT, &comm, "MODE",
-         "who sends what: auto (default), ps, sfb, allreduce, paper, adam, onebit, none"},
+        {"comm", OPTION_TEXT, &comm, "HOW", comm_words},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "auto: keep the measured figures of this cluster there"},
         {"staleness", OPTION_INT, &o->staleness, "S",
@@ -149,7 +149,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
             "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
             "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
             "batch."};
-    int status = options_parse(&line, argc, argv, &nwords);
+    int status;
+
+    comm_help(scheme_registry, OPTIONS_INDENT, comm_words);
+    status = options_parse(&line, argc, argv, &nwords);
 
     if (status)
         return status;
@@ -175,10 +178,11 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
-    if (comm_mode_parse(comm               ? comm
-                        : o->staleness > 0 ? "ps"
-                                           : "auto",
-                        &o->comm) ||
+    if (comm_parse(scheme_registry,
+                   comm               ? comm
+                   : o->staleness > 0 ? "ps"
+                                      : "auto",
+                   &o->comm) ||
         wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
         sync_direct_parse(direct, &o->direct) || ps_update_parse(ps_update, &o->ps_update))
         return -1;

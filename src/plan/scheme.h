@@ -27,6 +27,7 @@ enum scheme_home {
  * signature rides in the message tags. */
 struct traffic {
     uint64_t sent, received;
+    uint64_t messages; /* sent ones */
 };
 
 struct scheme {
@@ -62,6 +63,7 @@ struct scheme {
  * that moves what others cannot. */
 extern const struct scheme *const scheme_registry[];
 extern const struct scheme scheme_ps;
+extern const struct scheme scheme_sfb; /* the other one that the paper's rule knows */
 
 /* By --comm's name; NULL where there is none. */
 const struct scheme *scheme_find(const char *name);

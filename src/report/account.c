@@ -21,7 +21,7 @@ static void fill_row(const struct account *a, double *row)
 {
     double n = (double)a->iterations, by_groups = 0;
 
-    for (int g = 0; g < a->plan->ngroups; g++) {
+    for (int g = 0; g < a->plan->nbuckets; g++) {
         double *of_group = row + SINGLES + (size_t)g * PER_GROUP;
         of_group[GROUP_STALL] = a->stats->group_stall_seconds[g] / n;
         of_group[GROUP_SENT] = (double)a->stats->group_sent[g] / n;
@@ -59,8 +59,8 @@ static void fill_ranks(struct report *report, const struct plan *plan, const dou
 static void fill_layer(const struct account *a, const struct report *report, int group,
                        const double *rows, size_t width, struct report_layer *out)
 {
-    *out = (struct report_layer){.name = a->plan->groups[group].name,
-                                 .scheme = scheme_name(a->plan->scheme[group]),
+    *out = (struct report_layer){.name = a->plan->buckets[group].name,
+                                 .scheme = scheme_label(a->plan->buckets[group].scheme),
                                  .predicted_seconds = a->predicted ? a->predicted[group] : -1,
                                  .alone_seconds = -1,
                                  .stall_rank = -1,
@@ -93,21 +93,21 @@ static int fill_report(const struct account *a, int nranks, const double *rows, 
                            .nranks = nranks,
                            .nworkers = a->plan->ncomputing};
     out->ranks = calloc((size_t)nranks, sizeof *out->ranks);
-    out->layers = calloc((size_t)a->plan->ngroups + 1, sizeof *out->layers);
+    out->layers = calloc((size_t)a->plan->nbuckets + 1, sizeof *out->layers);
     if (!out->ranks || !out->layers) {
         report_free(out);
-        return error_memory((size_t)a->plan->ngroups * sizeof *out->layers, "the report");
+        return error_memory((size_t)a->plan->nbuckets * sizeof *out->layers, "the report");
     }
     fill_ranks(out, a->plan, rows, width, hosts);
-    for (int g = 0; g < a->plan->ngroups; g++)
-        if (a->plan->scheme[g] != SCHEME_NONE)
+    for (int g = 0; g < a->plan->nbuckets; g++)
+        if (a->plan->buckets[g].scheme)
             fill_layer(a, out, g, rows, width, &out->layers[out->nlayers++]);
     return 0;
 }
 
 int account_collect(MPI_Comm world, const struct account *account, struct report *out)
 {
-    size_t width = SINGLES + (size_t)account->plan->ngroups * PER_GROUP;
+    size_t width = SINGLES + (size_t)account->plan->nbuckets * PER_GROUP;
     char host[64] = "?", (*hosts)[64] = NULL;
     double *row = calloc(width, sizeof *row), *rows = NULL;
     int rank, nranks, status = 0;
@@ -161,7 +161,7 @@ static int apply_nothing_remote(void *context, int64_t iteration, float scale, f
 /* The wait follows the post at once, so what it lasts is the transfer. */
 static int time_group(struct sync *sync, const struct plan *plan, int group, double *seconds)
 {
-    int first = plan->first_member[group], end = plan->first_member[group + 1];
+    int first = plan->buckets[group].first_group, end = first + plan->buckets[group].ngroups;
     double start, nothing = 0;
 
     if (sync_sum(sync, &nothing, 1)) /* all start together */
@@ -178,9 +178,9 @@ static int time_group(struct sync *sync, const struct plan *plan, int group, dou
 
 static int time_round(struct sync *sync, const struct plan *plan, int round, double *alone)
 {
-    for (int g = plan->ngroups - 1; g >= 0; g--) {
+    for (int g = plan->nbuckets - 1; g >= 0; g--) {
         double seconds;
-        if (plan->scheme[g] == SCHEME_NONE)
+        if (!plan->buckets[g].scheme)
             continue;
         if (time_group(sync, plan, g, &seconds))
             return -1;
@@ -214,7 +214,7 @@ static int time_groups(MPI_Comm world, const struct plan *plan, struct net *net,
     sync_destroy(sync);
     if (status)
         return -1;
-    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, alone, plan->ngroups, MPI_DOUBLE, MPI_MAX, world));
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, alone, plan->nbuckets, MPI_DOUBLE, MPI_MAX, world));
     return 0;
 fail:
     return -1;
@@ -223,10 +223,10 @@ fail:
 int account_alone(MPI_Comm world, const struct plan *plan, struct net *net,
                   const struct sync_options *like, struct report *report)
 {
-    double *alone = calloc((size_t)plan->ngroups + 1, sizeof *alone);
+    double *alone = calloc((size_t)plan->nbuckets + 1, sizeof *alone);
     int status;
 
-    status = alone ? 0 : error_memory((size_t)plan->ngroups * sizeof *alone, "the report");
+    status = alone ? 0 : error_memory((size_t)plan->nbuckets * sizeof *alone, "the report");
     status = error_agree(world, status) || time_groups(world, plan, net, like, alone) ? -1 : 0;
     for (int i = 0; i < report->nlayers && !status; i++)
         report->layers[i].alone_seconds = alone[report->layers[i].group];

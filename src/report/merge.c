@@ -23,7 +23,7 @@ static void describe(const struct trace *trace, const struct trace_about *about,
     MPI_Comm_rank(comm, &rank);
     *out = (struct trace_rank){.worker = plan_is_worker(about->plan, rank),
                                .server =
-                                   plan_speaks(about->plan, rank) &&
+                                   plan_leads(about->plan, rank) &&
                                    (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
     if (gethostname(out->host, sizeof out->host - 1))
         strcpy(out->host, "?");

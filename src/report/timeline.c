@@ -79,8 +79,9 @@ static int escape_names(struct writer *w)
         if (!w->name[l])
             return -1;
     }
-    for (int b = 0; b < plan->ngroups; b++)
-        if (plan->names[b] && !(w->bucket[plan->groups[b].layer] = escape(plan->names[b])))
+    for (int b = 0; b < plan->nbuckets; b++)
+        if (plan->buckets[b].ngroups > 1 &&
+            !(w->bucket[plan->buckets[b].layer] = escape(plan->buckets[b].name)))
             return -1;
     return 0;
 }
@@ -180,7 +181,8 @@ static void put_event(struct writer *w, int pid, const struct trace_event *event
         fprintf(w->to, ",\"layer\":\"%s\"", layer);
     if (kind >= TRACE_SEND)
         fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
-                event->peer, scheme_name((enum scheme)event->scheme));
+                event->peer,
+                scheme_label(event->scheme == UINT8_MAX ? NULL : scheme_at(event->scheme)));
     if (kind == TRACE_SEND)
         put_time(w, "queued_us", event->start - event->posted);
     if (kind == TRACE_RECEIVE)

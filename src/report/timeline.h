@@ -4,6 +4,7 @@
 #ifndef POSEIDON_TRACE_WRITE_H
 #define POSEIDON_TRACE_WRITE_H
 
+#include "net/net.h"
 #include "plan/plan.h"
 #include "report/clocks.h"
 

@@ -104,20 +104,24 @@ static int publish(struct trainer *t, const struct report *report)
  * before. Rebuilding a gradient is computation and not counted. To be freed. Collective. */
 static int predict(struct trainer *t, double **out)
 {
-    const struct plan *plan = t->plan;
-    struct cost_setup setup;
-    double *seconds = calloc((size_t)plan->ngroups + 1, sizeof *seconds);
+    struct plan *plan = t->plan;
+    double *seconds = calloc((size_t)plan->nbuckets + 1, sizeof *seconds);
+    struct cost *costs = calloc((size_t)plan->nbuckets + 1, sizeof *costs);
+    int status;
 
     *out = seconds;
-    if (error_agree(t->world, seconds ? 0 : error_memory(sizeof *seconds, "the report")) ||
-        trainer_probe(t))
-        return -1;
-    trainer_set_up_cost(t, &setup);
-    for (int g = 0; g < plan->ngroups; g++) {
-        struct cost cost = cost_of(&t->probe.cluster, &setup, &plan->groups[g], plan->scheme[g]);
-        seconds[g] = cost.seconds - cost.compute_seconds;
+    status =
+        error_agree(t->world, seconds && costs ? 0 : error_memory(sizeof *costs, "the report"));
+    if (!status)
+        status = trainer_probe(t);
+    if (!status) {
+        plan->options.leaders_per_host = trainer_leaders_per_host(t);
+        cost_plan(&t->probe.cluster, plan, costs);
     }
-    return 0;
+    for (int b = 0; b < plan->nbuckets && !status; b++)
+        seconds[b] = costs[b].seconds - costs[b].compute_seconds;
+    free(costs);
+    return status;
 }
 
 static int collect(struct trainer *t, const double *predicted, struct report *out)

@@ -30,7 +30,7 @@ static int check_options(struct trainer *t)
 
     if (o->staleness > 0)
         return error_set("--staleness lets every rank have parameters of its own");
-    if (o->comm == COMM_NONE)
+    if (o->comm.policy == COMM_NONE)
         return error_set("with --comm=none every rank trains a net of its own");
     if (!engine->remote) /* of a dedicated server, too */
         return 0;
@@ -41,9 +41,9 @@ static int check_options(struct trainer *t)
     if (o->share_gpu)
         return error_set(
             "with --share-gpu ranks may compute on one GPU, and NCCL wants one for each");
-    if (o->comm == COMM_SFB || o->comm == COMM_ADAM)
+    if (o->comm.policy == COMM_SCHEME && o->comm.scheme->factors)
         return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
-                         o->comm == COMM_SFB ? "sfb" : "adam");
+                         comm_name(o->comm));
     return engine->team->library(t->team, sizeof t->team);
 }
 
@@ -96,21 +96,4 @@ int trainer_find_nodes(struct trainer *t)
         net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank),
                        t->node->rank == 0);
     return 0;
-}
-
-void trainer_set_up_cost(const struct trainer *t, struct cost_setup *out)
-{
-    bool nodes = t->nodes.node != NULL;
-    int workers = nodes ? t->nodes.nnodes : t->nworkers;
-
-    *out = (struct cost_setup){.nworkers = workers,
-                               .locals = nodes ? t->nodes.most : 1,
-                               .nservers = t->options->servers ? t->options->servers : workers,
-                               .dedicated = t->options->servers > 0,
-                               .ranks_per_node =
-                                   nodes ? t->nodes.speakers_per_host : t->probe.ranks_per_node,
-                               .iter_size = t->iter_size,
-                               .chunk_bytes = t->sizes.chunk,
-                               .merge_bytes = t->sizes.merge,
-                               .wire = t->options->wire};
 }

@@ -25,8 +25,8 @@ int trainer_collect(struct trainer *t)
         stats->progress_seconds > 0 ? stats->progress_cpu_seconds / stats->progress_seconds : 0;
     mine[FIGURE_INPUT_WAITS] = (double)waits;
     mine[FIGURE_INPUT_SECONDS] = input;
-    for (int g = 0; g < t->plan->ngroups; g++)
-        mine[FIGURE_PREDICTED] += (double)plan_traffic(t->plan, g, t->rank).sent;
+    for (int b = 0; b < t->plan->nbuckets; b++)
+        mine[FIGURE_PREDICTED] += (double)plan_traffic(t->plan, b, t->rank).sent;
     if (t->rank == 0) {
         t->figures = calloc((size_t)t->nranks * FIGURES, sizeof *t->figures);
         if (!t->figures)

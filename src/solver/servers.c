@@ -23,9 +23,11 @@ int ps_update_parse(const char *name, enum ps_update *out)
 
 static bool serves(const struct trainer *t)
 {
-    for (int g = 0; g < t->plan->ngroups; g++)
-        if (t->plan->scheme[g] == SCHEME_PS || t->plan->scheme[g] == SCHEME_ADAM)
+    for (int b = 0; b < t->plan->nbuckets; b++) {
+        const struct scheme *scheme = t->plan->buckets[b].scheme;
+        if (scheme && (scheme->home == HOME_SERVERS || scheme->home == HOME_OWNER))
             return !plan_is_alone(t->plan);
+    }
     return false;
 }
 

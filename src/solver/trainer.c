@@ -376,12 +376,11 @@ static int start_sync(struct trainer *t, const float *history)
 static const char *scheme_of_group(void *context, int group)
 {
     const struct trainer *t = context;
-    enum scheme scheme = t->plan->scheme[t->plan->bucket[group]];
+    const struct scheme *scheme = t->plan->buckets[t->plan->bucket_of[group]].scheme;
 
-    if (t->net->groups[group].trains &&
-        ((t->plan->nworkers == 1 && !t->plan->dedicated) || scheme == SCHEME_NONE))
+    if (t->net->groups[group].trains && (plan_is_alone(t->plan) || !scheme))
         return "local";
-    return scheme_name(scheme);
+    return scheme_label(scheme);
 }
 
 static void introduce(struct trainer *t)
@@ -478,6 +477,7 @@ void trainer_destroy(struct trainer *t)
     if (t->sync)
         sync_destroy(t->sync);
     plan_destroy(t->plan);
+    free(t->groups);
     for (int i = 0; t->tests && i < t->defs.ntests; i++)
         net_destroy(t->tests[i]);
     free(t->tests);

@@ -38,7 +38,7 @@ struct trainer_options {
     const char *profile;    /* replay: the file of times */
     int dilate;             /* replay: > 1 divides all traffic */
     long long input_chw[3]; /* replay: input size where the net does not tell; 0: unknown */
-    enum comm_mode comm;
+    struct comm comm;
     enum wire wire;
     bool overlap;
     bool forward_waits_all;      /* with overlap: the next forward pass waits for all layers */
@@ -103,6 +103,7 @@ struct trainer {
     struct node_map nodes; /* who adds up together; .node NULL: every worker speaks for itself */
     struct node *node;     /* this rank's; NULL: ditto */
     char team[64];         /* what adds up where its engines do, in words */
+    struct group *groups;  /* of net, as the plan knows them; owned */
     struct plan *plan;
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     struct probe probe;   /* the cluster's figures, for messages of the length that is planned, not
@@ -164,8 +165,8 @@ int hierarchy_parse(const char *text, int *out);
  * the ranks of a machine that share memory or whose engines make a team. Collective. */
 int trainer_find_nodes(struct trainer *trainer);
 
-/* The training as the cost model sees it; after trainer_probe. */
-void trainer_set_up_cost(const struct trainer *trainer, struct cost_setup *out);
+/* Leaders that share a host's link; after trainer_probe. */
+int trainer_leaders_per_host(const struct trainer *trainer);
 
 /* Chooses schemes and makes the plan. Collective. Nets and engine must be there. */
 int trainer_plan(struct trainer *trainer);

@@ -27,12 +27,12 @@ static int adam_open(struct sync *sync, int group)
 {
     const struct plan *plan = sync->plan;
     struct adam *adam = calloc(1, sizeof *adam);
-    size_t elems = plan->groups[group].elems;
+    size_t elems = plan->buckets[group].elems;
 
     sync->groups[group].own = adam;
     if (!adam)
         return error_memory(sizeof *adam, "sufficient factors");
-    adam->owner = plan_home(plan, plan->first_chunk[group]) == sync->rank;
+    adam->owner = plan_home(plan, plan->buckets[group].first_chunk) == sync->rank;
     adam->iteration = sync->options.iteration;
     if (!adam->owner && !sync->worker)
         return 0;
@@ -68,7 +68,7 @@ static int adam_stage(struct sync *sync, int group, int micro)
 static int expect(struct sync *sync, int group)
 {
     struct adam *adam = sync->groups[group].own;
-    int chunk = sync->plan->first_chunk[group];
+    int chunk = sync->plan->buckets[group].first_chunk;
 
     for (int w = 0; adam->owner && w < sync->plan->nworkers; w++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER,
@@ -91,7 +91,7 @@ static int rebuild(struct sync *sync, int group)
 {
     const struct plan *plan = sync->plan;
     struct adam *adam = sync->groups[group].own;
-    size_t begin = plan->groups[group].begin;
+    size_t begin = plan->buckets[group].begin;
 
     if (factors_rebuild(sync, group, &adam->factors, 0, 0, adam->gradient))
         return -1;
@@ -99,7 +99,7 @@ static int rebuild(struct sync *sync, int group)
     adam->iteration++;
     if (expect(sync, group))
         return -1;
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
+    for (int c = plan->buckets[group].first_chunk; c < bucket_end(plan, group); c++) {
         const struct chunk *chunk = &plan->chunks[c];
         memcpy(ps_sum(sync, c), adam->gradient + (chunk->begin - begin),
                chunk->elems * sizeof(float));
@@ -120,7 +120,7 @@ static int adam_post(struct sync *sync, int group, int64_t iteration)
 {
     const struct plan *plan = sync->plan;
     struct adam *adam = sync->groups[group].own;
-    int first = plan->first_chunk[group], count = plan->first_chunk[group + 1] - first;
+    int first = plan->buckets[group].first_chunk, count = bucket_end(plan, group) - first;
     struct transfer transfer = {.kind = TRANSFER_SYNCER,
                                 .group = group,
                                 .chunk = first,
@@ -150,7 +150,6 @@ static int adam_complete(struct sync *sync, const struct transfer *transfer)
 }
 
 const struct syncer_i syncer_adam = {
-    .scheme = SCHEME_ADAM,
     .open = adam_open,
     .close = adam_close,
     .stage = adam_stage,

@@ -60,7 +60,7 @@ static int expect(struct sync *sync, struct collect *collect, int64_t iteration,
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER,
-                                    .group = chunk->group,
+                                    .group = chunk->bucket,
                                     .idle = true,
                                     .chunk = collect->chunk,
                                     .peer = w,

@@ -56,7 +56,7 @@ int compute_wait(struct sync *sync, _Atomic int64_t *counter, int64_t target, in
     if (group >= 0)
         sync->group_stalls[group] += start;
     trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_WAIT,
-               group >= 0 ? sync->plan->groups[group].layer : -1, traced);
+               group >= 0 ? sync->plan->buckets[group].layer : -1, traced);
     return failed(sync);
 }
 
@@ -70,7 +70,8 @@ static int tell(struct sync *sync, int group)
 static bool completes(struct sync *sync, int bucket)
 {
     struct group_state *state = &sync->groups[bucket];
-    int members = sync->plan->first_member[bucket + 1] - sync->plan->first_member[bucket];
+    int members = sync->plan->buckets[bucket].first_group + sync->plan->buckets[bucket].ngroups -
+                  sync->plan->buckets[bucket].first_group;
 
     state->joined = (state->joined + 1) % members;
     return state->joined == 0;
@@ -78,7 +79,7 @@ static bool completes(struct sync *sync, int bucket)
 
 int sync_post(struct sync *sync, int member, bool last)
 {
-    int group = sync->plan->bucket[member];
+    int group = sync->plan->bucket_of[member];
     struct group_state *state = &sync->groups[group];
 
     if (!state->syncer || !completes(sync, group))
@@ -91,7 +92,7 @@ int sync_post(struct sync *sync, int member, bool last)
         int64_t start = trace_begin(sync->options.trace);
         if (state->syncer->stage(sync, group, state->micro))
             return -1;
-        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->groups[group].layer,
+        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, sync->plan->buckets[group].layer,
                    start);
     }
     state->micro++;
@@ -136,7 +137,7 @@ static int give_norms(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
 
-    for (int g = plan->ngroups - 1; g >= 0; g--) {
+    for (int g = plan->nbuckets - 1; g >= 0; g--) {
         struct group_state *state = &sync->groups[g];
         if (!state->syncer || !state->syncer->rebuild)
             continue;
@@ -144,7 +145,7 @@ static int give_norms(struct sync *sync)
             compute_wait(sync, &state->done, state->posted, g) ||
             state->syncer->rebuild(sync, g, state->posted - 1))
             return -1;
-        for (int c = plan->first_chunk[g]; sync->rank == 0 && c < plan->first_chunk[g + 1]; c++)
+        for (int c = plan->buckets[g].first_chunk; sync->rank == 0 && c < bucket_end(plan, g); c++)
             if (chunk_norm(sync, c, &sync->clip.own[c]))
                 return -1;
     }
@@ -165,7 +166,7 @@ static int settle(struct sync *sync, int group, int64_t iteration)
     if ((sync->options.clip <= 0 && syncer->rebuild && syncer->rebuild(sync, group, iteration)) ||
         syncer->settle(sync, group, iteration))
         return -1;
-    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->groups[group].layer,
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, sync->plan->buckets[group].layer,
                start);
     return 0;
 }
@@ -197,7 +198,8 @@ static int wait_for(struct sync *sync, int group, int lag)
         if (sync->team)
             ring_push(sync, EVENT_PUBLISH, group);
     }
-    for (int m = sync->plan->first_member[group]; m < sync->plan->first_member[group + 1]; m++)
+    for (int m = sync->plan->buckets[group].first_group;
+         m < sync->plan->buckets[group].first_group + sync->plan->buckets[group].ngroups; m++)
         net_touch(sync->net, m);
     return 0;
 }
@@ -205,12 +207,12 @@ static int wait_for(struct sync *sync, int group, int lag)
 int sync_flush(struct sync *sync)
 {
     if (!sync->options.overlap)
-        for (int g = sync->plan->ngroups - 1; g >= 0; g--)
+        for (int g = sync->plan->nbuckets - 1; g >= 0; g--)
             if (sync->groups[g].posted > sync->groups[g].told)
                 tell(sync, g);
     if (sync->options.clip > 0 && sync->speaks && give_norms(sync))
         return -1;
-    for (int g = 0; !sync->options.overlap && g < sync->plan->ngroups; g++)
+    for (int g = 0; !sync->options.overlap && g < sync->plan->nbuckets; g++)
         if (wait_for(sync, g, sync->groups[g].lag))
             return -1;
     return failed(sync);
@@ -218,11 +220,11 @@ int sync_flush(struct sync *sync)
 
 int sync_wait(struct sync *sync, int member)
 {
-    int group = sync->plan->bucket[member];
+    int group = sync->plan->bucket_of[member];
 
     if (!sync->options.forward_waits_all)
         return wait_for(sync, group, sync->groups[group].lag);
-    for (int g = 0; g < sync->plan->ngroups; g++)
+    for (int g = 0; g < sync->plan->nbuckets; g++)
         if (wait_for(sync, g, sync->groups[g].lag))
             return -1;
     return 0;
@@ -230,7 +232,7 @@ int sync_wait(struct sync *sync, int member)
 
 bool sync_is_local(const struct sync *sync, int member)
 {
-    const struct syncer_i *syncer = sync->groups[sync->plan->bucket[member]].syncer;
+    const struct syncer_i *syncer = sync->groups[sync->plan->bucket_of[member]].syncer;
 
     return !syncer || syncer->local;
 }
@@ -246,7 +248,7 @@ int sync_wait_all(struct sync *sync, int64_t iteration)
         return sync->clip.own_chunks > 0 ? compute_wait(sync, &sync->served, iteration + 1, -1)
                                          : failed(sync);
     }
-    for (int g = 0; g < sync->plan->ngroups; g++)
+    for (int g = 0; g < sync->plan->nbuckets; g++)
         if (wait_for(sync, g, 0))
             return -1;
     return failed(sync);
@@ -309,9 +311,9 @@ int sync_gather_history(struct sync *sync, float *history)
     const struct plan *plan = sync->plan;
 
     sync->gather_history = history;
-    for (int g = 0; sync->rank == 0 && g < plan->ngroups; g++) {
+    for (int g = 0; sync->rank == 0 && g < plan->nbuckets; g++) {
         const struct group_state *state = &sync->groups[g];
-        const struct param_group *group = &plan->groups[g];
+        const struct bucket *group = &plan->buckets[g];
         const float *mine = NULL;
         if (state->syncer && state->syncer->history && !(mine = state->syncer->history(sync, g)))
             return -1;

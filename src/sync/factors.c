@@ -48,9 +48,9 @@ static int open_remote(struct sync *sync, size_t elems, struct factors *out)
 static void lay_out(const struct sync *sync, int group, struct factors *out)
 {
     const struct plan *plan = sync->plan;
-    const struct param_group *g = &plan->groups[group];
-    bool sfb = plan->scheme[group] == SCHEME_SFB;
-    bool all = sfb || plan_home(plan, plan->first_chunk[group]) == sync->speaker;
+    const struct bucket *g = &plan->buckets[group];
+    bool sfb = plan->buckets[group].scheme->home == HOME_NOBODY;
+    bool all = sfb || plan_home(plan, plan->buckets[group].first_chunk) == sync->speaker;
 
     *out = (struct factors){.slots = sfb ? 2 : 1,
                             .workers = all ? plan->nworkers : 1,
@@ -77,11 +77,12 @@ float *factors_own(const struct sync *sync, const struct factors *factors, int s
 
 int factors_open(struct sync *sync, int group, struct factors *out)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     int64_t width = g->m + g->n;
 
     lay_out(sync, group, out);
-    if (sync->plan->scheme[group] == SCHEME_ADAM && !(out->on_host = remote_host_engine(sync)))
+    if (sync->plan->buckets[group].scheme->home == HOME_OWNER &&
+        !(out->on_host = remote_host_engine(sync)))
         return -1;
     out->direct = sync->direct && !out->on_host;
     if (out->rows_each > INT_MAX / width)
@@ -90,8 +91,9 @@ int factors_open(struct sync *sync, int group, struct factors *out)
             "--comm=ps",
             g->name, (long long)out->rows_each, (long long)width);
     size_t elems = factors_elems(sync, group);
-    for (int p = 0; sync->worker && p < g->nparams; p++)
-        sync->net->params[g->first + p].factored = true;
+    const struct param_group *own = &sync->net->groups[g->first_group];
+    for (int p = 0; sync->worker && p < own->nparams; p++)
+        sync->net->params[own->first + p].factored = true;
     if (sync->remote)
         return open_remote(sync, elems, out);
     if (sync->node) {
@@ -126,7 +128,7 @@ static int stage_remote(struct sync *sync, int group, bool direct, float *row, c
 {
     int (*move)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket) =
         direct ? sync->remote->copy : sync->remote->fetch;
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     struct engine_rows rows = {.host = row,
                                .host_stride = (size_t)(g->m + g->n),
                                .width = (size_t)g->n,
@@ -145,12 +147,12 @@ static int stage_remote(struct sync *sync, int group, bool direct, float *row, c
 
 int factors_stage(struct sync *sync, int group, const struct factors *factors, int slot, int micro)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     size_t m = (size_t)g->m, n = (size_t)g->n, width = m + n;
     float *row = factors_own(sync, factors, slot) + (size_t)(micro * g->k) * width;
     const float *bottom, *top_grad;
 
-    net_factors(sync->net, sync->plan->first_member[group], &bottom, &top_grad);
+    net_factors(sync->net, sync->plan->buckets[group].first_group, &bottom, &top_grad);
     if (sync->remote)
         return stage_remote(sync, group, factors->direct, row, bottom, top_grad);
     for (int64_t i = 0; i < g->k; i++, row += width, bottom += n, top_grad += m) {
@@ -188,7 +190,7 @@ static const struct engine *rebuilder(struct sync *sync, const struct factors *f
 int factors_product(struct sync *sync, int group, const struct factors *factors, int slot,
                     int first, int last, float *gradient)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     int64_t rows = (last - first) * factors->rows_each, width = g->m + g->n;
     const float *from;
     const struct engine *engine = rebuilder(sync, factors, slot, &from);
@@ -206,7 +208,7 @@ int factors_product(struct sync *sync, int group, const struct factors *factors,
 int factors_rebuild(struct sync *sync, int group, const struct factors *factors, int slot,
                     int first, float *gradient)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     int64_t rows = factors->workers * factors->rows_each, width = g->m + g->n;
     float *bias = gradient + g->m * g->n;
     const float *from;

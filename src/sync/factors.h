@@ -43,7 +43,7 @@ static inline float *factors_rows(const struct factors *factors, int worker, int
 /* What a speaker sends. */
 static inline size_t factors_floats(const struct sync *sync, int group, int speaker)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
 
     return (size_t)(plan_rows(sync->plan, group, speaker) * (g->m + g->n));
 }

@@ -9,7 +9,7 @@
 static int local_open(struct sync *sync, int group)
 {
     size_t blocks = sync_history_blocks(sync);
-    size_t elems = sync->plan->groups[group].elems * blocks;
+    size_t elems = sync->plan->buckets[group].elems * blocks;
 
     if (!sync->worker)
         return 0;
@@ -32,7 +32,7 @@ static int local_post(struct sync *sync, int group, int64_t iteration)
 
 static int local_settle(struct sync *sync, int group, int64_t iteration)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
 
     update_group(sync, group, iteration, 1.0f / (float)sync->plan->options.iter_size,
                  sync->net->grads + g->begin, sync->groups[group].own);
@@ -45,7 +45,6 @@ static float *local_history(struct sync *sync, int group)
 }
 
 const struct syncer_i syncer_local = {
-    .scheme = SCHEME_NONE,
     .open = local_open,
     .close = local_close,
     .post = local_post,

@@ -46,7 +46,7 @@ static int adders(const struct sync *sync, int group)
 
     if (sync->groups[group].syncer->factors)
         return 0;
-    return sync->plan->groups[group].elems < WORTH_SLICING ? 1 : sync->options.node->nranks;
+    return sync->plan->buckets[group].elems < WORTH_SLICING ? 1 : sync->options.node->nranks;
 }
 
 /* ---- life ---- */
@@ -55,7 +55,7 @@ int node_open(struct sync *sync, MPI_Comm world)
 {
     static const struct node alone = {.nranks = 1};
     const struct node *node = sync->options.node ? sync->options.node : &alone;
-    size_t ngroups = (size_t)sync->plan->ngroups, bytes = line_up(ngroups * sizeof(struct cell));
+    size_t ngroups = (size_t)sync->plan->nbuckets, bytes = line_up(ngroups * sizeof(struct cell));
     struct node_state *state;
     int status = 0;
 
@@ -69,9 +69,9 @@ int node_open(struct sync *sync, MPI_Comm world)
         !(state->added = calloc(ngroups + 1, sizeof *state->added)) ||
         !(state->open = calloc(ngroups + 1, sizeof *state->open)))
         status = error_memory(ngroups * sizeof *state->rows, "the node's groups");
-    for (int g = 0; g < sync->plan->ngroups && !status; g++) {
+    for (int g = 0; g < sync->plan->nbuckets && !status; g++) {
         state->rows[g] = bytes / sizeof(float);
-        if (sync->plan->scheme[g] == SCHEME_SFB || sync->plan->scheme[g] == SCHEME_ADAM)
+        if (sync->plan->buckets[g].scheme && sync->plan->buckets[g].scheme->factors)
             bytes += line_up(factors_elems(sync, g) * sizeof(float));
     }
     if (error_agree(world, status) ||
@@ -134,7 +134,7 @@ static void add_slice(struct sync *sync, int group, int slices)
 {
     enum { LINE = 16, PIECE = 4096 }; /* floats */
     const struct node *node = sync->options.node;
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     size_t lines = (g->elems + LINE - 1) / LINE, rank = (size_t)node->rank, n = (size_t)slices;
     size_t from = lines * rank / n * LINE, to = lines * (rank + 1) / n * LINE;
     int64_t start = trace_begin(sync->options.trace);
@@ -228,7 +228,7 @@ int node_describe_wait(const struct sync *sync, char *text, size_t bytes)
                                  state->added[state->open[i]] && !sync->speaks
                                      ? "its node's first rank to bring"
                                      : "the other ranks of its node to reach",
-                                 sync->plan->groups[state->open[i]].name);
+                                 sync->plan->buckets[state->open[i]].name);
     return told;
 }
 
@@ -261,9 +261,8 @@ static int member_stage(struct sync *sync, int group, int micro)
                          micro);
 }
 
-const struct syncer_i syncer_member = {.scheme = SCHEME_NONE, .stays = true};
+const struct syncer_i syncer_member = {.stays = true};
 const struct syncer_i syncer_member_factors = {
-    .scheme = SCHEME_NONE,
     .open = member_open,
     .close = member_close,
     .stage = member_stage,

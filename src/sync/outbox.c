@@ -7,7 +7,7 @@
 
 bool outbox_encodes(const struct sync *sync, int chunk)
 {
-    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].bucket].syncer;
 
     return sync->worker && sync->speaks && syncer && !syncer->local && !syncer->stays &&
            plan_codec(sync->plan, chunk);
@@ -99,7 +99,7 @@ static int find_end(const struct plan *plan, int chunk, size_t *rows)
     int next = chunk + 1;
 
     *rows = c->rows;
-    for (; next < plan->first_chunk[c->group + 1]; next++) {
+    for (; next < plan->buckets[c->bucket + 1].first_chunk; next++) {
         const struct chunk *n = &plan->chunks[next];
         if (plan_codec(plan, next) != codec || n->elems / n->rows != width)
             break;
@@ -123,7 +123,7 @@ static int fetch_messages(struct sync *sync, int group, struct engine_ticket *ti
     const struct outbox *box = sync->outbox;
     const struct engine_remote_i *i = sync->remote;
 
-    for (int c = plan->first_chunk[group], end = plan->first_chunk[group + 1]; c < end;) {
+    for (int c = plan->buckets[group].first_chunk, end = bucket_end(plan, group); c < end;) {
         bool fetched = is_fetched(sync, c);
         size_t at = box->message[c];
         while (c < end && is_fetched(sync, c) == fetched)
@@ -144,7 +144,7 @@ int outbox_encode(struct sync *sync, int group, struct engine_ticket *ticket)
     const struct plan *plan = sync->plan;
     const struct outbox *box = sync->outbox;
 
-    for (int c = plan->first_chunk[group], next; c < plan->first_chunk[group + 1]; c = next) {
+    for (int c = plan->buckets[group].first_chunk, next; c < bucket_end(plan, group); c = next) {
         const struct chunk *chunk = &plan->chunks[c];
         size_t rows;
         next = c + 1;

@@ -49,8 +49,8 @@ struct trace_event progress_describe(const struct sync *sync, enum trace_kind ki
                                 .bytes = bytes,
                                 .tag = tag,
                                 .peer = sync->plan->world_rank[transfer->peer],
-                                .layer = sync->plan->groups[group].layer,
-                                .scheme = (uint8_t)sync->plan->scheme[group]};
+                                .layer = sync->plan->buckets[group].layer,
+                                .scheme = (uint8_t)scheme_index(sync->plan->buckets[group].scheme)};
 
     if (sync->options.trace) {
         event.start = trace_clock(sync->options.trace);
@@ -218,8 +218,8 @@ static int start_gather(struct sync *sync)
         int home = plan_home(plan, c);
         float *mine;
 
-        if (sync->groups[chunk->group].syncer == NULL ||
-            sync->groups[chunk->group].syncer->history || (sync->rank != 0 && sync->rank != home))
+        if (sync->groups[chunk->bucket].syncer == NULL ||
+            sync->groups[chunk->bucket].syncer->history || (sync->rank != 0 && sync->rank != home))
             continue; /* rank 0 has it already */
         mine = home == sync->rank ? ps_history(sync, c) : NULL;
         if (home == sync->rank && !mine)
@@ -344,8 +344,8 @@ static int check_arrival(struct sync *sync, const struct transfer *transfer,
         return error_set(
             "rank %d sent %d bytes of layer '%s' where %zu were expected: the ranks do not "
             "run the same net",
-            sync->plan->world_rank[transfer->peer], count, sync->plan->groups[transfer->group].name,
-            transfer->bytes);
+            sync->plan->world_rank[transfer->peer], count,
+            sync->plan->buckets[transfer->group].name, transfer->bytes);
     return 0;
 fail:
     return -1;
@@ -465,7 +465,7 @@ static int look_for_stray(struct sync *sync)
         "rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %d modulo "
         "%lld), which nobody here waits for",
         sync->plan->world_rank[status.MPI_SOURCE], tag % 2 ? "parameters" : "a gradient",
-        sync->plan->groups[sync->plan->chunks[chunk].group].name, chunk, tag / 2 / nchunks,
+        sync->plan->buckets[sync->plan->chunks[chunk].bucket].name, chunk, tag / 2 / nchunks,
         (long long)sync->tag_period);
 fail:
     return -1;
@@ -486,7 +486,7 @@ static void tell_stall(struct sync *sync, double seconds)
             continue; /* a gradient that need not be here yet */
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %s layer '%s'",
                                  told++ ? ";" : " for", t->bytes ? "data of" : "the sending of",
-                                 sync->plan->groups[t->group].name);
+                                 sync->plan->buckets[t->group].name);
         if (t->peer >= 0 && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, " (rank %d)",
                                      sync->plan->world_rank[t->peer]);
@@ -563,7 +563,7 @@ static int open_traffic(struct sync *sync)
             sync, request,
             (struct transfer){.kind = TRANSFER_ALARM, .bytes = sizeof(int), .idle = true}))
         return -1;
-    for (int g = 0; g < sync->plan->ngroups; g++) {
+    for (int g = 0; g < sync->plan->nbuckets; g++) {
         const struct syncer_i *syncer = sync->groups[g].syncer;
         if (syncer && syncer->start && syncer->start(sync, g))
             return -1;

@@ -47,7 +47,7 @@ struct ps {
 
 static bool by_server(const struct sync *sync, int chunk)
 {
-    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].bucket].syncer;
 
     return syncer == &syncer_ps || syncer == &syncer_adam;
 }
@@ -70,12 +70,12 @@ static int open_served(struct sync *sync, struct served *served, int chunk)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     size_t blocks = sync_history_blocks(sync);
-    bool receives = sync->plan->scheme[c->group] == SCHEME_PS,
+    bool receives = sync->plan->buckets[c->bucket].scheme->home == HOME_SERVERS,
          remote = ps_updates_remotely(sync, chunk);
 
     served->cleared = sync->options.clip <= 0;
     if (remote && (sync->remote->ticket_create(sync->net->engine->context, &served->ticket) ||
-                   remote_history_open(sync, sync->plan->groups[c->group].name, c->elems,
+                   remote_history_open(sync, sync->plan->buckets[c->bucket].name, c->elems,
                                        &served->remote_history)))
         return -1;
     if (!remote)
@@ -205,9 +205,9 @@ static int hand_over(struct sync *sync, const struct served *served, int64_t ite
     const struct chunk *chunk = &sync->plan->chunks[served->collect.chunk];
 
     if (served->own_values)
-        memcpy(stale_values(sync, chunk->group, iteration, chunk->begin), served->own_values,
+        memcpy(stale_values(sync, chunk->bucket, iteration, chunk->begin), served->own_values,
                chunk->elems * sizeof(float));
-    return finish_one(sync, chunk->group, iteration);
+    return finish_one(sync, chunk->bucket, iteration);
 }
 
 static int send_parameters(struct sync *sync, struct served *served, int64_t iteration)
@@ -217,7 +217,7 @@ static int send_parameters(struct sync *sync, struct served *served, int64_t ite
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER,
-                                    .group = chunk->group,
+                                    .group = chunk->bucket,
                                     .chunk = c,
                                     .peer = w,
                                     .what = WHAT_PARAMETERS_OUT,
@@ -276,9 +276,9 @@ static int update_chunk(struct sync *sync, struct served *served)
                             served->collect.sum, served->remote_history.memory, served->ticket);
     }
     served->weight = progress_weight(sync, update.grad, served->values, chunk->elems);
-    status = update_range(sync, chunk->group, &update);
+    status = update_range(sync, chunk->bucket, &update);
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
-               sync->plan->groups[chunk->group].layer, start);
+               sync->plan->buckets[chunk->bucket].layer, start);
     return status ? -1 : chunk_updated(sync, served);
 }
 
@@ -361,14 +361,14 @@ int ps_expect_parameters(struct sync *sync, int chunk, int64_t iteration)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
     struct transfer transfer = {.kind = TRANSFER_SYNCER,
-                                .group = c->group,
+                                .group = c->bucket,
                                 .chunk = chunk,
                                 .peer = plan_home(sync->plan, chunk),
                                 .what = WHAT_PARAMETERS_IN};
     float *to = remote_parameters(sync, chunk);
 
-    if (sync->groups[c->group].lag > 0) {
-        to = stale_values(sync, c->group, iteration, c->begin);
+    if (sync->groups[c->bucket].lag > 0) {
+        to = stale_values(sync, c->bucket, iteration, c->begin);
         transfer.slot = (int)(iteration % (1 + sync->options.staleness));
     }
     return progress_receive(sync, sync->data, to, c->elems, tag_of(sync, true, chunk, iteration),
@@ -383,7 +383,7 @@ static void count_pending(struct sync *sync, int group, int64_t iteration)
     struct group_state *state = &sync->groups[group];
     int pending = 0;
 
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++)
+    for (int c = plan->buckets[group].first_chunk; c < bucket_end(plan, group); c++)
         pending += ps->index[c] >= 0 ? 1 : 2;
     if (state->lag > 0)
         ((struct stale *)state->own)->pending[iteration % (state->lag + 1)] = pending;
@@ -398,7 +398,7 @@ static int ps_post(struct sync *sync, int group, int64_t iteration)
     int lag = sync->groups[group].lag, slot = (int)(iteration % (lag + 1));
 
     count_pending(sync, group, iteration);
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
+    for (int c = plan->buckets[group].first_chunk; c < bucket_end(plan, group); c++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER,
                                     .group = group,
                                     .chunk = c,
@@ -446,7 +446,6 @@ int ps_complete(struct sync *sync, const struct transfer *transfer)
 }
 
 const struct syncer_i syncer_ps = {
-    .scheme = SCHEME_PS,
     .open = stale_open,
     .close = stale_close,
     .stage = stale_stage,

@@ -28,12 +28,12 @@ int remote_open(struct sync *sync)
 {
     if (!sync->remote)
         return 0;
-    sync->waiting = calloc((size_t)sync->plan->ngroups * (size_t)(2 + sync->options.staleness) + 1,
+    sync->waiting = calloc((size_t)sync->plan->nbuckets * (size_t)(2 + sync->options.staleness) + 1,
                            sizeof *sync->waiting);
     if (!sync->waiting)
-        return error_memory((size_t)sync->plan->ngroups * sizeof *sync->waiting,
+        return error_memory((size_t)sync->plan->nbuckets * sizeof *sync->waiting,
                             "groups on their way");
-    for (int g = 0; g < sync->plan->ngroups; g++)
+    for (int g = 0; g < sync->plan->nbuckets; g++)
         if (sync->remote->ticket_create(context_of(sync), &sync->groups[g].down) ||
             sync->remote->ticket_create(context_of(sync), &sync->groups[g].up) ||
             (sync->team && sync->remote->ticket_create(context_of(sync), &sync->groups[g].passed)))
@@ -43,7 +43,7 @@ int remote_open(struct sync *sync)
 
 void remote_close(struct sync *sync)
 {
-    for (int g = 0; sync->remote && sync->groups && g < sync->plan->ngroups; g++) {
+    for (int g = 0; sync->remote && sync->groups && g < sync->plan->nbuckets; g++) {
         sync->remote->ticket_destroy(context_of(sync), sync->groups[g].down);
         sync->remote->ticket_destroy(context_of(sync), sync->groups[g].up);
         sync->remote->ticket_destroy(context_of(sync), sync->groups[g].passed);
@@ -90,7 +90,7 @@ bool remote_goes_straight(const struct sync *sync, int chunk)
 {
     const struct plan *plan = sync->plan;
 
-    return sync->direct && sync->groups[plan->chunks[chunk].group].lag == 0 &&
+    return sync->direct && sync->groups[plan->chunks[chunk].bucket].lag == 0 &&
            plan_home(plan, chunk) != sync->rank;
 }
 
@@ -103,7 +103,7 @@ static bool gradient_stays(const struct sync *sync, int chunk)
 /* Those that come from a server are parameters when they arrive. */
 static bool parameters_straight(const struct sync *sync, int chunk)
 {
-    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].bucket].syncer;
 
     return remote_goes_straight(sync, chunk) && (syncer == &syncer_ps || syncer == &syncer_adam);
 }
@@ -138,7 +138,7 @@ static int copy_others(struct sync *sync, int group,
     const struct plan *plan = sync->plan;
     size_t at = 0;
 
-    for (int c = plan->first_chunk[group], end = plan->first_chunk[group + 1]; c < end;) {
+    for (int c = plan->buckets[group].first_chunk, end = bucket_end(plan, group); c < end;) {
         struct engine_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
         bool skip = left_out(sync, c);
 
@@ -157,7 +157,7 @@ int remote_fetch_gradient(struct sync *sync, int group)
     struct group_state *state = &sync->groups[group];
     const struct engine_remote_i *i = sync->remote;
     const struct engine_rows none = {.rows = 0};
-    size_t begin = sync->plan->groups[group].begin;
+    size_t begin = sync->plan->buckets[group].begin;
     float *host, *memory;
 
     if (!i || state->syncer->factors || state->syncer->local)
@@ -187,7 +187,7 @@ int remote_fetched(struct sync *sync, int group)
 int remote_store_values(struct sync *sync, int group, bool settled)
 {
     const struct syncer_i *syncer = sync->groups[group].syncer;
-    size_t begin = sync->plan->groups[group].begin;
+    size_t begin = sync->plan->buckets[group].begin;
 
     if (!sync->remote || syncer->stays || syncer->local || sync_settles(sync, group) != settled)
         return 0;
@@ -211,7 +211,7 @@ int remote_order_staged(struct sync *sync, int group)
 int remote_update(struct sync *sync, int group, int64_t iteration, float scale, float *history,
                   bool stored)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
 
     return update_range(sync, group,
                         &(struct update){.place = stored ? UPDATE_STORED : UPDATE_IN_TURN,
@@ -255,7 +255,8 @@ int remote_serve(struct sync *sync, int chunk, int64_t iteration, float scale, f
                                   .history = history,
                                   .stride = c->elems};
 
-    if (sync->remote->store(context_of(sync), &up, ticket) || update_range(sync, c->group, &update))
+    if (sync->remote->store(context_of(sync), &up, ticket) ||
+        update_range(sync, c->bucket, &update))
         return -1;
     return sync->remote->fetch_stored(context_of(sync), &back, ticket);
 }

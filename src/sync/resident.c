@@ -14,8 +14,8 @@ static int resident_open(struct sync *sync, int group)
     struct remote_history *history = calloc(1, sizeof *history);
 
     sync->groups[group].own = history;
-    return history ? remote_history_open(sync, sync->plan->groups[group].name,
-                                         sync->plan->groups[group].elems, history)
+    return history ? remote_history_open(sync, sync->plan->buckets[group].name,
+                                         sync->plan->buckets[group].elems, history)
                    : error_memory(sizeof *history, "history");
 }
 
@@ -81,8 +81,8 @@ static int resident_restore(struct sync *sync, int group)
 }
 
 #define RESIDENT_COMMON                                                                            \
-    .scheme = SCHEME_NONE, .open = resident_open, .close = resident_close,                         \
-    .history = resident_history, .restore = resident_restore, .stays = true
+    .open = resident_open, .close = resident_close, .history = resident_history,                   \
+    .restore = resident_restore, .stays = true
 
 const struct syncer_i syncer_resident = {RESIDENT_COMMON, .rebuild = resident_rebuild,
                                          .settle = resident_settle, .local = true};

@@ -49,7 +49,7 @@ static int open_order(const struct sync *sync, struct sfb *sfb)
 static int sfb_open(struct sync *sync, int group)
 {
     size_t blocks = sync_history_blocks(sync);
-    size_t elems = sync->plan->groups[group].elems * blocks;
+    size_t elems = sync->plan->buckets[group].elems * blocks;
     struct sfb *sfb;
 
     if (!sync->worker)
@@ -61,8 +61,8 @@ static int sfb_open(struct sync *sync, int group)
     if (open_order(sync, sfb))
         return -1;
     if (sync->remote) {
-        if (remote_history_open(sync, sync->plan->groups[group].name,
-                                sync->plan->groups[group].elems, &sfb->remote_history))
+        if (remote_history_open(sync, sync->plan->buckets[group].name,
+                                sync->plan->buckets[group].elems, &sfb->remote_history))
             return -1;
         return factors_open(sync, group, &sfb->factors);
     }
@@ -99,7 +99,7 @@ static int sfb_stage(struct sync *sync, int group, int micro)
 static int expect(struct sync *sync, int group, int64_t iteration)
 {
     struct sfb *sfb = sync->groups[group].own;
-    int chunk = sync->plan->first_chunk[group];
+    int chunk = sync->plan->buckets[group].first_chunk;
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER,
@@ -155,7 +155,7 @@ static int sfb_post(struct sync *sync, int group, int64_t iteration)
 {
     struct group_state *state = &sync->groups[group];
     struct sfb *sfb = state->own;
-    int chunk = sync->plan->first_chunk[group], slot = (int)(iteration & 1);
+    int chunk = sync->plan->buckets[group].first_chunk, slot = (int)(iteration & 1);
     int others = sync->plan->nworkers - 1;
 
     state->pending = 2 * others + 1;
@@ -193,7 +193,7 @@ static int sfb_complete(struct sync *sync, const struct transfer *transfer)
 static int sfb_ahead(struct sync *sync, int group, int64_t iteration)
 {
     struct sfb *sfb = sync->groups[group].own;
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     int64_t first = iteration * sync->plan->nworkers;
 
     for (int w = 0; by_worker(sync, sfb) && w < sync->plan->nworkers - 1; w++) {
@@ -216,12 +216,12 @@ static int sfb_rebuild(struct sync *sync, int group, int64_t iteration)
     return factors_rebuild(sync, group, &sfb->factors, (int)(iteration & 1),
                            by_worker(sync, sfb) ? sync->plan->nworkers - 1 : 0,
                            (sync->remote ? sync->net->remote_grads : sync->net->grads) +
-                               sync->plan->groups[group].begin);
+                               sync->plan->buckets[group].begin);
 }
 
 static int sfb_settle(struct sync *sync, int group, int64_t iteration)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     struct sfb *sfb = sync->groups[group].own;
 
     if (sync->remote)
@@ -247,7 +247,6 @@ static int sfb_restore(struct sync *sync, int group)
 }
 
 const struct syncer_i syncer_sfb = {
-    .scheme = SCHEME_SFB,
     .open = sfb_open,
     .close = sfb_close,
     .start = sfb_start,

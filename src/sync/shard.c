@@ -53,7 +53,7 @@ static int shard_open(struct sync *sync, int group)
 {
     const struct plan *plan = sync->plan;
     size_t blocks = sync_history_blocks(sync);
-    size_t elems = plan->groups[group].elems;
+    size_t elems = plan->buckets[group].elems;
     struct shard *shard;
 
     if (!sync->worker)
@@ -62,14 +62,14 @@ static int shard_open(struct sync *sync, int group)
     sync->groups[group].own = shard;
     if (!shard)
         return error_memory(sizeof *shard, "an allreduce");
-    shard->nparts = plan->first_chunk[group + 1] - plan->first_chunk[group];
+    shard->nparts = bucket_end(plan, group) - plan->buckets[group].first_chunk;
     shard->parts = calloc((size_t)shard->nparts + 1, sizeof *shard->parts);
     shard->total = calloc(elems, sizeof *shard->total);
     shard->history = calloc(elems * blocks, sizeof *shard->history);
     if (!shard->parts || !shard->total || !shard->history)
         return error_memory(elems * (blocks + 1) * sizeof(float), "an allreduce");
     for (int i = 0; i < shard->nparts; i++)
-        if (open_part(sync, plan->first_chunk[group] + i, &shard->parts[i]))
+        if (open_part(sync, plan->buckets[group].first_chunk + i, &shard->parts[i]))
             return -1;
     return 0;
 }
@@ -94,18 +94,18 @@ static void shard_close(struct sync *sync, int group)
 
 static struct part *part_of(struct sync *sync, int chunk)
 {
-    int group = sync->plan->chunks[chunk].group;
+    int group = sync->plan->chunks[chunk].bucket;
     struct shard *shard = sync->groups[group].own;
 
-    return &shard->parts[chunk - sync->plan->first_chunk[group]];
+    return &shard->parts[chunk - sync->plan->buckets[group].first_chunk];
 }
 
 static float *total_of(struct sync *sync, int chunk)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
-    struct shard *shard = sync->groups[c->group].own;
+    struct shard *shard = sync->groups[c->bucket].own;
 
-    return shard->total + (c->begin - sync->plan->groups[c->group].begin);
+    return shard->total + (c->begin - sync->plan->buckets[c->bucket].begin);
 }
 
 static int shard_start(struct sync *sync, int group)
@@ -122,13 +122,13 @@ static int shard_start(struct sync *sync, int group)
 static int take(struct sync *sync, int chunk)
 {
     const struct chunk *c = &sync->plan->chunks[chunk];
-    struct group_state *state = &sync->groups[c->group];
+    struct group_state *state = &sync->groups[c->bucket];
     struct shard *shard = state->own;
     int64_t start = trace_begin(sync->options.trace);
 
     if (sync->options.clip <= 0) {
         (void)update_range(
-            sync, c->group,
+            sync, c->bucket,
             &(struct update){.place = UPDATE_ON_HOST,
                              .iteration = state->running - 1,
                              .scale = sync->scale,
@@ -137,12 +137,12 @@ static int take(struct sync *sync, int chunk)
                              .values = sync->values + c->begin,
                              .grad = total_of(sync, chunk),
                              .history =
-                                 shard->history + (c->begin - sync->plan->groups[c->group].begin),
-                             .stride = sync->plan->groups[c->group].elems});
+                                 shard->history + (c->begin - sync->plan->buckets[c->bucket].begin),
+                             .stride = sync->plan->buckets[c->bucket].elems});
         trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
-                   sync->plan->groups[c->group].layer, start);
+                   sync->plan->buckets[c->bucket].layer, start);
     }
-    return progress_finish_one(sync, c->group);
+    return progress_finish_one(sync, c->bucket);
 }
 
 static void decode(struct sync *sync, struct part *part)
@@ -176,7 +176,7 @@ static int publish(struct sync *sync, struct part *part)
         return -1;
     for (int i = 1; i < sync->plan->nworkers; i++) {
         struct transfer transfer = {.kind = TRANSFER_SYNCER,
-                                    .group = c->group,
+                                    .group = c->bucket,
                                     .chunk = part->chunk,
                                     .peer = (sync->rank + i) % sync->plan->nworkers,
                                     .what = WHAT_SUM_OUT};
@@ -267,11 +267,11 @@ static float *shard_history(struct sync *sync, int group)
     return ((struct shard *)sync->groups[group].own)->history;
 }
 
-#define SHARD_TABLE(which)                                                                         \
+#define SHARD_TABLE                                                                                \
     {                                                                                              \
-        .scheme = which, .norms_at_home = true, .open = shard_open, .close = shard_close,          \
-        .start = shard_start, .post = shard_post, .complete = shard_complete,                      \
-        .settle = shard_settle, .history = shard_history,                                          \
+        .norms_at_home = true, .open = shard_open, .close = shard_close, .start = shard_start,     \
+        .post = shard_post, .complete = shard_complete, .settle = shard_settle,                    \
+        .history = shard_history,                                                                  \
     }
-const struct syncer_i syncer_allreduce = SHARD_TABLE(SCHEME_ALLREDUCE);
-const struct syncer_i syncer_onebit = SHARD_TABLE(SCHEME_ONEBIT);
+const struct syncer_i syncer_allreduce = SHARD_TABLE;
+const struct syncer_i syncer_onebit = SHARD_TABLE;

@@ -14,7 +14,7 @@ static size_t slot_of(const struct stale *stale, int64_t iteration)
 int stale_open(struct sync *sync, int group)
 {
     int depth = sync->options.staleness + 1;
-    size_t elems = sync->plan->groups[group].elems;
+    size_t elems = sync->plan->buckets[group].elems;
     struct stale *stale;
 
     if (!sync->worker || depth == 1)
@@ -59,7 +59,7 @@ void stale_close(struct sync *sync, int group)
 int stale_stage(struct sync *sync, int group, int micro)
 {
     struct group_state *state = &sync->groups[group];
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
 
     if (state->own && !sync->remote && micro == sync->plan->options.iter_size - 1)
         memcpy(stale_gradient(sync, group, state->posted, g->begin), sync->net->grads + g->begin,
@@ -72,7 +72,7 @@ float *stale_gradient(struct sync *sync, int group, int64_t iteration, size_t be
     struct stale *stale = sync->groups[group].own;
 
     return stale->gradients + slot_of(stale, iteration) * stale->elems +
-           (begin - sync->plan->groups[group].begin);
+           (begin - sync->plan->buckets[group].begin);
 }
 
 float *stale_values(struct sync *sync, int group, int64_t iteration, size_t begin)
@@ -80,7 +80,7 @@ float *stale_values(struct sync *sync, int group, int64_t iteration, size_t begi
     struct stale *stale = sync->groups[group].own;
 
     return stale->values + slot_of(stale, iteration) * stale->elems +
-           (begin - sync->plan->groups[group].begin);
+           (begin - sync->plan->buckets[group].begin);
 }
 
 struct engine_ticket *stale_fetch(struct sync *sync, int group, int64_t iteration)
@@ -94,7 +94,7 @@ struct engine_ticket *stale_fetch(struct sync *sync, int group, int64_t iteratio
  * posted here: behind that iteration's gradient, and so behind the copy. */
 static int values_store(struct sync *sync, int group, int64_t newest)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     struct engine_rows rows = {.host = stale_values(sync, group, newest - 1, g->begin),
                                .host_stride = g->elems,
                                .memory = sync->net->remote_values + g->begin,
@@ -133,7 +133,7 @@ void stale_finish_one(struct sync *sync, int group, int64_t iteration)
 int64_t stale_take(struct sync *sync, int group)
 {
     struct group_state *state = &sync->groups[group];
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     int64_t newest = atomic_load_explicit(&state->done, memory_order_acquire);
 
     if (sync->remote) {

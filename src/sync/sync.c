@@ -58,7 +58,8 @@ int update_range(struct sync *sync, int group, const struct update *u)
     const struct plan *plan = sync->plan;
     size_t begin = u->begin, end = begin + u->elems;
 
-    for (int m = plan->first_member[group]; m < plan->first_member[group + 1]; m++) {
+    for (int m = plan->buckets[group].first_group;
+         m < plan->buckets[group].first_group + plan->buckets[group].ngroups; m++) {
         const struct param_group *g = &sync->net->groups[m];
         size_t at = g->begin;
         for (int p = 0; p < g->nparams; p++) {
@@ -76,7 +77,7 @@ int update_range(struct sync *sync, int group, const struct update *u)
 void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
                   float *history)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     const struct engine *engine = sync->options.engine;
 
     if (engine && engine->i->update)
@@ -96,28 +97,31 @@ void update_group(struct sync *sync, int group, int64_t iteration, float scale, 
 
 /* ---- creation ---- */
 
+extern const struct scheme scheme_allreduce, scheme_adam, scheme_onebit;
+
 static const struct syncer_i *syncer_of(const struct sync *sync, int group)
 {
     const struct plan *plan = sync->plan;
-    static const struct syncer_i *const table[SCHEMES] = {
-        [SCHEME_PS] = &syncer_ps,
-        [SCHEME_SFB] = &syncer_sfb,
-        [SCHEME_ALLREDUCE] = &syncer_allreduce,
-        [SCHEME_ADAM] = &syncer_adam,
-        [SCHEME_ONEBIT] = &syncer_onebit,
-    };
+    const struct scheme *scheme = plan->buckets[group].scheme;
+    static const struct {
+        const struct scheme *scheme;
+        const struct syncer_i *syncer;
+    } table[] = {{&scheme_ps, &syncer_ps},
+                 {&scheme_sfb, &syncer_sfb},
+                 {&scheme_allreduce, &syncer_allreduce},
+                 {&scheme_adam, &syncer_adam},
+                 {&scheme_onebit, &syncer_onebit}};
 
-    if (!sync->speaks && plan_travels(plan, group))
-        return plan->scheme[group] == SCHEME_SFB || plan->scheme[group] == SCHEME_ADAM
-                   ? &syncer_member_factors
-                   : &syncer_member;
-    if (sync->remote && plan_is_alone(plan) && plan->groups[group].trains)
+    if (!sync->speaks && scheme)
+        return scheme->factors ? &syncer_member_factors : &syncer_member;
+    if (sync->remote && plan_is_alone(plan) && plan->buckets[group].trains)
         return !sync->team              ? &syncer_resident
                : sync->options.clip > 0 ? &syncer_team_clipped
                                         : &syncer_team;
-    if (plan->scheme[group] == SCHEME_NONE && plan->groups[group].trains)
-        return &syncer_local;
-    return table[plan->scheme[group]];
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].scheme == scheme)
+            return table[i].syncer;
+    return plan->buckets[group].trains ? &syncer_local : NULL;
 }
 
 bool sync_settles(const struct sync *sync, int group)
@@ -133,7 +137,7 @@ static int open_groups(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
 
-    for (int g = 0; g < plan->ngroups; g++) {
+    for (int g = 0; g < plan->nbuckets; g++) {
         struct group_state *state = &sync->groups[g];
         state->posted = state->told = state->settled = state->running = sync->options.iteration;
         atomic_init(&state->done, sync->options.iteration);
@@ -148,7 +152,7 @@ static int open_groups(struct sync *sync)
 /* Whether this rank adds the chunk up and gives its norm. */
 static bool own_norm(struct sync *sync, int chunk)
 {
-    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].group].syncer;
+    const struct syncer_i *syncer = sync->groups[sync->plan->chunks[chunk].bucket].syncer;
 
     return ps_serves(sync, chunk) ||
            (syncer && syncer->norms_at_home && plan_home(sync->plan, chunk) == sync->rank);
@@ -168,8 +172,8 @@ static int open_clip(struct sync *sync)
     for (int c = 0; c < plan->nchunks; c++)
         clip->own_chunks += own_norm(sync, c);
     clip->local = clip->own_chunks;
-    for (int g = 0; g < plan->ngroups; g++)
-        clip->has_factors |= plan->scheme[g] == SCHEME_SFB;
+    for (int g = 0; g < plan->nbuckets; g++)
+        clip->has_factors |= plan->buckets[g].scheme == &scheme_sfb;
     return 0;
 }
 
@@ -179,13 +183,13 @@ static int open_queues(struct sync *sync)
     size_t ring = 64, blocks = sync_history_blocks(sync);
     size_t served = 0, capacity;
 
-    while (ring < (size_t)plan->ngroups * (size_t)(2 + sync->options.staleness) + 16)
+    while (ring < (size_t)plan->nbuckets * (size_t)(2 + sync->options.staleness) + 16)
         ring *= 2;
     for (int c = 0; c < plan->nchunks; c++)
         served += own_norm(sync, c);
     capacity = (size_t)plan->nchunks * (2 + 2 * (size_t)sync->options.staleness + blocks) +
                served * (size_t)(2 + sync->options.staleness) * (size_t)plan->nworkers +
-               (size_t)plan->ngroups * 3 * (size_t)plan->nworkers + (size_t)sync->nranks + 16;
+               (size_t)plan->nbuckets * 3 * (size_t)plan->nworkers + (size_t)sync->nranks + 16;
     if (capacity > INT_MAX)
         return error_set("%d chunks over %d workers are too many transfers; use a larger --chunk",
                          plan->nchunks, plan->nworkers);
@@ -240,10 +244,10 @@ fail:
 
 static int open_local(struct sync *sync)
 {
-    sync->groups = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->groups);
-    sync->group_stalls = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_stalls);
-    sync->group_sent = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_sent);
-    sync->group_received = calloc((size_t)sync->plan->ngroups + 1, sizeof *sync->group_received);
+    sync->groups = calloc((size_t)sync->plan->nbuckets + 1, sizeof *sync->groups);
+    sync->group_stalls = calloc((size_t)sync->plan->nbuckets + 1, sizeof *sync->group_stalls);
+    sync->group_sent = calloc((size_t)sync->plan->nbuckets + 1, sizeof *sync->group_sent);
+    sync->group_received = calloc((size_t)sync->plan->nbuckets + 1, sizeof *sync->group_received);
     sync->values = sync->net->values;
     if (!sync->values) {
         sync->values = calloc(sync->net->elems + 1, sizeof *sync->values);
@@ -276,8 +280,8 @@ int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
     sync->data = sync->control = sync->closing = sync->sums = sync->all = sync->asking =
         MPI_COMM_NULL;
     sync->plan = plan;
-    sync->speaker = plan->speaker[sync->world_rank];
-    sync->speaks = plan_speaks(plan, sync->world_rank);
+    sync->speaker = plan->leader[sync->world_rank];
+    sync->speaks = plan_leads(plan, sync->world_rank);
     sync->rank = sync->speaks ? sync->speaker : -1;
     sync->net = net;
     sync->update = *update;
@@ -366,17 +370,17 @@ int sync_load_history(struct sync *sync, const float *history)
     }
     for (int c = 0; c < plan->nchunks && !status; c++) {
         const struct chunk *chunk = &plan->chunks[c];
-        const struct param_group *group = &plan->groups[chunk->group];
-        const struct group_state *state = &sync->groups[chunk->group];
+        const struct bucket *group = &plan->buckets[chunk->bucket];
+        const struct group_state *state = &sync->groups[chunk->bucket];
         float *mine = NULL;
         size_t stride = chunk->elems;
 
         if (ps_serves(sync, c) && !(mine = ps_history(sync, c)))
             status = -1;
         if (state->syncer && state->syncer->history && sync->worker) {
-            if (c == plan->first_chunk[chunk->group]) /* once: fetching again would undo what was
-                                                         written */
-                whole = state->syncer->history(sync, chunk->group);
+            if (c == plan->buckets[chunk->bucket].first_chunk) /* once: fetching again would undo
+                                                         what was written */
+                whole = state->syncer->history(sync, chunk->bucket);
             if (!whole)
                 status = -1;
             mine = whole ? whole + (chunk->begin - group->begin) : NULL;
@@ -392,7 +396,7 @@ int sync_load_history(struct sync *sync, const float *history)
         }
     }
     free(piece);
-    for (int g = 0; g < plan->ngroups && !status && sync->worker; g++)
+    for (int g = 0; g < plan->nbuckets && !status && sync->worker; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->restore)
             status = sync->groups[g].syncer->restore(sync, g);
     if (!status)
@@ -456,7 +460,7 @@ void sync_destroy(struct sync *sync)
     MPI_Comm *all[] = {&sync->data, &sync->control, &sync->sums,
                        &sync->all,  &sync->asking,  &sync->closing};
 
-    for (int g = 0; sync->groups && g < sync->plan->ngroups; g++)
+    for (int g = 0; sync->groups && g < sync->plan->nbuckets; g++)
         if (sync->groups[g].syncer && sync->groups[g].syncer->close)
             sync->groups[g].syncer->close(sync, g);
     ps_close(sync);

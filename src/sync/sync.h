@@ -25,6 +25,7 @@
 #include <mpi.h>
 
 #include "sync/node.h"
+#include "net/net.h"
 #include "plan/plan.h"
 
 /* How the solver changes parameters: called by the progress thread (PS) and by the compute thread

@@ -203,6 +203,12 @@ struct sync {
     uint64_t *group_sent, *group_received; /* written by the progress thread */
 };
 
+/* One past the bucket's last chunk. */
+static inline int bucket_end(const struct plan *plan, int bucket)
+{
+    return plan->buckets[bucket].first_chunk + plan->buckets[bucket].nchunks;
+}
+
 /* Floats of history per parameter, for allocation: a solver without any still has a place. */
 static inline size_t sync_history_blocks(const struct sync *sync)
 {

@@ -10,7 +10,7 @@ struct sync;
 struct transfer;
 
 struct syncer_i {
-    enum scheme scheme;
+
     bool norms_at_home; /* the rank that adds a chunk up gives its norm for clipping */
     /* Buffers for one group on this rank, worker or server; before the progress thread runs. */
     int (*open)(struct sync *sync, int group);

@@ -61,7 +61,7 @@ static void *context_of(const struct sync *sync)
 int team_open(struct sync *sync, MPI_Comm world)
 {
     const struct node *node = sync->options.node;
-    size_t ngroups = (size_t)sync->plan->ngroups,
+    size_t ngroups = (size_t)sync->plan->nbuckets,
            bytes = (OPERATIONS * ngroups + 1) * sizeof(uint64_t);
     struct team_state *team;
     int status = 0;
@@ -138,7 +138,7 @@ void team_publish(struct sync *sync, int group)
 
 static int ask_for_sum(struct sync *sync, int group)
 {
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
 
     sync->team->groups[group].posted = false;
     if (engine_of(sync)->reduce(context_of(sync), sync->net->remote_grads + g->begin, g->elems,
@@ -156,7 +156,7 @@ static int ask_for_sum(struct sync *sync, int group)
 static int ask_for_parameters(struct sync *sync, int group)
 {
     const struct engine_rows none = {.rows = 0};
-    const struct param_group *g = &sync->plan->groups[group];
+    const struct bucket *g = &sync->plan->buckets[group];
     struct group_state *own = &sync->groups[group];
 
     sync->team->groups[group].missing--;
@@ -222,12 +222,12 @@ int team_describe_wait(const struct sync *sync, char *text, size_t bytes)
     int told = 0;
     size_t used = 0;
 
-    for (int g = 0; g < sync->plan->ngroups && told < 3 && used < bytes; g++)
+    for (int g = 0; g < sync->plan->nbuckets && told < 3 && used < bytes; g++)
         if (sync->team->groups[g].missing > 0)
             used += (size_t)snprintf(text + used, bytes - used, "%s %s layer '%s'",
                                      told++ ? ";" : " for",
                                      sync->speaks ? "its node's sum or the network's of"
                                                   : "its node's first rank to bring",
-                                     sync->plan->groups[g].name);
+                                     sync->plan->buckets[g].name);
     return told;
 }

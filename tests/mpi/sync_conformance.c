@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "sync/node.h"
+#include "solver/groups.h"
 #include "sync/sync.h"
 #include "util/error.h"
 #include "util/rng.h"
@@ -37,7 +38,7 @@ static int counted_group(MPI_Datatype type, int tag)
 {
     const struct plan *plan = counted_plan;
 
-    return plan && type == MPI_FLOAT ? plan->chunks[tag / 2 % plan->nchunks].group : -1;
+    return plan && type == MPI_FLOAT ? plan->chunks[tag / 2 % plan->nchunks].bucket : -1;
 }
 
 static uint64_t chaos; /* state of the random delays; 0: none. Of the progress thread alone */
@@ -287,12 +288,12 @@ struct serial {
 /* These two and what follows: `bucket` is one of the plan's. */
 static bool by_factors(const struct plan *plan, int bucket)
 {
-    return plan->scheme[bucket] == SCHEME_SFB || plan->scheme[bucket] == SCHEME_ADAM;
+    return plan->buckets[bucket].scheme && plan->buckets[bucket].scheme->factors;
 }
 
 static bool trains(const struct plan *plan, int bucket)
 {
-    return plan->groups[bucket].trains;
+    return plan->buckets[bucket].trains;
 }
 
 /* x (a chunk of one worker's gradient, or of the sum) as it comes out of the codec. */
@@ -314,8 +315,9 @@ static void through_codec(const struct plan *plan, int chunk, float *x, float *l
 static void serial_bucket_sum(struct serial *s, const struct plan *plan, const struct net *net,
                               int bucket, int iteration, int rank)
 {
-    const struct param_group *g = &plan->groups[bucket];
-    int first = plan->first_member[bucket], end = plan->first_member[bucket + 1];
+    const struct bucket *g = &plan->buckets[bucket];
+    int first = plan->buckets[bucket].first_group,
+        end = plan->buckets[bucket].first_group + plan->buckets[bucket].ngroups;
     int64_t width = g->m + g->n, rows = plan->ncomputing * g->k * plan->options.iter_size;
     float *sum = s->sum + g->begin;
 
@@ -324,7 +326,8 @@ static void serial_bucket_sum(struct serial *s, const struct plan *plan, const s
         float *row = s->rows;
         for (int w = 0; w < plan->ncomputing; w++)
             for (int micro = 0; micro < plan->options.iter_size; micro++) {
-                make_factors(g, first, w, iteration, micro, s->values, bottom, top);
+                make_factors(&net->groups[first], first, w, iteration, micro, s->values, bottom,
+                             top);
                 for (int64_t k = 0; k < g->k; k++, row += width) {
                     memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
                     memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
@@ -341,8 +344,8 @@ static void serial_bucket_sum(struct serial *s, const struct plan *plan, const s
         return;
     }
     for (int w = 0; w < plan->ncomputing; w++) {
-        int speaker = plan->speaker[w];
-        bool last = w + 1 == plan->ncomputing || plan->speaker[w + 1] != speaker;
+        int speaker = plan->leader[w];
+        bool last = w + 1 == plan->ncomputing || plan->leader[w + 1] != speaker;
         for (int m = first; m < end; m++)
             for (int micro = 0; micro < plan->options.iter_size; micro++)
                 make_gradient(&net->groups[m], m, w, iteration, micro, s->values,
@@ -351,19 +354,21 @@ static void serial_bucket_sum(struct serial *s, const struct plan *plan, const s
             s->node[i] = plan->world_rank[speaker] == w ? s->one[i] : s->node[i] + s->one[i];
         if (!last)
             continue;
-        if (plan->scheme[bucket] == SCHEME_NONE) { /* alone */
+        if (!plan->buckets[bucket].scheme) { /* alone */
             if (w == rank)
                 memcpy(sum, s->node, g->elems * sizeof *sum);
             continue;
         }
-        for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
+        for (int c = plan->buckets[bucket].first_chunk;
+             c < plan->buckets[bucket].first_chunk + plan->buckets[bucket].nchunks; c++)
             through_codec(plan, c, s->node + (plan->chunks[c].begin - g->begin),
                           s->lost + (size_t)speaker * s->elems + plan->chunks[c].begin);
         for (size_t i = 0; i < g->elems; i++)
             sum[i] = speaker == 0 ? s->node[i] : sum[i] + s->node[i];
     }
-    for (int c = plan->first_chunk[bucket]; c < plan->first_chunk[bucket + 1]; c++)
-        if (plan->scheme[bucket] != SCHEME_PS)
+    for (int c = plan->buckets[bucket].first_chunk;
+         c < plan->buckets[bucket].first_chunk + plan->buckets[bucket].nchunks; c++)
+        if (plan->buckets[bucket].scheme != &scheme_ps)
             through_codec(plan, c, s->sum + plan->chunks[c].begin,
                           s->lost_home + plan->chunks[c].begin);
 }
@@ -371,11 +376,11 @@ static void serial_bucket_sum(struct serial *s, const struct plan *plan, const s
 static void serial_iteration(struct serial *s, const struct plan *plan, const struct net *net,
                              float clip, int iteration, int rank)
 {
-    float adding = plan->options.comm == COMM_NONE ? 1 : (float)plan->ncomputing;
+    float adding = plan->options.comm.policy == COMM_NONE ? 1 : (float)plan->ncomputing;
     float scale = 1.0f / (adding * (float)plan->options.iter_size);
     double total = 0;
 
-    for (int b = 0; b < plan->ngroups; b++) {
+    for (int b = 0; b < plan->nbuckets; b++) {
         memset(s->one, 0, net->elems * sizeof *s->one); /* the padding between members */
         if (trains(plan, b))
             serial_bucket_sum(s, plan, net, b, iteration, rank);
@@ -387,7 +392,7 @@ static void serial_iteration(struct serial *s, const struct plan *plan, const st
                        (double)(1.0f / (float)plan->ncomputing);
             part += x * x;
         }
-        if (trains(plan, plan->chunks[c].group))
+        if (trains(plan, plan->chunks[c].bucket))
             total += part;
     }
     if (clip > 0 && sqrt(total) > (double)clip)
@@ -443,7 +448,7 @@ static int worker_iteration(struct sync *sync, const struct plan *plan, struct n
             const struct param_group *group = &net->groups[g];
             if ((iteration * 7 + rank * 3 + g) % 5 == 0)
                 usleep((useconds_t)(300 * ((rank + iteration) % 4))); /* nobody is in step */
-            if (by_factors(plan, plan->bucket[g])) {
+            if (by_factors(plan, plan->bucket_of[g])) {
                 make_factors(group, g, rank, iteration, micro, net->values, bottom, top);
                 factor_bottom = bottom;
                 factor_top = top;
@@ -463,12 +468,12 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
 {
     uint64_t sent = 0;
 
-    for (int g = 0; g < plan->ngroups; g++) {
+    for (int g = 0; g < plan->nbuckets; g++) {
         struct traffic t = plan_traffic(plan, g, rank);
         REQUIRE(measured->sent[g] == t.sent * ITERATIONS &&
                     measured->received[g] == t.received * ITERATIONS,
                 "group %d (%s): %llu bytes sent and %llu received, predicted %llu and %llu", g,
-                scheme_name(plan->scheme[g]), (unsigned long long)measured->sent[g],
+                scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->sent[g],
                 (unsigned long long)measured->received[g], (unsigned long long)t.sent * ITERATIONS,
                 (unsigned long long)t.received * ITERATIONS);
         sent += measured->sent[g];
@@ -486,6 +491,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     struct sync_update update = {.nhistory = 1, .apply = apply};
     struct net net = {0};
     struct serial serial;
+    struct group *groups;
     struct plan *plan;
     struct sync *sync;
 
@@ -498,7 +504,8 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
         sync_options->node = node;
     }
     place_net(&net, worker, node);
-    REQUIRE(!plan_create(options, GROUPS, net.groups, &plan), "%s", error_text());
+    REQUIRE((groups = groups_create(&net)) && !plan_create(options, GROUPS, groups, &plan), "%s",
+            error_text());
     REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &net, &update, sync_options, &sync), "%s",
             error_text());
     float **arrays[] = {&serial.values, &serial.history, &serial.sum,
@@ -513,7 +520,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
         serial.values[i] = draw(99, 0, 0, 0, i);
     if (rank == 0)
         memcpy(net.values, serial.values, net.elems * sizeof(float));
-    REQUIRE(options->merge_bytes < 1 << 20 || plan->ngroups <= 4, "nothing was merged");
+    REQUIRE(options->merge_bytes < 1 << 20 || plan->nbuckets <= 4, "nothing was merged");
     REQUIRE(!sync_share_values(sync), "%s", error_text());
     REQUIRE(!sync_load_history(sync, serial.history), "%s", error_text());
     feedback = sync_options->staleness > 0 ? 0 : 0.1f;
@@ -556,6 +563,7 @@ static void run(struct plan_options *options, struct sync_options *sync_options,
     REQUIRE(!sync_close(sync, 0), "%s", error_text());
     sync_destroy(sync);
     plan_destroy(plan);
+    free(groups);
     for (int i = 0; i < 6; i++)
         free(*arrays[i]);
     free(versions);
@@ -582,7 +590,7 @@ int main(int argc, char **argv)
     REQUIRE(argc >= 6,
             "usage: sync_conformance COMM SERVERS CHUNK OVERLAP CLIP [ITER_SIZE [WIRE [WINDOW "
             "[ORDER [SEEDS [STALENESS [MERGE [NODE]]]]]]]]");
-    REQUIRE(!comm_mode_parse(argv[1], &options.comm), "%s", error_text());
+    REQUIRE(!comm_parse(scheme_registry, argv[1], &options.comm), "%s", error_text());
     options.servers = atoi(argv[2]);
     options.chunk_bytes = (size_t)atol(argv[3]);
     sync_options.overlap = atoi(argv[4]) > 0;

@@ -2,7 +2,7 @@
 # The start-up measurement ends on any number of ranks, says the same on all of them, and keeps to its
 # file: taken where it fits the job, renewed where it does not, never overwritten where it is damaged.
 set -u
-program=${abs_top_builddir:?}/tests/probe_ranks
+program=${abs_top_builddir:?}/tests/plan/probe_ranks
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failures=0
