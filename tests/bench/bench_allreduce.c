@@ -55,6 +55,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
 {
     struct param param = {.shape = {.naxes = 1, .dim = {(int64_t)elems}}, .lr_mult = 1};
     struct param_group group = {.name = "all", .elems = elems, .nparams = 1, .trains = true};
+    struct group planned = {.name = "all", .elems = elems, .trains = true};
     struct net_internals internals = {.nviews = 0};
     struct net net = {.internals = &internals,
                       .groups = &group,
@@ -62,7 +63,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
                       .params = &param,
                       .nparams = 1,
                       .elems = elems};
-    struct plan_options options = {.comm = COMM_ALLREDUCE,
+    struct plan_options options = {.comm = {COMM_SCHEME, scheme_find("allreduce")},
                                    .nranks = nranks,
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};
@@ -75,7 +76,7 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
 
     net.values = calloc(elems, sizeof(float));
     net.grads = calloc(elems, sizeof(float));
-    if (!net.values || !net.grads || plan_create(&options, 1, &group, &plan) ||
+    if (!net.values || !net.grads || plan_create(&options, 1, &planned, &plan) ||
         sync_create(MPI_COMM_WORLD, plan, &net, &update, &how, &sync))
         die(rank);
     for (int i = 0; i < repetitions; i++)

@@ -292,7 +292,7 @@ END_TEST
 
 /* ---- dilation ---- */
 
-static const struct param_group groups[] = {
+static const struct group groups[] = {
     {.name = "conv", .begin = 0, .elems = 100000, .nparams = 1, .trains = true},
     {.name = "fc",
      .begin = 100000,
@@ -306,25 +306,26 @@ static const struct param_group groups[] = {
     {.name = "odd", .begin = 8104000, .elems = 7, .nparams = 1, .trains = true},
 };
 
-static struct plan *plan_of(enum comm_mode comm, int by)
+static struct plan *plan_of(const char *comm, int by)
 {
     struct plan_options options = {
-        .comm = comm, .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1, .dilate = by};
+        .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1, .dilate = by};
     struct plan *plan;
 
+    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
     ck_assert_int_eq(plan_create(&options, 3, groups, &plan), 0);
     return plan;
 }
 
 START_TEST(dilation_divides_bytes_and_keeps_schemes)
 {
-    static const enum comm_mode modes[] = {COMM_PS, COMM_SFB, COMM_PAPER};
+    static const char *const modes[] = {"ps", "sfb", "paper"};
     struct plan *full = plan_of(modes[_i], 1), *dilated = plan_of(modes[_i], 50);
 
     for (int g = 0; g < 3; g++) {
         double whole = 0, part = 0;
-        ck_assert_int_eq(full->scheme[g], dilated->scheme[g]);
-        ck_assert_uint_eq(full->groups[g].begin, dilated->groups[g].begin);
+        ck_assert_ptr_eq(full->buckets[g].scheme, dilated->buckets[g].scheme);
+        ck_assert_uint_eq(full->buckets[g].begin, dilated->buckets[g].begin);
         for (int r = 0; r < 4; r++) {
             whole += (double)plan_traffic(full, g, r).sent;
             part += (double)plan_traffic(dilated, g, r).sent;
@@ -332,7 +333,7 @@ START_TEST(dilation_divides_bytes_and_keeps_schemes)
         if (g < 2)
             ck_assert_double_eq_tol(part / whole, 1.0 / 50, 1e-3 / 50);
         else
-            ck_assert_uint_eq(dilated->groups[g].elems, 1); /* never nothing */
+            ck_assert_uint_eq(dilated->buckets[g].elems, 1); /* never nothing */
     }
     plan_destroy(full);
     plan_destroy(dilated);

@@ -233,6 +233,7 @@ int main(int argc, char **argv)
     struct engine engine = {.i = &table};
     struct param param = {.shape = {.naxes = 1, .dim = {ELEMS}}, .lr_mult = 1};
     struct param_group group = {.name = "all", .elems = ELEMS, .nparams = 1, .trains = true};
+    struct group planned = {.name = "all", .elems = ELEMS, .trains = true};
     struct net_internals internals = {.nviews = 0};
     struct net net = {.internals = &internals,
                       .groups = &group,
@@ -240,7 +241,8 @@ int main(int argc, char **argv)
                       .params = &param,
                       .nparams = 1,
                       .elems = ELEMS};
-    struct plan_options options = {.comm = COMM_PS, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
+    struct plan_options options = {
+        .comm = {COMM_SCHEME, &scheme_ps}, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
     struct sync_options how = {.overlap = true, .stall_seconds = 20};
     struct sync_update update = {.nhistory = 1, .describe = describe};
     struct plan *plan;
@@ -256,7 +258,7 @@ int main(int argc, char **argv)
     spoilt = argc > 4 ? atoi(argv[4]) : -1;
     options.nranks = nranks;
     REQUIRE(aware[0] == '-' || (int)strlen(aware) == nranks);
-    REQUIRE(!plan_create(&options, 1, &group, &plan));
+    REQUIRE(!plan_create(&options, 1, &planned, &plan));
     if (aware[0] == '-')
         engine.i = &near_table;
     if (plan_is_worker(plan, rank)) {
