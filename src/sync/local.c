@@ -34,9 +34,8 @@ static int local_settle(struct sync *sync, int group, int64_t iteration)
 {
     const struct param_group *g = &sync->plan->groups[group];
 
-    update_group(sync, group, iteration, 1.0f / (float)sync->plan->options.iter_size,
-                 sync->net->grads + g->begin, sync->groups[group].own);
-    return 0;
+    return update_group(sync, group, iteration, 1.0f / (float)sync->plan->options.iter_size,
+                        sync->net->grads + g->begin, sync->groups[group].own);
 }
 
 static float *local_history(struct sync *sync, int group)

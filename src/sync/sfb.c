@@ -227,9 +227,8 @@ static int sfb_settle(struct sync *sync, int group, int64_t iteration)
     if (sync->remote)
         return remote_update(sync, group, iteration, sync->scale * sync->clip.scale,
                              sfb->remote_history.memory, false);
-    update_group(sync, group, iteration, sync->scale * sync->clip.scale,
-                 sync->net->grads + g->begin, sfb->history);
-    return 0;
+    return update_group(sync, group, iteration, sync->scale * sync->clip.scale,
+                        sync->net->grads + g->begin, sfb->history);
 }
 
 static float *sfb_history(struct sync *sync, int group)

@@ -127,7 +127,7 @@ static int take(struct sync *sync, int chunk)
     int64_t start = trace_begin(sync->options.trace);
 
     if (sync->options.clip <= 0) {
-        (void)update_range(
+        int status = update_range(
             sync, c->group,
             &(struct update){.place = UPDATE_ON_HOST,
                              .iteration = state->running - 1,
@@ -141,6 +141,8 @@ static int take(struct sync *sync, int chunk)
                              .stride = sync->plan->groups[c->group].elems});
         trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
                    sync->plan->groups[c->group].layer, start);
+        if (status)
+            return -1;
     }
     return progress_finish_one(sync, c->group);
 }
@@ -257,8 +259,8 @@ static int shard_settle(struct sync *sync, int group, int64_t iteration)
     struct shard *shard = sync->groups[group].own;
 
     if (sync->options.clip > 0)
-        update_group(sync, group, iteration, sync->scale * sync->clip.scale, shard->total,
-                     shard->history);
+        return update_group(sync, group, iteration, sync->scale * sync->clip.scale, shard->total,
+                            shard->history);
     return 0;
 }
 

@@ -78,26 +78,25 @@ int update_range(struct sync *sync, int group, const struct update *u)
     return 0;
 }
 
-void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
-                  float *history)
+int update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
+                 float *history)
 {
     const struct param_group *g = &sync->plan->groups[group];
     const struct engine *engine = sync->options.engine;
 
     if (engine && engine->i->blank)
-        (void)engine->i->services->update(engine->context, &(struct engine_update){.scale = scale},
-                                          NULL, NULL, NULL, g->elems, g->elems, ENGINE_IN_TURN);
-    else
-        (void)update_range(sync, group,
-                           &(struct update){.place = UPDATE_ON_HOST,
-                                            .iteration = iteration,
-                                            .scale = scale,
-                                            .begin = g->begin,
-                                            .elems = g->elems,
-                                            .values = sync->values + g->begin,
-                                            .grad = grad,
-                                            .history = history,
-                                            .stride = g->elems}); /* on the host it does not fail */
+        return engine->i->services->update(engine->context, &(struct engine_update){.scale = scale},
+                                           NULL, NULL, NULL, g->elems, g->elems, ENGINE_IN_TURN);
+    return update_range(sync, group,
+                        &(struct update){.place = UPDATE_ON_HOST,
+                                         .iteration = iteration,
+                                         .scale = scale,
+                                         .begin = g->begin,
+                                         .elems = g->elems,
+                                         .values = sync->values + g->begin,
+                                         .grad = grad,
+                                         .history = history,
+                                         .stride = g->elems});
 }
 
 /* ---- creation ---- */

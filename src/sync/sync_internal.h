@@ -304,12 +304,11 @@ struct update {
     size_t stride;
 };
 
-/* On the host it does not fail. */
 int update_range(struct sync *sync, int group, const struct update *update);
 
 /* To a whole group, on the compute thread; a blank engine lets the time pass instead. */
-void update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
-                  float *history);
+int update_group(struct sync *sync, int group, int64_t iteration, float scale, const float *grad,
+                 float *history);
 
 /* Whether the compute thread has something to do for the group before its parameters are in place.
  */
