@@ -8,6 +8,7 @@
 #define POSEIDON_CUDA_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/op_check.h"
 #include "kernels.h"
 #include "libs.h"
 
@@ -119,17 +120,21 @@ extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_rel
     cuda_sigmoid_loss, cuda_euclidean_loss, cuda_hinge_loss, cuda_contrastive_loss,
     cuda_infogain_loss, cuda_multinomial_loss;
 
+/* Whether backward is to write the gradient of bottom i. */
+static inline bool cuda_op_propagates(const struct cuda_op *op, int i)
+{
+    return op->args.train && op->args.propagate && op->args.propagate[i];
+}
+
+static inline bool cuda_op_in_place(const struct cuda_op *op)
+{
+    return op_args_in_place(&op->args);
+}
+
 /* cuda_error.c: 0, or -1 with a message of the call that failed. */
 int cuda_status(cudaError_t status, const char *call);
 int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call);
 int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call);
-
-/* engine.c */
-/* "layer 'NAME': " in front of the message; returns -1. */
-int cuda_op_error(const struct cuda_op *op);
-/* Whether backward is to write the gradient of bottom i. */
-bool cuda_op_propagates(const struct cuda_op *op, int i);
-bool cuda_op_in_place(const struct cuda_op *op);
 
 /* device.c */
 int cuda_device_open(struct cuda_engine *engine, int which);

@@ -210,19 +210,10 @@ static int cuda_finish(void *context)
     return cuda_check(cudaStreamSynchronize(engine->stream));
 }
 
-int cuda_op_error(const struct cuda_op *op)
+/* "layer 'NAME': " in front of the message. */
+static int cuda_op_error(const struct cuda_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
-}
-
-bool cuda_op_propagates(const struct cuda_op *op, int i)
-{
-    return op->args.train && op->args.propagate && op->args.propagate[i];
-}
-
-bool cuda_op_in_place(const struct cuda_op *op)
-{
-    return op_args_in_place(&op->args);
 }
 
 static struct cuda_op *cuda_op_of(struct op *op)

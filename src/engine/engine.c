@@ -4,6 +4,7 @@
 #include "engine/engine_internal.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ int engine_open(const char *name, const struct engine_options *options, struct e
     for (size_t i = 0; i < ENGINES; i++) {
         if (strcmp(engines[i]->name, name) != 0)
             continue;
+        assert(engines[i]->copies && engines[i]->services);
         if (engines[i]->open(options, &out->context))
             return error_context("engine '%s'", name);
         out->i = engines[i];

@@ -139,7 +139,8 @@ struct engine_images_args {
 
 struct engine_images; /* the engine's own */
 
-struct engine_ticket; /* one copy under way; reusable after it is ready */
+/* One copy under way; of several that share a ticket, ready and order speak of the last. */
+struct engine_ticket;
 
 /* When work in the engine's memory begins. */
 enum engine_turn {

@@ -116,15 +116,16 @@ const struct engine_copies_i engine_host_copies = {
     .order = order,
 };
 
-static int update(void *context, const struct engine_update *update, float *value,
-                  const float *grad, float *history, size_t stride, size_t n, enum engine_turn turn)
+static int host_update(void *context, const struct engine_update *update, float *value,
+                       const float *grad, float *history, size_t stride, size_t n,
+                       enum engine_turn turn)
 {
     (void)context, (void)turn;
     rule_update(update, value, grad, history, stride, n);
     return 0;
 }
 
-static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
+static int host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
 {
     double sum = 0;
 
@@ -137,9 +138,9 @@ static int sumsq(void *context, const float *x, float scale, size_t n, double *o
     return 0;
 }
 
-static int encode(void *context, enum engine_code code, const float *x, float *residual,
-                  size_t rows, size_t n, void *out, enum engine_turn turn,
-                  struct engine_ticket *ticket)
+static int host_encode(void *context, enum engine_code code, const float *x, float *residual,
+                       size_t rows, size_t n, void *out, enum engine_turn turn,
+                       struct engine_ticket *ticket)
 {
     const struct codec *codec = code == ENGINE_BF16 ? &codec_bf16 : &codec_onebit;
 
@@ -149,4 +150,4 @@ static int encode(void *context, enum engine_code code, const float *x, float *r
 }
 
 const struct engine_services_i engine_host_services = {
-    .update = update, .sumsq = sumsq, .encode = encode};
+    .update = host_update, .sumsq = host_sumsq, .encode = host_encode};

@@ -75,14 +75,15 @@ struct net {
         *owner_of_params; /* the training net whose parameters this one uses, or NULL */
     int ngroups;
     struct param_group *groups; /* of the parameters owned; forward order of their owners */
-    int *group_of_layer;   /* per layer: the first group it reads, or -1. Layers that share name the
-                              owner's group; net_groups_of gives all that a layer reads */
-    size_t elems;          /* of each arena, padding between groups included */
-    size_t nlearnable;     /* parameters without padding */
-    float *values, *grads; /* the arenas, where the host can touch them; NULL before net_build, and
-                              grads in a net without gradients */
-    float *engine_values, *engine_grads; /* the arenas, where ops work on them: the same pointers
-                              where the engine's memory is the host's */
+    int *group_of_layer; /* per layer: the first group it reads, or -1. Layers that share name the
+                            owner's group; net_groups_of gives all that a layer reads */
+    size_t elems;        /* of each arena, padding between groups included */
+    size_t nlearnable;   /* parameters without padding */
+    /* The arenas where the host can touch them, and where ops work on them: the same pointers where
+     * the engine's memory is the host's. NULL before net_build, where there are no parameters, and
+     * the gradients of a net that has none. */
+    float *values, *grads;
+    float *engine_values, *engine_grads;
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;      /* borrowed; NULL before net_build */

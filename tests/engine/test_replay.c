@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/codec.h"
 #include "engine/replay/profile.h"
 #include "plan/plan.h"
 #include "tests/net/test_net_common.h"
@@ -253,13 +254,36 @@ START_TEST(update_takes_the_time_of_its_parameters)
     struct engine engine;
     double start;
 
-    /* 2 s for 10^9 parameters: 2 ms for a million */
+    /* 2 s for 10^9 parameters: 2 ms for a million, wherever they would be */
     open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
     start = clock_seconds();
     ck_assert_int_eq(engine.i->services->update(engine.context, NULL, NULL, NULL, NULL, 0, 1000000,
                                                 ENGINE_IN_TURN),
                      0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
+    engine_close(&engine);
+}
+END_TEST
+
+START_TEST(gradients_are_copied_encoded_and_measured_as_on_the_host)
+{
+    float x[32], residual[32] = {0}, expected_residual[32] = {0}, out[16], expected[16];
+    double sum = 0, expected_sum = 0;
+    struct engine engine;
+
+    open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
+    for (int i = 0; i < 32; i++)
+        x[i] = 1 + (float)i / 1000;
+    ck_assert(engine.i->copies == &engine_host_copies && !engine.i->own_memory);
+    codec_bf16.encode(x, expected_residual, 1, 32, expected);
+    ck_assert_int_eq(engine.i->services->encode(engine.context, ENGINE_BF16, x, residual, 1, 32,
+                                                out, ENGINE_IN_TURN, NULL),
+                     0);
+    ck_assert_int_eq(memcmp(out, expected, sizeof out), 0);
+    ck_assert_int_eq(memcmp(residual, expected_residual, sizeof residual), 0);
+    ck_assert_int_eq(engine.i->services->sumsq(engine.context, x, 0.5f, 32, &sum), 0);
+    ck_assert_int_eq(engine_host_services.sumsq(NULL, x, 0.5f, 32, &expected_sum), 0);
+    ck_assert(sum == expected_sum && sum > 8);
     engine_close(&engine);
 }
 END_TEST
@@ -355,6 +379,7 @@ SUITE("replay")
     tcase_add_test(tests, only_parameters_have_memory);
     tcase_add_test(tests, product_takes_the_time_of_its_flops);
     tcase_add_test(tests, update_takes_the_time_of_its_parameters);
+    tcase_add_test(tests, gradients_are_copied_encoded_and_measured_as_on_the_host);
     tcase_add_test(tests, dilated_product_takes_the_time_of_its_layer);
     tcase_add_loop_test(tests, dilation_divides_bytes_and_keeps_schemes, 0, 3);
 }

@@ -53,20 +53,8 @@ static const struct cpu_kind *const kinds[OP_KINDS] = {
     [OP_MULTINOMIAL_LOSS] = &cpu_multinomial_loss,
 };
 
-int cpu_status(dnnl_status_t status, const char *call)
-{
-    static const char *const text[] = {"success",       "out of memory",      "invalid arguments",
-                                       "unimplemented", "iterator exhausted", "runtime error",
-                                       "not required"};
-    size_t i = (size_t)status;
-
-    if (status == dnnl_success)
-        return 0;
-    return error_set("oneDNN %d.%d: %s (status %d) from %s", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
-                     i < sizeof text / sizeof text[0] ? text[i] : "error", (int)status, call);
-}
-
-void cpu_enter(const struct cpu_engine *engine)
+/* Sees to it that the calling thread computes with the engine's number of threads. */
+static void cpu_enter(const struct cpu_engine *engine)
 {
     if (omp_get_max_threads() != engine->threads)
         omp_set_num_threads(engine->threads);
@@ -186,19 +174,10 @@ static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m,
     return cpu_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-int cpu_op_error(const struct cpu_op *op)
+/* "layer 'NAME': " in front of the message. */
+static int cpu_op_error(const struct cpu_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
-}
-
-bool cpu_op_propagates(const struct cpu_op *op, int i)
-{
-    return op->args.train && op->args.propagate && op->args.propagate[i];
-}
-
-bool cpu_op_in_place(const struct cpu_op *op)
-{
-    return op_args_in_place(&op->args);
 }
 
 static struct cpu_op *cpu_op_of(struct op *op)

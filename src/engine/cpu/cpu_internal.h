@@ -10,6 +10,7 @@
 
 #include "engine/cpu/dnnl_compat.h"
 #include "engine/engine.h"
+#include "engine/op_check.h"
 
 /* A function compiled for several instruction sets and chosen at load time. Its loops must carry
  * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
@@ -128,19 +129,25 @@ extern const struct cpu_kind cpu_conv, cpu_inner_product, cpu_pool, cpu_relu, cp
     cpu_batch_reindex, cpu_shuffle, cpu_interp, cpu_spp, cpu_sigmoid_loss, cpu_euclidean_loss,
     cpu_hinge_loss, cpu_contrastive_loss, cpu_infogain_loss, cpu_multinomial_loss;
 
-/* cpu.c */
+/* Whether backward is to write the gradient of bottom i. */
+static inline bool cpu_op_propagates(const struct cpu_op *op, int i)
+{
+    return op->args.train && op->args.propagate && op->args.propagate[i];
+}
+
+static inline bool cpu_op_in_place(const struct cpu_op *op)
+{
+    return op_args_in_place(&op->args);
+}
+
+/* cpu_error.c: 0, or -1 with a message of the call that failed. */
 int cpu_status(dnnl_status_t status, const char *call);
+
+/* cpu.c */
 /* The engine behind an op's gemm; see engine_i. */
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc);
-/* Sees to it that the calling thread computes with the engine's number of threads. */
-void cpu_enter(const struct cpu_engine *engine);
-/* "layer 'NAME': " in front of the message; returns -1. */
-int cpu_op_error(const struct cpu_op *op);
-/* Whether backward is to write the gradient of bottom i. */
-bool cpu_op_propagates(const struct cpu_op *op, int i);
-bool cpu_op_in_place(const struct cpu_op *op);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
 /* memory.c */
