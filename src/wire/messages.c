@@ -20,17 +20,11 @@ enum { LEAST_SLOTS = 32 };
 
 /* ---- slots ---- */
 
-static int grow_array(void *pointer, size_t count, size_t size)
-{
-    void *old, *grown;
-
-    memcpy(&old, pointer, sizeof old);
-    grown = realloc(old, count * size);
-    if (!grown)
-        return error_memory(count * size, "messages");
-    memcpy(pointer, &grown, sizeof grown);
-    return 0;
-}
+/* The array has room for `count`; -1 with a message, and it is as it was. */
+#define GROW_ARRAY(array, count)                                                                   \
+    ((grown = realloc(array, (count) * sizeof *(array)))                                           \
+         ? ((array) = grown, 0)                                                                    \
+         : error_memory((count) * sizeof *(array), "messages"))
 
 /* So many slots more, and places to track them. */
 static int grow(struct wire *wire, int more)
@@ -38,14 +32,13 @@ static int grow(struct wire *wire, int more)
     struct active *active = &wire->active;
     size_t count = (size_t)active->capacity + (size_t)more;
     struct slot_block *block;
+    void *grown;
 
     if (count > INT_MAX)
         return error_set("internal: more than %d messages", INT_MAX);
-    if (grow_array(&active->requests, count, sizeof *active->requests) ||
-        grow_array(&active->slots, count, sizeof *active->slots) ||
-        grow_array(&active->completed, count, sizeof *active->completed) ||
-        grow_array(&active->statuses, count, sizeof *active->statuses) ||
-        grow_array(&active->finished, count, sizeof *active->finished))
+    if (GROW_ARRAY(active->requests, count) || GROW_ARRAY(active->slots, count) ||
+        GROW_ARRAY(active->completed, count) || GROW_ARRAY(active->statuses, count) ||
+        GROW_ARRAY(active->finished, count))
         return -1;
     block = malloc(sizeof *block + (size_t)more * sizeof *block->slots);
     if (!block)

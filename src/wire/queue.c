@@ -9,7 +9,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SHARES = 8 };                      /* of the window; one peer has one */
+enum { SHARES = 8 };          /* of the window; one peer has one */
+enum { MOST_MESSAGES = 256 }; /* in a window: each counts as such a part of it at least */
+
 static const double SAVED_SECONDS = 0.02; /* of the cap */
 
 static bool before(const struct queue_entry *a, const struct queue_entry *b)
@@ -88,17 +90,26 @@ static void sift(struct queue *q, int place, int peer)
     stand(q, place, peer);
 }
 
-/* Something larger than the room goes alone. */
-static bool fits(size_t room, size_t in_flight, const struct queue_entry *entry)
+/* What a message takes of the window. Transports have room for so many small ones and keep the rest
+ * in a list, all of which they try again whenever they are polled. */
+static size_t room_for(const struct queue *q, size_t bytes)
 {
-    return !room || in_flight == 0 || (in_flight <= room && entry->bytes <= room - in_flight);
+    size_t least = q->options.window / MOST_MESSAGES;
+
+    return bytes > least ? bytes : least;
+}
+
+/* Something larger than the room goes alone. */
+static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t bytes)
+{
+    return !room || in_flight == 0 || (in_flight <= room && room_for(q, bytes) <= room - in_flight);
 }
 
 /* The lane's first entry or its room has changed. */
 static void place_lane(struct queue *q, int peer)
 {
     struct queue_lane *lane = &q->lanes[peer];
-    bool ready = lane->first && fits(q->share, lane->in_flight, lane->first);
+    bool ready = lane->first && fits(q, q->share, lane->in_flight, lane->first->bytes);
     int place = lane->place;
 
     if (ready) {
@@ -184,7 +195,7 @@ struct queue_entry *queue_take(struct queue *q, double now)
         return NULL;
     lane = &q->lanes[q->heap[0]];
     entry = lane->first;
-    if (!fits(q->options.window, q->in_flight, entry))
+    if (!fits(q, q->options.window, q->in_flight, entry->bytes))
         return NULL;
     if (q->options.bytes_per_second > 0) {
         if (queue_delay(q, now) > 0)
@@ -193,8 +204,8 @@ struct queue_entry *queue_take(struct queue *q, double now)
         q->filled = now;
     }
     lane->first = meld_row(entry->below);
-    lane->in_flight += entry->bytes;
-    q->in_flight += entry->bytes;
+    lane->in_flight += room_for(q, entry->bytes);
+    q->in_flight += room_for(q, entry->bytes);
     q->count--;
     place_lane(q, entry->peer);
     return entry;
@@ -203,11 +214,12 @@ struct queue_entry *queue_take(struct queue *q, double now)
 void queue_sent(struct queue *q, int peer, size_t bytes)
 {
     struct queue_lane *lane = &q->lanes[peer];
+    size_t room = room_for(q, bytes);
 
     assert(peer >= 0 && peer < q->options.peers);
-    assert(bytes <= lane->in_flight);
-    lane->in_flight -= bytes;
-    q->in_flight -= bytes;
+    assert(room <= lane->in_flight);
+    lane->in_flight -= room;
+    q->in_flight -= room;
     if (lane->first && lane->place < 0) /* else nothing that matters here has changed */
         place_lane(q, peer);
 }

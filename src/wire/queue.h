@@ -30,7 +30,7 @@ struct queue_entry {
 
 struct queue_options {
     int peers;
-    size_t window;           /* bytes on their way at a time; 0: no limit */
+    size_t window;           /* bytes on their way at a time, and 256 messages; 0: no limit */
     double bytes_per_second; /* most that leaves, of which 20 ms may be saved up; 0: no limit */
     bool fifo;               /* the order is that of queue_put alone */
 };
@@ -65,7 +65,7 @@ void queue_put(struct queue *queue, struct queue_entry *entry);
 /* The entry that goes now, which counts as on its way from here to queue_sent; NULL: none may. */
 struct queue_entry *queue_take(struct queue *queue, double now);
 
-/* So many bytes to that peer are no longer on their way. */
+/* An entry of so many bytes to that peer is no longer on its way. */
 void queue_sent(struct queue *queue, int peer, size_t bytes);
 
 /* Seconds from now until bytes_per_second lets another entry go; 0: at once. */

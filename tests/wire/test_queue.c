@@ -11,14 +11,15 @@ static struct queue queue;
 static struct queue_entry entries[MOST];
 static int nentries;
 static int sent[MOST], nsent; /* numbers of entries, in the order in which they left */
-static size_t on_their_way[PEERS];
+static struct queue_entry *on_their_way[PEERS][MOST];
+static int flying_to[PEERS];
 
 static void open_queue(size_t window, bool fifo)
 {
     struct queue_options options = {.peers = PEERS, .window = window, .fifo = fifo};
 
     nsent = nentries = 0;
-    memset(on_their_way, 0, sizeof on_their_way);
+    memset(flying_to, 0, sizeof flying_to);
     ck_assert_int_eq(queue_open(&queue, &options, 0), 0);
 }
 
@@ -27,7 +28,7 @@ static void flush(void)
     struct queue_entry *entry;
 
     while ((entry = queue_take(&queue, 0))) {
-        on_their_way[entry->peer] += entry->bytes;
+        on_their_way[entry->peer][flying_to[entry->peer]++] = entry;
         sent[nsent++] = (int)(entry - entries);
     }
 }
@@ -50,8 +51,8 @@ static void put(int urgency, double weight, size_t bytes)
 /* All that was on its way to that peer is there. */
 static void over(int peer)
 {
-    queue_sent(&queue, peer, on_their_way[peer]);
-    on_their_way[peer] = 0;
+    while (flying_to[peer] > 0)
+        queue_sent(&queue, peer, on_their_way[peer][--flying_to[peer]]->bytes);
 }
 
 /* The one on its way is there; what is sent next? */
@@ -117,7 +118,7 @@ START_TEST(a_peer_has_an_eighth_of_the_window_but_one_entry_at_least)
     open_queue(3200, false);
     put(0, 0, 240);
     put(1, 0, 160); /* exactly full */
-    put(2, 0, 4);
+    put(2, 0, 40);
     ck_assert_int_eq(nsent, 2);
     put_to(7, 9, 0, 20); /* another peer's link is free */
     ck_assert_int_eq(nsent, 3);
@@ -127,7 +128,7 @@ START_TEST(a_peer_has_an_eighth_of_the_window_but_one_entry_at_least)
     ck_assert_int_eq(next(), 4);
     ck_assert_int_eq(nsent, 4);
     ck_assert_int_eq(next(), 2);
-    ck_assert_uint_eq(queue.in_flight, 4);
+    ck_assert_uint_eq(queue.in_flight, 40);
     queue_close(&queue);
 }
 END_TEST
@@ -142,6 +143,22 @@ START_TEST(window_bounds_what_is_on_its_way_to_all)
     flush();
     ck_assert_int_eq(nsent, 9);
     ck_assert_int_eq(sent[8], PEERS - 1); /* of those that waited, the most urgent */
+    queue_close(&queue);
+}
+END_TEST
+
+/* What a transport has no room for it tries again at every poll. */
+START_TEST(window_bounds_the_number_of_small_ones)
+{
+    open_queue(256 * 100, false);
+    for (int i = 0; i < 40; i++)
+        put(0, 0, i % 2 ? 4 : 0);
+    ck_assert_int_eq(nsent, 32);
+    over(0);
+    flush();
+    ck_assert_int_eq(nsent, 40);
+    over(0);
+    ck_assert_uint_eq(queue.in_flight, 0);
     queue_close(&queue);
 }
 END_TEST
@@ -252,6 +269,12 @@ struct naive {
     size_t in_flight[PEERS], all;
 };
 
+/* What it takes of the window. */
+static size_t naive_room(const struct naive *naive, size_t bytes)
+{
+    return bytes < naive->options.window / 256 ? naive->options.window / 256 : bytes;
+}
+
 static bool naive_fits(size_t room, size_t in_flight, size_t bytes)
 {
     return room == 0 || in_flight == 0 || in_flight + bytes <= room;
@@ -277,7 +300,7 @@ static struct queue_entry *naive_take(struct naive *naive)
                 at = i;
             }
         }
-        if (!first || !naive_fits(share, naive->in_flight[peer], first->bytes))
+        if (!first || !naive_fits(share, naive->in_flight[peer], naive_room(naive, first->bytes)))
             continue;
         if (best) {
             bool earlier = at < place;
@@ -291,13 +314,13 @@ static struct queue_entry *naive_take(struct naive *naive)
         best = first;
         place = at;
     }
-    if (!best || !naive_fits(window, naive->all, best->bytes))
+    if (!best || !naive_fits(window, naive->all, naive_room(naive, best->bytes)))
         return NULL;
     naive->nwaiting--;
     memmove(naive->waiting + place, naive->waiting + place + 1,
             (size_t)(naive->nwaiting - place) * sizeof *naive->waiting);
-    naive->in_flight[best->peer] += best->bytes;
-    naive->all += best->bytes;
+    naive->in_flight[best->peer] += naive_room(naive, best->bytes);
+    naive->all += naive_room(naive, best->bytes);
     return best;
 }
 
@@ -327,7 +350,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
     memset(&naive, 0, sizeof naive);
     naive.options = (struct queue_options){
         .peers = 1 + (int)(chance(&rng) % PEERS),
-        .window = chance(&rng) % 4 ? (size_t)(chance(&rng) % 2000) : 0,
+        .window = chance(&rng) % 4 ? (size_t)(chance(&rng) % 20000) : 0,
         .fifo = chance(&rng) % 5 == 0,
     };
     ck_assert_int_eq(queue_open(&queue, &naive.options, 0), 0);
@@ -353,8 +376,8 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
         } else if (nflying > 0) {
             int which = (int)(chance(&rng) % (uint64_t)nflying);
             queue_sent(&queue, flying[which].peer, flying[which].bytes);
-            naive.in_flight[flying[which].peer] -= flying[which].bytes;
-            naive.all -= flying[which].bytes;
+            naive.in_flight[flying[which].peer] -= naive_room(&naive, flying[which].bytes);
+            naive.all -= naive_room(&naive, flying[which].bytes);
             flying[which] = flying[--nflying];
         }
         ck_assert_uint_eq(queue_count(&queue), (size_t)naive.nwaiting);
@@ -394,6 +417,7 @@ int main(void)
     tcase_add_test(tcase, among_equals_the_greatest_weight_goes_first);
     tcase_add_test(tcase, a_peer_has_an_eighth_of_the_window_but_one_entry_at_least);
     tcase_add_test(tcase, window_bounds_what_is_on_its_way_to_all);
+    tcase_add_test(tcase, window_bounds_the_number_of_small_ones);
     tcase_add_test(tcase, without_a_window_all_goes_at_once);
     tcase_add_test(tcase, small_ones_do_not_overtake_a_large_one_that_waits_for_the_window);
     tcase_add_test(tcase, cap_holds_the_rate_and_says_when_the_next_may_go);
