@@ -7,6 +7,7 @@
 #include "sync/sync_internal.h"
 
 #include "util/agree.h"
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <stdio.h>
@@ -21,15 +22,12 @@ enum { SHORT_ELEMS = 64, LONG_ELEMS = 1 << 18 };
 
 int sync_direct_parse(const char *name, enum sync_direct *out)
 {
-    static const char *const names[] = {
-        [SYNC_DIRECT_AUTO] = "auto", [SYNC_DIRECT_ON] = "on", [SYNC_DIRECT_OFF] = "off"};
+    static const char *const words[] = {
+        [SYNC_DIRECT_AUTO] = "auto", [SYNC_DIRECT_ON] = "on", [SYNC_DIRECT_OFF] = "off", NULL};
+    int found = SYNC_DIRECT_AUTO, status = choice_parse("direct", name, words, &found);
 
-    for (int i = 0; i <= SYNC_DIRECT_OFF; i++)
-        if (!strcmp(name, names[i])) {
-            *out = (enum sync_direct)i;
-            return 0;
-        }
-    return error_set("--direct=%s is not known (auto, on or off)", name);
+    *out = (enum sync_direct)found;
+    return status;
 }
 
 const char *sync_way(const struct sync *sync)
