@@ -7,6 +7,7 @@
 #include "input/list.h"
 #include "convert/mean_image.h"
 #include "input/shuffle.h"
+#include "solver/signals.h"
 #include "util/thread_pool.h"
 #include "convert/sink.h"
 #include "input/source_internal.h"
@@ -344,7 +345,7 @@ static int images_write(struct conversion *c)
         return -1;
     while (status == 0 && (place = pool_next(pool)) >= 0) {
         status = result_write(c, number_of(c, job++), &c->result[place]);
-        if (status == 0 && signal_pending())
+        if (status == 0 && signals_pending())
             status = error_set("interrupted by a signal; nothing was written");
         progress_show(c, job, false);
     }

@@ -59,7 +59,7 @@ static int print_usage(FILE *to)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
     fprintf(
         to,
-        "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
+        "\n'poseidon COMMAND --help' shows a command's options; man poseidon documents the rest.\n");
     return 0;
 }
 

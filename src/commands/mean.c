@@ -4,6 +4,7 @@
 #include "commands/options.h"
 
 #include "convert/mean_image.h"
+#include "solver/signals.h"
 #include "util/thread_pool.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -112,7 +113,7 @@ static int images_add(struct averaging *a)
         else if (mean_image_add(&a->mean, &result->record.shape, result->record.type,
                                 result->record.data))
             status = error_context("%s: record %llu", a->path, (unsigned long long)done);
-        else if (signal_pending())
+        else if (signals_pending())
             status = error_set("interrupted by a signal; nothing was written");
         progress_show(a, ++done);
     }

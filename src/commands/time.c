@@ -399,7 +399,7 @@ static int prepare(struct timing *t, const struct run *run)
     recorded = net_recorded(net);
     if (recorded.obstacle[0])
         LOG_INFO(&t->log,
-                 "Every kernel is launched by itself, for passes could not be recorded: %s",
+                 "CUDA graphs disabled: passes could not be recorded: %s",
                  recorded.obstacle);
     else if (recorded.possible && !t->engine_options.no_graphs)
         LOG_INFO(&t->log,

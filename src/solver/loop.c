@@ -1,7 +1,7 @@
 /* The loop, in Caffe's order of events: test, forward and backward, display, update, snapshot. The
  * update is not a step of the loop: it happens in sync while this thread computes, and the next
  * forward pass waits for it layer by layer. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "report/outputs.h"
 #include "util/agree.h"
@@ -248,7 +248,7 @@ static int finish(struct trainer *t, double start, double *paused)
     const Caffe__SolverParameter *s = t->solver;
     int64_t end = t->end;
     bool trained = end > t->at.iteration;
-    bool save = t->stopped && t->listen.keep ? true : s->snapshot_after_train;
+    bool save = t->stopped && t->signals.keep ? true : s->snapshot_after_train;
 
     if (trained && (sync_wait_all(t->sync, end - 1) || trainer_share_statistics(t)))
         return -1;
@@ -285,18 +285,18 @@ static int between(struct trainer *t, int64_t i, double *paused)
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration */
-    if (trainer_listen(t, i, test))
+    if (trainer_agree_signals(t, i, test))
         return -1;
-    if (t->listen.effect == SIGNAL_SNAPSHOT)
+    if (t->signals.effect == SIGNAL_SNAPSHOT)
         save = !t->blank;
-    if (t->listen.effect != SIGNAL_STOP) {
-        t->listen.effect = SIGNAL_NOTHING;
+    if (t->signals.effect != SIGNAL_STOP) {
+        t->signals.effect = SIGNAL_NOTHING;
         if (pause_for(t, i, test, save, paused))
             return -1;
-        if (test && trainer_listen(t, i, true))
+        if (test && trainer_agree_signals(t, i, true))
             return -1;
     }
-    t->stopped = t->listen.effect == SIGNAL_STOP;
+    t->stopped = t->signals.effect == SIGNAL_STOP;
     return 0;
 }
 
@@ -311,9 +311,9 @@ static int loop(struct trainer *t)
     if (t->max_iter == 0)
         LOG_WARNING(t->log, "%s: max_iter is 0 or not set: no iteration is run",
                     t->options->solver);
-    t->listen.asked = -1;
-    t->listen.next = t->listen.iteration = i;
-    t->listen.seconds = start;
+    t->signals.asked = -1;
+    t->signals.next = t->signals.iteration = i;
+    t->signals.seconds = start;
     for (; i < t->max_iter; i++) {
         if (between(t, i, &paused))
             return -1;

@@ -1,6 +1,6 @@
 /* What training leaves besides the net: its figures, the trace, and the report on where the time
  * went. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "report/alone.h"
 #include "report/report.h"

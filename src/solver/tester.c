@@ -1,7 +1,7 @@
 /* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n,
  * ... and puts each batch's outputs into its own place of one vector that is then summed over the
  * workers (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "report/outputs.h"
 #include "util/error.h"

@@ -1,7 +1,7 @@
 /* From a command line to a rank that is ready to train. Every step that can fail on one rank alone
  * is followed by an agreement, so that all ranks stop together with one message. */
 #define _GNU_SOURCE
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "engine/replay/profile.h"
 #include "report/net_table.h"
@@ -416,7 +416,7 @@ static void introduce(struct trainer *t)
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
         LOG_INFO(t->log,
-                 "%d workers on %d node%s add up their gradients %s%s; one of each speaks for it",
+                 "%d workers on %d node%s add up their gradients %s%s; the leader of each communicates for it",
                  t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
                  t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
