@@ -140,10 +140,8 @@ static int result_json(const struct averaging *a)
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "file");
-    json_string(&json, a->out);
-    json_key(&json, "records");
-    json_uint(&json, a->mean.count);
+    json_put_string(&json, "file", a->out);
+    json_put_uint(&json, "records", a->mean.count);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < a->mean.shape.naxes; i++)

@@ -29,11 +29,11 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
                                  o->engine)
                      : 0;
     if (o->weights || o->snapshot || o->resume)
-        return error_set(
-            "--engine=%s computes nothing and trains nothing: --%s does not apply", o->engine,
-            o->weights    ? "weights"
-            : o->snapshot ? "snapshot"
-                          : "resume");
+        return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
+                         o->engine,
+                         o->weights    ? "weights"
+                         : o->snapshot ? "snapshot"
+                                       : "resume");
     return 0;
 }
 

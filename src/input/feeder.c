@@ -302,7 +302,7 @@ static void job_do(struct feeder *f, struct slot *slot, struct record *record)
     slot_settle(f, slot);
 }
 
-static void *thread_main(void *argument)
+static void *feeder_main(void *argument)
 {
     struct feeder *f = argument;
     struct record record = {.label = 0};
@@ -320,7 +320,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-static int options_check(const struct feeder *f)
+static int feeder_options_check(const struct feeder *f)
 {
     const struct feeder_options *o = &f->o;
     const struct source *source = f->source;
@@ -413,7 +413,7 @@ static int thread_start(struct feeder *f)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    status = pthread_create(&f->thread[f->nthreads], NULL, thread_main, f);
+    status = pthread_create(&f->thread[f->nthreads], NULL, feeder_main, f);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (status)
         return error_set("%s: the reading thread cannot be started: %s", f->source->path,
@@ -459,7 +459,7 @@ int feeder_create(struct source *source, const struct transform *transform,
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->changed_for_threads, NULL);
     pthread_cond_init(&f->changed_for_consumer, NULL);
-    if (options_check(f) || buffers_create(f) || thread_start(f)) {
+    if (feeder_options_check(f) || buffers_create(f) || thread_start(f)) {
         feeder_destroy(f);
         return -1;
     }

@@ -2,7 +2,7 @@
  *
  * The mean image has the size of the record and is cut at the same window as the record; the window
  * and the mirror of a sample are a function of its global index alone. */
-#include "input/feeder.h"
+#include "input/transform.h"
 
 #include "util/error.h"
 #include "util/path.h"

@@ -2,7 +2,7 @@
 #include "report/alone.h"
 
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 
@@ -90,11 +90,9 @@ fail:
 int alone_measure(MPI_Comm world, const struct plan *plan, struct net *net,
                   const struct sync_options *like, struct figures *figures)
 {
-    double *alone = calloc((size_t)plan->ngroups + 1, sizeof *alone);
-    int status;
+    double *alone = alloc_array((size_t)plan->ngroups, sizeof *alone, "the report");
+    int status = error_agree(world, alone ? 0 : -1);
 
-    status = alone ? 0 : error_memory((size_t)plan->ngroups * sizeof *alone, "the report");
-    status = error_agree(world, status);
     if (!status)
         status = time_groups(world, plan, net, like, alone);
     for (int i = 0; i < figures->nlayers && !status; i++)

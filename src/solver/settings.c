@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* type is a string today; old files have the number solver_type in its place. */
-static int type_of(const Caffe__SolverParameter *solver, enum rule_type *type)
+static int rule_type_of(const Caffe__SolverParameter *solver, enum rule_type *type)
 {
     static const enum rule_type old[] = {
         [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD] = RULE_SGD,
@@ -56,7 +56,7 @@ int rule_from_solver(const Caffe__SolverParameter *solver, struct rule *rule)
         .delta = solver->delta,
         .weight_decay = solver->weight_decay,
     };
-    if (type_of(solver, &rule->type))
+    if (rule_type_of(solver, &rule->type))
         return -1;
     rule->nhistory = rule_type_histories(rule->type);
     if (strcmp(solver->regularization_type, "L1") == 0)

@@ -14,6 +14,7 @@
 #include "solver/trainer_internal.h"
 
 #include "util/agree.h"
+#include "util/alloc.h"
 #include "util/choice.h"
 #include "util/error.h"
 #include "util/units.h"
@@ -169,16 +170,14 @@ static int choose_schemes(struct trainer *t, const struct probe *probe, enum sch
                                 : t->options->forward_waits_all ? COST_OVERLAP_WFBP
                                                                 : COST_OVERLAP_FULL;
     int n = t->net->ngroups, status = -1;
-    struct cost *paper = calloc((size_t)n + 1, sizeof *paper);
-    enum scheme *best = calloc((size_t)n + 1, sizeof *best);
+    struct cost *paper = alloc_array((size_t)n, sizeof *paper, "the choice of schemes");
+    enum scheme *best = alloc_array((size_t)n, sizeof *best, "the choice of schemes");
     struct cost_work work = {0};
     struct cost_iteration base, least;
 
     trainer_set_up_cost(t, &setup);
-    if (!paper || !best) {
-        error_memory((size_t)n * sizeof *paper, "the choice of schemes");
+    if (!paper || !best)
         goto done;
-    }
     if (t->blank ? cost_work_profile(t->net, t->options->profile, &t->probe.cluster, &work)
                  : cost_work_create(t->net, &probe->cluster, &work))
         goto done;
@@ -267,7 +266,7 @@ static int choose_together(struct trainer *t, enum scheme *scheme)
 
 int trainer_plan(struct trainer *t)
 {
-    enum scheme *scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
+    enum scheme *scheme = alloc_array((size_t)t->net->ngroups, sizeof *scheme, "schemes");
     struct plan_options options = {.comm = t->options->comm,
                                    .wire = t->options->wire,
                                    .scheme = scheme,
@@ -276,7 +275,7 @@ int trainer_plan(struct trainer *t)
                                    .nodes = t->nodes.node,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};
-    int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
+    int status = error_agree(t->world, scheme ? 0 : -1);
 
     t->sizes = COST_USUAL_SIZES;
     keep_given_sizes(t);

@@ -58,7 +58,7 @@ static int note_files(struct trainer *t)
     return t->notices ? 0 : -1;
 }
 
-static int read_solver(struct trainer *t)
+static int read_solver_file(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
 
@@ -102,17 +102,6 @@ static int batch_per_pass(struct trainer *t, int *out)
     return 0;
 }
 
-/* Samples of one pass: the first axis of what the first data layer gives. */
-static int batch_of(const struct net *net, int *out)
-{
-    for (int i = 0; i < net->nlayers; i++)
-        if (net->layers[i].i->is_data && net->layers[i].ntops > 0) {
-            *out = (int)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
-            return 0;
-        }
-    return error_set("%s: the net has no data layer to train from", net->def->file);
-}
-
 static int create_nets(struct trainer *t)
 {
     struct layer_env env = {.rank = t->worker ? t->rank : 0,
@@ -128,9 +117,11 @@ static int create_nets(struct trainer *t)
     if (trainer_open_trace(t))
         return -1;
     env.trace = t->trace;
-    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
-        batch_of(t->net, &t->batch))
+    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net))
         return -1;
+    t->batch = net_batch(t->net);
+    if (t->batch == 0)
+        return error_set("%s: the net has no data layer to train from", t->net->def->file);
     t->net->trace = t->trace;
     if (!t->worker)
         return 0;
@@ -276,8 +267,9 @@ static int work_out_rates(struct trainer *t)
 }
 
 /* The solver as src/sync sees it. */
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n)
+static void apply_rule(void *context, int64_t iteration, float scale, float lr_mult,
+                       float decay_mult, float *value, const float *grad, float *history,
+                       size_t stride, size_t n)
 {
     const struct trainer *t = context;
     struct rule_step step = {
@@ -287,9 +279,9 @@ static void apply(void *context, int64_t iteration, float scale, float lr_mult, 
 }
 
 /* The same rule in the engine's own memory. */
-static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult,
-                        float decay_mult, float *value, const float *grad, float *history,
-                        size_t stride, size_t n, bool stored)
+static int apply_rule_remote(void *context, int64_t iteration, float scale, float lr_mult,
+                             float decay_mult, float *value, const float *grad, float *history,
+                             size_t stride, size_t n, bool stored)
 {
     const struct trainer *t = context;
     struct rule_step step = {
@@ -301,7 +293,7 @@ static int apply_remote(void *context, int64_t iteration, float scale, float lr_
                                        stored);
 }
 
-static void warn(void *context, const char *text)
+static void warn_of_stall(void *context, const char *text)
 {
     struct trainer *t = context;
 
@@ -333,8 +325,10 @@ static uint64_t digest(const struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {
-        .context = t, .nhistory = t->rule.nhistory, .apply = apply, .apply_remote = apply_remote};
+    struct sync_update update = {.context = t,
+                                 .nhistory = t->rule.nhistory,
+                                 .apply = apply_rule,
+                                 .apply_remote = apply_rule_remote};
 
     if (trainer_place_updates(t))
         return -1;
@@ -353,7 +347,7 @@ static int start_sync(struct trainer *t, const float *history)
         .clip = t->solver->clip_gradients,
         .iteration = t->at.iteration,
         .stall_seconds = 60,
-        .warn = warn,
+        .warn = warn_of_stall,
         .warn_context = t,
         .digest = digest(t),
         .trace = t->trace};
@@ -378,7 +372,7 @@ static const char *scheme_of_group(void *context, int group)
     return scheme_name(scheme);
 }
 
-static void introduce(struct trainer *t)
+static void log_start(struct trainer *t)
 {
     const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
     const char *words = NULL;
@@ -416,7 +410,8 @@ static void introduce(struct trainer *t)
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
         LOG_INFO(t->log,
-                 "%d workers on %d node%s add up their gradients %s%s; the leader of each communicates for it",
+                 "%d workers on %d node%s add up their gradients %s%s; the leader of each "
+                 "communicates for it",
                  t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
                  t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
@@ -440,7 +435,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     t->final_loss = NAN;
     MPI_Comm_rank(world, &t->rank);
     MPI_Comm_size(world, &t->nranks);
-    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
+    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver_file(t)))
         goto fail;
     if (topology_create(world, &t->topology))
         goto fail;
@@ -458,7 +453,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         start_sync(t, history))
         goto fail;
     free(history);
-    introduce(t);
+    log_start(t);
     return 0;
 fail:
     free(history);

@@ -4,7 +4,7 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/field.h"
 #include "spec/scan.h"
-#include "util/suggest.h"
+#include "spec/suggest_field.h"
 #include "spec/text_internal.h"
 #include "util/error.h"
 
