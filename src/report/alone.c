@@ -68,6 +68,7 @@ static int time_groups(MPI_Comm world, const struct plan *plan, struct net *net,
 
     options.overlap = true;
     options.clip = 0;
+    options.staleness = 0; /* else nobody would wait for the transfers */
     options.iteration = 0;
     options.trace = NULL;
     MPI_Comm_rank(world, &rank);

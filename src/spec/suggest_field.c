@@ -1,12 +1,11 @@
-/* Remarks on unknown fields and values. */
+/* What someone may have meant by a field or a value that the schema has not. */
 #include "spec/suggest_field.h"
-
-#include "spec/field.h"
-#include "util/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include "spec/field.h"
+#include "util/suggest.h"
 
 /* Fields that public files use and that Caffe itself does not have. */
 static const struct {

@@ -1,5 +1,5 @@
-/* What someone may have meant by a name that a message does not have: the nearest one that it has,
- * and where fields of Caffe's forks come from. Not collective. */
+/* What someone may have meant by a field or a value that the schema has not: the nearest name, and
+ * where fields of Caffe's forks come from. */
 #ifndef POSEIDON_SPEC_SUGGEST_FIELD_H
 #define POSEIDON_SPEC_SUGGEST_FIELD_H
 

@@ -1,4 +1,4 @@
-/* The distance of two words, and the nearest of many. */
+/* What someone may have meant. */
 #include "util/suggest.h"
 
 #include <stdbool.h>
