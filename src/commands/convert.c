@@ -8,6 +8,7 @@
 
 #include "convert/imageset.h"
 #include "convert/mean_image.h"
+#include "solver/signals.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
@@ -259,12 +260,9 @@ static int summary_json(const struct convert *c, const struct imageset *set, con
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "file");
-    json_string(&json, c->out);
-    json_key(&json, "mean_file");
-    json_string(&json, c->mean);
-    json_key(&json, "records");
-    json_uint(&json, set->count);
+    json_put_string(&json, "file", c->out);
+    json_put_string(&json, "mean_file", c->mean);
+    json_put_uint(&json, "records", set->count);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < 3; i++)

@@ -57,9 +57,8 @@ static int print_usage(FILE *to)
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(
-        to,
-        "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
+    fprintf(to, "\n'poseidon COMMAND --help' shows a command's options; man poseidon documents the "
+                "rest.\n");
     return 0;
 }
 

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "solver/trainer.h"
+#include "trace/trace.h"
 #include "util/agree.h"
+#include "util/choice.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
@@ -27,11 +29,11 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
                                  o->engine)
                      : 0;
     if (o->weights || o->snapshot || o->resume)
-        return error_set(
-            "--engine=%s computes nothing and trains nothing: --%s has no meaning there", o->engine,
-            o->weights    ? "weights"
-            : o->snapshot ? "snapshot"
-                          : "resume");
+        return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
+                         o->engine,
+                         o->weights    ? "weights"
+                         : o->snapshot ? "snapshot"
+                                       : "resume");
     return 0;
 }
 
@@ -54,9 +56,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto",
                *direct = "auto";
     const char *ps_update = "auto";
+    static const char *const orders[] = {"urgency", "fifo", NULL};
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     char comm_words[COMM_HELP_BYTES];
-    int nwords;
+    int nwords, found;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES",
@@ -71,14 +74,14 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"sigterm-effect", OPTION_TEXT, &effect[SIGNAL_TERM], "EFFECT",
          "SIGTERM: stop (default; writes a snapshot), snapshot or none"},
         {"sigusr1-effect", OPTION_TEXT, &effect[SIGNAL_USR1], "EFFECT",
-         "SIGUSR1, which mpirun hands to all ranks: the same"},
+         "SIGUSR1, forwarded by mpirun to all ranks: same effects as above"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
-         "who computes: cpu (default), cuda; replay: nobody, see --profile"},
+         "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
         {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL,
-         "cuda: launch every kernel by itself, record no passes"},
+         "cuda: no CUDA graphs, launch every kernel by itself"},
         {"workspace", OPTION_BYTES, &o->workspace, "SIZE",
          "cuda: temporary memory of one operator (default 1g)"},
         {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL,
@@ -104,22 +107,22 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
         {"order", OPTION_TEXT, &order, "ORDER",
-         "what is sent first: urgency (default: what forward needs first), fifo"},
+         "send order: urgency (default: what forward needs first) or fifo"},
         {"window", OPTION_BYTES, &o->window, "SIZE",
-         "bytes on their way at a time, an eighth to one rank; the rest waits by urgency; 0: no "
-         "limit (default: ditto, 8m)"},
+         "bytes in flight, at most 1/8 of them to one rank; the rest waits by urgency; 0: no "
+         "limit (default: by the measured network, else 8m)"},
         {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X",
          "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K",
          "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
-         "ranks of a node add up in shared memory, or by NCCL, and one speaks: auto (default), "
-         "off, N ranks a node"},
+         "ranks of a node add up in shared memory, or by NCCL, and their leader communicates: auto "
+         "(default), off, N ranks a node"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
          "parameters per key-value chunk (default: by the measured network, else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone "
-         "(default: ditto, 64k)"},
+         "(default: by the measured network, else 64k)"},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
@@ -129,11 +132,11 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"threads", OPTION_COUNT, &o->threads, "N",
          "compute threads per rank (default: the cores it may use)"},
         {"trace", OPTION_TEXT, &o->trace, "FILE",
-         "write when what happened on all ranks, for ui.perfetto.dev"},
+         "write a timeline of all ranks, for ui.perfetto.dev"},
         {"trace-iterations", OPTION_TEXT, &iterations, "A-B",
          "keep these in the trace (default: from 0 on)"},
         {"log", OPTION_TEXT, &o->log, "FILE",
-         "write where the time went, by rank and layer, as JSON lines"},
+         "write a time breakdown by rank and layer, as JSON lines"},
         {"account", OPTION_FLAG, &o->account, NULL,
          "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
@@ -162,9 +165,9 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_set("--overlap=%s is not known (wfbp, backward or none)", overlap);
     o->overlap = strcmp(overlap, "none") != 0;
     o->forward_waits_all = !strcmp(overlap, "backward");
-    if (strcmp(order, "urgency") && strcmp(order, "fifo"))
-        return error_set("--order=%s is not known (urgency or fifo)", order);
-    o->fifo = !strcmp(order, "fifo");
+    if (choice_parse("order", order, orders, &found))
+        return -1;
+    o->fifo = found > 0;
     if (math && engine_math_parse(math, &o->math))
         return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))

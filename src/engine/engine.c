@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "engine/engine_internal.h"
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>
@@ -55,15 +56,11 @@ int engine_open(const char *name, const struct engine_options *options, struct e
 
 int engine_math_parse(const char *name, enum engine_math *out)
 {
-    static const char *const names[] = {
-        [MATH_FP32] = "fp32", [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
+    static const char *const words[] = {"fp32", "tf32", "bf16", NULL}; /* from MATH_FP32 on */
+    int found = 0, status = choice_parse("math", name, words, &found);
 
-    for (int math = MATH_FP32; math <= MATH_BF16; math++)
-        if (strcmp(name, names[math]) == 0) {
-            *out = (enum engine_math)math;
-            return 0;
-        }
-    return error_set("--math=%s is not known (fp32, tf32 or bf16)", name);
+    *out = (enum engine_math)(MATH_FP32 + found);
+    return status;
 }
 
 void engine_close(struct engine *engine)

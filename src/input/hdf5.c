@@ -5,6 +5,7 @@
 #include "input/source_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
 #include "util/file.h"
 #include "util/h5.h"
 
@@ -354,32 +355,13 @@ fail:
     return -1;
 }
 
-/* A listed name as given, or beside the list where only that exists. NULL without memory. */
-static char *listed_path(const char *list, const char *name)
-{
-    const char *slash = strrchr(list, '/');
-    size_t folder = slash ? (size_t)(slash - list) + 1 : 0;
-    char *beside;
-
-    if (access(name, F_OK) == 0 || name[0] == '/' || !slash)
-        return strdup(name);
-    beside = malloc(folder + strlen(name) + 1);
-    if (!beside)
-        return NULL;
-    memcpy(beside, list, folder);
-    strcpy(beside + folder, name);
-    if (access(beside, F_OK) == 0)
-        return beside;
-    free(beside);
-    return strdup(name);
-}
-
 static int list_parse(struct hdf5_source *self, const char *list, char *text)
 {
     int line = 1;
 
     for (char *at = text; *at;) {
         char *end = at, *path;
+        bool found;
 
         if (isspace((unsigned char)*at)) {
             line += *at++ == '\n';
@@ -389,8 +371,8 @@ static int list_parse(struct hdf5_source *self, const char *list, char *text)
             end++;
         char after = *end;
         *end = '\0';
-        path = listed_path(list, at);
-        if (path && access(path, F_OK) != 0) {
+        path = path_find(at, list, &found);
+        if (path && !found) {
             error_set("%s:%d: '%s' cannot be found, neither as given nor beside the list (%s)",
                       list, line, at, strerror(errno));
             free(path);

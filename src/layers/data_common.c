@@ -5,6 +5,7 @@
 #include "layers/data_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
 #include "util/rng.h"
 
 #include <inttypes.h>
@@ -16,30 +17,6 @@
 /* Image size assumed when nothing tells. */
 #define ASSUMED_CHANNELS 3
 #define ASSUMED_SIZE     224
-
-char *data_path(const char *path, const char *base_file)
-{
-    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
-    size_t folder = slash ? (size_t)(slash - base_file) + 1 : 0;
-    char *beside;
-
-    if (path[0] != '/' && folder > 0 && access(path, F_OK) != 0) {
-        beside = malloc(folder + strlen(path) + 1);
-        if (!beside) {
-            error_memory(folder + strlen(path) + 1, "a path");
-            return NULL;
-        }
-        memcpy(beside, base_file, folder);
-        strcpy(beside + folder, path);
-        if (access(beside, F_OK) == 0)
-            return beside;
-        free(beside);
-    }
-    beside = strdup(path);
-    if (!beside)
-        error_memory(strlen(path) + 1, "a path");
-    return beside;
-}
 
 int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
                      uint32_t batch_size, int *batch)
@@ -100,14 +77,14 @@ char *data_source(struct data *state, const char *source, bool own, const struct
     char *name, *path;
 
     if (!own)
-        return data_path(source, env->base_file);
+        return path_find(source, env->base_file, NULL);
     name = malloc(size);
     if (!name) {
         error_memory(size, "a path");
         return NULL;
     }
     snprintf(name, size, "%s_%d", source, env->rank);
-    path = data_path(name, env->base_file);
+    path = path_find(name, env->base_file, NULL);
     free(name);
     state->ranks_per_sample = (uint64_t)state->options.nranks;
     state->options.first_sample /= state->ranks_per_sample;

@@ -3,6 +3,7 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -254,19 +255,13 @@ done:
     return status;
 }
 
-/* The file as named, or beside the model's file. */
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
 {
-    const char *slash = env->base_file ? strrchr(env->base_file, '/') : NULL;
-    char beside[4096];
+    char *path = path_find(source, env->base_file, NULL);
+    int status = path ? read_matrix(path, classes, out) : -1;
 
-    if (source[0] != '/' && slash && access(source, F_OK) != 0) {
-        int length = snprintf(beside, sizeof(beside), "%.*s/%s", (int)(slash - env->base_file),
-                              env->base_file, source);
-        if (length > 0 && (size_t)length < sizeof(beside) && access(beside, F_OK) == 0)
-            return read_matrix(beside, classes, out);
-    }
-    return read_matrix(source, classes, out);
+    free(path);
+    return status;
 }
 
 struct infogain {

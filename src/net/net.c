@@ -144,6 +144,14 @@ size_t net_memory(const struct net *net)
     return net->internals->bytes;
 }
 
+int net_batch(const struct net *net)
+{
+    for (int i = 0; i < net->nlayers; i++)
+        if (net->layers[i].i->is_data && net->layers[i].ntops > 0)
+            return (int)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
+    return 0;
+}
+
 static void destroy_layers(struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {

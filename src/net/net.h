@@ -120,6 +120,10 @@ int net_build(struct net *net, struct engine *engine, uint64_t seed);
  * net that shares, parameters of the training net belong to none of them. */
 int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS]);
 
+/* Samples of one pass: the first axis of what the first data layer gives; 0 where no layer is one.
+ * After net_create. */
+int net_batch(const struct net *net);
+
 /* One pass over a batch. before_forward fires for every layer and every group it reads. loss: sum
  * over tops of weight * elements; NULL if unwanted. */
 int net_forward(struct net *net, const struct run *run, const struct net_hooks *hooks,

@@ -2,7 +2,7 @@
 #include "report/alone.h"
 
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 
@@ -74,11 +74,9 @@ fail:
 int alone_measure(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
                   const struct sync_options *like, struct figures *figures)
 {
-    double *alone = calloc((size_t)plan->nbuckets + 1, sizeof *alone);
-    int status;
+    double *alone = alloc_array((size_t)plan->nbuckets, sizeof *alone, "the report");
+    int status = error_agree(world, alone ? 0 : -1);
 
-    status = alone ? 0 : error_memory((size_t)plan->nbuckets * sizeof *alone, "the report");
-    status = error_agree(world, status);
     if (!status)
         status = time_buckets(world, plan, model, like, alone);
     for (int i = 0; i < figures->nlayers && !status; i++)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 /* One row: these, then three values per bucket. */
 enum column {
@@ -123,11 +123,11 @@ static int fill_figures(const struct figures_source *source, const struct rows *
                             .nranks = source->topology->nranks,
                             .nworkers = source->plan->ncomputing};
     out->seconds = source->iterations > 0 ? source->train_seconds / (double)source->iterations : 0;
-    out->ranks = calloc((size_t)out->nranks, sizeof *out->ranks);
-    out->layers = calloc((size_t)nbuckets + 1, sizeof *out->layers);
+    out->ranks = alloc_array((size_t)out->nranks, sizeof *out->ranks, "the report");
+    out->layers = alloc_array((size_t)nbuckets, sizeof *out->layers, "the report");
     if (!out->ranks || !out->layers) {
         figures_free(out);
-        return error_memory((size_t)nbuckets * sizeof *out->layers, "the report");
+        return -1;
     }
     for (int r = 0; r < out->nranks; r++)
         fill_rank(source, row_of_rank(rows, r), r, &out->ranks[r]);
@@ -155,12 +155,9 @@ int figures_gather(MPI_Comm world, const struct figures_source *source, struct f
 
     assert(source->iterations >= 0);
     *out = (struct figures){.nranks = 0};
-    rows.row = calloc(rows.width, sizeof *rows.row);
-    rows.all = calloc(nrows * rows.width + 1, sizeof *rows.all);
-    status = rows.row && rows.all
-                 ? 0
-                 : error_memory((nrows + 1) * rows.width * sizeof *rows.row, "the report");
-    status = error_agree(world, status);
+    rows.row = alloc_array(rows.width, sizeof *rows.row, "the report");
+    rows.all = alloc_array(nrows * rows.width, sizeof *rows.all, "the report");
+    status = error_agree(world, rows.row && rows.all ? 0 : -1);
     if (!status) {
         fill_row(source, rows.row);
         status = error_agree(world, gather_rows(world, &rows));

@@ -72,14 +72,14 @@ static void advice_line(const struct figures *figures, struct json *json)
     json_put_string(json, "text", advice.text);
 }
 
-static void begin(struct json *json, const char *event)
+static void begin_line(struct json *json, const char *event)
 {
     *json = (struct json){.depth = 0};
     json_object_begin(json);
     json_put_string(json, "event", event);
 }
 
-static int end(struct json *json, struct strbuf *text)
+static int end_line(struct json *json, struct strbuf *text)
 {
     const char *line;
     int status;
@@ -107,22 +107,22 @@ int report_lines(const struct figures *figures, struct strbuf *text)
     struct json json;
     int status;
 
-    begin(&json, "run");
+    begin_line(&json, "run");
     run_line(figures, &json);
-    status = end(&json, text);
+    status = end_line(&json, text);
     for (int r = 0; r < figures->nranks && !status; r++) {
-        begin(&json, "rank");
+        begin_line(&json, "rank");
         rank_line(figures, r, &json);
-        status = end(&json, text);
+        status = end_line(&json, text);
     }
     for (int i = 0; i < figures->nlayers && !status; i++) {
-        begin(&json, "layer");
+        begin_line(&json, "layer");
         layer_line(figures, i, &json);
-        status = end(&json, text);
+        status = end_line(&json, text);
     }
     if (status)
         return -1;
-    begin(&json, "advice");
+    begin_line(&json, "advice");
     advice_line(figures, &json);
-    return end(&json, text) || strbuf_status(text) ? -1 : 0;
+    return end_line(&json, text) || strbuf_status(text) ? -1 : 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/agree.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 enum { TIMELINE_TAG = 2 };
@@ -37,9 +38,9 @@ static int copy_events(const struct trace *trace, const struct timeline_about *a
 {
     size_t n = 0;
 
-    out->events = malloc((out->nevents + 1) * sizeof *out->events);
+    out->events = alloc_array(out->nevents, sizeof *out->events, "the trace");
     if (!out->events)
-        return error_memory(out->nevents * sizeof *out->events, "the trace");
+        return -1;
     for (int i = 0; i < TRACE_THREADS; i++)
         for (size_t e = 0; e < trace->buffer[i].used; e++) {
             struct trace_event *event = &out->events[n++];
@@ -106,8 +107,8 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
     describe_rank(trace, about, &mine);
     status = copy_events(trace, about, &mine);
     if (!status && rank == 0) {
-        ranks = calloc((size_t)nranks, sizeof *ranks);
-        status = ranks ? 0 : error_memory((size_t)nranks * sizeof *ranks, "the trace");
+        ranks = alloc_array((size_t)nranks, sizeof *ranks, "the trace");
+        status = ranks ? 0 : -1;
     }
     if (error_agree(comm, status)) {
         free(mine.events);
@@ -174,11 +175,9 @@ static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, siz
     *n = 0;
     for (int r = 0; r < nranks; r++)
         most += ranks[r].nevents;
-    sent = malloc(most * sizeof *sent);
-    if (!sent) {
-        error_memory(most * sizeof *sent, "the trace's transfers");
+    sent = alloc_array(most, sizeof *sent, "the trace's transfers");
+    if (!sent)
         return NULL;
-    }
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *event = &ranks[r].events[e];
@@ -242,9 +241,9 @@ int timeline_lay_out(struct timeline_rank *rank)
     int status = -1;
 
     qsort(rank->events, rank->nevents, sizeof *rank->events, event_compare);
-    rank->lane = calloc(rank->nevents + 1, sizeof *rank->lane);
+    rank->lane = alloc_array(rank->nevents, sizeof *rank->lane, "the trace's lanes");
     if (!rank->lane)
-        return error_memory(rank->nevents * sizeof *rank->lane, "the trace's lanes");
+        return -1;
     for (size_t e = 0; e < rank->nevents; e++) {
         const struct trace_event *event = &rank->events[e];
         int kind = event->kind, lane = 0;

@@ -1,7 +1,7 @@
 /* Reading a net's outputs, and printing them in the two forms that people and programs want. */
 #include "report/outputs.h"
 
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <stdlib.h>
 
@@ -21,10 +21,8 @@ int outputs_read(const struct net *net, double *values)
     for (int i = 0; i < net->noutputs; i++) {
         const struct blob *blob = net->outputs[i].blob;
         size_t n = shape_elems(&blob->value.shape);
-        float *plain = malloc((n + 1) * sizeof *plain);
+        float *plain = alloc_array(n, sizeof *plain, "an output");
         if (!plain || net_read_blob(net, blob, plain)) {
-            if (!plain)
-                error_memory(n * sizeof *plain, "an output");
             free(plain);
             return -1;
         }

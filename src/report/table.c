@@ -14,7 +14,7 @@ static const char *known_seconds(double seconds, char out[UNITS_CELL])
     return out;
 }
 
-static double known(double value)
+static double or_zero(double value)
 {
     return value > 0 ? value : 0;
 }
@@ -22,7 +22,7 @@ static double known(double value)
 static bool costs_more(const struct figures_layer *a, const struct figures_layer *b)
 {
     double waits = a->stall_seconds - b->stall_seconds;
-    double lasts = known(a->alone_seconds) - known(b->alone_seconds);
+    double lasts = or_zero(a->alone_seconds) - or_zero(b->alone_seconds);
 
     if (waits != 0)
         return waits > 0;
@@ -41,9 +41,9 @@ static bool has_row(const struct figures *figures, int i)
 }
 
 /* The sum of two figures, of which one may be unknown. */
-static double plus(double sum, double value)
+static double add_known(double sum, double value)
 {
-    return value < 0 ? sum : known(sum) + value;
+    return value < 0 ? sum : or_zero(sum) + value;
 }
 
 static void put_row(const struct figures_layer *layer, double exposed, bool timed,
@@ -89,8 +89,8 @@ void report_table(const struct figures *figures, struct strbuf *text)
         folded++;
         rest.predicted_sent += layer->predicted_sent;
         rest.sent += layer->sent;
-        rest.predicted_seconds = plus(rest.predicted_seconds, layer->predicted_seconds);
-        rest.alone_seconds = plus(rest.alone_seconds, layer->alone_seconds);
+        rest.predicted_seconds = add_known(rest.predicted_seconds, layer->predicted_seconds);
+        rest.alone_seconds = add_known(rest.alone_seconds, layer->alone_seconds);
         rest.stall_seconds += layer->stall_seconds;
         rest_exposed += exposed;
     }

@@ -96,7 +96,7 @@ static int match_sources(struct reader *r, struct snapshot_report *report)
     return 0;
 }
 
-static int check_layers(struct reader *r, struct snapshot_report *report)
+static int check_stored_layers(struct reader *r, struct snapshot_report *report)
 {
     for (int i = 0; i < r->nlayers; i++) {
         const struct snapshot_layer *layer = &r->layers[i];
@@ -121,7 +121,7 @@ static int check_layers(struct reader *r, struct snapshot_report *report)
     return 0;
 }
 
-static int read_layers(struct reader *r)
+static int read_stored_layers(struct reader *r)
 {
     for (int i = 0; i < r->nlayers; i++)
         for (int b = 0; r->matches[i].source >= 0 && b < r->layers[i].nblobs; b++)
@@ -143,8 +143,8 @@ int snapshot_read_model_binary(const char *path, const struct snapshot_layer *la
     r.matches = calloc((size_t)nlayers + 1, sizeof *r.matches);
     if (r.matches == NULL)
         error_memory((size_t)nlayers * sizeof *r.matches, "the layers of a model");
-    else if (match_sources(&r, report) == 0 && check_layers(&r, report) == 0)
-        status = read_layers(&r);
+    else if (match_sources(&r, report) == 0 && check_stored_layers(&r, report) == 0)
+        status = read_stored_layers(&r);
     names_free(&r.names);
     free(r.matches);
     model_file_close(r.file);

@@ -225,8 +225,8 @@ static int wrong_count(const char *path, const struct source *source,
         layer->name, source->nblobs, layer->nblobs);
 }
 
-static int check_layer(hid_t file, const char *path, const struct source *source,
-                       const struct snapshot_layer *layer)
+static int check_model_layer(hid_t file, const char *path, const struct source *source,
+                             const struct snapshot_layer *layer)
 {
     char name[16];
     struct strbuf group = {0};
@@ -277,7 +277,7 @@ static int match_layers(hid_t file, const char *path, struct sources *sources,
                 return -1;
             continue;
         }
-        if (check_layer(file, path, source, &layers[i]))
+        if (check_model_layer(file, path, source, &layers[i]))
             return -1;
     }
     for (int i = 0; i < sources->count; i++)
@@ -287,8 +287,8 @@ static int match_layers(hid_t file, const char *path, struct sources *sources,
     return 0;
 }
 
-static int read_layers(hid_t file, const char *path, struct sources *sources,
-                       const struct snapshot_layer *layers, int nlayers)
+static int read_model_layers(hid_t file, const char *path, struct sources *sources,
+                             const struct snapshot_layer *layers, int nlayers)
 {
     for (int i = 0; i < nlayers; i++) {
         struct source *source = find_source(sources, layers, nlayers, layers[i].name);
@@ -336,7 +336,7 @@ int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *laye
         goto done;
     }
     if (match_layers(file, path, &sources, layers, nlayers, report) ||
-        read_layers(file, path, &sources, layers, nlayers))
+        read_model_layers(file, path, &sources, layers, nlayers))
         goto done;
     status = 0;
 
@@ -353,7 +353,8 @@ done:
 /* ---- states ---- */
 
 /* The one element of a data set. */
-static int read_number(hid_t file, const char *path, const char *name, hid_t type, void *value)
+static int read_state_number(hid_t file, const char *path, const char *name, hid_t type,
+                             void *value)
 {
     struct h5_dataset dataset;
     hsize_t elems = 1;
@@ -374,7 +375,7 @@ static int read_number(hid_t file, const char *path, const char *name, hid_t typ
 
 static int read_count(hid_t file, const char *path, const char *name, int32_t *value)
 {
-    if (read_number(file, path, name, H5T_NATIVE_INT32, value))
+    if (read_state_number(file, path, name, H5T_NATIVE_INT32, value))
         return -1;
     if (*value < 0)
         return error_set("%s: '%s' is %d; expected 0 or more", path, name, *value);
@@ -382,7 +383,7 @@ static int read_count(hid_t file, const char *path, const char *name, int32_t *v
 }
 
 /* Text of fixed length (Caffe's) or of variable length (h5py's), of an open data set. */
-static char *read_text(hid_t dataset, hid_t type)
+static char *read_stored_text(hid_t dataset, hid_t type)
 {
     hid_t memory = H5Tcopy(H5T_C_S1);
     char *text = NULL, *loan = NULL;
@@ -406,7 +407,7 @@ static char *read_text(hid_t dataset, hid_t type)
     return text;
 }
 
-static int read_string(hid_t file, const char *path, const char *name, char **text)
+static int read_state_string(hid_t file, const char *path, const char *name, char **text)
 {
     hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT), type = -1, space = -1;
     char reason[512];
@@ -421,7 +422,7 @@ static int read_string(hid_t file, const char *path, const char *name, char **te
         error_set("%s: '%s' is not one text", path, name);
         goto done;
     }
-    *text = read_text(dataset, type);
+    *text = read_stored_text(dataset, type);
     if (*text == NULL) {
         error_set("%s: '%s' cannot be read (%s)", path, name, h5_reason(reason, sizeof reason));
         goto done;
@@ -453,16 +454,16 @@ static int read_seed(hid_t file, const char *path, struct snapshot_state *state)
     return status;
 }
 
-static int read_fields(hid_t file, const char *path, struct snapshot_state *state)
+static int read_state_fields(hid_t file, const char *path, struct snapshot_state *state)
 {
     if (read_count(file, path, "iter", &state->iter) ||
-        read_string(file, path, "learned_net", &state->learned_net) ||
+        read_state_string(file, path, "learned_net", &state->learned_net) ||
         read_count(file, path, "current_step", &state->current_step) ||
         read_seed(file, path, state))
         return -1;
     state->has_data_cursor = has_link(file, "data_cursor");
     if (state->has_data_cursor)
-        return read_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor);
+        return read_state_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor);
     return 0;
 }
 
@@ -536,7 +537,9 @@ int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
                   has_link(file, "iter") ? "history" : "iter");
         goto done;
     }
-    status = read_fields(file, path, state) || read_history(file, path, history, nhistory) ? -1 : 0;
+    status = read_state_fields(file, path, state) || read_history(file, path, history, nhistory)
+                 ? -1
+                 : 0;
 
 done:
     if (file >= 0)

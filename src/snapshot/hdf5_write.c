@@ -18,7 +18,7 @@
 #define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
 #define CHUNK_BYTES ((hsize_t)16 << 20)
 
-static int h5_failed(const char *path, const char *action, const char *name)
+static int composing_failed(const char *path, const char *action, const char *name)
 {
     char reason[512];
 
@@ -33,7 +33,7 @@ static hid_t memory_file_create(const char *path)
     if (access >= 0 && H5Pset_fapl_core(access, MEMORY_STEP, 0) >= 0)
         file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     if (file < 0)
-        h5_failed(path, "compose", "the file in memory");
+        composing_failed(path, "compose", "the file in memory");
     if (access >= 0)
         H5Pclose(access);
     return file;
@@ -46,17 +46,17 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
 
     *bytes = NULL;
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
-        return h5_failed(path, "flush", "the file in memory");
+        return composing_failed(path, "flush", "the file in memory");
     size = H5Fget_file_image(file, NULL, 0);
     if (size <= 0)
-        return h5_failed(path, "measure", "the file in memory");
+        return composing_failed(path, "measure", "the file in memory");
     *bytes = malloc((size_t)size + CHECKSUM_BYTES);
     if (*bytes == NULL)
         return error_memory((unsigned long long)size, path);
     if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
         free(*bytes);
         *bytes = NULL;
-        return h5_failed(path, "copy", "the file in memory");
+        return composing_failed(path, "copy", "the file in memory");
     }
     checksum_append(*bytes, (size_t)size);
     *length = (size_t)size + CHECKSUM_BYTES;
@@ -103,7 +103,7 @@ static int write_dataset(hid_t group, const char *path, const char *name, hid_t 
 
     dataset = H5Dcreate2(group, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     if (dataset < 0 || H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        status = h5_failed(path, "write data set", name);
+        status = composing_failed(path, "write data set", name);
     if (dataset >= 0)
         H5Dclose(dataset);
     return status;
@@ -169,7 +169,7 @@ static int write_attribute(hid_t file, const char *path, const char *name, hid_t
     int status = 0;
 
     if (attribute < 0 || H5Awrite(attribute, type, value) < 0)
-        status = h5_failed(path, "write attribute", name);
+        status = composing_failed(path, "write attribute", name);
     if (attribute >= 0)
         H5Aclose(attribute);
     H5Sclose(space);
@@ -228,7 +228,7 @@ done:
     return group;
 }
 
-static int write_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
+static int write_model_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
 {
     hid_t group;
     int status = 0;
@@ -249,10 +249,11 @@ static int compose_model(hid_t file, const char *path, const struct snapshot_lay
                          int nlayers)
 {
     hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status = data < 0 ? h5_failed(path, "write group", "data") : write_version(file, path);
+    int status =
+        data < 0 ? composing_failed(path, "write group", "data") : write_version(file, path);
 
     for (int i = 0; i < nlayers && status == 0; i++)
-        status = write_layer(data, path, &layers[i]);
+        status = write_model_layer(data, path, &layers[i]);
     if (data >= 0)
         H5Gclose(data);
     return status;
@@ -277,7 +278,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
         return -1;
     group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (group < 0)
-        return h5_failed(path, "write group", "history");
+        return composing_failed(path, "write group", "history");
     for (int i = 0; i < nhistory; i++)
         if (write_blob(group, path, i, &history[i]))
             goto done;

@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/file.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -66,27 +67,23 @@ int snapshot_probe(const char *prefix)
 
 int snapshot_find_model(const char *state_path, const char *learned_net, char **model)
 {
-    const char *slash = strrchr(state_path, '/'), *base = strrchr(learned_net, '/');
-    struct strbuf beside = {0};
     char folder[1024];
+    bool found;
 
-    base = base ? base + 1 : learned_net;
-    if (access(learned_net, F_OK) == 0) {
-        strbuf_puts(&beside, learned_net);
-        *model = strbuf_take(&beside);
-        return *model ? 0 : -1;
+    *model = path_find(learned_net, NULL, &found);
+    if (*model && !found) {
+        free(*model);
+        *model = path_find(path_base(learned_net), state_path, &found);
     }
-    if (slash)
-        strbuf_append(&beside, state_path, (size_t)(slash - state_path) + 1);
-    strbuf_puts(&beside, base);
-    *model = strbuf_take(&beside);
-    if (*model == NULL)
-        return -1;
-    if (access(*model, F_OK) == 0)
-        return 0;
-    error_set("%s: its model '%s' is neither there (the current folder is %s) nor beside the state "
-              "as '%s'",
-              state_path, learned_net, getcwd(folder, sizeof folder) ? folder : "unknown", *model);
+    if (!*model || found)
+        return *model ? 0 : -1;
+    free(*model);
+    *model = path_beside(path_base(learned_net), state_path);
+    if (*model)
+        error_set("%s: its model '%s' is neither there (the current folder is %s) nor beside the "
+                  "state as '%s'",
+                  state_path, learned_net, getcwd(folder, sizeof folder) ? folder : "unknown",
+                  *model);
     free(*model);
     *model = NULL;
     return -1;

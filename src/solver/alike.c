@@ -1,7 +1,7 @@
 /* What the ranks of one training must have been given alike. Left out is what each may have for
  * itself: where it finds its files, its device, threads, window and cap, and what rank 0 alone does
  * (weights, snapshots' names, summaries). */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "solver/agreement.h"
 

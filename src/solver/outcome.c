@@ -1,6 +1,6 @@
 /* What training leaves besides the net: its figures, the trace, and the report on where the time
  * went. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "report/alone.h"
 #include "report/report.h"
@@ -62,7 +62,7 @@ static void log_text(struct log *log, char *text)
             LOG_INFO(log, "%s", line);
 }
 
-static int publish(struct trainer *t, const struct figures *figures)
+static int publish_report(struct trainer *t, const struct figures *figures)
 {
     struct strbuf text = {.data = NULL}, lines = {.data = NULL};
     char *words;
@@ -85,7 +85,7 @@ static int publish(struct trainer *t, const struct figures *figures)
 
 /* What the cost model expects of every transfer on this cluster, which is measured now where it was
  * not before. Rebuilding a gradient is computation and not counted. Collective. */
-static int predict(struct trainer *t)
+static int predict_transfers(struct trainer *t)
 {
     struct plan *plan = t->plan;
     struct cost *costs = calloc((size_t)plan->nbuckets + 1, sizeof *costs);
@@ -151,10 +151,10 @@ int trainer_report(struct trainer *t)
         return -1;
     if (t->end <= t->at.iteration)
         return 0;
-    if (asked &&
-        (predict(t) || alone_measure(t->world, t->plan, &t->model, &t->sync_options, &t->figures)))
+    if (asked && (predict_transfers(t) ||
+                  alone_measure(t->world, t->plan, &t->model, &t->sync_options, &t->figures)))
         return -1;
-    return error_agree(t->world, t->rank == 0 ? publish(t, &t->figures) : 0);
+    return error_agree(t->world, t->rank == 0 ? publish_report(t, &t->figures) : 0);
 }
 
 void trainer_summary(const struct trainer *t, struct json *json)

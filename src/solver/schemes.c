@@ -5,7 +5,7 @@
  * between them it is free.)
  *
  * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "plan/timeline.h"
 #include "solver/groups.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* type is a string today; old files have the number solver_type in its place. */
-static int kind_of(const Caffe__SolverParameter *solver, enum rule_kind *kind)
+static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *kind)
 {
     static const enum rule_kind old[] = {
         [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD] = RULE_SGD,
@@ -56,7 +56,7 @@ int rule_from_solver(const Caffe__SolverParameter *solver, struct rule *rule)
         .delta = solver->delta,
         .weight_decay = solver->weight_decay,
     };
-    if (kind_of(solver, &rule->kind))
+    if (rule_kind_of(solver, &rule->kind))
         return -1;
     rule->nhistory = rule_kind_histories(rule->kind);
     if (strcmp(solver->regularization_type, "L1") == 0)

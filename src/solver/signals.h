@@ -35,4 +35,12 @@ unsigned signals_take(void);
 /* One whose effect is to stop has come and was not taken yet. */
 bool signals_stop_pending(const enum signal_effect effects[SIGNALS]);
 
+/* For a command whose loop can end early: holds SIGINT, SIGTERM and SIGHUP back in this thread, and
+ * those that it starts, until signals_release, which lets them do what they would have done. */
+void signals_hold(void);
+void signals_release(void);
+
+/* Whether one of the three has come meanwhile. */
+bool signals_pending(void);
+
 #endif

@@ -1,7 +1,7 @@
 /* From a command line to a rank that is ready to train. Every step that can fail on one rank alone
  * is followed by an agreement, so that all ranks stop together with one message. */
 #define _GNU_SOURCE
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "engine/replay/profile.h"
 #include "report/net_table.h"
@@ -56,7 +56,7 @@ static int note_files(struct trainer *t)
     return t->notices ? 0 : -1;
 }
 
-static int read_solver(struct trainer *t)
+static int read_solver_file(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
 
@@ -100,17 +100,6 @@ static int batch_per_pass(struct trainer *t, int *out)
     return 0;
 }
 
-/* Samples of one pass: the first axis of what the first data layer gives. */
-static int batch_of(const struct net *net, int *out)
-{
-    for (int i = 0; i < net->nlayers; i++)
-        if (net->layers[i].i->is_data && net->layers[i].ntops > 0) {
-            *out = (int)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
-            return 0;
-        }
-    return error_set("%s: the net has no data layer to train from", net->def->file);
-}
-
 static int create_nets(struct trainer *t)
 {
     struct layer_env env = {.rank = t->worker ? t->rank : 0,
@@ -126,9 +115,11 @@ static int create_nets(struct trainer *t)
     if (trainer_open_trace(t))
         return -1;
     env.trace = t->trace;
-    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
-        batch_of(t->net, &t->batch))
+    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net))
         return -1;
+    t->batch = net_batch(t->net);
+    if (t->batch == 0)
+        return error_set("%s: the net has no data layer to train from", t->net->def->file);
     t->net->trace = t->trace;
     if (!t->worker)
         return 0;
@@ -274,8 +265,8 @@ static int work_out_rates(struct trainer *t)
 }
 
 /* The solver as src/sync sees it. */
-static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                    struct engine_update *out)
+static int describe_update(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                           struct engine_update *out)
 {
     const struct trainer *t = context;
 
@@ -284,7 +275,7 @@ static int describe(void *context, int64_t iteration, float scale, float lr_mult
     return 0;
 }
 
-static void warn(void *context, const char *text)
+static void warn_of_stall(void *context, const char *text)
 {
     struct trainer *t = context;
 
@@ -362,7 +353,7 @@ static int share_values(struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .describe = describe};
+    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .describe = describe_update};
 
     if (trainer_place_updates(t))
         return -1;
@@ -380,7 +371,7 @@ static int start_sync(struct trainer *t, const float *history)
         .clip = t->solver->clip_gradients,
         .iteration = t->at.iteration,
         .stall_seconds = 60,
-        .warn = warn,
+        .warn = warn_of_stall,
         .warn_context = t,
         .trace = t->trace};
     make_model(t);
@@ -404,7 +395,7 @@ static const char *scheme_of_group(void *context, int group)
     return scheme_label(scheme);
 }
 
-static void introduce(struct trainer *t)
+static void log_start(struct trainer *t)
 {
     const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
     const char *words = NULL;
@@ -442,7 +433,8 @@ static void introduce(struct trainer *t)
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
         LOG_INFO(t->log,
-                 "%d workers on %d node%s add up their gradients %s%s; one of each speaks for it",
+                 "%d workers on %d node%s add up their gradients %s%s; the leader of each "
+                 "communicates for it",
                  t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
                  t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
@@ -467,7 +459,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     MPI_Comm_rank(world, &t->rank);
     MPI_Comm_size(world, &t->nranks);
     /* what follows has collective parts that depend on options, solver and nets */
-    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)) ||
+    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver_file(t)) ||
         trainer_compare_ranks(t))
         goto fail;
     if (topology_create(world, &t->topology))
@@ -486,7 +478,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
         start_sync(t, history))
         goto fail;
     free(history);
-    introduce(t);
+    log_start(t);
     return 0;
 fail:
     free(history);

@@ -2,7 +2,7 @@
 #include "util/topology.h"
 
 #include "util/agree.h"
-#include "util/error.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void number_machines(struct topology *t, const struct card *cards, int *r
     t->local_ranks = ranks[t->machine[t->rank]];
 }
 
-static int gather(MPI_Comm comm, const struct card *mine, struct card *cards)
+static int gather_cards(MPI_Comm comm, const struct card *mine, struct card *cards)
 {
     MPI_TRY(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, cards, (int)sizeof *cards, MPI_BYTE,
                           comm));
@@ -56,25 +56,25 @@ fail:
 int topology_create(MPI_Comm comm, struct topology *out)
 {
     struct card mine = {.host = "?"}, *cards = NULL;
+    const char *what = "the ranks' machines";
     int *ranks = NULL, status;
+    size_t n;
 
     *out = (struct topology){.nranks = 0};
     MPI_Comm_rank(comm, &out->rank);
     MPI_Comm_size(comm, &out->nranks);
+    n = (size_t)out->nranks;
     if (gethostname(mine.host, sizeof mine.host - 1))
         strcpy(mine.host, "?");
-    cards = calloc((size_t)out->nranks, sizeof *cards);
-    ranks = calloc((size_t)out->nranks, sizeof *ranks);
-    out->machine = calloc((size_t)out->nranks, sizeof *out->machine);
-    out->host = calloc((size_t)out->nranks, sizeof *out->host);
-    status = cards && ranks && out->machine && out->host
-                 ? 0
-                 : error_memory((size_t)out->nranks * sizeof *cards, "the ranks' machines");
-    status = error_agree(comm, status);
+    cards = alloc_array(n, sizeof *cards, what);
+    ranks = alloc_array(n, sizeof *ranks, what);
+    out->machine = alloc_array(n, sizeof *out->machine, what);
+    out->host = alloc_array(n, sizeof *out->host, what);
+    status = error_agree(comm, cards && ranks && out->machine && out->host ? 0 : -1);
     if (!status)
         status = error_agree(comm, find_lowest(comm, out->rank, &mine.lowest));
     if (!status)
-        status = error_agree(comm, gather(comm, &mine, cards));
+        status = error_agree(comm, gather_cards(comm, &mine, cards));
     if (!status)
         number_machines(out, cards, ranks);
     else

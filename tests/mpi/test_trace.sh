@@ -130,7 +130,7 @@ says '--trace-iterations chooses what --trace=FILE keeps' --trace-iterations=1-2
 says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
 says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
 says '--dilate is for --engine=replay alone' --dilate=4
-says 'computes nothing and trains nothing: --weights has no meaning' --engine=replay --weights=x.h5
+says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
 says 'batch4.csv holds the times of a batch of 4 samples a pass, and this run takes 8: give --batch=4 here' \

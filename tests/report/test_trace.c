@@ -119,7 +119,8 @@ END_TEST
 
 static struct timeline_rank rank_of(const struct trace_event *events, size_t n)
 {
-    struct timeline_rank rank = {.nevents = n, .events = malloc(n * sizeof *events), .worker = true};
+    struct timeline_rank rank = {
+        .nevents = n, .events = malloc(n * sizeof *events), .worker = true};
 
     ck_assert_ptr_nonnull(rank.events);
     memcpy(rank.events, events, n * sizeof *events);

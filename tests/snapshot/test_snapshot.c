@@ -482,7 +482,8 @@ START_TEST(every_flipped_byte_is_found)
         bytes[at] ^= (unsigned char)(1 + rand() % 255);
         write_bytes(path, bytes, n);
         if (snapshot_read_model(path, net.layers, net.nlayers, NULL) == 0)
-            ck_assert_uint_ge(at, n - CHECKSUM_BYTES); /* no checksum any more, but nothing else is wrong */
+            ck_assert_uint_ge(
+                at, n - CHECKSUM_BYTES); /* no checksum any more, but nothing else is wrong */
         else
             ck_assert_ptr_nonnull(strstr(error_text(), "damaged"));
         bytes[at] = old;
