@@ -2,11 +2,6 @@
  * for the statistics, one that applies them; backward is one pass for the sums and one for dx. */
 #include "cuda_internal.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
-#include <inttypes.h>
-
 enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 
 struct batch_norm {
@@ -24,8 +19,6 @@ static int batch_norm_create(struct cuda_op *op)
     size_t channels;
     void *memory = NULL;
 
-    if (op_check_batch_norm(&op->args))
-        return -1;
     cuda_channels_view(x, x->shape.naxes > 1 ? 1 : 0, x->shape.naxes > 1 ? 1 : 0, &bn->view);
     channels = (size_t)bn->view.channels;
     bn->args =
@@ -134,12 +127,6 @@ static void batch_norm_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_batch_norm = {
     .size = sizeof(struct batch_norm),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 5,
-    .in_place = true,
     .create = batch_norm_create,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,

@@ -2,10 +2,6 @@
  * the gradients of biases. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-
 bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out)
 {
     const struct cuda_format *format = cuda_tensor_format(x);
@@ -61,20 +57,17 @@ struct scale {
     struct factor gain, bias;
 };
 
-static int factor_create(struct cuda_op *op, struct factor *f, int param, int expected)
+/* param < 0: it is bottom 1. */
+static int factor_create(struct cuda_op *op, struct factor *f, int param)
 {
-    struct blob *blob = param < 0 ? op->args.bottoms[1] : NULL;
-    const struct shape *shape;
+    struct blob *blob;
 
-    if (param >= op->args.nparams)
-        return error_set("scale needs %d parameters, not %d", param + 1, op->args.nparams);
     f->there = true;
-    f->param = param < 0 ? NULL : op->args.params[param];
-    shape = blob ? &blob->value.shape : &f->param->shape;
-    if (shape_elems(shape) != (size_t)expected)
-        return error_set("a factor has %zu elements, not %d", shape_elems(shape), expected);
-    if (!blob)
+    if (param >= 0) {
+        f->param = op->args.params[param];
         return 0;
+    }
+    blob = op->args.bottoms[1];
     if (cuda_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
         return -1;
     return cuda_op_propagates(op, 1) ? cuda_output_create(op->engine, &blob->grad, NULL,
@@ -88,18 +81,9 @@ static int factors_create(struct scale *scale)
     const struct scale_args *a = &op->args.u.scale;
     int next = 0;
 
-    if (!a->scale && !a->bias)
-        return error_set("scale has neither scale nor bias");
-    if ((op->args.nbottoms == 2) != a->from_bottom)
-        return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms,
-                         a->from_bottom);
-    if (a->scale &&
-        factor_create(op, &scale->gain, a->from_bottom ? -1 : next++, scale->view.channels))
+    if (a->scale && factor_create(op, &scale->gain, a->from_bottom ? -1 : next++))
         return -1;
-    if (a->bias && factor_create(op, &scale->bias, a->from_bottom && !a->scale ? -1 : next++,
-                                 scale->view.channels))
-        return -1;
-    return 0;
+    return a->bias ? factor_create(op, &scale->bias, a->from_bottom && !a->scale ? -1 : next++) : 0;
 }
 
 static int scale_create(struct cuda_op *op)
@@ -110,13 +94,6 @@ static int scale_create(struct cuda_op *op)
     struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
     const struct cuda_format *format = cuda_tensor_format(&x->value);
 
-    if (!shape_equal(&x->value.shape, &y->value.shape))
-        return error_set("scale's top must have its first bottom's shape");
-    if (cuda_op_in_place(op) && op->args.train)
-        return error_set("a scale cannot be trained in place");
-    if (a->axis < 0 || a->naxes < 0 || a->axis + a->naxes > x->value.shape.naxes)
-        return error_set("a factor of axes %d to %d does not fit a bottom of %d", a->axis,
-                         a->axis + a->naxes, x->value.shape.naxes);
     if (!cuda_channels_view(&x->value, a->axis, a->naxes, &scale->view))
         format = cuda_plain(engine);
     scale->type = cuda_format_type(format);
@@ -218,12 +195,6 @@ static void scale_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_scale = {
     .size = sizeof(struct scale),
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
-    .in_place = true,
     .create = scale_create,
     .forward = scale_forward,
     .backward = scale_backward,
@@ -242,24 +213,11 @@ static int prelu_create(struct cuda_op *op)
     struct prelu *prelu = (struct prelu *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
     bool shared = op->args.u.prelu.shared;
-    int expected;
 
-    if (op->args.nparams != 1)
-        return error_set("PReLU needs 1 parameter, not %d", op->args.nparams);
-    if (x->shape.naxes < 2)
-        return error_set("PReLU needs a blob of 2 axes or more");
-    if (!shape_equal(&x->shape, &op->args.tops[0]->value.shape))
-        return error_set("PReLU's top must have its bottom's shape");
-    if (cuda_op_in_place(op) && op->args.train)
-        return error_set("PReLU cannot be trained in place");
     cuda_channels_view(x, 1, 1, &prelu->all);
     prelu->view = prelu->all;
     if (shared)
         prelu->view = (struct kernel_channels){1, 1, (int)shape_elems(&x->shape)};
-    expected = shared ? 1 : prelu->all.channels;
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)expected)
-        return error_set("PReLU's slope has %zu elements, not %d",
-                         shape_elems(&op->args.params[0]->shape), expected);
     prelu->type = cuda_format_type(cuda_tensor_format(x));
     if (!cuda_op_in_place(op))
         cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
@@ -302,12 +260,6 @@ static int prelu_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_prelu = {
     .size = sizeof(struct prelu),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 1,
-    .in_place = true,
     .create = prelu_create,
     .forward = prelu_forward,
     .backward = prelu_backward,

@@ -6,27 +6,6 @@
  * out. Where the two layouts are one (1x1 kernels in float) nothing is copied. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-
-int cuda_window_check(const struct conv_args *a, const struct shape *image,
-                      const struct shape *places)
-{
-    for (int i = 0; i < 2; i++) {
-        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
-        int64_t room = image->dim[2 + i] + 2 * (int64_t)a->pad[i] - extent;
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
-                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
-        if (room < 0 || room / a->stride[i] + 1 != places->dim[2 + i])
-            return error_set("windows of extent %" PRId64 " on axis %d of %" PRId64
-                             " do not have %" PRId64 " places",
-                             extent, 2 + i, image->dim[2 + i], places->dim[2 + i]);
-    }
-    return 0;
-}
-
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
                                    const struct shape *places)
 {
@@ -74,12 +53,7 @@ struct conv {
     bool bias_fresh;
 };
 
-static const char *name_of(const struct conv *conv)
-{
-    return conv->transposed ? "deconvolution" : "convolution";
-}
-
-static int shape_fill(struct conv *conv)
+static void shape_fill(struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;
     const struct conv_args *a = &op->args.u.conv;
@@ -87,43 +61,13 @@ static int shape_fill(struct conv *conv)
     const struct shape *top = &op->args.tops[0]->value.shape;
     const struct shape *image = conv->transposed ? top : bottom,
                        *places = conv->transposed ? bottom : top;
-    char text[128];
 
-    if (bottom->naxes != 4 || top->naxes != 4 || bottom->dim[0] != top->dim[0])
-        return error_set(
-            "%s needs blobs of 4 axes (N, C, H, W), one batch; the bottom's shape is %s",
-            name_of(conv), shape_text(bottom, text, sizeof text));
-    if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
-        return error_set("%" PRId64 " input and %" PRId64
-                         " output channels do not divide into %d groups",
-                         bottom->dim[1], top->dim[1], a->group);
-    if (cuda_window_check(a, image, places))
-        return -1;
     conv->shape = cuda_conv_shape(a, image, places);
-    return 0;
 }
 
 static size_t weight_elems(const struct weight *weight)
 {
     return (size_t)weight->outputs * (size_t)(weight->places * weight->channels);
-}
-
-static int params_check(const struct conv *conv)
-{
-    const struct cuda_op *op = &conv->op;
-    size_t weights = weight_elems(&conv->weight),
-           tops = (size_t)op->args.tops[0]->value.shape.dim[1];
-    int wanted = op->args.u.conv.bias ? 2 : 1;
-
-    if (op->args.nparams != wanted)
-        return error_set("%s needs %d parameters, not %d", name_of(conv), wanted, op->args.nparams);
-    if (shape_elems(&op->args.params[0]->shape) != weights)
-        return error_set("the weight has %zu elements, not %zu",
-                         shape_elems(&op->args.params[0]->shape), weights);
-    if (wanted == 2 && shape_elems(&op->args.params[1]->shape) != tops)
-        return error_set("the bias has %zu elements, not %zu",
-                         shape_elems(&op->args.params[1]->shape), tops);
-    return 0;
 }
 
 static bool needs_backward(const struct conv *conv)
@@ -199,13 +143,10 @@ static int conv_create(struct cuda_op *op)
     const struct kernel_conv *s = &conv->shape;
 
     conv->transposed = op->args.kind == OP_DECONV;
-    if (shape_fill(conv))
-        return -1;
+    shape_fill(conv);
     conv->weight.outputs = s->outputs;
     conv->weight.channels = s->channels / s->group;
     conv->weight.places = s->kernel[0] * s->kernel[1];
-    if (params_check(conv))
-        return -1;
     cuda_top_set(op->args.tops[0], cuda_nhwc(engine));
     if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) || create_forward(conv) ||
         weight_create(conv))
@@ -350,8 +291,7 @@ static void conv_destroy(struct cuda_op *op)
 
 #define CONV_KIND                                                                                  \
     {                                                                                              \
-        .size = sizeof(struct conv), .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1,            \
-        .max_tops = 1, .params = 2, .create = conv_create, .forward = conv_forward,                \
+        .size = sizeof(struct conv), .create = conv_create, .forward = conv_forward,               \
         .backward = conv_backward, .destroy = conv_destroy,                                        \
     }
 

@@ -1,7 +1,6 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "cuda_internal.h"
 
-#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -49,8 +48,6 @@ static int eltwise_create(struct cuda_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
 
-    if (op_check_eltwise(&op->args))
-        return -1;
     elt->format = eltwise_format(op);
     elt->n = shape_elems(&op->args.tops[0]->value.shape);
     if (!cuda_op_in_place(op))
@@ -157,10 +154,6 @@ static void eltwise_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_eltwise = {
     .size = sizeof(struct eltwise),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = eltwise_create,
     .forward = eltwise_forward,
     .backward = eltwise_backward,

@@ -6,9 +6,7 @@
  * factored. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
+#include "engine/op_size.h"
 
 struct inner_product {
     struct cuda_op op;
@@ -22,30 +20,13 @@ struct inner_product {
     float *factor_bottom, *factor_top; /* bfloat16 only */
 };
 
-static int shapes_check(struct inner_product *ip)
+static void sizes_fill(struct inner_product *ip)
 {
-    const struct cuda_op *op = &ip->op;
-    const struct inner_product_args *a = &op->args.u.inner_product;
-    const struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
-    int wanted = a->bias ? 2 : 1, axis;
+    struct op_product size = op_inner_product_size(&ip->op.args);
 
-    if (op->args.nparams != wanted)
-        return error_set("inner product needs %d parameters, not %d", wanted, op->args.nparams);
-    if (shape_axis(&bottom->value.shape, a->axis, &axis))
-        return -1;
-    ip->rows = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    ip->inputs = (int64_t)shape_count(&bottom->value.shape, axis, SHAPE_MAX_AXES);
-    ip->outputs = (int64_t)shape_elems(&top->value.shape) / ip->rows;
-    if (shape_elems(&top->value.shape) != (size_t)(ip->rows * ip->outputs))
-        return error_set("the top's %zu elements are not a multiple of %" PRId64 " rows",
-                         shape_elems(&top->value.shape), ip->rows);
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)(ip->inputs * ip->outputs))
-        return error_set("the weight has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.params[0]->shape), ip->outputs, ip->inputs);
-    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)ip->outputs)
-        return error_set("the bias has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[1]->shape), ip->outputs);
-    return 0;
+    ip->rows = size.rows;
+    ip->inputs = size.inputs;
+    ip->outputs = size.outputs;
 }
 
 static int create_products(struct inner_product *ip)
@@ -124,8 +105,7 @@ static int inner_product_create(struct cuda_op *op)
     struct cuda_engine *engine = op->engine;
     struct blob *bottom = op->args.bottoms[0];
 
-    if (shapes_check(ip))
-        return -1;
+    sizes_fill(ip);
     cuda_top_set(op->args.tops[0], cuda_plain(engine));
     if (cuda_input_create(engine, &bottom->value, cuda_plain(engine), WORK_OWN, &ip->bottom) ||
         create_products(ip) || create_copies(ip) ||
@@ -247,11 +227,6 @@ void cuda_inner_product_factors(struct op *base, const float **bottom, const flo
 
 const struct cuda_kind cuda_inner_product = {
     .size = sizeof(struct inner_product),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,

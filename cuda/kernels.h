@@ -111,13 +111,12 @@ cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const voi
 struct kernel_unary {
     int function; /* enum unary_function */
     float a, b, c;
+    bool from_top; /* y tells the derivative (op_unary_from_top) */
 };
 /* y = f(x) */
 cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
                          const void *x, void *y, size_t n);
-/* dx = dy f'(x); at: x, or y (`top`) for the functions whose derivative it tells:
- * kernel_unary_from_top */
-bool kernel_unary_from_top(const struct kernel_unary *u);
+/* dx = dy f'(x); at: x, or y (`top`) for the functions with from_top */
 cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_unary *u, bool top, const void *at,
                               const void *dy, void *dx, size_t n);

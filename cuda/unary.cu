@@ -87,23 +87,6 @@ static DEVICE float slope_of(const struct kernel_unary *u, float v)
     }
 }
 
-bool kernel_unary_from_top(const struct kernel_unary *u)
-{
-    switch (u->function) {
-    case UNARY_EXP:
-    case UNARY_RELU6:
-    case UNARY_SIGMOID:
-    case UNARY_TANH:
-        return true;
-    case UNARY_ELU: /* with a negative a, y has both signs on either side */
-        return u->a >= 0;
-    case UNARY_POWER:
-        return u->c == 1;
-    default:
-        return false;
-    }
-}
-
 template <typename T> KERNEL void unary(struct kernel_unary u, const T *x, T *y, size_t n)
 {
     FOR_EACH(i, n)
@@ -132,7 +115,7 @@ cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_unary *u, bool top, const void *at,
                               const void *dy, void *dx, size_t n)
 {
-    bool again = !top && kernel_unary_from_top(u);
+    bool again = !top && u->from_top;
 
     WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, again, (const T *)at,
                            (const T *)dy, (T *)dx, n));

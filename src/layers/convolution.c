@@ -222,7 +222,7 @@ static int convolution_build(struct layer *layer, struct engine *engine)
         args.tops += b;
         args.propagate += b;
         args.u.conv = state->args;
-        if (engine->i->op_create(engine->context, &args, &state->ops[b]))
+        if (engine_op_create(engine, &args, &state->ops[b]))
             return -1;
     }
     return 0;

@@ -323,7 +323,7 @@ static int infogain_build(struct layer *layer, struct engine *engine)
         .normalization = layer_loss_normalization(p, LOSS_VALID),
         .matrix = state->matrix,
     };
-    status = engine->i->op_create(engine->context, &args, &layer->op);
+    status = engine_op_create(engine, &args, &layer->op);
     free(state->matrix);
     state->matrix = NULL;
     return status;

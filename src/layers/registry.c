@@ -175,7 +175,7 @@ int layer_build(struct layer *layer, struct engine *engine)
     args = layer_op_args(layer, layer->i->op);
     if (layer->i->arguments && layer->i->arguments(layer, &args))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return engine_op_create(engine, &args, &layer->op);
 }
 
 int layer_forward(struct layer *layer, const struct run *run)

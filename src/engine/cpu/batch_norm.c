@@ -5,10 +5,6 @@
  * the mean rounded to float, and b and d make up for the rounding. */
 #include "engine/cpu/channel.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,8 +27,6 @@ static int batch_norm_create(struct cpu_op *op)
     bool one_axis = x->shape.naxes < 2;
     void *memory = NULL;
 
-    if (op_check_batch_norm(&op->args))
-        return -1;
     cpu_channels_view(&x->shape, format, one_axis ? 0 : 1, one_axis ? 0 : 1, &bn->view);
     if (cpu_channels_reserve(op->engine, &bn->view))
         return -1;
@@ -199,12 +193,6 @@ static void batch_norm_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_batch_norm = {
     .size = sizeof(struct batch_norm),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 5,
-    .in_place = true,
     .create = batch_norm_create,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,

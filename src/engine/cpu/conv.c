@@ -8,7 +8,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* The weights as one primitive wants them. */
@@ -55,42 +54,6 @@ static void descs_destroy(struct conv_descs *d)
     md_destroy(d->bias);
     md_destroy(d->dst);
     md_destroy(d->plain_weights);
-}
-
-static int conv_check(const struct cpu_op *op)
-{
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    int wanted = a->bias ? 2 : 1;
-    char text[128];
-
-    if (bottom->naxes != 4 || top->naxes != 4)
-        return error_set("convolution needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(bottom, text, sizeof text));
-    if (op->args.nparams != wanted)
-        return error_set("convolution needs %d parameters, not %d", wanted, op->args.nparams);
-    if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
-        return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
-                         " output channels",
-                         a->group, bottom->dim[1], top->dim[1]);
-    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)top->dim[1])
-        return error_set("the bias has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[1]->shape), top->dim[1]);
-    for (int i = 0; i < 2; i++) {
-        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
-        int64_t padded = bottom->dim[2 + i] + 2 * (int64_t)a->pad[i];
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
-                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
-        if (extent > padded)
-            return error_set("kernel extent %" PRId64 " larger than the padded input %" PRId64,
-                             extent, padded);
-        if (top->dim[2 + i] != (padded - extent) / a->stride[i] + 1)
-            return error_set("the top's axis %d is %" PRId64 ", not %" PRId64, 2 + i,
-                             top->dim[2 + i], (padded - extent) / a->stride[i] + 1);
-    }
-    return 0;
 }
 
 /* (O, C/g, kh, kw), or (g, O/g, C/g, kh, kw): the same memory. Returns the number of axes. */
@@ -366,8 +329,6 @@ static int conv_create(struct cpu_op *op)
     struct conv_descs d = {0};
     int status = -1;
 
-    if (conv_check(op))
-        return -1;
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
     if (descs_choose(op, &d) || forward_create(conv, &d) ||
@@ -477,11 +438,6 @@ static void conv_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_conv = {
     .size = sizeof(struct conv),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = conv_create,
     .forward = conv_forward,
     .backward = conv_backward,

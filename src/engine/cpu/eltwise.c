@@ -1,7 +1,6 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -56,8 +55,6 @@ static int eltwise_create(struct cpu_op *op)
     struct eltwise *elt = (struct eltwise *)op;
     const struct cpu_format *format;
 
-    if (op_check_eltwise(&op->args))
-        return -1;
     format = eltwise_format(op);
     elt->n = cpu_format_bytes(&op->args.tops[0]->value.shape, format) / sizeof(float);
     if (!cpu_op_in_place(op))
@@ -207,10 +204,6 @@ static void eltwise_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_eltwise = {
     .size = sizeof(struct eltwise),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = eltwise_create,
     .forward = eltwise_forward,
     .backward = eltwise_backward,

@@ -4,9 +4,8 @@
  */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
+#include "engine/op_size.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 struct inner_product {
@@ -19,26 +18,12 @@ struct inner_product {
 static int inner_product_create(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
-    const struct inner_product_args *a = &op->args.u.inner_product;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
-    int wanted = a->bias ? 2 : 1, axis;
+    struct op_product size = op_inner_product_size(&op->args);
 
-    if (op->args.nparams != wanted)
-        return error_set("inner product needs %d parameters, not %d", wanted, op->args.nparams);
-    if (shape_axis(&bottom->value.shape, a->axis, &axis))
-        return -1;
-    ip->rows = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    ip->inputs = (int64_t)shape_count(&bottom->value.shape, axis, SHAPE_MAX_AXES);
-    ip->outputs = (int64_t)shape_elems(&top->value.shape) / ip->rows;
-    if (shape_elems(&top->value.shape) != (size_t)(ip->rows * ip->outputs))
-        return error_set("the top's %zu elements are not a multiple of %" PRId64 " rows",
-                         shape_elems(&top->value.shape), ip->rows);
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)(ip->inputs * ip->outputs))
-        return error_set("the weight has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.params[0]->shape), ip->outputs, ip->inputs);
-    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)ip->outputs)
-        return error_set("the bias has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[1]->shape), ip->outputs);
+    ip->rows = size.rows;
+    ip->inputs = size.inputs;
+    ip->outputs = size.outputs;
     cpu_top_set(top, NULL);
     if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom))
         return -1;
@@ -148,11 +133,6 @@ void cpu_inner_product_factors(struct op *base, const float **bottom, const floa
 
 const struct cpu_kind cpu_inner_product = {
     .size = sizeof(struct inner_product),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,

@@ -1,6 +1,7 @@
 /* Losses other than the softmax loss. Sums are made in double and in one fixed order. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -25,9 +26,6 @@ static int loss_create(struct cpu_op *op)
     struct loss *loss = (struct loss *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
 
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("a loss gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
     loss->rows = shape_dim(x, 0);
     loss->length = (int64_t)shape_elems(x) / loss->rows;
     loss->inner = 1;
@@ -77,26 +75,6 @@ static double loss_scale(const struct loss *loss)
     return loss->op.args.tops[0]->grad.data[0] / loss->divisor;
 }
 
-static int same_size_check(const struct cpu_op *op)
-{
-    size_t a = shape_elems(&op->args.bottoms[0]->value.shape);
-    size_t b = shape_elems(&op->args.bottoms[1]->value.shape);
-
-    if (a != b)
-        return error_set("the two bottoms have %zu and %zu elements; expected as many", a, b);
-    return 0;
-}
-
-static int labels_check(const struct cpu_op *op, int64_t expected)
-{
-    if (cpu_op_propagates(op, 1))
-        return error_set("a loss cannot backpropagate to its labels");
-    if (shape_elems(&op->args.bottoms[1]->value.shape) != (size_t)expected)
-        return error_set("%" PRId64 " labels are needed, one per prediction; there are %zu",
-                         expected, shape_elems(&op->args.bottoms[1]->value.shape));
-    return 0;
-}
-
 static int label_get(const float *labels, int64_t i, int64_t classes, int64_t *out)
 {
     *out = 0;
@@ -118,14 +96,6 @@ static double normalizer(enum loss_normalization normalization, int64_t places, 
                                                    : 1;
 
     return d > 1 ? (double)d : 1;
-}
-
-static int sigmoid_loss_create(struct cpu_op *op)
-{
-    if (same_size_check(op) ||
-        labels_check(op, (int64_t)shape_elems(&op->args.bottoms[0]->value.shape)))
-        return -1;
-    return loss_create(op);
 }
 
 static bool sigmoid_ignored(const struct sigmoid_loss_args *a, float target)
@@ -173,25 +143,16 @@ static int sigmoid_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-#define LOSS_KIND(variable, most_bottoms, most_tops, create_function, prefix)                      \
+#define LOSS_KIND(variable, create_function, prefix)                                               \
     const struct cpu_kind variable = {                                                             \
         .size = sizeof(struct loss),                                                               \
-        .min_bottoms = 2,                                                                          \
-        .max_bottoms = most_bottoms,                                                               \
-        .min_tops = 1,                                                                             \
-        .max_tops = most_tops,                                                                     \
         .create = create_function,                                                                 \
         .forward = prefix##_forward,                                                               \
         .backward = prefix##_backward,                                                             \
         .destroy = loss_destroy,                                                                   \
     }
 
-LOSS_KIND(cpu_sigmoid_loss, 2, 1, sigmoid_loss_create, sigmoid_loss);
-
-static int euclidean_loss_create(struct cpu_op *op)
-{
-    return same_size_check(op) ? -1 : loss_create(op);
-}
+LOSS_KIND(cpu_sigmoid_loss, loss_create, sigmoid_loss);
 
 static int euclidean_loss_forward(struct cpu_op *op, const struct run *run)
 {
@@ -232,15 +193,7 @@ static int euclidean_loss_backward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-LOSS_KIND(cpu_euclidean_loss, 2, 1, euclidean_loss_create, euclidean_loss);
-
-/* One label per row. */
-static int rows_loss_create(struct cpu_op *op)
-{
-    if (labels_check(op, shape_dim(&op->args.bottoms[0]->value.shape, 0)))
-        return -1;
-    return loss_create(op);
-}
+LOSS_KIND(cpu_euclidean_loss, loss_create, euclidean_loss);
 
 static int hinge_loss_forward(struct cpu_op *op, const struct run *run)
 {
@@ -290,7 +243,7 @@ static int hinge_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-LOSS_KIND(cpu_hinge_loss, 2, 1, rows_loss_create, hinge_loss);
+LOSS_KIND(cpu_hinge_loss, loss_create, hinge_loss);
 
 static int multinomial_loss_forward(struct cpu_op *op, const struct run *run)
 {
@@ -335,19 +288,15 @@ static int multinomial_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-LOSS_KIND(cpu_multinomial_loss, 2, 1, rows_loss_create, multinomial_loss);
+LOSS_KIND(cpu_multinomial_loss, loss_create, multinomial_loss);
 
 static int contrastive_loss_create(struct cpu_op *op)
 {
-    size_t similar = shape_elems(&op->args.bottoms[2]->value.shape);
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[2]->value);
 
-    if (same_size_check(op))
-        return -1;
-    if (cpu_op_propagates(op, 2) || cpu_tensor_format(&op->args.bottoms[2]->value))
-        return error_set("the similarities must be plain and take no gradient");
-    if (similar != (size_t)shape_dim(&op->args.bottoms[0]->value.shape, 0))
-        return error_set("%" PRId64 " similarities are needed, one per pair; there are %zu",
-                         shape_dim(&op->args.bottoms[0]->value.shape, 0), similar);
+    if (format)
+        return error_set("the similarities come in the format %s; plain ones are needed",
+                         format->name);
     return loss_create(op);
 }
 
@@ -426,7 +375,7 @@ static int contrastive_loss_backward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-LOSS_KIND(cpu_contrastive_loss, 3, 1, contrastive_loss_create, contrastive_loss);
+LOSS_KIND(cpu_contrastive_loss, contrastive_loss_create, contrastive_loss);
 
 static int infogain_matrix(struct loss *loss)
 {
@@ -437,15 +386,9 @@ static int infogain_matrix(struct loss *loss)
     if (cpu_alloc((size_t)loss->length * sizeof(float), "sums of the infogain matrix", &memory))
         return -1;
     loss->row_sums = memory;
-    if (op->args.nbottoms == 3) {
-        if (shape_elems(&op->args.bottoms[2]->value.shape) != n)
-            return error_set("the infogain matrix has %zu elements, not %zu",
-                             shape_elems(&op->args.bottoms[2]->value.shape), n);
+    if (op->args.nbottoms == 3)
         return cpu_input_create(op->engine, &op->args.bottoms[2]->value, NULL, WORK_OWN,
                                 &loss->given);
-    }
-    if (!op->args.u.infogain_loss.matrix)
-        return error_set("infogain loss has no matrix");
     if (cpu_alloc(n * sizeof(float), "the infogain matrix", &memory))
         return -1;
     loss->matrix = memory;
@@ -458,21 +401,18 @@ static int infogain_loss_create(struct cpu_op *op)
 {
     struct loss *loss = (struct loss *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
+    struct op_axes axes = op_axes_at(x, op->args.u.infogain_loss.axis);
     void *memory = NULL;
-    int axis;
 
-    if (shape_axis(x, op->args.u.infogain_loss.axis, &axis) || loss_create(op))
+    if (loss_create(op))
         return -1;
-    loss->rows = (int64_t)shape_count(x, 0, axis);
-    loss->length = x->dim[axis];
-    loss->inner = (int64_t)shape_count(x, axis + 1, x->naxes);
-    if (labels_check(op, loss->rows * loss->inner) || infogain_matrix(loss))
+    loss->rows = axes.outer;
+    loss->length = axes.length;
+    loss->inner = axes.inner;
+    if (infogain_matrix(loss))
         return -1;
-    if (op->args.ntops == 2) {
-        if (!shape_equal(x, &op->args.tops[1]->value.shape))
-            return error_set("the probabilities must have the scores' shape");
+    if (op->args.ntops == 2)
         return 0;
-    }
     if (cpu_alloc(shape_elems(x) * sizeof(float), "class probabilities", &memory))
         return -1;
     loss->own = memory;
@@ -571,4 +511,4 @@ static int infogain_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-LOSS_KIND(cpu_infogain_loss, 3, 2, infogain_loss_create, infogain_loss);
+LOSS_KIND(cpu_infogain_loss, infogain_loss_create, infogain_loss);

@@ -5,8 +5,6 @@
  * vectorises that in every format; backward recomputes s rather than storing it. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -29,16 +27,8 @@ static int lrn_create(struct cpu_op *op)
     const struct lrn_args *a = &op->args.u.lrn;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
     const struct cpu_format *format = cpu_tensor_format(bottom);
-    char text[128];
     struct cpu_planes *p = &lrn->planes;
 
-    if (bottom->shape.naxes != 4)
-        return error_set("LRN needs a blob of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(&bottom->shape, text, sizeof text));
-    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
-        return error_set("LRN's top must have its bottom's shape");
-    if (a->local_size < 1 || a->local_size % 2 == 0)
-        return error_set("LRN's local_size must be odd and positive, not %d", a->local_size);
     cpu_top_set(op->args.tops[0], format);
     *p = cpu_planes_of(&bottom->shape, format);
     lrn->half = a->local_size / 2;
@@ -353,10 +343,6 @@ static int lrn_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_lrn = {
     .size = sizeof(struct lrn),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = lrn_create,
     .forward = lrn_forward,
     .backward = lrn_backward,

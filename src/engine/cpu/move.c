@@ -1,6 +1,7 @@
 /* Operators that only move values: slice, crop, tile, batch reindex, embed, silence, parameter. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -28,39 +29,13 @@ static const struct cpu_format *slice_format(const struct cpu_op *op, int axis)
     return format;
 }
 
-static int slice_check(const struct cpu_op *op, int axis)
-{
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
-    int64_t sum = 0;
-    char text[128];
-
-    for (int i = 0; i < op->args.ntops; i++) {
-        const struct shape *top = &op->args.tops[i]->value.shape;
-        bool fits = top->naxes == bottom->naxes;
-        for (int d = 0; fits && d < bottom->naxes; d++)
-            fits = d == axis || bottom->dim[d] == top->dim[d];
-        if (!fits)
-            return error_set("top %d has the shape %s, which differs from the bottom's not only "
-                             "along axis %d",
-                             i, shape_text(top, text, sizeof text), axis);
-        sum += top->dim[axis];
-    }
-    if (sum != bottom->dim[axis])
-        return error_set("the tops' axis %d adds up to %" PRId64 ", not %" PRId64, axis, sum,
-                         bottom->dim[axis]);
-    return 0;
-}
-
 static int slice_create(struct cpu_op *op)
 {
     struct slice *slice = (struct slice *)op;
     struct blob *bottom = op->args.bottoms[0];
-    const struct cpu_format *format;
-    int axis;
+    int axis = op_axis(&bottom->value.shape, op->args.u.slice.axis);
+    const struct cpu_format *format = slice_format(op, axis);
 
-    if (shape_axis(&bottom->value.shape, op->args.u.slice.axis, &axis) || slice_check(op, axis))
-        return -1;
-    format = slice_format(op, axis);
     slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
     if (!slice->length)
         return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
@@ -133,9 +108,6 @@ static void slice_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_slice = {
     .size = sizeof(struct slice),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
     .create = slice_create,
     .forward = slice_forward,
     .backward = slice_backward,
@@ -155,16 +127,6 @@ static void plain_op_destroy(struct cpu_op *op)
 
 static int crop_create(struct cpu_op *op)
 {
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-    const int64_t *offset = op->args.u.crop.offset;
-
-    if (x->naxes != y->naxes || x->naxes == 0)
-        return error_set("crop's top has %d axes, its bottom %d", y->naxes, x->naxes);
-    for (int i = 0; i < x->naxes; i++)
-        if (offset[i] < 0 || offset[i] + y->dim[i] > x->dim[i])
-            return error_set("offset %" PRId64 " and size %" PRId64
-                             " do not fit axis %d of size %" PRId64,
-                             offset[i], y->dim[i], i, x->dim[i]);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &((struct plain_op *)op)->plain);
 }
@@ -223,10 +185,6 @@ static int crop_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_crop = {
     .size = sizeof(struct plain_op),
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = crop_create,
     .forward = crop_forward,
     .backward = crop_backward,
@@ -235,15 +193,6 @@ const struct cpu_kind cpu_crop = {
 
 static int tile_create(struct cpu_op *op)
 {
-    const struct tile_args *a = &op->args.u.tile;
-    size_t in = shape_elems(&op->args.bottoms[0]->value.shape);
-    int axis;
-
-    if (shape_axis(&op->args.bottoms[0]->value.shape, a->axis, &axis))
-        return -1;
-    if (a->tiles < 1 || shape_elems(&op->args.tops[0]->value.shape) != in * (size_t)a->tiles)
-        return error_set("%d tiles of %zu elements do not make a top of %zu", a->tiles, in,
-                         shape_elems(&op->args.tops[0]->value.shape));
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &((struct plain_op *)op)->plain);
 }
@@ -251,11 +200,10 @@ static int tile_create(struct cpu_op *op)
 /* The bottom as outer rows; each is repeated. */
 static void tile_rows(const struct cpu_op *op, int64_t *outer, int64_t *length)
 {
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int axis = op->args.u.tile.axis < 0 ? op->args.u.tile.axis + x->naxes : op->args.u.tile.axis;
+    struct op_axes axes = op_axes_from(&op->args.bottoms[0]->value.shape, op->args.u.tile.axis);
 
-    *outer = (int64_t)shape_count(x, 0, axis);
-    *length = (int64_t)shape_elems(x) / *outer;
+    *outer = axes.outer;
+    *length = axes.length;
 }
 
 static int tile_forward(struct cpu_op *op, const struct run *run)
@@ -300,10 +248,6 @@ static int tile_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_tile = {
     .size = sizeof(struct plain_op),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = tile_create,
     .forward = tile_forward,
     .backward = tile_backward,
@@ -323,15 +267,10 @@ static int index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
 
 static int reindex_create(struct cpu_op *op)
 {
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[1]->value);
 
-    if (cpu_tensor_format(&op->args.bottoms[1]->value) || cpu_op_propagates(op, 1))
-        return error_set("the indices of batch reindex must be plain and take no gradient");
-    if (x->naxes != y->naxes || x->naxes < 1 ||
-        shape_count(x, 1, x->naxes) != shape_count(y, 1, y->naxes) ||
-        shape_elems(&op->args.bottoms[1]->value.shape) != (size_t)y->dim[0])
-        return error_set("batch reindex: %zu indices do not make a top of %" PRId64 " rows",
-                         shape_elems(&op->args.bottoms[1]->value.shape), shape_dim(y, 0));
+    if (format)
+        return error_set("the indices come in the format %s; plain ones are needed", format->name);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &((struct plain_op *)op)->plain);
 }
@@ -381,10 +320,6 @@ static int reindex_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_batch_reindex = {
     .size = sizeof(struct plain_op),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = reindex_create,
     .forward = reindex_forward,
     .backward = reindex_backward,
@@ -400,18 +335,10 @@ struct embed {
 static int embed_create(struct cpu_op *op)
 {
     struct embed *embed = (struct embed *)op;
-    int wanted = op->args.u.embed.bias ? 2 : 1;
 
-    if (cpu_op_propagates(op, 0))
-        return error_set("embed cannot backpropagate to its row numbers");
-    if (op->args.nparams != wanted || op->args.params[0]->shape.naxes != 2)
-        return error_set("embed needs %d parameters, the first of 2 axes", wanted);
     embed->count = (int64_t)shape_elems(&op->args.bottoms[0]->value.shape);
     embed->rows = op->args.params[0]->shape.dim[0];
     embed->outputs = op->args.params[0]->shape.dim[1];
-    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)(embed->count * embed->outputs))
-        return error_set("embed's top has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape), embed->count, embed->outputs);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_input_create(op->engine, &op->args.bottoms[0]->value, NULL, WORK_OWN, &embed->in);
 }
@@ -467,11 +394,6 @@ static void embed_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_embed = {
     .size = sizeof(struct embed),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = embed_create,
     .forward = embed_forward,
     .backward = embed_backward,
@@ -506,7 +428,6 @@ static int silence_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_silence = {
     .size = sizeof(struct no_state),
-    .min_bottoms = 1,
     .create = silence_create,
     .forward = silence_forward,
     .backward = silence_backward,
@@ -514,9 +435,6 @@ const struct cpu_kind cpu_silence = {
 
 static int parameter_create(struct cpu_op *op)
 {
-    if (op->args.nparams != 1 ||
-        shape_elems(&op->args.params[0]->shape) != shape_elems(&op->args.tops[0]->value.shape))
-        return error_set("a parameter operator needs one parameter of its top's shape");
     cpu_top_set(op->args.tops[0], NULL);
     return 0;
 }
@@ -542,9 +460,6 @@ static int parameter_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_parameter = {
     .size = sizeof(struct no_state),
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 1,
     .create = parameter_create,
     .forward = parameter_forward,
     .backward = parameter_backward,

@@ -1,7 +1,6 @@
 /* ReLU and dropout: one value in, one value out, whatever the format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
 #include "util/rng.h"
 
 #define PIECE 4096
@@ -12,16 +11,8 @@ struct relu {
 
 static int relu_create(struct cpu_op *op)
 {
-    if (cpu_op_in_place(op)) {
-        /* backward sees only the output, whose sign is the input's unless the slope is negative */
-        if (op->args.train && op->args.u.relu.negative_slope < 0)
-            return error_set("ReLU with the negative slope %g cannot work in place",
-                             (double)op->args.u.relu.negative_slope);
-        return 0;
-    }
-    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
-        return error_set("ReLU's top must have its bottom's shape");
-    cpu_top_set(op->args.tops[0], cpu_tensor_format(&op->args.bottoms[0]->value));
+    if (!cpu_op_in_place(op))
+        cpu_top_set(op->args.tops[0], cpu_tensor_format(&op->args.bottoms[0]->value));
     return 0;
 }
 
@@ -89,11 +80,6 @@ static int relu_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_relu = {
     .size = sizeof(struct relu),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = relu_create,
     .forward = relu_forward,
     .backward = relu_backward,
@@ -114,13 +100,8 @@ static int dropout_create(struct cpu_op *op)
 {
     struct dropout *drop = (struct dropout *)op;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    float ratio = op->args.u.dropout.ratio;
     void *mask = NULL;
 
-    if (!(ratio >= 0 && ratio < 1))
-        return error_set("dropout ratio %g is not in [0, 1)", (double)ratio);
-    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
-        return error_set("dropout's top must have its bottom's shape");
     if (!op->args.train) {
         if (!cpu_op_in_place(op))
             cpu_top_alias(op->args.tops[0], op->args.bottoms[0], false);
@@ -257,11 +238,6 @@ static void dropout_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_dropout = {
     .size = sizeof(struct dropout),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = dropout_create,
     .forward = dropout_forward,
     .backward = dropout_backward,

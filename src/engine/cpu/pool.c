@@ -5,11 +5,7 @@
  * nothing. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
 #include <float.h>
-#include <inttypes.h>
 #include <string.h>
 
 struct pool {
@@ -190,8 +186,6 @@ static int pool_create(struct cpu_op *op)
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
     void *where = NULL;
 
-    if (op_check_pool(&op->args))
-        return -1;
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], format);
     pool->bottom = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
@@ -260,10 +254,6 @@ static void pool_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_pool = {
     .size = sizeof(struct pool),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = pool_create,
     .forward = pool_forward,
     .backward = pool_backward,

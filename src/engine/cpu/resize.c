@@ -4,7 +4,6 @@
 #include "util/error.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +43,6 @@ static int interp_create(struct cpu_op *op)
     const struct shape *x = &bottom->value.shape, *y = &top->value.shape;
     const struct cpu_format *format = cpu_tensor_format(&bottom->value);
 
-    if (x->naxes != 4 || y->naxes != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1])
-        return error_set("interp needs blobs of 4 axes that differ in height and width only");
-    if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= a->crop_begin + a->crop_end ||
-        x->dim[3] <= a->crop_begin + a->crop_end)
-        return error_set("interp cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
-                         a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
     interp->rows = malloc((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows);
     if (!interp->rows)
         return error_memory((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
@@ -123,10 +116,6 @@ static void interp_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_interp = {
     .size = sizeof(struct interp),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = interp_create,
     .forward = interp_forward,
     .backward = interp_backward,
@@ -143,13 +132,8 @@ static int shuffle_create(struct cpu_op *op)
 {
     struct shuffle *shuffle = (struct shuffle *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
-    int group = op->args.u.shuffle.group;
 
-    if (!shape_equal(&x->shape, &op->args.tops[0]->value.shape) || x->shape.naxes < 2)
-        return error_set("shuffle needs a bottom of at least 2 axes and a top of its shape");
     shuffle->channels = x->shape.dim[1];
-    if (group < 1 || shuffle->channels % group)
-        return error_set("%d groups do not divide %" PRId64 " channels", group, shuffle->channels);
     shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
     shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
     shuffle->planes.width = 1;
@@ -207,10 +191,6 @@ static int shuffle_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_shuffle = {
     .size = sizeof(struct shuffle),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = shuffle_create,
     .forward = shuffle_forward,
     .backward = shuffle_backward,
@@ -241,26 +221,8 @@ static struct bin bin_of(int64_t size, int64_t bins, int64_t i)
 static int spp_create(struct cpu_op *op)
 {
     struct spp *spp = (struct spp *)op;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int64_t places = 0;
     void *memory = NULL;
 
-    if (x->naxes != 4 || op->args.u.spp.levels < 1 || op->args.u.spp.levels > 12)
-        return error_set("SPP needs a bottom of 4 axes and 1 to 12 levels");
-    for (int l = 0; l < op->args.u.spp.levels; l++) {
-        places += (int64_t)1 << 2 * l;
-        for (int i = 0; i < 2; i++)
-            for (int64_t b = 0; b < (int64_t)1 << l; b++) {
-                struct bin bin = bin_of(x->dim[2 + i], (int64_t)1 << l, b);
-                if (bin.end <= bin.begin)
-                    return error_set("axis %d of size %" PRId64 " is too small for %d bins", 2 + i,
-                                     x->dim[2 + i], 1 << l);
-            }
-    }
-    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)(x->dim[0] * x->dim[1] * places))
-        return error_set("SPP's top has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape),
-                         x->dim[0] * x->dim[1] * places);
     if (op->args.train && op->args.u.spp.method == POOL_MAX) {
         if (cpu_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
                       "the places of maxima", &memory))
@@ -377,10 +339,6 @@ static void spp_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_spp = {
     .size = sizeof(struct spp),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = spp_create,
     .forward = spp_forward,
     .backward = spp_backward,

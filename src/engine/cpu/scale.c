@@ -4,10 +4,6 @@
  * memory. */
 #include "engine/cpu/channel.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-
 /* A vector of coefficients: a parameter, or a bottom. */
 struct factor {
     struct param *param;
@@ -27,29 +23,22 @@ struct scale {
     double *sum, *product; /* per slot; a third array per coefficient behind them */
 };
 
-static int factor_create(struct cpu_op *op, struct factor *f, int param, int64_t expected)
+/* param < 0: it is bottom 1. */
+static int factor_create(struct cpu_op *op, struct factor *f, int param)
 {
-    const struct shape *shape;
     struct blob *blob;
 
     f->there = true;
     if (param >= 0) {
-        if (param >= op->args.nparams)
-            return error_set("scale needs %d parameters, not %d", param + 1, op->args.nparams);
         f->param = op->args.params[param];
-        shape = &f->param->shape;
-    } else {
-        blob = op->args.bottoms[1];
-        shape = &blob->value.shape;
-        if (cpu_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
-            return -1;
-        if (cpu_op_propagates(op, 1) &&
-            cpu_output_create(op->engine, &blob->grad, NULL, WORK_BOTTOM_GRAD, &f->bottom_grad))
-            return -1;
+        return 0;
     }
-    if (shape_elems(shape) != (size_t)expected)
-        return error_set("a factor has %zu elements, not %" PRId64, shape_elems(shape), expected);
-    return 0;
+    blob = op->args.bottoms[1];
+    if (cpu_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
+        return -1;
+    if (!cpu_op_propagates(op, 1))
+        return 0;
+    return cpu_output_create(op->engine, &blob->grad, NULL, WORK_BOTTOM_GRAD, &f->bottom_grad);
 }
 
 static int factors_create(struct scale *scale)
@@ -58,18 +47,9 @@ static int factors_create(struct scale *scale)
     const struct scale_args *a = &op->args.u.scale;
     int next = 0;
 
-    if (!a->scale && !a->bias)
-        return error_set("scale has neither scale nor bias");
-    if ((op->args.nbottoms == 2) != a->from_bottom)
-        return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms,
-                         a->from_bottom);
-    if (a->scale &&
-        factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++, scale->view.coefficients))
+    if (a->scale && factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++))
         return -1;
-    if (a->bias && factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++,
-                                 scale->view.coefficients))
-        return -1;
-    return 0;
+    return a->bias ? factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++) : 0;
 }
 
 static int scale_memory(struct scale *scale)
@@ -99,13 +79,6 @@ static int scale_create(struct cpu_op *op)
     struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
     const struct cpu_format *format = cpu_tensor_format(&x->value);
 
-    if (!shape_equal(&x->value.shape, &y->value.shape))
-        return error_set("scale's top must have its first bottom's shape");
-    if (cpu_op_in_place(op) && op->args.train)
-        return error_set("a scale cannot be trained in place");
-    if (a->axis < 0 || a->naxes < 0 || a->axis + a->naxes > x->value.shape.naxes)
-        return error_set("a factor of axes %d to %d does not fit a bottom of %d", a->axis,
-                         a->axis + a->naxes, x->value.shape.naxes);
     if (!cpu_channels_view(&x->value.shape, format, a->axis, a->naxes, &scale->view)) {
         format = NULL;
         cpu_channels_view(&x->value.shape, NULL, a->axis, a->naxes, &scale->view);
@@ -217,12 +190,6 @@ static void scale_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_scale = {
     .size = sizeof(struct scale),
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
-    .in_place = true,
     .create = scale_create,
     .forward = scale_forward,
     .backward = scale_backward,
@@ -244,16 +211,7 @@ static int prelu_create(struct cpu_op *op)
     bool shared = op->args.u.prelu.shared;
     void *memory = NULL;
 
-    if (!shape_equal(&x->value.shape, &y->value.shape) || op->args.nparams != 1)
-        return error_set("PReLU needs one parameter and a top of its bottom's shape");
-    if (x->value.shape.naxes < 2)
-        return error_set("PReLU needs a bottom of at least 2 axes");
-    if (cpu_op_in_place(op) && op->args.train)
-        return error_set("PReLU cannot be trained in place");
     cpu_channels_view(&x->value.shape, format, shared ? 0 : 1, shared ? 0 : 1, &prelu->view);
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)prelu->view.coefficients)
-        return error_set("PReLU's slope has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[0]->shape), prelu->view.coefficients);
     if (!cpu_op_in_place(op)) {
         cpu_top_set(y, format);
         if (cpu_op_propagates(op, 0))
@@ -307,12 +265,6 @@ static void prelu_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_prelu = {
     .size = sizeof(struct prelu),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 1,
-    .in_place = true,
     .create = prelu_create,
     .forward = prelu_forward,
     .backward = prelu_backward,

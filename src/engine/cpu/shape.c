@@ -1,9 +1,9 @@
 /* Operators that move values without computing: concat, split, flatten. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,29 +15,6 @@ struct concat {
     struct cpu_input *in;   /* per bottom, in the top's format */
     struct cpu_output *out; /* per bottom that wants its gradient */
 };
-
-static int concat_check(const struct cpu_op *op, int axis)
-{
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    int64_t sum = 0;
-    char text[128];
-
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        const struct shape *bottom = &op->args.bottoms[i]->value.shape;
-        bool fits = bottom->naxes == top->naxes;
-        for (int d = 0; fits && d < top->naxes; d++)
-            fits = d == axis || bottom->dim[d] == top->dim[d];
-        if (!fits)
-            return error_set("bottom %d has the shape %s, which differs from the others not only "
-                             "along axis %d",
-                             i, shape_text(bottom, text, sizeof text), axis);
-        sum += bottom->dim[axis];
-    }
-    if (sum != top->dim[axis])
-        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis,
-                         top->dim[axis], sum);
-    return 0;
-}
 
 /* The first bottom's format that is not plain, if pieces in it can be put side by side. */
 static const struct cpu_format *concat_format(const struct cpu_op *op, int axis)
@@ -76,11 +53,8 @@ static int concat_create(struct cpu_op *op)
     struct concat *concat = (struct concat *)op;
     const struct cpu_format *format;
     size_t n = (size_t)op->args.nbottoms;
-    int axis;
+    int axis = op_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis);
 
-    if (shape_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis, &axis) ||
-        concat_check(op, axis))
-        return -1;
     concat->length = calloc(n, sizeof *concat->length);
     concat->in = calloc(n, sizeof *concat->in);
     concat->out = calloc(n, sizeof *concat->out);
@@ -156,9 +130,6 @@ static void concat_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_concat = {
     .size = sizeof(struct concat),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = concat_create,
     .forward = concat_forward,
     .backward = concat_backward,
@@ -171,11 +142,8 @@ struct split {
 
 static int split_create(struct cpu_op *op)
 {
-    for (int i = 0; i < op->args.ntops; i++) {
-        if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[i]->value.shape))
-            return error_set("split's top %d must have its bottom's shape", i);
+    for (int i = 0; i < op->args.ntops; i++)
         cpu_top_alias(op->args.tops[i], op->args.bottoms[0], false);
-    }
     return 0;
 }
 
@@ -209,9 +177,6 @@ static int split_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_split = {
     .size = sizeof(struct split),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
     .create = split_create,
     .forward = split_forward,
     .backward = split_backward,
@@ -229,9 +194,6 @@ static int flatten_create(struct cpu_op *op)
     struct flatten *flatten = (struct flatten *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    if (shape_elems(&bottom->value.shape) != shape_elems(&top->value.shape))
-        return error_set("flatten's top has %zu elements, its bottom %zu",
-                         shape_elems(&top->value.shape), shape_elems(&bottom->value.shape));
     flatten->alias = !cpu_tensor_format(&bottom->value);
     if (flatten->alias) {
         cpu_top_alias(top, bottom, cpu_op_propagates(op, 0));
@@ -279,10 +241,6 @@ static void flatten_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_flatten = {
     .size = sizeof(struct flatten),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = flatten_create,
     .forward = flatten_forward,
     .backward = flatten_backward,

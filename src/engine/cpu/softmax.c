@@ -4,6 +4,7 @@
  */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <float.h>
@@ -19,13 +20,11 @@ struct scores {
 static int scores_create(struct cpu_op *op, int axis, enum cpu_work_slot slot, struct scores *out)
 {
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    int at;
+    struct op_axes axes = op_axes_at(&bottom->shape, axis);
 
-    if (shape_axis(&bottom->shape, axis, &at))
-        return -1;
-    out->outer = (int64_t)shape_count(&bottom->shape, 0, at);
-    out->classes = bottom->shape.dim[at];
-    out->inner = (int64_t)shape_count(&bottom->shape, at + 1, SHAPE_MAX_AXES);
+    out->outer = axes.outer;
+    out->classes = axes.length;
+    out->inner = axes.inner;
     return cpu_input_create(op->engine, bottom, NULL, slot, &out->plain);
 }
 
@@ -77,8 +76,6 @@ static int softmax_create(struct cpu_op *op)
     struct softmax *sm = (struct softmax *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    if (!shape_equal(&bottom->value.shape, &top->value.shape))
-        return error_set("softmax's top must have its bottom's shape");
     cpu_top_set(top, NULL);
     if (scores_create(op, op->args.u.softmax.axis, WORK_TOP_GRAD, &sm->scores))
         return -1;
@@ -135,11 +132,6 @@ static void softmax_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_softmax = {
     .size = sizeof(struct softmax),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = false,
     .create = softmax_create,
     .forward = softmax_forward,
     .backward = softmax_backward,
@@ -158,7 +150,6 @@ static int labels_create(const struct cpu_op *op, const struct scores *s, bool h
                          int ignore, struct labels *out)
 {
     const struct blob *blob = op->args.bottoms[1];
-    char text[128];
 
     *out = (struct labels){.tensor = &blob->value,
                            .positions = s->outer * s->inner,
@@ -169,10 +160,6 @@ static int labels_create(const struct cpu_op *op, const struct scores *s, bool h
     if (cpu_tensor_format(&blob->value))
         return error_set("the labels come in the format %s; plain ones are needed",
                          cpu_tensor_format(&blob->value)->name);
-    if (shape_elems(&blob->value.shape) != (size_t)out->positions)
-        return error_set("%" PRId64 " labels are needed, one per prediction; the labels' shape "
-                         "is %s",
-                         out->positions, shape_text(&blob->value.shape, text, sizeof text));
     return 0;
 }
 
@@ -210,13 +197,6 @@ static int softmax_loss_create(struct cpu_op *op)
     struct blob *bottom = op->args.bottoms[0];
     void *own = NULL;
 
-    if (cpu_op_propagates(op, 1))
-        return error_set("softmax loss cannot backpropagate to its labels");
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("softmax loss gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 && !shape_equal(&bottom->value.shape, &op->args.tops[1]->value.shape))
-        return error_set("the probabilities must have the scores' shape");
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], NULL);
     if (scores_create(op, a->axis, WORK_TOP_GRAD, &sl->scores) ||
@@ -324,10 +304,6 @@ static void softmax_loss_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_softmax_loss = {
     .size = sizeof(struct softmax_loss),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = softmax_loss_create,
     .forward = softmax_loss_forward,
     .backward = softmax_loss_backward,
@@ -352,16 +328,6 @@ static int accuracy_create(struct cpu_op *op)
     if (scores_create(op, a->axis, WORK_TOP_GRAD, &acc->scores) ||
         labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
         return -1;
-    if (a->top_k < 1 || a->top_k > acc->scores.classes)
-        return error_set("top_k %d is not in 1..%" PRId64 ", the number of classes", a->top_k,
-                         acc->scores.classes);
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("accuracy gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 &&
-        shape_elems(&op->args.tops[1]->value.shape) != (size_t)acc->scores.classes)
-        return error_set("accuracy per class gives %" PRId64 " numbers; its top has %zu elements",
-                         acc->scores.classes, shape_elems(&op->args.tops[1]->value.shape));
     if (cpu_alloc(2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class",
                   &counts))
         return -1;
@@ -425,10 +391,6 @@ static void accuracy_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_accuracy = {
     .size = sizeof(struct accuracy),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = accuracy_create,
     .forward = accuracy_forward,
     .destroy = accuracy_destroy,

@@ -2,8 +2,6 @@
  * is made of it; it is exact to about two units in the last place. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -19,37 +17,12 @@ struct unary {
     struct cpu_op op;
 };
 
-static bool from_top_allowed(const struct unary_args *a)
-{
-    switch (a->function) {
-    case UNARY_EXP:
-    case UNARY_RELU6:
-    case UNARY_SIGMOID:
-    case UNARY_TANH:
-        return true;
-    case UNARY_ELU:
-        return a->a >= 0;
-    case UNARY_POWER:
-        return a->c == 1;
-    default:
-        return false;
-    }
-}
-
 static int unary_create(struct cpu_op *op)
 {
     struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
 
-    if (!shape_equal(&x->value.shape, &y->value.shape))
-        return error_set("the top must have the bottom's shape");
-    if (cpu_op_in_place(op)) {
-        if (op->args.train && !from_top_allowed(&op->args.u.unary))
-            return error_set("function %d cannot be trained in place",
-                             (int)op->args.u.unary.function);
+    if (cpu_op_in_place(op))
         return 0;
-    }
-    if (op->args.u.unary.function == UNARY_THRESHOLD && cpu_op_propagates(op, 0))
-        return error_set("a threshold has no gradient");
     cpu_top_set(y, cpu_tensor_format(&x->value));
     if (cpu_op_propagates(op, 0))
         y->grad.base = &x->grad;
@@ -302,11 +275,6 @@ static int unary_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_unary = {
     .size = sizeof(struct unary),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = unary_create,
     .forward = unary_forward,
     .backward = unary_backward,

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "engine/engine_internal.h"
 
+#include "engine/op_size.h"
 #include "engine/replay/profile.h"
 #include "util/error.h"
 
@@ -201,19 +202,16 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
 static int add_product(struct replay_engine *engine, const struct op_args *args)
 {
     const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
+    struct op_product size = op_inner_product_size(args);
     struct product *products;
-    int axis;
 
-    if (shape_axis(bottom, args->u.inner_product.axis, &axis) ||
-        grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
+    if (grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
         return -1;
     products = realloc(engine->products, ((size_t)engine->nproducts + 1) * sizeof *products);
     if (!products)
         return error_memory(sizeof *products, "a replayed operator");
     engine->products = products;
-    products[engine->nproducts++] =
-        (struct product){.m = (int64_t)(shape_elems(top) / shape_count(bottom, 0, axis)),
-                         .n = (int64_t)shape_count(bottom, axis, SHAPE_MAX_AXES)};
+    products[engine->nproducts++] = (struct product){.m = size.outputs, .n = size.inputs};
     return 0;
 }
 
