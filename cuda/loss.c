@@ -4,8 +4,6 @@
 
 #include "engine/op_size.h"
 
-#include <stdlib.h>
-
 enum { LOSS_BOTTOMS = 3 };
 
 struct loss {

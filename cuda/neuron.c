@@ -1,7 +1,5 @@
-/* ReLU, dropout and functions of one element: one value in, one value out, whatever the format. */
+/* ReLU and dropout: one value in, one value out, whatever the format. */
 #include "cuda_internal.h"
-
-#include "engine/op_size.h"
 
 struct relu {
     struct cuda_op op;
@@ -15,7 +13,7 @@ static int relu_create(struct cuda_op *op)
 }
 
 /* Both ends have one format: in place, or the top was given the bottom's. */
-static enum cuda_type type_of(const struct cuda_op *op)
+static enum cuda_type neuron_type(const struct cuda_op *op)
 {
     return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
 }
@@ -23,8 +21,9 @@ static enum cuda_type type_of(const struct cuda_op *op)
 static int relu_forward(struct cuda_op *op, const struct run *run)
 {
     (void)run;
-    return cuda_check(kernel_relu(op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
-                                  op->args.u.relu.negative_slope, op->args.tops[0]->value.data,
+    return cuda_check(kernel_relu(op->engine->stream, neuron_type(op),
+                                  op->args.bottoms[0]->value.data, op->args.u.relu.negative_slope,
+                                  op->args.tops[0]->value.data,
                                   shape_elems(&op->args.tops[0]->value.shape)));
 }
 
@@ -34,7 +33,7 @@ static int relu_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     return cuda_check(kernel_relu_back(
-        op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
+        op->engine->stream, neuron_type(op), op->args.bottoms[0]->value.data,
         op->args.tops[0]->grad.data, op->args.u.relu.negative_slope, op->args.bottoms[0]->grad.data,
         shape_elems(&op->args.tops[0]->value.shape)));
 }
@@ -44,55 +43,6 @@ const struct cuda_kind cuda_relu = {
     .create = relu_create,
     .forward = relu_forward,
     .backward = relu_backward,
-};
-
-struct unary {
-    struct cuda_op op;
-    struct kernel_unary args;
-};
-
-static int unary_create(struct cuda_op *op)
-{
-    struct unary *unary = (struct unary *)op;
-    const struct unary_args *a = &op->args.u.unary;
-
-    unary->args = (struct kernel_unary){.function = (int)a->function,
-                                        .a = a->a,
-                                        .b = a->b,
-                                        .c = a->c,
-                                        .from_top = op_unary_from_top(a)};
-    if (!cuda_op_in_place(op))
-        cuda_top_set(op->args.tops[0], cuda_tensor_format(&op->args.bottoms[0]->value));
-    return 0;
-}
-
-static int unary_forward(struct cuda_op *op, const struct run *run)
-{
-    (void)run;
-    return cuda_check(kernel_unary(op->engine->stream, type_of(op), &((struct unary *)op)->args,
-                                   op->args.bottoms[0]->value.data, op->args.tops[0]->value.data,
-                                   shape_elems(&op->args.tops[0]->value.shape)));
-}
-
-static int unary_backward(struct cuda_op *op, const struct run *run)
-{
-    struct unary *unary = (struct unary *)op;
-
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    /* a top of its own may be gone by now */
-    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args,
-                                        cuda_op_in_place(op), op->args.bottoms[0]->value.data,
-                                        op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data,
-                                        shape_elems(&op->args.tops[0]->value.shape)));
-}
-
-const struct cuda_kind cuda_unary = {
-    .size = sizeof(struct unary),
-    .create = unary_create,
-    .forward = unary_forward,
-    .backward = unary_backward,
 };
 
 struct dropout {
@@ -127,7 +77,7 @@ static int dropout_run(struct dropout *drop, const void *from, void *to)
 {
     drop->args.at = cuda_recorded_run(drop->op.engine);
     return cuda_check(
-        kernel_dropout(drop->op.engine->stream, type_of(&drop->op), &drop->args, from, to));
+        kernel_dropout(drop->op.engine->stream, neuron_type(&drop->op), &drop->args, from, to));
 }
 
 static int dropout_forward(struct cuda_op *op, const struct run *run)

@@ -1,5 +1,5 @@
-/* Operators that change the plane: interp, spatial pyramid pooling, windows as columns. The first
- * works in the format that comes, the others on plain rows. */
+/* Operators that change the plane: interp, in the format that comes, and spatial pyramid pooling,
+ * on plain rows. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"
@@ -129,62 +129,4 @@ const struct cuda_kind cuda_spp = {
     .forward = spp_forward,
     .backward = spp_backward,
     .destroy = spp_destroy,
-};
-
-struct im2col {
-    struct cuda_op op;
-    struct cuda_pair plain;
-    struct kernel_conv kernel;
-};
-
-static int im2col_create(struct cuda_op *op)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-
-    im2col->kernel = cuda_conv_shape(a, x, y);
-    cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
-    return cuda_pair_create(op, 0, cuda_plain(op->engine), false, &im2col->plain);
-}
-
-static int im2col_forward(struct cuda_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    struct cuda_engine *engine = op->engine;
-
-    (void)run;
-    if (cuda_input_load(engine, &im2col->plain.in))
-        return -1;
-    return cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, false,
-                                     cuda_input_data(engine, &im2col->plain.in),
-                                     op->args.tops[0]->value.data));
-}
-
-static int im2col_backward(struct cuda_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    struct cuda_engine *engine = op->engine;
-
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    if (cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, true,
-                                  op->args.tops[0]->grad.data,
-                                  cuda_output_data(engine, &im2col->plain.out))))
-        return -1;
-    return cuda_output_store(engine, &im2col->plain.out);
-}
-
-static void im2col_destroy(struct cuda_op *op)
-{
-    cuda_pair_destroy(&((struct im2col *)op)->plain);
-}
-
-const struct cuda_kind cuda_im2col = {
-    .size = sizeof(struct im2col),
-    .create = im2col_create,
-    .forward = im2col_forward,
-    .backward = im2col_backward,
-    .destroy = im2col_destroy,
 };

@@ -4,8 +4,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
-
 static int declare_params(struct layer *layer, const Caffe__InnerProductParameter *p,
                           int64_t inputs)
 {

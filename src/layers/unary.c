@@ -1,11 +1,10 @@
-/* Layers that apply one function to each element, and PReLU. Any may be named like its bottom;
- * trained in place are only those whose result tells the derivative. */
+/* Layers that apply one function to each element. Any may be named like its bottom; trained in
+ * place are only those whose result tells the derivative. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The function with its constants; the message says what is wrong with the definition. */
@@ -168,55 +167,3 @@ UNARY(layer_sigmoid, "Sigmoid", .keeps_top_in_place = true);
 UNARY(layer_swish, "Swish", .wants_own_top = always);
 UNARY(layer_tanh, "TanH", .keeps_top_in_place = true);
 UNARY(layer_threshold, "Threshold", .no_gradient_to = 1u, .no_gradient_from = 1u);
-
-static int prelu_setup(struct layer *layer, const struct layer_env *env)
-{
-    Caffe__FillerParameter *quarter;
-    const Caffe__PReLUParameter *p = layer->param->prelu_param;
-    const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    bool shared = p && p->channel_shared;
-    char found[SHAPE_TEXT_BYTES];
-    struct shape shape;
-
-    (void)env;
-    if (bottom->naxes < 2)
-        return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
-                         layer->bottoms[0]->name, bottom->naxes,
-                         shape_text(bottom, found, sizeof(found)));
-    layer->state = quarter = malloc(sizeof(*quarter));
-    if (!quarter)
-        return error_memory(sizeof(*quarter), "a PReLU layer");
-    caffe__filler_parameter__init(quarter);
-    quarter->value = 0.25f;
-    layer_tops_like_bottom(layer);
-    layer->flops = (double)shape_elems(bottom);
-    if (shape_set(&shape, shared ? 0 : 1, &bottom->dim[1], "slope"))
-        return -1;
-    return layer_declare_param(layer, &shape, p && p->filler ? p->filler : quarter);
-}
-
-static int prelu_arguments(const struct layer *layer, struct op_args *args)
-{
-    const Caffe__PReLUParameter *p = layer->param->prelu_param;
-
-    args->u.prelu.shared = p && p->channel_shared;
-    return 0;
-}
-
-static void prelu_destroy(struct layer *layer)
-{
-    free(layer->state);
-}
-
-const struct layer_i layer_prelu = {
-    .type = "PReLU",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .wants_own_top = always,
-    .setup = prelu_setup,
-    .op = OP_PRELU,
-    .arguments = prelu_arguments,
-    .destroy = prelu_destroy,
-};

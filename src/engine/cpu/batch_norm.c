@@ -6,7 +6,6 @@
 #include "engine/cpu/channel.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 

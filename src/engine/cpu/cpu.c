@@ -10,7 +10,6 @@
 
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const struct cpu_kind *const kinds[] = {
 #define OPERATOR_KIND(ENUM, name, words, args) &cpu_##name,

@@ -1,118 +1,12 @@
-/* Operators that only move values: slice, crop, tile, batch reindex, embed, silence, parameter. */
+/* Operators that take values from elsewhere: crop, tile, batch reindex, embed, channel shuffle; and
+ * silence and parameter. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct slice {
-    struct cpu_op op;
-    int64_t outer, total; /* pieces; floats of one, all tops together */
-    int64_t *length;      /* per top: floats of one piece */
-    struct cpu_input in;
-    struct cpu_output out;
-};
-
-/* The bottom's format, if it can be cut at the tops' bounds. */
-static const struct cpu_format *slice_format(const struct cpu_op *op, int axis)
-{
-    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
-
-    if (!format || axis > 1)
-        return NULL;
-    for (int i = 0; axis == 1 && format->block && i < op->args.ntops; i++)
-        if (op->args.tops[i]->value.shape.dim[1] % format->block)
-            return NULL;
-    return format;
-}
-
-static int slice_create(struct cpu_op *op)
-{
-    struct slice *slice = (struct slice *)op;
-    struct blob *bottom = op->args.bottoms[0];
-    int axis = op_axis(&bottom->value.shape, op->args.u.slice.axis);
-    const struct cpu_format *format = slice_format(op, axis);
-
-    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
-    if (!slice->length)
-        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
-    slice->outer = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    if (format && !format->block && axis == 1)
-        slice->outer *= bottom->value.shape.dim[2] * bottom->value.shape.dim[3];
-    for (int i = 0; i < op->args.ntops; i++) {
-        cpu_top_set(op->args.tops[i], format);
-        slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
-        slice->total += slice->length[i];
-    }
-    if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &slice->in))
-        return -1;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &slice->out);
-}
-
-static int slice_forward(struct cpu_op *op, const struct run *run)
-{
-    struct slice *slice = (struct slice *)op;
-    const float *from;
-
-    (void)run;
-    if (cpu_input_load(op->engine, &slice->in))
-        return -1;
-    from = cpu_input_data(op->engine, &slice->in);
-    for (int i = 0; i < op->args.ntops; from += slice->length[i], i++) {
-        int64_t length = slice->length[i];
-        float *to = op->args.tops[i]->value.data;
-#pragma omp parallel for
-        for (int64_t o = 0; o < slice->outer; o++)
-            memcpy(to + o * length, from + o * slice->total, (size_t)length * sizeof *to);
-    }
-    return 0;
-}
-
-static int slice_backward(struct cpu_op *op, const struct run *run)
-{
-    struct slice *slice = (struct slice *)op;
-    float *to;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    to = cpu_output_data(op->engine, &slice->out);
-    for (int i = 0; i < op->args.ntops; to += slice->length[i], i++) {
-        const struct blob *top = op->args.tops[i];
-        const float *from = top->wants_grad ? top->grad.data : NULL;
-        size_t bytes = (size_t)slice->length[i] * sizeof *to;
-#pragma omp parallel for
-        for (int64_t o = 0; o < slice->outer; o++) {
-            if (from)
-                memcpy(to + o * slice->total, from + o * slice->length[i], bytes);
-            else
-                memset(to + o * slice->total, 0, bytes);
-        }
-    }
-    return cpu_output_store(op->engine, &slice->out);
-}
-
-static void slice_destroy(struct cpu_op *op)
-{
-    struct slice *slice = (struct slice *)op;
-
-    cpu_input_destroy(&slice->in);
-    cpu_output_destroy(&slice->out);
-    free(slice->length);
-}
-
-const struct cpu_kind cpu_slice = {
-    .size = sizeof(struct slice),
-    .create = slice_create,
-    .forward = slice_forward,
-    .backward = slice_backward,
-    .destroy = slice_destroy,
-};
 
 /* Crop, tile and batch reindex: plain in, plain out. */
 struct plain_op {
@@ -402,6 +296,80 @@ const struct cpu_kind cpu_embed = {
 
 struct no_state {
     struct cpu_op op;
+};
+
+struct shuffle {
+    struct cpu_op op;
+    struct cpu_planes planes;
+    int64_t channels;
+};
+
+static int shuffle_create(struct cpu_op *op)
+{
+    struct shuffle *shuffle = (struct shuffle *)op;
+    const struct tensor *x = &op->args.bottoms[0]->value;
+
+    shuffle->channels = x->shape.dim[1];
+    shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
+    shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
+    shuffle->planes.width = 1;
+    cpu_top_set(op->args.tops[0], cpu_tensor_format(x));
+    return 0;
+}
+
+/* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
+static void shuffle_run(const struct shuffle *s, int64_t rows, const float *x, float *y)
+{
+    const struct cpu_planes *p = &s->planes;
+    int64_t columns = s->channels / rows, pixels = p->height;
+    int64_t sample = p->groups * pixels * p->block, samples = p->planes / p->groups;
+
+#pragma omp parallel for collapse(2)
+    for (int64_t n = 0; n < samples; n++) {
+        for (int64_t c = 0; c < s->channels; c++) {
+            int64_t source = c % rows * columns + c / rows;
+            const float *from =
+                x + n * sample + source / p->block * pixels * p->block + source % p->block;
+            float *to = y + n * sample + c / p->block * pixels * p->block + c % p->block;
+            if (p->block == 1) {
+                memcpy(to, from, (size_t)pixels * sizeof *to);
+                continue;
+            }
+            for (int64_t i = 0; i < pixels; i++)
+                to[i * p->block] = from[i * p->block];
+        }
+    }
+}
+
+static int shuffle_forward(struct cpu_op *op, const struct run *run)
+{
+    const struct tensor *top = &op->args.tops[0]->value;
+
+    (void)run;
+    shuffle_run((struct shuffle *)op, op->args.u.shuffle.group, op->args.bottoms[0]->value.data,
+                top->data);
+    cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
+    return 0;
+}
+
+static int shuffle_backward(struct cpu_op *op, const struct run *run)
+{
+    const struct shuffle *s = (struct shuffle *)op;
+    const struct tensor *grad = &op->args.bottoms[0]->grad;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data, grad->data);
+    cpu_clear_padding(grad->data, &grad->shape, cpu_tensor_format(grad));
+    return 0;
+}
+
+const struct cpu_kind cpu_shuffle = {
+    .size = sizeof(struct shuffle),
+    .create = shuffle_create,
+    .forward = shuffle_forward,
+    .backward = shuffle_backward,
 };
 
 static int silence_create(struct cpu_op *op)

@@ -1,11 +1,10 @@
-/* Interp, channel shuffle and spatial pyramid pooling. The first two work in every format. */
+/* Interp, which works in every format, and spatial pyramid pooling. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
 
 #include <float.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A target row or column: two source ones and the second one's weight. */
 struct tap {
@@ -120,80 +119,6 @@ const struct cpu_kind cpu_interp = {
     .forward = interp_forward,
     .backward = interp_backward,
     .destroy = interp_destroy,
-};
-
-struct shuffle {
-    struct cpu_op op;
-    struct cpu_planes planes;
-    int64_t channels;
-};
-
-static int shuffle_create(struct cpu_op *op)
-{
-    struct shuffle *shuffle = (struct shuffle *)op;
-    const struct tensor *x = &op->args.bottoms[0]->value;
-
-    shuffle->channels = x->shape.dim[1];
-    shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
-    shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
-    shuffle->planes.width = 1;
-    cpu_top_set(op->args.tops[0], cpu_tensor_format(x));
-    return 0;
-}
-
-/* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
-static void shuffle_run(const struct shuffle *s, int64_t rows, const float *x, float *y)
-{
-    const struct cpu_planes *p = &s->planes;
-    int64_t columns = s->channels / rows, pixels = p->height;
-    int64_t sample = p->groups * pixels * p->block, samples = p->planes / p->groups;
-
-#pragma omp parallel for collapse(2)
-    for (int64_t n = 0; n < samples; n++) {
-        for (int64_t c = 0; c < s->channels; c++) {
-            int64_t source = c % rows * columns + c / rows;
-            const float *from =
-                x + n * sample + source / p->block * pixels * p->block + source % p->block;
-            float *to = y + n * sample + c / p->block * pixels * p->block + c % p->block;
-            if (p->block == 1) {
-                memcpy(to, from, (size_t)pixels * sizeof *to);
-                continue;
-            }
-            for (int64_t i = 0; i < pixels; i++)
-                to[i * p->block] = from[i * p->block];
-        }
-    }
-}
-
-static int shuffle_forward(struct cpu_op *op, const struct run *run)
-{
-    const struct tensor *top = &op->args.tops[0]->value;
-
-    (void)run;
-    shuffle_run((struct shuffle *)op, op->args.u.shuffle.group, op->args.bottoms[0]->value.data,
-                top->data);
-    cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
-    return 0;
-}
-
-static int shuffle_backward(struct cpu_op *op, const struct run *run)
-{
-    const struct shuffle *s = (struct shuffle *)op;
-    const struct tensor *grad = &op->args.bottoms[0]->grad;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data, grad->data);
-    cpu_clear_padding(grad->data, &grad->shape, cpu_tensor_format(grad));
-    return 0;
-}
-
-const struct cpu_kind cpu_shuffle = {
-    .size = sizeof(struct shuffle),
-    .create = shuffle_create,
-    .forward = shuffle_forward,
-    .backward = shuffle_backward,
 };
 
 struct spp {

@@ -4,8 +4,6 @@
  * the top gradient's columns. All in plain memory, sample by sample. */
 #include "engine/cpu/cpu_internal.h"
 
-#include <string.h>
-
 /* An image of channels x height x width and its windows' places, oh x ow. */
 struct window {
     int64_t channels, height, width, oh, ow;

@@ -1,4 +1,4 @@
-/* Operators that move values without computing: concat, slice, split, flatten. */
+/* Operators that join, cut, copy or re-shape blobs: concat, slice, split, flatten. */
 #include "cuda_internal.h"
 
 #include "engine/op_size.h"

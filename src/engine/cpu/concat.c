@@ -1,4 +1,4 @@
-/* Operators that move values without computing: concat, split, flatten. */
+/* Operators that join, cut, copy or re-shape blobs: concat, slice, split, flatten. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_size.h"
@@ -138,6 +138,112 @@ const struct cpu_kind cpu_concat = {
 
 struct split {
     struct cpu_op op;
+};
+
+struct slice {
+    struct cpu_op op;
+    int64_t outer, total; /* pieces; floats of one, all tops together */
+    int64_t *length;      /* per top: floats of one piece */
+    struct cpu_input in;
+    struct cpu_output out;
+};
+
+/* The bottom's format, if it can be cut at the tops' bounds. */
+static const struct cpu_format *slice_format(const struct cpu_op *op, int axis)
+{
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
+
+    if (!format || axis > 1)
+        return NULL;
+    for (int i = 0; axis == 1 && format->block && i < op->args.ntops; i++)
+        if (op->args.tops[i]->value.shape.dim[1] % format->block)
+            return NULL;
+    return format;
+}
+
+static int slice_create(struct cpu_op *op)
+{
+    struct slice *slice = (struct slice *)op;
+    struct blob *bottom = op->args.bottoms[0];
+    int axis = op_axis(&bottom->value.shape, op->args.u.slice.axis);
+    const struct cpu_format *format = slice_format(op, axis);
+
+    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
+    if (!slice->length)
+        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
+    slice->outer = (int64_t)shape_count(&bottom->value.shape, 0, axis);
+    if (format && !format->block && axis == 1)
+        slice->outer *= bottom->value.shape.dim[2] * bottom->value.shape.dim[3];
+    for (int i = 0; i < op->args.ntops; i++) {
+        cpu_top_set(op->args.tops[i], format);
+        slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
+        slice->total += slice->length[i];
+    }
+    if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &slice->in))
+        return -1;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &slice->out);
+}
+
+static int slice_forward(struct cpu_op *op, const struct run *run)
+{
+    struct slice *slice = (struct slice *)op;
+    const float *from;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &slice->in))
+        return -1;
+    from = cpu_input_data(op->engine, &slice->in);
+    for (int i = 0; i < op->args.ntops; from += slice->length[i], i++) {
+        int64_t length = slice->length[i];
+        float *to = op->args.tops[i]->value.data;
+#pragma omp parallel for
+        for (int64_t o = 0; o < slice->outer; o++)
+            memcpy(to + o * length, from + o * slice->total, (size_t)length * sizeof *to);
+    }
+    return 0;
+}
+
+static int slice_backward(struct cpu_op *op, const struct run *run)
+{
+    struct slice *slice = (struct slice *)op;
+    float *to;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    to = cpu_output_data(op->engine, &slice->out);
+    for (int i = 0; i < op->args.ntops; to += slice->length[i], i++) {
+        const struct blob *top = op->args.tops[i];
+        const float *from = top->wants_grad ? top->grad.data : NULL;
+        size_t bytes = (size_t)slice->length[i] * sizeof *to;
+#pragma omp parallel for
+        for (int64_t o = 0; o < slice->outer; o++) {
+            if (from)
+                memcpy(to + o * slice->total, from + o * slice->length[i], bytes);
+            else
+                memset(to + o * slice->total, 0, bytes);
+        }
+    }
+    return cpu_output_store(op->engine, &slice->out);
+}
+
+static void slice_destroy(struct cpu_op *op)
+{
+    struct slice *slice = (struct slice *)op;
+
+    cpu_input_destroy(&slice->in);
+    cpu_output_destroy(&slice->out);
+    free(slice->length);
+}
+
+const struct cpu_kind cpu_slice = {
+    .size = sizeof(struct slice),
+    .create = slice_create,
+    .forward = slice_forward,
+    .backward = slice_backward,
+    .destroy = slice_destroy,
 };
 
 static int split_create(struct cpu_op *op)
