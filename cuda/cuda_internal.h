@@ -98,7 +98,7 @@ struct cuda_op {
 };
 
 /* One operator. create finds a zeroed struct whose cuda_op is filled; destroy must cope with what a
- * failed create left. */
+ * failed create left. All zero: this engine does not have it. */
 struct cuda_kind {
     size_t size; /* of the op's struct */
     int (*create)(struct cuda_op *op);

@@ -21,8 +21,6 @@ static const struct cuda_kind *const kinds[] = {
 #undef OPERATOR_KIND
 };
 
-#define KINDS (int)(sizeof kinds / sizeof kinds[0])
-
 int cuda_status(cudaError_t status, const char *call)
 {
     if (status == cudaSuccess)
@@ -184,7 +182,7 @@ static void cuda_release(void *context, struct tensor *tensor)
 static bool cuda_supports(void *context, enum op_kind kind)
 {
     (void)context;
-    return (int)kind >= 0 && (int)kind < KINDS && kinds[kind];
+    return kinds[kind]->create != NULL;
 }
 
 static const char *cuda_device_words(void *context, char identity[64])

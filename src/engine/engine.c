@@ -80,17 +80,23 @@ bool engine_is_blank(const char *name)
     return false;
 }
 
+bool engine_supports(const struct engine *engine, enum op_kind kind)
+{
+    return kind >= 0 && kind < OP_KINDS &&
+           (!engine->i->supports || engine->i->supports(engine->context, kind));
+}
+
 int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out)
 {
     const struct engine_i *i = engine->i;
     const char *layer = args->layer ? args->layer : "?";
 
     *out = NULL;
-    if (i->supports && !i->supports(engine->context, args->kind))
-        return error_set("layer '%s': engine '%s' has no %s", layer, i->name,
-                         op_kind_name(args->kind));
     if (op_check(args))
         return error_context("layer '%s'", layer);
+    if (!engine_supports(engine, args->kind))
+        return error_set("engine '%s' has no %s, which layer '%s' needs", i->name,
+                         op_kind_name(args->kind), layer);
     return i->op_create(engine->context, args, out);
 }
 

@@ -249,7 +249,7 @@ struct engine_i {
     int (*read)(void *context, const struct tensor *from, float *to);
     /* Frees tensor->layout (not its data); the tensor is plain again. */
     void (*release)(void *context, struct tensor *tensor);
-    /* Whether it has that operator. NULL: it has all of them. */
+    /* Whether it has that operator, one of those that there are. NULL: it has all of them. */
     bool (*supports)(void *context, enum op_kind kind);
     /* Called by engine_op_create alone: the engine has the operator, and args have passed op_check
      * (engine/op_check.h). */
@@ -296,7 +296,10 @@ int engine_math_parse(const char *name, enum engine_math *out);
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
 
-/* Makes an op, on which the layouts of its tops are chosen. Fails where the engine has no such
+/* Whether the engine has that operator. */
+bool engine_supports(const struct engine *engine, enum op_kind kind);
+
+/* Makes an op, and chooses the layouts of its tops. Fails where the engine has no such
  * operator, where args are not what it takes, or where the engine cannot make it; the message names
  * the layer. */
 int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out);

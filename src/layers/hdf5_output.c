@@ -197,7 +197,6 @@ const struct layer_i layer_hdf5_output = {
     .max_bottoms = 2,
     .min_tops = 0,
     .max_tops = 0,
-    .no_backward = true,
     .no_gradient_to = 3u,
     .setup = output_setup,
     .build = output_build,

@@ -163,7 +163,6 @@ const struct layer_i layer_accuracy = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 2,
-    .no_backward = true,
     .no_in_place = true,
     .no_gradient_to = 3u,
     .no_gradient_from = 3u,

@@ -235,7 +235,7 @@ START_TEST(an_engine_is_asked_for_right_calls_alone)
     ck_assert_str_eq(error_text(), "layer 'l': ReLU: takes 1 top, not 2");
     make_right(&m, OP_SOFTMAX);
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
-    ck_assert_str_eq(error_text(), "layer 'l': engine 'counter' has no softmax");
+    ck_assert_str_eq(error_text(), "engine 'counter' has no softmax, which layer 'l' needs");
     m.args.kind = OP_KINDS;
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_msg(strstr(error_text(), "there is no operator"), "%s", error_text());

@@ -128,12 +128,6 @@ static void cpu_release(void *context, struct tensor *tensor)
     tensor->layout = NULL; /* formats are constants */
 }
 
-static bool cpu_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kind >= 0 && kind < OP_KINDS && kinds[kind];
-}
-
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc)
@@ -231,7 +225,6 @@ const struct engine_i engine_cpu = {
     .write = cpu_write,
     .read = cpu_read,
     .release = cpu_release,
-    .supports = cpu_supports,
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,

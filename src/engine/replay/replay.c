@@ -169,12 +169,6 @@ static void replay_release(void *context, struct tensor *tensor)
 
 /* ---- ops ---- */
 
-static bool replay_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kind >= 0 && kind < OP_KINDS;
-}
-
 static void make_blank(struct tensor *tensor)
 {
     tensor->layout = (void *)(uintptr_t)&blank; /* a mark, never written through */
@@ -347,7 +341,6 @@ const struct engine_i engine_replay = {
     .write = replay_write,
     .read = replay_read,
     .release = replay_release,
-    .supports = replay_supports,
     .op_create = replay_op_create,
     .gemm = replay_gemm,
     .update = replay_update,
