@@ -2,7 +2,7 @@
  */
 #include "kernel.cuh"
 
-KERNEL void batch_mean(double elems, const double *sums, int channels, float *mean)
+KERNEL void batch_norm_mean(double elems, const double *sums, int channels, float *mean)
 {
     FOR_EACH(c, channels)
     mean[c] = (float)(sums[c] / elems);
@@ -11,13 +11,14 @@ KERNEL void batch_mean(double elems, const double *sums, int channels, float *me
 cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b,
                               const double *sums, int channels, float *mean)
 {
-    LAUNCH(batch_mean, grid_for((size_t)channels), THREADS, stream, b->elems, sums, channels, mean);
+    LAUNCH(batch_norm_mean, grid_for((size_t)channels), THREADS, stream, b->elems, sums, channels,
+           mean);
     return cudaGetLastError();
 }
 
-KERNEL void batch_variance(struct kernel_batch_norm b, const double *sums, int channels,
-                           const float *mean, float *inverse, float *mean_sum, float *variance_sum,
-                           float *weight)
+KERNEL void batch_norm_variance(struct kernel_batch_norm b, const double *sums, int channels,
+                                const float *mean, float *inverse, float *mean_sum,
+                                float *variance_sum, float *weight)
 {
     double unbias = b.elems > 1 ? b.elems / (b.elems - 1) : 1;
 
@@ -37,13 +38,14 @@ cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch
                                   float *inverse, float *mean_sum, float *variance_sum,
                                   float *weight)
 {
-    LAUNCH(batch_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels, mean,
-           inverse, mean_sum, variance_sum, weight);
+    LAUNCH(batch_norm_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels,
+           mean, inverse, mean_sum, variance_sum, weight);
     return cudaGetLastError();
 }
 
-KERNEL void batch_global(float eps, int channels, const float *mean_sum, const float *variance_sum,
-                         const float *weight, float *mean, float *inverse)
+KERNEL void batch_norm_global(float eps, int channels, const float *mean_sum,
+                              const float *variance_sum, const float *weight, float *mean,
+                              float *inverse)
 {
     double scale = *weight == 0 ? 0 : 1 / (double)*weight;
 
@@ -58,14 +60,15 @@ cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_n
                                 int channels, const float *mean_sum, const float *variance_sum,
                                 const float *weight, float *mean, float *inverse)
 {
-    LAUNCH(batch_global, grid_for((size_t)channels), THREADS, stream, b->eps, channels, mean_sum,
-           variance_sum, weight, mean, inverse);
+    LAUNCH(batch_norm_global, grid_for((size_t)channels), THREADS, stream, b->eps, channels,
+           mean_sum, variance_sum, weight, mean, inverse);
     return cudaGetLastError();
 }
 
 template <typename T>
-KERNEL void batch_apply(struct kernel_channels v, const T *x, const float *mean,
-                        const float *inverse, const float *gamma, const float *beta, T *y, size_t n)
+KERNEL void batch_norm_apply(struct kernel_channels v, const T *x, const float *mean,
+                             const float *inverse, const float *gamma, const float *beta, T *y,
+                             size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -81,15 +84,15 @@ cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
 {
     size_t n = kernel_channels_elems(v);
 
-    WITH_TYPE(type, LAUNCH(batch_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x, mean,
-                           inverse, gamma, beta, (T *)y, n));
+    WITH_TYPE(type, LAUNCH(batch_norm_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x,
+                           mean, inverse, gamma, beta, (T *)y, n));
     return cudaGetLastError();
 }
 
 template <typename T>
-KERNEL void batch_back(struct kernel_channels v, float share, const T *x, const T *dy,
-                       const float *mean, const float *inverse, const float *gamma,
-                       const double *sums, T *dx, size_t n)
+KERNEL void batch_norm_back(struct kernel_channels v, float share, const T *x, const T *dy,
+                            const float *mean, const float *inverse, const float *gamma,
+                            const double *sums, T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
@@ -110,7 +113,8 @@ cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
 {
     size_t n = kernel_channels_elems(v);
 
-    WITH_TYPE(type, LAUNCH(batch_back<T>, grid_for(n), THREADS, stream, *v, (float)(1 / b->elems),
-                           (const T *)x, (const T *)dy, mean, inverse, gamma, sums, (T *)dx, n));
+    WITH_TYPE(type,
+              LAUNCH(batch_norm_back<T>, grid_for(n), THREADS, stream, *v, (float)(1 / b->elems),
+                     (const T *)x, (const T *)dy, mean, inverse, gamma, sums, (T *)dx, n));
     return cudaGetLastError();
 }

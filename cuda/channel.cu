@@ -6,16 +6,16 @@
  * the runs in double. */
 #include "kernel.cuh"
 
-#define STRIPES 512
-#define RUN     32
+#define SUMS_STRIPES 512
+#define SUMS_RUN     32
 
-static int positions_of(const struct kernel_channels *v)
+static int channel_positions(const struct kernel_channels *v)
 {
     return v->outer * v->inner;
 }
 
 /* Channels that a block takes side by side; the rest of its threads share their positions. */
-static int wide_of(const struct kernel_channels *v)
+static int channel_wide(const struct kernel_channels *v)
 {
     int wide = 1;
 
@@ -24,18 +24,18 @@ static int wide_of(const struct kernel_channels *v)
     return wide;
 }
 
-static int stripes_of(const struct kernel_channels *v)
+static int channel_stripes(const struct kernel_channels *v)
 {
-    int wide = wide_of(v), groups = (v->channels + wide - 1) / wide;
-    int most = (positions_of(v) + THREADS / wide - 1) / (THREADS / wide);
-    int stripes = (STRIPES + groups - 1) / groups;
+    int wide = channel_wide(v), groups = (v->channels + wide - 1) / wide;
+    int most = (channel_positions(v) + THREADS / wide - 1) / (THREADS / wide);
+    int stripes = (SUMS_STRIPES + groups - 1) / groups;
 
     return stripes < 1 ? 1 : stripes > most ? most : stripes;
 }
 
 size_t kernel_sums_scratch(const struct kernel_channels *v)
 {
-    return (size_t)(stripes_of(v) + 1) * 2 * (size_t)v->channels;
+    return (size_t)(channel_stripes(v) + 1) * 2 * (size_t)v->channels;
 }
 
 struct pair {
@@ -43,14 +43,15 @@ struct pair {
 };
 
 template <int WHAT, typename T>
-static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x, const T *dy,
-                                     float mean, float inverse, int c, int begin, int end, int step)
+static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, const T *x,
+                                             const T *dy, float mean, float inverse, int c,
+                                             int begin, int end, int step)
 {
     struct pair sum = {0, 0};
 
-    for (int from = begin; from < end; from += RUN * step) {
+    for (int from = begin; from < end; from += SUMS_RUN * step) {
         float first = 0, second = 0;
-        int until = from + RUN * step < end ? from + RUN * step : end;
+        int until = from + SUMS_RUN * step < end ? from + SUMS_RUN * step : end;
         for (int p = from; p < until; p += step) {
             int at = v->inner == 1 ? p * v->channels + c
                                    : (p / v->inner * v->channels + c) * v->inner + p % v->inner;
@@ -79,7 +80,7 @@ static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x
 }
 
 /* Adds what the lanes of each channel have; lane 0's threads know the result. */
-static DEVICE struct pair lanes_sum(struct pair sum, int wide)
+static DEVICE struct pair channel_lanes_sum(struct pair sum, int wide)
 {
 #ifdef __CUDACC__
     __shared__ double first[THREADS], second[THREADS];
@@ -112,9 +113,10 @@ KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, cons
         int end = (int)((int64_t)(stripe + 1) * positions / stripes);
         struct pair sum = {0, 0};
         if (c < v.channels)
-            sum = stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0, c,
-                                      begin + lane, end, lanes);
-        sum = lanes_sum(sum, wide);
+            sum =
+                channel_stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0,
+                                            c, begin + lane, end, lanes);
+        sum = channel_lanes_sum(sum, wide);
         if (lane > 0 || c >= v.channels)
             continue;
         partial[(stripe * 2 + 0) * v.channels + c] = sum.first;
@@ -137,7 +139,8 @@ template <int WHAT, typename T>
 static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, const void *x,
                         const void *dy, const float *mean, const float *inverse, double *scratch)
 {
-    int stripes = stripes_of(v), wide = wide_of(v), groups = (v->channels + wide - 1) / wide;
+    int stripes = channel_stripes(v), wide = channel_wide(v),
+        groups = (v->channels + wide - 1) / wide;
     double *partial = scratch + 2 * v->channels;
 
 #ifndef __CUDACC__

@@ -17,7 +17,7 @@ struct concat {
 };
 
 /* NHWC if any bottom has it, else as the first bottom. */
-static const struct cuda_format *common_format(const struct cuda_op *op)
+static const struct cuda_format *concat_format(const struct cuda_op *op)
 {
     for (int i = 0; i < op->args.nbottoms; i++) {
         const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[i]->value);
@@ -63,7 +63,7 @@ static int concat_create(struct cuda_op *op)
     concat->out = calloc(n, sizeof *concat->out);
     if (!concat->length || !concat->in || !concat->out)
         return error_memory(n * sizeof *concat->in, "a concat operator");
-    concat->format = common_format(op);
+    concat->format = concat_format(op);
     cuda_top_set(op->args.tops[0], concat->format);
     concat_measure(concat, axis);
     for (int i = 0; i < op->args.nbottoms; i++) {
@@ -79,7 +79,7 @@ static int concat_create(struct cuda_op *op)
     return 0;
 }
 
-static char *advance(const struct concat *concat, void *data, int elems)
+static char *concat_advance(const struct concat *concat, void *data, int elems)
 {
     return (char *)data + (size_t)elems * cuda_type_bytes(cuda_format_type(concat->format));
 }
@@ -97,7 +97,7 @@ static int concat_forward(struct cuda_op *op, const struct run *run)
                                         concat->length[i], to, concat->total, concat->length[i],
                                         concat->outer)))
             return -1;
-        to = advance(concat, to, concat->length[i]);
+        to = concat_advance(concat, to, concat->length[i]);
     }
     return 0;
 }
@@ -110,7 +110,7 @@ static int concat_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     for (int i = 0; i < op->args.nbottoms; i++) {
         void *piece = from;
-        from = advance(concat, from, concat->length[i]);
+        from = concat_advance(concat, from, concat->length[i]);
         if (!concat->out[i].tensor || !cuda_op_propagates(op, i))
             continue;
         if (cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format), piece,

@@ -53,7 +53,7 @@ struct conv {
     bool bias_fresh;
 };
 
-static void shape_fill(struct conv *conv)
+static void conv_shape_fill(struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;
     const struct conv_args *a = &op->args.u.conv;
@@ -65,12 +65,12 @@ static void shape_fill(struct conv *conv)
     conv->shape = cuda_conv_shape(a, image, places);
 }
 
-static size_t weight_elems(const struct weight *weight)
+static size_t conv_weight_elems(const struct weight *weight)
 {
     return (size_t)weight->outputs * (size_t)(weight->places * weight->channels);
 }
 
-static bool needs_backward(const struct conv *conv)
+static bool conv_needs_backward(const struct conv *conv)
 {
     return conv->op.args.train &&
            (conv->op.args.params[0]->wants_grad || cuda_op_propagates(&conv->op, 0) ||
@@ -78,30 +78,31 @@ static bool needs_backward(const struct conv *conv)
 }
 
 /* Rows of the top as a matrix of its channels. */
-static int top_rows(const struct conv *conv)
+static int conv_top_rows(const struct conv *conv)
 {
     const struct shape *top = &conv->op.args.tops[0]->value.shape;
 
     return (int)(top->dim[0] * top->dim[2] * top->dim[3]);
 }
 
-static int top_channels(const struct conv *conv)
+static int conv_top_channels(const struct conv *conv)
 {
     return (int)conv->op.args.tops[0]->value.shape.dim[1];
 }
 
-static int create_backward(struct conv *conv)
+static int conv_create_backward(struct conv *conv)
 {
     struct cuda_op *op = &conv->op;
     struct cuda_engine *engine = op->engine;
     const struct kernel_conv *s = &conv->shape;
 
-    if (!needs_backward(conv))
+    if (!conv_needs_backward(conv))
         return 0;
     if (cuda_input_create(engine, &op->args.tops[0]->grad, cuda_nhwc(engine), WORK_TOP_GRAD,
                           &conv->top_grad) ||
-        cuda_work_reserve(engine, WORK_WEIGHT_GRAD, weight_elems(&conv->weight) * sizeof(float)) ||
-        cuda_bias_reserve(engine, top_rows(conv), top_channels(conv)))
+        cuda_work_reserve(engine, WORK_WEIGHT_GRAD,
+                          conv_weight_elems(&conv->weight) * sizeof(float)) ||
+        cuda_bias_reserve(engine, conv_top_rows(conv), conv_top_channels(conv)))
         return -1;
     if (op->args.params[0]->wants_grad &&
         cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->to_weight))
@@ -112,7 +113,7 @@ static int create_backward(struct conv *conv)
                             : cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
 }
 
-static int create_forward(struct conv *conv)
+static int conv_create_forward(struct conv *conv)
 {
     struct cuda_engine *engine = conv->op.engine;
     const struct kernel_conv *s = &conv->shape;
@@ -124,7 +125,7 @@ static int create_forward(struct conv *conv)
     return cuda_plan_create_biased(engine, s, &conv->to_places, &conv->biased);
 }
 
-static int weight_create(struct conv *conv)
+static int conv_weight_create(struct conv *conv)
 {
     struct cuda_engine *engine = conv->op.engine;
     struct weight *weight = &conv->weight;
@@ -132,7 +133,7 @@ static int weight_create(struct conv *conv)
     weight->param = conv->op.args.params[0];
     weight->same = engine->type == CUDA_F32 && (weight->places == 1 || weight->channels == 1);
     return weight->same ? 0
-                        : cuda_alloc(weight_elems(weight) * cuda_type_bytes(engine->type),
+                        : cuda_alloc(conv_weight_elems(weight) * cuda_type_bytes(engine->type),
                                      "a convolution's weights in the GPU's layout", &weight->copy);
 }
 
@@ -143,21 +144,21 @@ static int conv_create(struct cuda_op *op)
     const struct kernel_conv *s = &conv->shape;
 
     conv->transposed = op->args.kind == OP_DECONV;
-    shape_fill(conv);
+    conv_shape_fill(conv);
     conv->weight.outputs = s->outputs;
     conv->weight.channels = s->channels / s->group;
     conv->weight.places = s->kernel[0] * s->kernel[1];
     cuda_top_set(op->args.tops[0], cuda_nhwc(engine));
-    if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) || create_forward(conv) ||
-        weight_create(conv))
+    if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) ||
+        conv_create_forward(conv) || conv_weight_create(conv))
         return -1;
     if (conv->biased && engine->type == CUDA_BF16 &&
         cuda_alloc((size_t)s->outputs * 2, "a convolution's bias in bfloat16", &conv->bias))
         return -1;
-    return create_backward(conv);
+    return conv_create_backward(conv);
 }
 
-static int weight_refresh(struct cuda_engine *engine, struct weight *weight)
+static int conv_weight_refresh(struct cuda_engine *engine, struct weight *weight)
 {
     if (weight->same || (weight->fresh && weight->version == weight->param->version))
         return 0;
@@ -168,7 +169,7 @@ static int weight_refresh(struct cuda_engine *engine, struct weight *weight)
                                        weight->places, false));
 }
 
-static int bias_refresh(struct conv *conv)
+static int conv_bias_refresh(struct conv *conv)
 {
     const struct param *param = conv->bias ? conv->op.args.params[1] : NULL;
     struct cuda_engine *engine = conv->op.engine;
@@ -181,15 +182,15 @@ static int bias_refresh(struct conv *conv)
                                        conv->bias, 1, 1, conv->shape.outputs, false));
 }
 
-static const void *weight_data(const struct weight *weight)
+static const void *conv_weight_data(const struct weight *weight)
 {
     return weight->same ? weight->param->value : weight->copy;
 }
 
-static int run_to_places(struct conv *conv, const void *image, void *places, const void *bias)
+static int conv_run_to_places(struct conv *conv, const void *image, void *places, const void *bias)
 {
     struct cuda_engine *engine = conv->op.engine;
-    const void *weight = weight_data(&conv->weight);
+    const void *weight = conv_weight_data(&conv->weight);
 
     if (conv->to_places)
         return cuda_plan_run(engine, conv->to_places, image, weight, places, bias);
@@ -197,10 +198,10 @@ static int run_to_places(struct conv *conv, const void *image, void *places, con
         kernel_conv(engine->stream, engine->type, &conv->shape, image, weight, places));
 }
 
-static int run_to_image(struct conv *conv, const void *places, void *image)
+static int conv_run_to_image(struct conv *conv, const void *places, void *image)
 {
     struct cuda_engine *engine = conv->op.engine;
-    const void *weight = weight_data(&conv->weight);
+    const void *weight = conv_weight_data(&conv->weight);
 
     if (conv->to_image)
         return cuda_plan_run(engine, conv->to_image, image, weight, places, NULL);
@@ -216,20 +217,21 @@ static int conv_forward(struct cuda_op *op, const struct run *run)
     const void *bottom = cuda_input_data(engine, &conv->bottom.in), *bias = NULL;
 
     (void)run;
-    if (cuda_input_load(engine, &conv->bottom.in) || weight_refresh(engine, &conv->weight) ||
-        bias_refresh(conv))
+    if (cuda_input_load(engine, &conv->bottom.in) || conv_weight_refresh(engine, &conv->weight) ||
+        conv_bias_refresh(conv))
         return -1;
     if (op->args.u.conv.bias)
         bias = conv->bias ? conv->bias : op->args.params[1]->value;
-    if (conv->transposed ? run_to_image(conv, bottom, top) : run_to_places(conv, bottom, top, bias))
+    if (conv->transposed ? conv_run_to_image(conv, bottom, top)
+                         : conv_run_to_places(conv, bottom, top, bias))
         return -1;
     if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
-                                      top_rows(conv), top_channels(conv)));
+                                      conv_top_rows(conv), conv_top_channels(conv)));
 }
 
-static int weight_backward(struct conv *conv, const void *image, const void *places)
+static int conv_weight_backward(struct conv *conv, const void *image, const void *places)
 {
     const struct weight *weight = &conv->weight;
     struct param *param = weight->param;
@@ -259,20 +261,21 @@ static int conv_backward(struct cuda_op *op, const struct run *run)
     void *dx;
 
     (void)run;
-    if (!needs_backward(conv))
+    if (!conv_needs_backward(conv))
         return 0;
     if (cuda_input_load(engine, &conv->top_grad))
         return -1;
     if (bias && bias->wants_grad &&
-        cuda_bias_gradient(engine, engine->type, dy, top_rows(conv), top_channels(conv), bias))
+        cuda_bias_gradient(engine, engine->type, dy, conv_top_rows(conv), conv_top_channels(conv),
+                           bias))
         return -1;
     if (op->args.params[0]->wants_grad &&
-        weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))
+        conv_weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
     dx = cuda_output_data(engine, &conv->bottom.out);
-    if (conv->transposed ? run_to_places(conv, dy, dx, NULL) : run_to_image(conv, dy, dx))
+    if (conv->transposed ? conv_run_to_places(conv, dy, dx, NULL) : conv_run_to_image(conv, dy, dx))
         return -1;
     return cuda_output_store(engine, &conv->bottom.out);
 }

@@ -138,6 +138,11 @@ int cuda_read(void *context, const struct tensor *from, float *to);
 
 const struct cuda_format *cuda_tensor_format(const struct tensor *tensor);
 enum cuda_type cuda_format_type(const struct cuda_format *format);
+/* Of an op's first bottom, and its top where both have one format. */
+static inline enum cuda_type cuda_bottom_type(const struct cuda_op *op)
+{
+    return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
+}
 /* The engine's own formats for activations. */
 const struct cuda_format *cuda_plain(const struct cuda_engine *engine);
 const struct cuda_format *cuda_nhwc(const struct cuda_engine *engine);

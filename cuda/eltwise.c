@@ -65,7 +65,7 @@ static int eltwise_create(struct cuda_op *op)
     return 0;
 }
 
-static int forward_one(struct eltwise *elt, int i, void *y)
+static int eltwise_forward_one(struct eltwise *elt, int i, void *y)
 {
     struct cuda_op *op = &elt->op;
     cudaStream_t stream = op->engine->stream;
@@ -93,13 +93,13 @@ static int eltwise_forward(struct cuda_op *op, const struct run *run)
         cuda_check(cudaMemsetAsync(elt->winner, 0, elt->n * sizeof(int32_t), op->engine->stream)))
         return -1;
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (forward_one(elt, i, op->args.tops[0]->value.data))
+        if (eltwise_forward_one(elt, i, op->args.tops[0]->value.data))
             return -1;
     return 0;
 }
 
 /* The product of the others, not y / x: x may be 0. */
-static int backward_one(struct eltwise *elt, int who, const void *dy, void *dx)
+static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, void *dx)
 {
     struct cuda_op *op = &elt->op;
     cudaStream_t stream = op->engine->stream;
@@ -132,8 +132,8 @@ static int eltwise_backward(struct cuda_op *op, const struct run *run)
     for (int i = op->args.nbottoms - 1; i >= 0; i--) {
         if (!elt->out[i].tensor || !cuda_op_propagates(op, i))
             continue;
-        if (backward_one(elt, i, op->args.tops[0]->grad.data,
-                         cuda_output_data(op->engine, &elt->out[i])) ||
+        if (eltwise_backward_one(elt, i, op->args.tops[0]->grad.data,
+                                 cuda_output_data(op->engine, &elt->out[i])) ||
             cuda_output_store(op->engine, &elt->out[i]))
             return -1;
     }

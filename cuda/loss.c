@@ -134,7 +134,7 @@ static int loss_backward(struct cuda_op *op, const struct run *run)
     }
 
 /* What the sum is divided by; 0: by the places that count. */
-static double divisor_of(enum loss_normalization normalization, int places, int outer)
+static double loss_divisor_of(enum loss_normalization normalization, int places, int outer)
 {
     switch (normalization) {
     case LOSS_FULL:
@@ -160,7 +160,7 @@ static int sigmoid_loss_create(struct cuda_op *op)
     loss->kernel.kind = KERNEL_SIGMOID;
     loss->kernel.has_ignore = a->has_ignore_label;
     loss->kernel.ignore = a->ignore_label;
-    loss->kernel.divisor = divisor_of(a->normalization, (int)n, loss->kernel.rows);
+    loss->kernel.divisor = loss_divisor_of(a->normalization, (int)n, loss->kernel.rows);
     return 0;
 }
 
@@ -179,7 +179,7 @@ static int euclidean_loss_create(struct cuda_op *op)
 
 LOSS_KIND(cuda_euclidean_loss, euclidean_loss_create);
 
-static struct kernel_labels labels_of(const struct cuda_op *op, int outer, int classes, int inner)
+static struct kernel_labels loss_labels(const struct cuda_op *op, int outer, int classes, int inner)
 {
     return (struct kernel_labels){.outer = outer,
                                   .classes = classes,
@@ -189,7 +189,7 @@ static struct kernel_labels labels_of(const struct cuda_op *op, int outer, int c
 }
 
 /* One label per row. */
-static int rows_loss_create(struct cuda_op *op, enum kernel_loss_kind kind)
+static int loss_create_rows(struct cuda_op *op, enum kernel_loss_kind kind)
 {
     struct loss *loss = (struct loss *)op;
 
@@ -197,21 +197,21 @@ static int rows_loss_create(struct cuda_op *op, enum kernel_loss_kind kind)
         return -1;
     loss->kernel.kind = kind;
     loss->kernel.divisor = loss->kernel.rows;
-    loss->kernel.labels = labels_of(op, loss->kernel.rows, loss->kernel.length, 1);
+    loss->kernel.labels = loss_labels(op, loss->kernel.rows, loss->kernel.length, 1);
     return 0;
 }
 
 static int hinge_loss_create(struct cuda_op *op)
 {
     ((struct loss *)op)->kernel.other = op->args.u.hinge_loss.l2;
-    return rows_loss_create(op, KERNEL_HINGE);
+    return loss_create_rows(op, KERNEL_HINGE);
 }
 
 LOSS_KIND(cuda_hinge_loss, hinge_loss_create);
 
 static int multinomial_loss_create(struct cuda_op *op)
 {
-    return rows_loss_create(op, KERNEL_MULTINOMIAL);
+    return loss_create_rows(op, KERNEL_MULTINOMIAL);
 }
 
 LOSS_KIND(cuda_multinomial_loss, multinomial_loss_create);
@@ -262,8 +262,8 @@ static int infogain_loss_create(struct cuda_op *op)
     if (loss_create(op) || infogain_matrix(loss, (size_t)axes.length))
         return -1;
     loss->kernel.kind = KERNEL_INFOGAIN;
-    loss->kernel.divisor = divisor_of(a->normalization, outer * inner, outer);
-    loss->kernel.labels = labels_of(op, outer, (int)axes.length, inner);
+    loss->kernel.divisor = loss_divisor_of(a->normalization, outer * inner, outer);
+    loss->kernel.labels = loss_labels(op, outer, (int)axes.length, inner);
     loss->kernel.labels.has_ignore = a->has_ignore_label;
     loss->kernel.labels.ignore = a->ignore_label;
     if (op->args.ntops == 2)

@@ -124,7 +124,7 @@ const struct cuda_kind cuda_tile = {
 };
 
 /* Row numbers: `count` of them, into a table of `rows`. */
-static struct kernel_labels numbers_of(const struct cuda_op *op, size_t count, int64_t rows)
+static struct kernel_labels move_row_numbers(const struct cuda_op *op, size_t count, int64_t rows)
 {
     return (struct kernel_labels){.outer = (int)count,
                                   .classes = (int)rows,
@@ -149,7 +149,7 @@ static int reindex_create(struct cuda_op *op)
     const struct shape *y = &op->args.tops[0]->value.shape;
     size_t count = shape_elems(&op->args.bottoms[1]->value.shape);
 
-    reindex->numbers = numbers_of(op, count, x->shape.dim[0]);
+    reindex->numbers = move_row_numbers(op, count, x->shape.dim[0]);
     reindex->type = cuda_format_type(cuda_tensor_format(x));
     reindex->length = (int)shape_count(y, 1, y->naxes);
     cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
@@ -209,7 +209,7 @@ static int embed_create(struct cuda_op *op)
     struct cuda_engine *engine = op->engine;
     size_t count = shape_elems(&op->args.bottoms[0]->value.shape);
 
-    embed->numbers = numbers_of(op, count, op->args.params[0]->shape.dim[0]);
+    embed->numbers = move_row_numbers(op, count, op->args.params[0]->shape.dim[0]);
     embed->outputs = (int)op->args.params[0]->shape.dim[1];
     cuda_top_set(op->args.tops[0], cuda_plain(engine));
     if (cuda_bias_reserve(engine, (int)count, embed->outputs))

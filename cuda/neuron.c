@@ -12,16 +12,10 @@ static int relu_create(struct cuda_op *op)
     return 0;
 }
 
-/* Both ends have one format: in place, or the top was given the bottom's. */
-static enum cuda_type neuron_type(const struct cuda_op *op)
-{
-    return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
-}
-
 static int relu_forward(struct cuda_op *op, const struct run *run)
 {
     (void)run;
-    return cuda_check(kernel_relu(op->engine->stream, neuron_type(op),
+    return cuda_check(kernel_relu(op->engine->stream, cuda_bottom_type(op),
                                   op->args.bottoms[0]->value.data, op->args.u.relu.negative_slope,
                                   op->args.tops[0]->value.data,
                                   shape_elems(&op->args.tops[0]->value.shape)));
@@ -33,7 +27,7 @@ static int relu_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     return cuda_check(kernel_relu_back(
-        op->engine->stream, neuron_type(op), op->args.bottoms[0]->value.data,
+        op->engine->stream, cuda_bottom_type(op), op->args.bottoms[0]->value.data,
         op->args.tops[0]->grad.data, op->args.u.relu.negative_slope, op->args.bottoms[0]->grad.data,
         shape_elems(&op->args.tops[0]->value.shape)));
 }
@@ -76,8 +70,8 @@ static int dropout_create(struct cuda_op *op)
 static int dropout_run(struct dropout *drop, const void *from, void *to)
 {
     drop->args.at = cuda_recorded_run(drop->op.engine);
-    return cuda_check(
-        kernel_dropout(drop->op.engine->stream, neuron_type(&drop->op), &drop->args, from, to));
+    return cuda_check(kernel_dropout(drop->op.engine->stream, cuda_bottom_type(&drop->op),
+                                     &drop->args, from, to));
 }
 
 static int dropout_forward(struct cuda_op *op, const struct run *run)

@@ -9,7 +9,7 @@ struct pool {
     int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
 };
 
-static void shape_fill(struct pool *pool)
+static void pool_shape_fill(struct pool *pool)
 {
     const struct pool_args *a = &pool->op.args.u.pool;
     const struct shape *bottom = &pool->op.args.bottoms[0]->value.shape;
@@ -35,7 +35,7 @@ static int pool_create(struct cuda_op *op)
     struct blob *bottom = op->args.bottoms[0];
     void *where = NULL;
 
-    shape_fill(pool);
+    pool_shape_fill(pool);
     cuda_top_set(op->args.tops[0], format);
     /* places are whole numbers beyond what bfloat16 holds */
     if (op->args.ntops == 2)

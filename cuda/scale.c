@@ -21,7 +21,7 @@ struct scale {
 };
 
 /* param < 0: it is bottom 1. */
-static int factor_create(struct cuda_op *op, struct factor *f, int param)
+static int scale_factor_create(struct cuda_op *op, struct factor *f, int param)
 {
     struct blob *blob;
 
@@ -38,15 +38,17 @@ static int factor_create(struct cuda_op *op, struct factor *f, int param)
                                      : 0;
 }
 
-static int factors_create(struct scale *scale)
+static int scale_factors_create(struct scale *scale)
 {
     struct cuda_op *op = &scale->op;
     const struct scale_args *a = &op->args.u.scale;
     int next = 0;
 
-    if (a->scale && factor_create(op, &scale->gain, a->from_bottom ? -1 : next++))
+    if (a->scale && scale_factor_create(op, &scale->gain, a->from_bottom ? -1 : next++))
         return -1;
-    return a->bias ? factor_create(op, &scale->bias, a->from_bottom && !a->scale ? -1 : next++) : 0;
+    return a->bias
+               ? scale_factor_create(op, &scale->bias, a->from_bottom && !a->scale ? -1 : next++)
+               : 0;
 }
 
 static int scale_create(struct cuda_op *op)
@@ -62,7 +64,7 @@ static int scale_create(struct cuda_op *op)
     scale->type = cuda_format_type(format);
     if (!cuda_op_in_place(op))
         cuda_top_set(y, format);
-    if (factors_create(scale) ||
+    if (scale_factors_create(scale) ||
         cuda_input_create(engine, &x->value, format, WORK_OWN, &scale->in) ||
         cuda_input_create(engine, &y->grad, format, WORK_TOP_GRAD, &scale->dy) ||
         cuda_output_create(engine, &y->value, format, WORK_TOP_GRAD, &scale->top) ||
@@ -73,14 +75,14 @@ static int scale_create(struct cuda_op *op)
     return cuda_output_create(engine, &x->grad, format, WORK_BOTTOM_GRAD, &scale->out);
 }
 
-static const float *factor_data(const struct cuda_engine *engine, const struct factor *f)
+static const float *scale_factor_data(const struct cuda_engine *engine, const struct factor *f)
 {
     if (!f->there)
         return NULL;
     return f->param ? f->param->value : cuda_input_data(engine, &f->bottom);
 }
 
-static int factor_load(struct cuda_engine *engine, struct factor *f)
+static int scale_factor_load(struct cuda_engine *engine, struct factor *f)
 {
     return f->there && !f->param ? cuda_input_load(engine, &f->bottom) : 0;
 }
@@ -91,26 +93,26 @@ static int scale_forward(struct cuda_op *op, const struct run *run)
     struct cuda_engine *engine = op->engine;
 
     (void)run;
-    if (cuda_input_load(engine, &scale->in) || factor_load(engine, &scale->gain) ||
-        factor_load(engine, &scale->bias) ||
-        cuda_check(
-            kernel_scale(engine->stream, scale->type, &scale->view,
-                         cuda_input_data(engine, &scale->in), factor_data(engine, &scale->gain),
-                         factor_data(engine, &scale->bias), cuda_output_data(engine, &scale->top))))
+    if (cuda_input_load(engine, &scale->in) || scale_factor_load(engine, &scale->gain) ||
+        scale_factor_load(engine, &scale->bias) ||
+        cuda_check(kernel_scale(
+            engine->stream, scale->type, &scale->view, cuda_input_data(engine, &scale->in),
+            scale_factor_data(engine, &scale->gain), scale_factor_data(engine, &scale->bias),
+            cuda_output_data(engine, &scale->top))))
         return -1;
     return cuda_output_store(engine, &scale->top);
 }
 
-static bool factor_wants(const struct cuda_op *op, const struct factor *f)
+static bool scale_factor_wants(const struct cuda_op *op, const struct factor *f)
 {
     return f->there && (f->param ? f->param->wants_grad : cuda_op_propagates(op, 1));
 }
 
-static int factor_store(struct cuda_op *op, struct factor *f, const double *sums, int n)
+static int scale_factor_store(struct cuda_op *op, struct factor *f, const double *sums, int n)
 {
     struct cuda_engine *engine = op->engine;
 
-    if (!factor_wants(op, f))
+    if (!scale_factor_wants(op, f))
         return 0;
     if (f->param)
         return cuda_check(
@@ -131,18 +133,19 @@ static int scale_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (cuda_input_load(engine, &scale->dy))
         return -1;
-    if ((factor_wants(op, &scale->gain) || factor_wants(op, &scale->bias)) &&
+    if ((scale_factor_wants(op, &scale->gain) || scale_factor_wants(op, &scale->bias)) &&
         cuda_check(kernel_sums(engine->stream, scale->type, SUMS_SCALE, &scale->view,
                                cuda_input_data(engine, &scale->in),
                                cuda_input_data(engine, &scale->dy), NULL, NULL, sums)))
         return -1;
-    if (factor_store(op, &scale->gain, sums, n) || factor_store(op, &scale->bias, sums + n, n))
+    if (scale_factor_store(op, &scale->gain, sums, n) ||
+        scale_factor_store(op, &scale->bias, sums + n, n))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
     if (cuda_check(kernel_scale(
             engine->stream, scale->type, &scale->view, cuda_input_data(engine, &scale->dy),
-            factor_data(engine, &scale->gain), NULL, cuda_output_data(engine, &scale->out))))
+            scale_factor_data(engine, &scale->gain), NULL, cuda_output_data(engine, &scale->out))))
         return -1;
     return cuda_output_store(engine, &scale->out);
 }

@@ -10,7 +10,7 @@ struct scores {
     struct cuda_input plain;
 };
 
-static int scores_create(struct cuda_op *op, int axis, struct scores *out)
+static int softmax_scores_create(struct cuda_op *op, int axis, struct scores *out)
 {
     const struct tensor *bottom = &op->args.bottoms[0]->value;
     struct op_axes axes = op_axes_at(&bottom->shape, axis);
@@ -33,7 +33,7 @@ static int softmax_create(struct cuda_op *op)
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
     cuda_top_set(top, NULL);
-    if (scores_create(op, op->args.u.softmax.axis, &sm->scores))
+    if (softmax_scores_create(op, op->args.u.softmax.axis, &sm->scores))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
@@ -74,8 +74,8 @@ const struct cuda_kind cuda_softmax = {
     .backward = softmax_backward,
 };
 
-static int labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore,
-                         int ignore, struct kernel_labels *out)
+static int softmax_labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore,
+                                 int ignore, struct kernel_labels *out)
 {
     const struct blob *blob = op->args.bottoms[1];
 
@@ -110,8 +110,8 @@ static int softmax_loss_create(struct cuda_op *op)
 
     for (int i = 0; i < op->args.ntops; i++)
         cuda_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, &sl->scores) ||
-        labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
+    if (softmax_scores_create(op, a->axis, &sl->scores) ||
+        softmax_labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
         return -1;
     if (cuda_alloc(((size_t)sl->scores.outer * (size_t)sl->scores.inner + 1) * sizeof(double),
                    "the terms of a loss", &terms))
@@ -125,7 +125,7 @@ static int softmax_loss_create(struct cuda_op *op)
     return cuda_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sl->bottom_grad);
 }
 
-static float *probabilities(const struct softmax_loss *sl)
+static float *softmax_loss_probabilities(const struct softmax_loss *sl)
 {
     return sl->own ? sl->own : sl->op.args.tops[1]->value.data;
 }
@@ -142,13 +142,13 @@ static int softmax_loss_forward(struct cuda_op *op, const struct run *run)
 
     (void)run;
     if (cuda_input_load(op->engine, &sl->scores.plain) ||
-        cuda_check(kernel_softmax(stream, cuda_input_data(op->engine, &s->plain), probabilities(sl),
-                                  s->outer, s->classes, s->inner)))
+        cuda_check(kernel_softmax(stream, cuda_input_data(op->engine, &s->plain),
+                                  softmax_loss_probabilities(sl), s->outer, s->classes, s->inner)))
         return -1;
-    return cuda_check(
-        kernel_softmax_loss(stream, &sl->labels, probabilities(sl), op->args.bottoms[1]->value.data,
-                            normalizations[op->args.u.softmax_loss.normalization], sl->divisor + 1,
-                            sl->divisor, op->args.tops[0]->value.data));
+    return cuda_check(kernel_softmax_loss(
+        stream, &sl->labels, softmax_loss_probabilities(sl), op->args.bottoms[1]->value.data,
+        normalizations[op->args.u.softmax_loss.normalization], sl->divisor + 1, sl->divisor,
+        op->args.tops[0]->value.data));
 }
 
 static int softmax_loss_backward(struct cuda_op *op, const struct run *run)
@@ -158,10 +158,10 @@ static int softmax_loss_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_softmax_loss_back(op->engine->stream, &sl->labels, probabilities(sl),
-                                            op->args.bottoms[1]->value.data,
-                                            op->args.tops[0]->grad.data, sl->divisor,
-                                            cuda_output_data(op->engine, &sl->bottom_grad))))
+    if (cuda_check(kernel_softmax_loss_back(
+            op->engine->stream, &sl->labels, softmax_loss_probabilities(sl),
+            op->args.bottoms[1]->value.data, op->args.tops[0]->grad.data, sl->divisor,
+            cuda_output_data(op->engine, &sl->bottom_grad))))
         return -1;
     return cuda_output_store(op->engine, &sl->bottom_grad);
 }
@@ -196,8 +196,8 @@ static int accuracy_create(struct cuda_op *op)
 
     for (int i = 0; i < op->args.ntops; i++)
         cuda_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, &acc->scores) ||
-        labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
+    if (softmax_scores_create(op, a->axis, &acc->scores) ||
+        softmax_labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
         return -1;
     return cuda_alloc((size_t)acc->scores.outer * (size_t)acc->scores.inner * sizeof(int32_t),
                       "hits", &acc->hits);

@@ -23,17 +23,12 @@ static int unary_create(struct cuda_op *op)
     return 0;
 }
 
-/* Both ends have one format: in place, or the top was given the bottom's. */
-static enum cuda_type unary_type(const struct cuda_op *op)
-{
-    return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
-}
-
 static int unary_forward(struct cuda_op *op, const struct run *run)
 {
     (void)run;
-    return cuda_check(kernel_unary(op->engine->stream, unary_type(op), &((struct unary *)op)->args,
-                                   op->args.bottoms[0]->value.data, op->args.tops[0]->value.data,
+    return cuda_check(kernel_unary(op->engine->stream, cuda_bottom_type(op),
+                                   &((struct unary *)op)->args, op->args.bottoms[0]->value.data,
+                                   op->args.tops[0]->value.data,
                                    shape_elems(&op->args.tops[0]->value.shape)));
 }
 
@@ -45,7 +40,7 @@ static int unary_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     /* a top of its own may be gone by now */
-    return cuda_check(kernel_unary_back(op->engine->stream, unary_type(op), &unary->args,
+    return cuda_check(kernel_unary_back(op->engine->stream, cuda_bottom_type(op), &unary->args,
                                         cuda_op_in_place(op), op->args.bottoms[0]->value.data,
                                         op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data,
                                         shape_elems(&op->args.tops[0]->value.shape)));

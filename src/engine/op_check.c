@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-static int check_count(const char *what, int found, int min, int max)
+static int op_check_count(const char *what, int found, int min, int max)
 {
     if (found >= min && (max == OP_ANY || found <= max))
         return 0;
@@ -17,7 +17,7 @@ static int check_count(const char *what, int found, int min, int max)
     return error_set("takes %d to %d %ss, not %d", min, max, what, found);
 }
 
-static int check_empty(const char *what, struct blob **blobs, int n)
+static int op_check_empty(const char *what, struct blob **blobs, int n)
 {
     char text[OP_SHAPE_TEXT];
 
@@ -29,7 +29,7 @@ static int check_empty(const char *what, struct blob **blobs, int n)
     return 0;
 }
 
-static int check_in_place(const struct op_args *args, bool allowed)
+static int op_check_in_place(const struct op_args *args, bool allowed)
 {
     for (int t = 0; t < args->ntops; t++)
         for (int b = 0; b < args->nbottoms; b++)
@@ -38,7 +38,7 @@ static int check_in_place(const struct op_args *args, bool allowed)
     return 0;
 }
 
-static int check_gradients(const struct op_args *args, unsigned forbidden)
+static int op_check_gradients(const struct op_args *args, unsigned forbidden)
 {
     for (int b = 0; b < args->nbottoms && forbidden >> b; b++)
         if ((forbidden >> b & 1) && op_args_propagates(args, b))
@@ -46,14 +46,14 @@ static int check_gradients(const struct op_args *args, unsigned forbidden)
     return 0;
 }
 
-static int check_signature(const struct op_args *args, const struct op_signature *s)
+static int op_check_signature(const struct op_args *args, const struct op_signature *s)
 {
-    if (check_count("bottom", args->nbottoms, s->min_bottoms, s->max_bottoms) ||
-        check_count("top", args->ntops, s->min_tops, s->max_tops) ||
-        check_count("parameter", args->nparams, s->min_params, s->max_params) ||
-        check_empty("bottom", args->bottoms, args->nbottoms) ||
-        check_empty("top", args->tops, args->ntops) || check_in_place(args, s->in_place) ||
-        check_gradients(args, s->no_gradient_to))
+    if (op_check_count("bottom", args->nbottoms, s->min_bottoms, s->max_bottoms) ||
+        op_check_count("top", args->ntops, s->min_tops, s->max_tops) ||
+        op_check_count("parameter", args->nparams, s->min_params, s->max_params) ||
+        op_check_empty("bottom", args->bottoms, args->nbottoms) ||
+        op_check_empty("top", args->tops, args->ntops) || op_check_in_place(args, s->in_place) ||
+        op_check_gradients(args, s->no_gradient_to))
         return -1;
     return s->check ? s->check(args) : 0;
 }
@@ -68,7 +68,7 @@ int op_check(const struct op_args *args)
 
     if (args->kind < 0 || args->kind >= OP_KINDS)
         return error_set("there is no operator %d", (int)args->kind);
-    if (check_signature(args, signatures[args->kind]))
+    if (op_check_signature(args, signatures[args->kind]))
         return error_context("%s", op_kind_name(args->kind));
     return 0;
 }
@@ -117,7 +117,7 @@ int op_check_images(const struct op_args *args)
 
 int op_check_param_count(const struct op_args *args, int expected)
 {
-    return check_count("parameter", args->nparams, expected, expected);
+    return op_check_count("parameter", args->nparams, expected, expected);
 }
 
 int op_check_param_elems(const struct op_args *args, int i, const char *what, int64_t expected)

@@ -158,7 +158,7 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     return 0;
 }
 
-static int check_pair(const struct spatial_field *field, const int pair[2])
+static int layer_check_pair(const struct spatial_field *field, const int pair[2])
 {
     for (int i = 0; i < 2; i++)
         if (pair[i] < field->least || pair[i] > 1 << 24)
@@ -192,7 +192,7 @@ int layer_spatial_pair(const struct spatial_field *field, int out[2])
     } else {
         out[0] = out[1] = field->absent;
     }
-    return check_pair(field, out);
+    return layer_check_pair(field, out);
 }
 
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)

@@ -147,7 +147,7 @@ static int deconv_create(struct cpu_op *op)
     return cpu_plain_create(op, 0, true, &deconv->plain);
 }
 
-static void add_bias(const struct deconv *deconv, float *y)
+static void deconv_add_bias(const struct deconv *deconv, float *y)
 {
     const struct window *w = &deconv->window;
     const float *bias = deconv->op.args.params[1]->value;
@@ -180,12 +180,12 @@ static int deconv_forward(struct cpu_op *op, const struct run *run)
         cpu_zero(y, (size_t)image);
         columns_to_image(w, d->columns, y);
         if (op->args.u.conv.bias)
-            add_bias(d, y);
+            deconv_add_bias(d, y);
     }
     return 0;
 }
 
-static void bias_backward(const struct deconv *deconv)
+static void deconv_bias_backward(const struct deconv *deconv)
 {
     const struct window *w = &deconv->window;
     struct param *bias = deconv->op.args.params[1];
@@ -203,7 +203,7 @@ static void bias_backward(const struct deconv *deconv)
 }
 
 /* Per group: dx = W columns(dy), dW += x columns(dy)^T. */
-static int sample_backward(struct deconv *d, const float *x, float *dx, bool add)
+static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, bool add)
 {
     struct param *weight = d->op.args.params[0];
 
@@ -232,10 +232,10 @@ static int deconv_backward(struct cpu_op *op, const struct run *run)
 
     (void)run;
     if (op->args.u.conv.bias && op->args.params[1]->wants_grad)
-        bias_backward(d);
+        deconv_bias_backward(d);
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
         image_to_columns(w, op->args.tops[0]->grad.data + n * image, d->columns);
-        if (sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
+        if (deconv_sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
             return -1;
     }
     return propagates ? cpu_output_store(op->engine, &d->plain.out) : 0;

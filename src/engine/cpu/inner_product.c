@@ -54,8 +54,8 @@ static int inner_product_forward(struct cpu_op *op, const struct run *run)
 }
 
 /* Column sums, a strip of columns at a time: the order of rows is fixed whatever the threads. */
-CPU_KERNEL static void bias_strip(const float *top_grad, int64_t rows, int64_t stride, int64_t n,
-                                  bool add, float *restrict grad)
+CPU_KERNEL static void inner_product_bias_strip(const float *top_grad, int64_t rows, int64_t stride,
+                                                int64_t n, bool add, float *restrict grad)
 {
     if (!add)
         memset(grad, 0, (size_t)n * sizeof *grad);
@@ -67,19 +67,21 @@ CPU_KERNEL static void bias_strip(const float *top_grad, int64_t rows, int64_t s
     }
 }
 
-static void bias_backward(const struct inner_product *ip, struct param *bias, const float *top_grad)
+static void inner_product_bias_backward(const struct inner_product *ip, struct param *bias,
+                                        const float *top_grad)
 {
     const int64_t strip = 256;
 
 #pragma omp parallel for if (ip->rows * ip->outputs > 16384)
     for (int64_t o = 0; o < ip->outputs; o += strip) {
         int64_t n = ip->outputs - o < strip ? ip->outputs - o : strip;
-        bias_strip(top_grad + o, ip->rows, ip->outputs, n, bias->accumulate, bias->grad + o);
+        inner_product_bias_strip(top_grad + o, ip->rows, ip->outputs, n, bias->accumulate,
+                                 bias->grad + o);
     }
 }
 
-static int weight_backward(const struct inner_product *ip, struct param *weight, bool transpose,
-                           const float *bottom, const float *top_grad)
+static int inner_product_weight_backward(const struct inner_product *ip, struct param *weight,
+                                         bool transpose, const float *bottom, const float *top_grad)
 {
     float beta = weight->accumulate ? 1 : 0;
 
@@ -102,10 +104,10 @@ static int inner_product_backward(struct cpu_op *op, const struct run *run)
     (void)run;
     /* the planner may turn factors on after the op was made: the flag is read now */
     if (weight->wants_grad && !weight->factored &&
-        weight_backward(ip, weight, transpose, bottom, top_grad))
+        inner_product_weight_backward(ip, weight, transpose, bottom, top_grad))
         return -1;
     if (bias && bias->wants_grad && !bias->factored)
-        bias_backward(ip, bias, top_grad);
+        inner_product_bias_backward(ip, bias, top_grad);
     if (!ip->bottom_grad.tensor || !cpu_op_propagates(op, 0))
         return 0;
     if (cpu_gemm(false, transpose, ip->rows, ip->inputs, ip->outputs, 1, top_grad, ip->outputs,

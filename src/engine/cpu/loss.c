@@ -75,7 +75,7 @@ static double loss_scale(const struct loss *loss)
     return loss->op.args.tops[0]->grad.data[0] / loss->divisor;
 }
 
-static int label_get(const float *labels, int64_t i, int64_t classes, int64_t *out)
+static int loss_label(const float *labels, int64_t i, int64_t classes, int64_t *out)
 {
     *out = 0;
     if (!(labels[i] > -1 && labels[i] < (float)classes))
@@ -87,8 +87,8 @@ static int label_get(const float *labels, int64_t i, int64_t classes, int64_t *o
 }
 
 /* What the sum is divided by. */
-static double normalizer(enum loss_normalization normalization, int64_t places, int64_t valid,
-                         int64_t outer)
+static double loss_normalizer(enum loss_normalization normalization, int64_t places, int64_t valid,
+                              int64_t outer)
 {
     int64_t d = normalization == LOSS_FULL         ? places
                 : normalization == LOSS_VALID      ? valid
@@ -121,7 +121,7 @@ static int sigmoid_loss_forward(struct cpu_op *op, const struct run *run)
         valid++;
         sum -= s * (t - (s >= 0)) - log1p(exp(s - 2 * s * (s >= 0)));
     }
-    loss->divisor = normalizer(a->normalization, n, valid, loss->rows);
+    loss->divisor = loss_normalizer(a->normalization, n, valid, loss->rows);
     loss_set(loss, sum);
     return 0;
 }
@@ -206,7 +206,7 @@ static int hinge_loss_forward(struct cpu_op *op, const struct run *run)
     if (loss_load(loss, x))
         return -1;
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(x[1], n, loss->length, &label))
+        if (loss_label(x[1], n, loss->length, &label))
             return -1;
         for (int64_t c = 0; c < loss->length; c++) {
             double s = x[0][n * loss->length + c], margin = 1 + (c == label ? -s : s);
@@ -231,7 +231,7 @@ static int hinge_loss_backward(struct cpu_op *op, const struct run *run)
         return 0;
     dx = cpu_output_data(op->engine, &loss->x[0].out);
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(labels, n, loss->length, &label))
+        if (loss_label(labels, n, loss->length, &label))
             return -1;
         for (int64_t c = 0; c < loss->length; c++) {
             int64_t at = n * loss->length + c;
@@ -256,7 +256,7 @@ static int multinomial_loss_forward(struct cpu_op *op, const struct run *run)
     if (loss_load(loss, x))
         return -1;
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(x[1], n, loss->length, &label))
+        if (loss_label(x[1], n, loss->length, &label))
             return -1;
         double p = x[0][n * loss->length + label];
         sum -= log(p < LEAST_PROBABILITY ? LEAST_PROBABILITY : p);
@@ -279,7 +279,7 @@ static int multinomial_loss_backward(struct cpu_op *op, const struct run *run)
     dx = cpu_output_data(op->engine, &loss->x[0].out);
     cpu_zero(dx, (size_t)(loss->rows * loss->length));
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(labels, n, loss->length, &label))
+        if (loss_label(labels, n, loss->length, &label))
             return -1;
         double p = x[n * loss->length + label];
         dx[n * loss->length + label] =
@@ -301,12 +301,12 @@ static int contrastive_loss_create(struct cpu_op *op)
 }
 
 /* Cut to an integer, not 0. */
-static bool is_similar(float similar)
+static bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
 }
 
-static double distance2(const struct loss *loss, const float *a, const float *b)
+static double contrastive_distance2(const struct loss *loss, const float *a, const float *b)
 {
     double sum = 0;
 
@@ -326,10 +326,10 @@ static int contrastive_loss_forward(struct cpu_op *op, const struct run *run)
     if (loss_load(loss, x))
         return -1;
     for (int64_t n = 0; n < loss->rows; n++) {
-        double d2 = distance2(loss, x[0] + n * loss->length, x[1] + n * loss->length);
+        double d2 = contrastive_distance2(loss, x[0] + n * loss->length, x[1] + n * loss->length);
         double away = (double)args->margin - (args->legacy ? d2 : sqrt(d2));
         away = away < 0 ? 0 : away;
-        sum += is_similar(similar[n]) ? d2 : args->legacy ? away : away * away;
+        sum += contrastive_similar(similar[n]) ? d2 : args->legacy ? away : away * away;
     }
     loss->divisor = 2 * (double)loss->rows;
     loss_set(loss, sum);
@@ -341,9 +341,9 @@ static double contrastive_factor(const struct loss *loss, const float *a, const 
                                  float similar)
 {
     const struct contrastive_loss_args *args = &loss->op.args.u.contrastive_loss;
-    double d2 = distance2(loss, a, b), d = sqrt(d2);
+    double d2 = contrastive_distance2(loss, a, b), d = sqrt(d2);
 
-    if (is_similar(similar))
+    if (contrastive_similar(similar))
         return 1;
     if (args->legacy)
         return (double)args->margin > d2 ? -1 : 0;
@@ -419,7 +419,7 @@ static int infogain_loss_create(struct cpu_op *op)
     return 0;
 }
 
-static void softmax_place(const float *x, float *p, int64_t classes, int64_t inner)
+static void infogain_softmax(const float *x, float *p, int64_t classes, int64_t inner)
 {
     double most = x[0], sum = 0;
 
@@ -449,7 +449,7 @@ static int infogain_label(const struct loss *loss, const float *labels, int64_t 
     *out = -1;
     if (a->has_ignore_label && labels[i] == (float)a->ignore_label)
         return 0;
-    return label_get(labels, i, loss->length, out);
+    return loss_label(labels, i, loss->length, out);
 }
 
 static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
@@ -472,7 +472,7 @@ static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
     }
     for (int64_t i = 0; i < places; i++) {
         int64_t at = i / loss->inner * loss->length * loss->inner + i % loss->inner;
-        softmax_place(x[0] + at, p + at, loss->length, loss->inner);
+        infogain_softmax(x[0] + at, p + at, loss->length, loss->inner);
         if (infogain_label(loss, x[1], i, &label))
             return -1;
         valid += label >= 0;
@@ -481,7 +481,8 @@ static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
             sum -= h[label * loss->length + c] * log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
         }
     }
-    loss->divisor = normalizer(op->args.u.infogain_loss.normalization, places, valid, loss->rows);
+    loss->divisor =
+        loss_normalizer(op->args.u.infogain_loss.normalization, places, valid, loss->rows);
     loss_set(loss, sum);
     return 0;
 }

@@ -14,7 +14,7 @@ struct plain_op {
     struct cpu_plain plain;
 };
 
-static void plain_op_destroy(struct cpu_op *op)
+static void move_destroy(struct cpu_op *op)
 {
     cpu_plain_destroy(&((struct plain_op *)op)->plain);
 }
@@ -82,7 +82,7 @@ const struct cpu_kind cpu_crop = {
     .create = crop_create,
     .forward = crop_forward,
     .backward = crop_backward,
-    .destroy = plain_op_destroy,
+    .destroy = move_destroy,
 };
 
 static int tile_create(struct cpu_op *op)
@@ -145,11 +145,11 @@ const struct cpu_kind cpu_tile = {
     .create = tile_create,
     .forward = tile_forward,
     .backward = tile_backward,
-    .destroy = plain_op_destroy,
+    .destroy = move_destroy,
 };
 
 /* Row number i of a list of floats; an error where there is no such row. */
-static int index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
+static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
 {
     *out = 0;
     if (!(list[i] > -1 && list[i] < (float)rows))
@@ -181,7 +181,7 @@ static int reindex_forward(struct cpu_op *op, const struct run *run)
     if (cpu_input_load(op->engine, &reindex->plain.in))
         return -1;
     for (int64_t i = 0; i < rows; i++) {
-        if (index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
+        if (move_index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
             return -1;
         memcpy(to + (size_t)i * length,
                cpu_input_data(op->engine, &reindex->plain.in) + (size_t)row * length,
@@ -204,7 +204,7 @@ static int reindex_backward(struct cpu_op *op, const struct run *run)
     to = cpu_output_data(op->engine, &reindex->plain.out);
     cpu_zero(to, shape_elems(x));
     for (int64_t i = 0; i < rows; i++) {
-        if (index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
+        if (move_index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
             return -1;
         cpu_axpby(to + (size_t)row * length, 1, op->args.tops[0]->grad.data + (size_t)i * length, 1,
                   length);
@@ -217,7 +217,7 @@ const struct cpu_kind cpu_batch_reindex = {
     .create = reindex_create,
     .forward = reindex_forward,
     .backward = reindex_backward,
-    .destroy = plain_op_destroy,
+    .destroy = move_destroy,
 };
 
 struct embed {
@@ -248,7 +248,7 @@ static int embed_forward(struct cpu_op *op, const struct run *run)
     if (cpu_input_load(op->engine, &embed->in))
         return -1;
     for (int64_t i = 0; i < embed->count; i++) {
-        if (index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
+        if (move_index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
             return -1;
         const float *from = op->args.params[0]->value + row * n;
         for (int64_t j = 0; j < n; j++)
@@ -271,7 +271,7 @@ static int embed_backward(struct cpu_op *op, const struct run *run)
     if (bias && bias->wants_grad && !bias->accumulate)
         cpu_zero(bias->grad, (size_t)n);
     for (int64_t i = 0; i < embed->count; i++) {
-        if (index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
+        if (move_index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
             return -1;
         if (weight->wants_grad)
             cpu_axpby(weight->grad + row * n, 1, from + i * n, 1, (size_t)n);

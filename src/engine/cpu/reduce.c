@@ -23,7 +23,7 @@ static int reduce_create(struct cpu_op *op)
     return cpu_plain_create(op, 0, true, &reduce->plain);
 }
 
-static double row_sum(enum reduce_operation operation, const float *x, int64_t n)
+static double reduce_row_sum(enum reduce_operation operation, const float *x, int64_t n)
 {
     double sum = 0;
 
@@ -59,12 +59,12 @@ static int reduce_forward(struct cpu_op *op, const struct run *run)
 #pragma omp parallel for
     for (int64_t r = 0; r < reduce->rows; r++)
         y[r] = (float)((double)a->coeff *
-                       row_sum(a->operation, x + r * reduce->length, reduce->length));
+                       reduce_row_sum(a->operation, x + r * reduce->length, reduce->length));
     return 0;
 }
 
-static void row_backward(enum reduce_operation operation, const float *x, float dy, float *dx,
-                         int64_t n)
+static void reduce_row_backward(enum reduce_operation operation, const float *x, float dy,
+                                float *dx, int64_t n)
 {
     if (operation == REDUCE_MEAN)
         dy /= (float)n;
@@ -92,8 +92,8 @@ static int reduce_backward(struct cpu_op *op, const struct run *run)
     dx = cpu_output_data(op->engine, &reduce->plain.out);
 #pragma omp parallel for
     for (int64_t r = 0; r < reduce->rows; r++)
-        row_backward(a->operation, x + r * reduce->length, a->coeff * dy[r],
-                     dx + r * reduce->length, reduce->length);
+        reduce_row_backward(a->operation, x + r * reduce->length, a->coeff * dy[r],
+                            dx + r * reduce->length, reduce->length);
     return cpu_output_store(op->engine, &reduce->plain.out);
 }
 
@@ -136,19 +136,19 @@ static int argmax_create(struct cpu_op *op)
 }
 
 /* Is the value at place i, later in the row, ahead of that at place j? */
-static bool ahead(float at_i, float at_j)
+static bool argmax_ahead(float at_i, float at_j)
 {
     return at_i >= at_j || (isnan(at_j) && !isnan(at_i));
 }
 
 /* Keeps the best so far, best first. */
-static void row_best(const float *x, int64_t n, int64_t stride, int k, int32_t *best)
+static void argmax_row_best(const float *x, int64_t n, int64_t stride, int k, int32_t *best)
 {
     int kept = 0;
 
     for (int32_t i = 0; i < n; i++) {
         int at = kept;
-        while (at > 0 && ahead(x[i * stride], x[best[at - 1] * stride])) {
+        while (at > 0 && argmax_ahead(x[i * stride], x[best[at - 1] * stride])) {
             if (at < k)
                 best[at] = best[at - 1];
             at--;
@@ -174,7 +174,7 @@ static int argmax_forward(struct cpu_op *op, const struct run *run)
     for (int64_t o = 0; o < argmax->outer; o++)
         for (int64_t i = 0; i < argmax->inner; i++) {
             const float *row = x + o * argmax->length * argmax->inner + i;
-            row_best(row, argmax->length, argmax->inner, a->top_k, argmax->best);
+            argmax_row_best(row, argmax->length, argmax->inner, a->top_k, argmax->best);
             for (int64_t k = 0; k < a->top_k; k++) {
                 float place = (float)argmax->best[k];
                 float value = row[argmax->best[k] * argmax->inner];
@@ -233,7 +233,7 @@ static int mvn_create(struct cpu_op *op)
 static void mvn_row(const struct mvn *mvn, const float *x, float *y, int64_t r)
 {
     const struct mvn_args *a = &mvn->op.args.u.mvn;
-    double mean = row_sum(REDUCE_MEAN, x, mvn->length), square = 0;
+    double mean = reduce_row_sum(REDUCE_MEAN, x, mvn->length), square = 0;
 
     for (int64_t i = 0; i < mvn->length; i++)
         square += (x[i] - mean) * (x[i] - mean);

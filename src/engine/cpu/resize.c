@@ -18,7 +18,7 @@ struct interp {
     struct tap *rows, *columns; /* of the top; one piece of memory */
 };
 
-static void taps_fill(struct tap *taps, int64_t in, int64_t out, int begin, int end)
+static void interp_taps_fill(struct tap *taps, int64_t in, int64_t out, int begin, int end)
 {
     int64_t used = in - begin - end;
     double ratio = out > 1 ? (double)(used - 1) / (double)(out - 1) : 0;
@@ -46,8 +46,8 @@ static int interp_create(struct cpu_op *op)
     if (!interp->rows)
         return error_memory((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
     interp->columns = interp->rows + y->dim[2];
-    taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
-    taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
+    interp_taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
+    interp_taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
     cpu_top_set(top, format);
     interp->from = cpu_planes_of(x, format);
     interp->to = cpu_planes_of(y, format);
@@ -133,7 +133,7 @@ struct bin {
     int64_t size;       /* with the padding: the divisor */
 };
 
-static struct bin bin_of(int64_t size, int64_t bins, int64_t i)
+static struct bin spp_bin_of(int64_t size, int64_t bins, int64_t i)
 {
     int64_t kernel = (size + bins - 1) / bins, pad = (kernel * bins - size + 1) / 2;
     int64_t begin = i * kernel - pad, end = begin + kernel;
@@ -159,8 +159,8 @@ static int spp_create(struct cpu_op *op)
 }
 
 /* One bin of one plane; top and winner are its places there. */
-static void bin_forward(const struct spp *spp, const float *x, int64_t width, struct bin h,
-                        struct bin w, float *top, int32_t *winner)
+static void spp_bin_forward(const struct spp *spp, const float *x, int64_t width, struct bin h,
+                            struct bin w, float *top, int32_t *winner)
 {
     float most = -FLT_MAX;
     int64_t place = h.begin * width + w.begin;
@@ -183,8 +183,8 @@ static void bin_forward(const struct spp *spp, const float *x, int64_t width, st
         *winner = (int32_t)place;
 }
 
-static void bin_backward(const struct spp *spp, float *dx, int64_t width, struct bin h,
-                         struct bin w, float dy, const int32_t *winner)
+static void spp_bin_backward(const struct spp *spp, float *dx, int64_t width, struct bin h,
+                             struct bin w, float dy, const int32_t *winner)
 {
     if (spp->op.args.u.spp.method == POOL_MAX) {
         dx[*winner] += dy;
@@ -196,7 +196,8 @@ static void bin_backward(const struct spp *spp, float *dx, int64_t width, struct
 }
 
 /* All bins of one plane; dx is NULL in forward. */
-static void plane_run(const struct spp *spp, int64_t plane, const float *x, float *top, float *dx)
+static void spp_plane_run(const struct spp *spp, int64_t plane, const float *x, float *top,
+                          float *dx)
 {
     const struct shape *shape = &spp->op.args.bottoms[0]->value.shape;
     int64_t channels = shape->dim[1], before = 0;
@@ -207,13 +208,13 @@ static void plane_run(const struct spp *spp, int64_t plane, const float *x, floa
         int64_t bins = (int64_t)1 << l;
         for (int64_t b = 0; b < bins * bins; b++) {
             int64_t at = sample * total + before + channel * bins * bins + b;
-            struct bin h = bin_of(shape->dim[2], bins, b / bins);
-            struct bin w = bin_of(shape->dim[3], bins, b % bins);
+            struct bin h = spp_bin_of(shape->dim[2], bins, b / bins);
+            struct bin w = spp_bin_of(shape->dim[3], bins, b % bins);
             int32_t *winner = spp->winner ? spp->winner + at : NULL;
             if (dx)
-                bin_backward(spp, dx, shape->dim[3], h, w, top[at], winner);
+                spp_bin_backward(spp, dx, shape->dim[3], h, w, top[at], winner);
             else
-                bin_forward(spp, x, shape->dim[3], h, w, top + at, winner);
+                spp_bin_forward(spp, x, shape->dim[3], h, w, top + at, winner);
         }
         before += channels * bins * bins;
     }
@@ -232,7 +233,7 @@ static int spp_forward(struct cpu_op *op, const struct run *run)
     x = cpu_input_data(op->engine, &spp->plain.in);
 #pragma omp parallel for
     for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        plane_run(spp, p, x + p * pixels, op->args.tops[0]->value.data, NULL);
+        spp_plane_run(spp, p, x + p * pixels, op->args.tops[0]->value.data, NULL);
     return 0;
 }
 
@@ -250,7 +251,7 @@ static int spp_backward(struct cpu_op *op, const struct run *run)
     cpu_zero(dx, shape_elems(shape));
 #pragma omp parallel for
     for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        plane_run(spp, p, NULL, op->args.tops[0]->grad.data, dx + p * pixels);
+        spp_plane_run(spp, p, NULL, op->args.tops[0]->grad.data, dx + p * pixels);
     return cpu_output_store(op->engine, &spp->plain.out);
 }
 

@@ -24,7 +24,7 @@ struct scale {
 };
 
 /* param < 0: it is bottom 1. */
-static int factor_create(struct cpu_op *op, struct factor *f, int param)
+static int scale_factor_create(struct cpu_op *op, struct factor *f, int param)
 {
     struct blob *blob;
 
@@ -41,15 +41,17 @@ static int factor_create(struct cpu_op *op, struct factor *f, int param)
     return cpu_output_create(op->engine, &blob->grad, NULL, WORK_BOTTOM_GRAD, &f->bottom_grad);
 }
 
-static int factors_create(struct scale *scale)
+static int scale_factors_create(struct scale *scale)
 {
     struct cpu_op *op = &scale->op;
     const struct scale_args *a = &op->args.u.scale;
     int next = 0;
 
-    if (a->scale && factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++))
+    if (a->scale && scale_factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++))
         return -1;
-    return a->bias ? factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++) : 0;
+    return a->bias
+               ? scale_factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++)
+               : 0;
 }
 
 static int scale_memory(struct scale *scale)
@@ -94,10 +96,10 @@ static int scale_create(struct cpu_op *op)
         if (!scale->out.reorder.primitive)
             y->grad.base = &x->grad;
     }
-    return factors_create(scale) || scale_memory(scale) ? -1 : 0;
+    return scale_factors_create(scale) || scale_memory(scale) ? -1 : 0;
 }
 
-static int factor_load(struct scale *scale, struct factor *f, float *slots)
+static int scale_factor_load(struct scale *scale, struct factor *f, float *slots)
 {
     if (!f->there)
         return 0;
@@ -114,38 +116,39 @@ static int scale_forward(struct cpu_op *op, const struct run *run)
     struct scale *scale = (struct scale *)op;
 
     (void)run;
-    if (cpu_input_load(op->engine, &scale->in) || factor_load(scale, &scale->gamma, scale->a) ||
-        factor_load(scale, &scale->beta, scale->b))
+    if (cpu_input_load(op->engine, &scale->in) ||
+        scale_factor_load(scale, &scale->gamma, scale->a) ||
+        scale_factor_load(scale, &scale->beta, scale->b))
         return -1;
     cpu_channels_affine(&scale->view, cpu_input_data(op->engine, &scale->in), scale->zero, scale->a,
                         scale->b, cpu_output_data(op->engine, &scale->top));
     return cpu_output_store(op->engine, &scale->top);
 }
 
-static void param_add(struct param *param, const double *grad, int64_t n)
+static void scale_param_add(struct param *param, const double *grad, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         param->grad[i] = (float)(grad[i] + (param->accumulate ? param->grad[i] : 0));
 }
 
-static bool factor_learns(const struct scale *scale, const struct factor *f)
+static bool scale_factor_learns(const struct scale *scale, const struct factor *f)
 {
     if (!f->there)
         return false;
     return f->param ? f->param->wants_grad : cpu_op_propagates(&scale->op, 1);
 }
 
-static int factor_backward(struct scale *scale, struct factor *f, const double *slots)
+static int scale_factor_backward(struct scale *scale, struct factor *f, const double *slots)
 {
     int64_t n = scale->view.coefficients;
     double *grad = scale->sum + 2 * scale->view.slots;
     float *to;
 
-    if (!factor_learns(scale, f))
+    if (!scale_factor_learns(scale, f))
         return 0;
     cpu_channels_gather(&scale->view, slots, grad);
     if (f->param) {
-        param_add(f->param, grad, n);
+        scale_param_add(f->param, grad, n);
         return 0;
     }
     to = cpu_output_data(scale->op.engine, &f->bottom_grad);
@@ -160,10 +163,10 @@ static int scale_backward(struct cpu_op *op, const struct run *run)
     const float *x = cpu_input_data(op->engine, &scale->in), *dy = op->args.tops[0]->grad.data;
 
     (void)run;
-    if (factor_learns(scale, &scale->gamma) || factor_learns(scale, &scale->beta)) {
+    if (scale_factor_learns(scale, &scale->gamma) || scale_factor_learns(scale, &scale->beta)) {
         cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, scale->sum, scale->product);
-        if (factor_backward(scale, &scale->gamma, scale->product) ||
-            factor_backward(scale, &scale->beta, scale->sum))
+        if (scale_factor_backward(scale, &scale->gamma, scale->product) ||
+            scale_factor_backward(scale, &scale->beta, scale->sum))
             return -1;
     }
     if (!cpu_op_propagates(op, 0))
@@ -248,7 +251,7 @@ static int prelu_backward(struct cpu_op *op, const struct run *run)
     if (op->args.params[0]->wants_grad) {
         cpu_channels_negative_sums(op->engine, &prelu->view, x, dy, prelu->sums);
         cpu_channels_gather(&prelu->view, prelu->sums, grad);
-        param_add(op->args.params[0], grad, prelu->view.coefficients);
+        scale_param_add(op->args.params[0], grad, prelu->view.coefficients);
     }
     if (cpu_op_propagates(op, 0))
         cpu_channels_slope(&prelu->view, x, dy, prelu->slope, op->args.bottoms[0]->grad.data);

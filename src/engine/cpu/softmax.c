@@ -17,7 +17,8 @@ struct scores {
     struct cpu_input plain;
 };
 
-static int scores_create(struct cpu_op *op, int axis, enum cpu_work_slot slot, struct scores *out)
+static int softmax_scores_create(struct cpu_op *op, int axis, enum cpu_work_slot slot,
+                                 struct scores *out)
 {
     const struct tensor *bottom = &op->args.bottoms[0]->value;
     struct op_axes axes = op_axes_at(&bottom->shape, axis);
@@ -77,7 +78,7 @@ static int softmax_create(struct cpu_op *op)
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
     cpu_top_set(top, NULL);
-    if (scores_create(op, op->args.u.softmax.axis, WORK_TOP_GRAD, &sm->scores))
+    if (softmax_scores_create(op, op->args.u.softmax.axis, WORK_TOP_GRAD, &sm->scores))
         return -1;
     if (!cpu_op_propagates(op, 0))
         return 0;
@@ -146,8 +147,8 @@ struct labels {
     int ignore;
 };
 
-static int labels_create(const struct cpu_op *op, const struct scores *s, bool has_ignore,
-                         int ignore, struct labels *out)
+static int softmax_labels_create(const struct cpu_op *op, const struct scores *s, bool has_ignore,
+                                 int ignore, struct labels *out)
 {
     const struct blob *blob = op->args.bottoms[1];
 
@@ -164,7 +165,7 @@ static int labels_create(const struct cpu_op *op, const struct scores *s, bool h
 }
 
 /* The class of position i; -1 if it is to be ignored. Fails where there is no such class. */
-static int label_at(const struct labels *l, int64_t i, int64_t *out)
+static int softmax_label_at(const struct labels *l, int64_t i, int64_t *out)
 {
     float value = l->tensor->data[i];
     bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
@@ -199,8 +200,8 @@ static int softmax_loss_create(struct cpu_op *op)
 
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, WORK_TOP_GRAD, &sl->scores) ||
-        labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
+    if (softmax_scores_create(op, a->axis, WORK_TOP_GRAD, &sl->scores) ||
+        softmax_labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
         return -1;
     if (op->args.ntops == 1) {
         if (cpu_alloc(shape_elems(&bottom->value.shape) * sizeof *sl->own, "class probabilities",
@@ -213,12 +214,12 @@ static int softmax_loss_create(struct cpu_op *op)
     return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sl->bottom_grad);
 }
 
-static float *probabilities(const struct softmax_loss *sl)
+static float *softmax_loss_probabilities(const struct softmax_loss *sl)
 {
     return sl->own ? sl->own : sl->op.args.tops[1]->value.data;
 }
 
-static double loss_divisor(const struct softmax_loss *sl, int64_t valid)
+static double softmax_loss_divisor(const struct softmax_loss *sl, int64_t valid)
 {
     double d = 1;
 
@@ -242,7 +243,7 @@ static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct scores *s = &sl->scores;
-    float *p = probabilities(sl);
+    float *p = softmax_loss_probabilities(sl);
     int64_t valid = 0, label;
     double loss = 0;
 
@@ -251,7 +252,7 @@ static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
         return -1;
     softmax_run(s, cpu_input_data(op->engine, &sl->scores.plain), p);
     for (int64_t i = 0; i < sl->labels.positions; i++) {
-        if (label_at(&sl->labels, i, &label))
+        if (softmax_label_at(&sl->labels, i, &label))
             return -1;
         if (label < 0)
             continue;
@@ -259,7 +260,7 @@ static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
         loss -= log(q < FLT_MIN ? (double)FLT_MIN : (double)q); /* NaN stays NaN */
         valid++;
     }
-    sl->divisor = loss_divisor(sl, valid);
+    sl->divisor = softmax_loss_divisor(sl, valid);
     op->args.tops[0]->value.data[0] = (float)(loss / sl->divisor);
     return 0;
 }
@@ -269,7 +270,7 @@ static int softmax_loss_backward(struct cpu_op *op, const struct run *run)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct scores *s = &sl->scores;
-    const float *p = probabilities(sl);
+    const float *p = softmax_loss_probabilities(sl);
     float scale = (float)(op->args.tops[0]->grad.data[0] / sl->divisor);
     int64_t label;
     float *dx;
@@ -281,7 +282,7 @@ static int softmax_loss_backward(struct cpu_op *op, const struct run *run)
     cpu_axpby(dx, scale, p, 0, (size_t)(s->outer * s->classes * s->inner));
     for (int64_t i = 0; i < sl->labels.positions; i++) {
         int64_t at = i / s->inner * s->classes * s->inner + i % s->inner;
-        if (label_at(&sl->labels, i, &label))
+        if (softmax_label_at(&sl->labels, i, &label))
             return -1;
         if (label >= 0) {
             dx[at + label * s->inner] = scale * (p[at + label * s->inner] - 1);
@@ -325,8 +326,8 @@ static int accuracy_create(struct cpu_op *op)
 
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, WORK_TOP_GRAD, &acc->scores) ||
-        labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
+    if (softmax_scores_create(op, a->axis, WORK_TOP_GRAD, &acc->scores) ||
+        softmax_labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
         return -1;
     if (cpu_alloc(2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class",
                   &counts))
@@ -337,7 +338,7 @@ static int accuracy_create(struct cpu_op *op)
 }
 
 /* Ties count against; so does a NaN, on either side: a net that diverged is never right. */
-static bool predicted(const struct scores *s, const float *x, int64_t label, int top_k)
+static bool accuracy_predicted(const struct scores *s, const float *x, int64_t label, int top_k)
 {
     float score = x[label * s->inner];
     int ahead = 0;
@@ -364,11 +365,11 @@ static int accuracy_forward(struct cpu_op *op, const struct run *run)
         acc->right[c] = acc->total[c] = 0;
     for (int64_t i = 0; i < acc->labels.positions; i++) {
         const float *at = x + i / s->inner * s->classes * s->inner + i % s->inner;
-        if (label_at(&acc->labels, i, &label))
+        if (softmax_label_at(&acc->labels, i, &label))
             return -1;
         if (label < 0)
             continue;
-        bool hit = predicted(s, at, label, op->args.u.accuracy.top_k);
+        bool hit = accuracy_predicted(s, at, label, op->args.u.accuracy.top_k);
         right += hit;
         valid++;
         acc->right[label] += hit;

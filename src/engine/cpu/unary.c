@@ -30,7 +30,7 @@ static int unary_create(struct cpu_op *op)
 }
 
 /* e^x = 2^n e^r, |r| <= ln 2 / 2. 2^n in two factors: the result may overflow, or fade away. */
-INLINE float exp_of(float x)
+INLINE float unary_exp(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     float t, n, r, p, f1, f2;
@@ -60,38 +60,38 @@ INLINE float exp_of(float x)
 }
 
 /* e^x - 1 without cancellation near 0. */
-INLINE float exp_minus_one(float x)
+INLINE float unary_exp_minus_one(float x)
 {
     float near = x * (1 + x * (0.5f + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120 + x / 720)))));
 
-    return fabsf(x) < 0.25f ? near : exp_of(x) - 1;
+    return fabsf(x) < 0.25f ? near : unary_exp(x) - 1;
 }
 
-INLINE float sigmoid_of(float x)
+INLINE float unary_sigmoid(float x)
 {
-    return 1 / (1 + exp_of(-x));
+    return 1 / (1 + unary_exp(-x));
 }
 
-INLINE float tanh_of(float x)
+INLINE float unary_tanh(float x)
 {
     float q = x * x;
     float near = x * (1 + q * (-1.f / 3 + q * (2.f / 15 + q * (-17.f / 315 + q * (62.f / 2835)))));
-    float far = 1 - 2 / (exp_of(2 * x) + 1);
+    float far = 1 - 2 / (unary_exp(2 * x) + 1);
 
     return q < 0.0625f ? near : far;
 }
 
-INLINE float sign_of(float x)
+INLINE float unary_sign(float x)
 {
     return (float)((x > 0) - (x < 0));
 }
 
-INLINE float bnll_of(float x)
+INLINE float unary_bnll(float x)
 {
     return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
 }
 
-INLINE float power_of(float base, float power)
+INLINE float unary_power(float base, float power)
 {
     return power == 1      ? base
            : power == 2    ? base * base
@@ -108,8 +108,8 @@ INLINE float power_of(float base, float power)
     }                                                                                              \
     break
 
-CPU_KERNEL static void forward_piece(const struct unary_args *args, const float *x, float *y,
-                                     size_t n)
+CPU_KERNEL static void unary_forward_piece(const struct unary_args *args, const float *x, float *y,
+                                           size_t n)
 {
     float a = args->a, b = args->b, c = args->c;
 
@@ -117,29 +117,29 @@ CPU_KERNEL static void forward_piece(const struct unary_args *args, const float 
     case UNARY_ABS:
         MAP(fabsf(v));
     case UNARY_BNLL:
-        MAP(bnll_of(v));
+        MAP(unary_bnll(v));
     case UNARY_CLIP:
         MAP(v < a ? a : v > b ? b : v);
     case UNARY_ELU:
-        MAP(v > 0 ? v : a * exp_minus_one(v));
+        MAP(v > 0 ? v : a * unary_exp_minus_one(v));
     case UNARY_EXP:
-        MAP(exp_of(a * v + b));
+        MAP(unary_exp(a * v + b));
     case UNARY_LOG:
         MAP(c * logf(a * v + b));
     case UNARY_POWER:
         if (c == 1) {
             MAP(a * v + b);
         } else {
-            MAP(power_of(a * v + b, c));
+            MAP(unary_power(a * v + b, c));
         }
     case UNARY_RELU6:
         MAP(v < 0 ? 0 : v > 6 ? 6 : v);
     case UNARY_SIGMOID:
-        MAP(sigmoid_of(v));
+        MAP(unary_sigmoid(v));
     case UNARY_SWISH:
-        MAP(v * sigmoid_of(a * v));
+        MAP(v * unary_sigmoid(a * v));
     case UNARY_TANH:
-        MAP(tanh_of(v));
+        MAP(unary_tanh(v));
     case UNARY_THRESHOLD:
         MAP(v > a ? 1 : 0);
     }
@@ -155,8 +155,8 @@ CPU_KERNEL static void forward_piece(const struct unary_args *args, const float 
     }                                                                                              \
     break
 
-CPU_KERNEL static void backward_top_piece(const struct unary_args *args, const float *x,
-                                          const float *dy, float *dx, size_t n)
+CPU_KERNEL static void unary_backward_top_piece(const struct unary_args *args, const float *x,
+                                                const float *dy, float *dx, size_t n)
 {
     float a = args->a;
 
@@ -178,39 +178,39 @@ CPU_KERNEL static void backward_top_piece(const struct unary_args *args, const f
     }
 }
 
-INLINE float sigmoid_slope(float s)
+INLINE float unary_sigmoid_slope(float s)
 {
     return s * (1 - s);
 }
 
-INLINE float tanh_slope(float t)
+INLINE float unary_tanh_slope(float t)
 {
     return 1 - t * t;
 }
 
-INLINE float swish_slope(float x, float beta)
+INLINE float unary_swish_slope(float x, float beta)
 {
-    float s = sigmoid_of(beta * x);
+    float s = unary_sigmoid(beta * x);
 
     return beta * x * s + s * (1 - beta * x * s);
 }
 
-CPU_KERNEL static void backward_piece(const struct unary_args *args, const float *x,
-                                      const float *dy, float *dx, size_t n)
+CPU_KERNEL static void unary_backward_piece(const struct unary_args *args, const float *x,
+                                            const float *dy, float *dx, size_t n)
 {
     float a = args->a, b = args->b, c = args->c;
 
     switch (args->function) {
     case UNARY_ABS:
-        MAP(sign_of(v));
+        MAP(unary_sign(v));
     case UNARY_BNLL:
-        MAP(sigmoid_of(v > 50 ? 50 : v));
+        MAP(unary_sigmoid(v > 50 ? 50 : v));
     case UNARY_CLIP:
         MAP((v >= a ? 1.f : 0.f) * (v <= b ? 1.f : 0.f));
     case UNARY_ELU:
-        MAP(v > 0 ? 1 : a * exp_of(v));
+        MAP(v > 0 ? 1 : a * unary_exp(v));
     case UNARY_EXP:
-        MAP(a * exp_of(a * v + b));
+        MAP(a * unary_exp(a * v + b));
     case UNARY_LOG:
         MAP(c * a / (a * v + b));
     case UNARY_POWER:
@@ -219,22 +219,22 @@ CPU_KERNEL static void backward_piece(const struct unary_args *args, const float
         } else if (c == 1) {
             MAP(((void)v, a));
         } else {
-            MAP(c * a * power_of(a * v + b, c - 1));
+            MAP(c * a * unary_power(a * v + b, c - 1));
         }
     case UNARY_RELU6:
         MAP((v > 0 ? 1.f : 0.f) * (v < 6 ? 1.f : 0.f));
     case UNARY_SIGMOID:
-        MAP(sigmoid_slope(sigmoid_of(v)));
+        MAP(unary_sigmoid_slope(unary_sigmoid(v)));
     case UNARY_SWISH:
-        MAP(swish_slope(v, a));
+        MAP(unary_swish_slope(v, a));
     case UNARY_TANH:
-        MAP(tanh_slope(tanh_of(v)));
+        MAP(unary_tanh_slope(unary_tanh(v)));
     case UNARY_THRESHOLD:
         break;
     }
 }
 
-static inline size_t piece(size_t n, size_t i)
+static inline size_t unary_piece_size(size_t n, size_t i)
 {
     return n - i < PIECE ? n - i : PIECE;
 }
@@ -249,7 +249,7 @@ static int unary_forward(struct cpu_op *op, const struct run *run)
     (void)run;
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        forward_piece(args, x + i, top->data + i, piece(n, i));
+        unary_forward_piece(args, x + i, top->data + i, unary_piece_size(n, i));
     cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
     return 0;
 }
@@ -267,8 +267,8 @@ static int unary_backward(struct cpu_op *op, const struct run *run)
         return 0;
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        (cpu_op_in_place(op) ? backward_top_piece : backward_piece)(args, x + i, dy + i, dx + i,
-                                                                    piece(n, i));
+        (cpu_op_in_place(op) ? unary_backward_top_piece : unary_backward_piece)(
+            args, x + i, dy + i, dx + i, unary_piece_size(n, i));
     cpu_clear_padding(dx, &bottom->shape, cpu_tensor_format(bottom));
     return 0;
 }
