@@ -28,35 +28,11 @@ struct op_args {
     struct param **params; /* ditto */
     const bool *propagate; /* per bottom: backward writes its gradient. Outlives the op */
     union {
-        struct conv_args conv;
-        struct inner_product_args inner_product;
-        struct pool_args pool;
-        struct relu_args relu;
-        struct lrn_args lrn;
-        struct dropout_args dropout;
-        struct softmax_args softmax;
-        struct softmax_loss_args softmax_loss;
-        struct accuracy_args accuracy;
-        struct concat_args concat;
-        struct eltwise_args eltwise;
-        struct batch_norm_args batch_norm;
-        struct scale_args scale;
-        struct unary_args unary;
-        struct prelu_args prelu;
-        struct slice_args slice;
-        struct crop_args crop;
-        struct tile_args tile;
-        struct reduce_args reduce;
-        struct argmax_args argmax;
-        struct mvn_args mvn;
-        struct embed_args embed;
-        struct shuffle_args shuffle;
-        struct interp_args interp;
-        struct spp_args spp;
-        struct sigmoid_loss_args sigmoid_loss;
-        struct hinge_loss_args hinge_loss;
-        struct contrastive_loss_args contrastive_loss;
-        struct infogain_loss_args infogain_loss;
+#define OPERATOR_ARGS(name) struct name##_args name;
+#define OPERATOR_NONE(name)
+#define OPERATOR_MEMBER(ENUM, name, words, args) OPERATOR_##args(name)
+        OPERATORS(OPERATOR_MEMBER)
+#undef OPERATOR_MEMBER
     } u; /* conv: of OP_CONV, OP_DECONV, OP_IM2COL */
 };
 
@@ -290,7 +266,10 @@ struct engine_i {
     int (*read)(void *context, const struct tensor *from, float *to);
     /* Frees tensor->layout (not its data); the tensor is plain again. */
     void (*release)(void *context, struct tensor *tensor);
+    /* Whether it has that operator, one of those that there are. NULL: it has all of them. */
     bool (*supports)(void *context, enum op_kind kind);
+    /* Called by engine_op_create alone: the engine has the operator, and args have passed op_check
+     * (engine/op_check.h). */
     int (*op_create)(void *context, const struct op_args *args, struct op **out);
     /* C = alpha op(A) op(B) + beta C, all plain row-major engine memory: C is m x n, inner size k.
      */
@@ -331,6 +310,14 @@ int engine_math_parse(const char *name, enum engine_math *out);
 
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
+
+/* Whether the engine has that operator. */
+bool engine_supports(const struct engine *engine, enum op_kind kind);
+
+/* Makes an op, and chooses the layouts of its tops. Fails where the engine has no such
+ * operator, where args are not what it takes, or where the engine cannot make it; the message names
+ * the layer. */
+int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out);
 
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);

@@ -55,7 +55,7 @@ void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
-    .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .no_backward = true, .build = data_build, \
+    .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .build = data_build,                      \
     .forward = data_forward, .destroy = data_destroy, .seek = data_seek, .waits = data_waits
 
 #endif

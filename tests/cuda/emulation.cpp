@@ -25,20 +25,20 @@ struct CUevent_st {
     unsigned long wanted, reached;
 };
 
+#include "../../cuda/batch_norm.cu"
 #include "../../cuda/channel.cu"
-#undef STRIPES
 #include "../../cuda/codec.cu"
-#include "../../cuda/direct.cu"
+#include "../../cuda/conv.cu"
+#include "../../cuda/eltwise.cu"
 #include "../../cuda/layout.cu"
 #include "../../cuda/loss.cu"
-#define place lrn_place
 #include "../../cuda/lrn.cu"
-#undef place
 #include "../../cuda/move.cu"
 #include "../../cuda/neuron.cu"
 #include "../../cuda/pool.cu"
+#include "../../cuda/reduce.cu"
 #include "../../cuda/resize.cu"
-#include "../../cuda/row.cu"
+#include "../../cuda/scale.cu"
 #include "../../cuda/softmax.cu"
 #include "../../cuda/unary.cu"
 #include "../../cuda/update.cu"

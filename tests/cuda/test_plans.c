@@ -109,7 +109,7 @@ static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer,
     return built;
 }
 
-/* Only in fp32 may cuDNN have nothing: direct.cu does it then. */
+/* Only in fp32 may cuDNN have nothing: conv.cu does it then. */
 static int try_device(struct cuda_engine *engine, const struct device *device)
 {
     int failed = 0;

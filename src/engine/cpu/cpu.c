@@ -10,47 +10,11 @@
 
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
-static const struct cpu_kind *const kinds[OP_KINDS] = {
-    [OP_CONV] = &cpu_conv,
-    [OP_INNER_PRODUCT] = &cpu_inner_product,
-    [OP_POOL] = &cpu_pool,
-    [OP_RELU] = &cpu_relu,
-    [OP_LRN] = &cpu_lrn,
-    [OP_DROPOUT] = &cpu_dropout,
-    [OP_SOFTMAX] = &cpu_softmax,
-    [OP_SOFTMAX_LOSS] = &cpu_softmax_loss,
-    [OP_ACCURACY] = &cpu_accuracy,
-    [OP_CONCAT] = &cpu_concat,
-    [OP_SPLIT] = &cpu_split,
-    [OP_FLATTEN] = &cpu_flatten,
-    [OP_ELTWISE] = &cpu_eltwise,
-    [OP_BATCH_NORM] = &cpu_batch_norm,
-    [OP_SCALE] = &cpu_scale,
-    [OP_UNARY] = &cpu_unary,
-    [OP_PRELU] = &cpu_prelu,
-    [OP_SLICE] = &cpu_slice,
-    [OP_CROP] = &cpu_crop,
-    [OP_TILE] = &cpu_tile,
-    [OP_REDUCE] = &cpu_reduce,
-    [OP_ARGMAX] = &cpu_argmax,
-    [OP_MVN] = &cpu_mvn,
-    [OP_IM2COL] = &cpu_im2col,
-    [OP_DECONV] = &cpu_deconv,
-    [OP_EMBED] = &cpu_embed,
-    [OP_SILENCE] = &cpu_silence,
-    [OP_PARAMETER] = &cpu_parameter,
-    [OP_BATCH_REINDEX] = &cpu_batch_reindex,
-    [OP_SHUFFLE] = &cpu_shuffle,
-    [OP_INTERP] = &cpu_interp,
-    [OP_SPP] = &cpu_spp,
-    [OP_SIGMOID_LOSS] = &cpu_sigmoid_loss,
-    [OP_EUCLIDEAN_LOSS] = &cpu_euclidean_loss,
-    [OP_HINGE_LOSS] = &cpu_hinge_loss,
-    [OP_CONTRASTIVE_LOSS] = &cpu_contrastive_loss,
-    [OP_INFOGAIN_LOSS] = &cpu_infogain_loss,
-    [OP_MULTINOMIAL_LOSS] = &cpu_multinomial_loss,
+static const struct cpu_kind *const kinds[] = {
+#define OPERATOR_KIND(ENUM, name, words, args) &cpu_##name,
+    OPERATORS(OPERATOR_KIND)
+#undef OPERATOR_KIND
 };
 
 /* Sees to it that the calling thread computes with the engine's number of threads. */
@@ -152,12 +116,6 @@ static void cpu_release(void *context, struct tensor *tensor)
     tensor->layout = NULL; /* formats are constants */
 }
 
-static bool cpu_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kind >= 0 && kind < OP_KINDS && kinds[kind];
-}
-
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc)
@@ -217,17 +175,9 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
 {
     const struct cpu_kind *kind;
     struct cpu_op *op;
-    struct op_limits limits;
 
     *out = NULL;
-    if (!cpu_supports(context, args->kind))
-        return error_set("layer '%s': the CPU engine has no operator %d", args->layer,
-                         (int)args->kind);
     kind = kinds[args->kind];
-    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops,
-                                kind->max_tops,    kind->params,      kind->in_place};
-    if (op_check_blobs(args, &limits))
-        return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
     op = calloc(1, kind->size);
     if (!op)
         return error_memory(kind->size, "an operator");
@@ -254,7 +204,6 @@ const struct engine_i engine_cpu = {
     .write = cpu_write,
     .read = cpu_read,
     .release = cpu_release,
-    .supports = cpu_supports,
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,

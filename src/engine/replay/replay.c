@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "engine/engine_internal.h"
 
+#include "engine/op_size.h"
 #include "engine/replay/profile.h"
 #include "util/error.h"
 
@@ -168,12 +169,6 @@ static void replay_release(void *context, struct tensor *tensor)
 
 /* ---- ops ---- */
 
-static bool replay_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kind >= 0 && kind < OP_KINDS;
-}
-
 static void make_blank(struct tensor *tensor)
 {
     tensor->layout = (void *)(uintptr_t)&blank; /* a mark, never written through */
@@ -201,19 +196,16 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
 static int add_product(struct replay_engine *engine, const struct op_args *args)
 {
     const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
+    struct op_product size = op_inner_product_size(args);
     struct product *products;
-    int axis;
 
-    if (shape_axis(bottom, args->u.inner_product.axis, &axis) ||
-        grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
+    if (grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
         return -1;
     products = realloc(engine->products, ((size_t)engine->nproducts + 1) * sizeof *products);
     if (!products)
         return error_memory(sizeof *products, "a replayed operator");
     engine->products = products;
-    products[engine->nproducts++] =
-        (struct product){.m = (int64_t)(shape_elems(top) / shape_count(bottom, 0, axis)),
-                         .n = (int64_t)shape_count(bottom, axis, SHAPE_MAX_AXES)};
+    products[engine->nproducts++] = (struct product){.m = size.outputs, .n = size.inputs};
     return 0;
 }
 
@@ -371,7 +363,6 @@ const struct engine_i engine_replay = {
     .write = replay_write,
     .read = replay_read,
     .release = replay_release,
-    .supports = replay_supports,
     .op_create = replay_op_create,
     .gemm = replay_gemm,
     .factors = replay_factors,

@@ -1,9 +1,9 @@
-/* Operators that move values without computing: concat, slice, split, flatten. */
+/* Operators that join, cut, copy or re-shape blobs: concat, slice, split, flatten. */
 #include "cuda_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 struct concat {
@@ -16,32 +16,8 @@ struct concat {
     struct cuda_output *out; /* per bottom that wants its gradient */
 };
 
-static int concat_check(const struct cuda_op *op, int axis)
-{
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    int64_t sum = 0;
-    char text[128];
-
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        const struct shape *bottom = &op->args.bottoms[i]->value.shape;
-        bool fits = bottom->naxes == top->naxes;
-        for (int d = 0; fits && d < top->naxes; d++)
-            fits = d == axis || bottom->dim[d] == top->dim[d];
-        if (!fits)
-            return error_set(
-                "bottom %d has the shape %s, which differs from the others not only along "
-                "axis %d",
-                i, shape_text(bottom, text, sizeof text), axis);
-        sum += bottom->dim[axis];
-    }
-    if (sum != top->dim[axis])
-        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis,
-                         top->dim[axis], sum);
-    return 0;
-}
-
 /* NHWC if any bottom has it, else as the first bottom. */
-static const struct cuda_format *common_format(const struct cuda_op *op)
+static const struct cuda_format *concat_format(const struct cuda_op *op)
 {
     for (int i = 0; i < op->args.nbottoms; i++) {
         const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[i]->value);
@@ -80,17 +56,14 @@ static int concat_create(struct cuda_op *op)
 {
     struct concat *concat = (struct concat *)op;
     size_t n = (size_t)op->args.nbottoms;
-    int axis;
+    int axis = op_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis);
 
-    if (shape_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis, &axis) ||
-        concat_check(op, axis))
-        return -1;
     concat->length = calloc(n, sizeof *concat->length);
     concat->in = calloc(n, sizeof *concat->in);
     concat->out = calloc(n, sizeof *concat->out);
     if (!concat->length || !concat->in || !concat->out)
         return error_memory(n * sizeof *concat->in, "a concat operator");
-    concat->format = common_format(op);
+    concat->format = concat_format(op);
     cuda_top_set(op->args.tops[0], concat->format);
     concat_measure(concat, axis);
     for (int i = 0; i < op->args.nbottoms; i++) {
@@ -106,7 +79,7 @@ static int concat_create(struct cuda_op *op)
     return 0;
 }
 
-static char *advance(const struct concat *concat, void *data, int elems)
+static char *concat_advance(const struct concat *concat, void *data, int elems)
 {
     return (char *)data + (size_t)elems * cuda_type_bytes(cuda_format_type(concat->format));
 }
@@ -124,7 +97,7 @@ static int concat_forward(struct cuda_op *op, const struct run *run)
                                         concat->length[i], to, concat->total, concat->length[i],
                                         concat->outer)))
             return -1;
-        to = advance(concat, to, concat->length[i]);
+        to = concat_advance(concat, to, concat->length[i]);
     }
     return 0;
 }
@@ -137,7 +110,7 @@ static int concat_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     for (int i = 0; i < op->args.nbottoms; i++) {
         void *piece = from;
-        from = advance(concat, from, concat->length[i]);
+        from = concat_advance(concat, from, concat->length[i]);
         if (!concat->out[i].tensor || !cuda_op_propagates(op, i))
             continue;
         if (cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format), piece,
@@ -163,9 +136,6 @@ static void concat_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_concat = {
     .size = sizeof(struct concat),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = concat_create,
     .forward = concat_forward,
     .backward = concat_backward,
@@ -184,11 +154,8 @@ static int slice_create(struct cuda_op *op)
     struct slice *slice = (struct slice *)op;
     struct blob *bottom = op->args.bottoms[0];
     const struct shape *shape = &bottom->value.shape;
-    int64_t sum = 0;
-    int axis;
+    int axis = op_axis(shape, op->args.u.slice.axis);
 
-    if (shape_axis(shape, op->args.u.slice.axis, &axis))
-        return -1;
     slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
     if (!slice->length)
         return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
@@ -197,16 +164,9 @@ static int slice_create(struct cuda_op *op)
     slice->total = (int)shape_elems(shape) / slice->outer;
     for (int i = 0; i < op->args.ntops; i++) {
         const struct shape *top = &op->args.tops[i]->value.shape;
-        if (top->naxes != shape->naxes)
-            return error_set("slice's top %d has %d axes, its bottom %d", i, top->naxes,
-                             shape->naxes);
         slice->length[i] = (int)shape_elems(top) / slice->outer;
-        sum += top->dim[axis];
         cuda_top_set(op->args.tops[i], slice->format);
     }
-    if (sum != shape->dim[axis])
-        return error_set("the tops' axis %d adds up to %" PRId64 ", not %" PRId64, axis, sum,
-                         shape->dim[axis]);
     return 0;
 }
 
@@ -258,9 +218,6 @@ static void slice_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_slice = {
     .size = sizeof(struct slice),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
     .create = slice_create,
     .forward = slice_forward,
     .backward = slice_backward,
@@ -273,11 +230,8 @@ struct split {
 
 static int split_create(struct cuda_op *op)
 {
-    for (int i = 0; i < op->args.ntops; i++) {
-        if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[i]->value.shape))
-            return error_set("split's top %d must have its bottom's shape", i);
+    for (int i = 0; i < op->args.ntops; i++)
         cuda_top_alias(op->args.tops[i], op->args.bottoms[0], false);
-    }
     return 0;
 }
 
@@ -315,9 +269,6 @@ static int split_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_split = {
     .size = sizeof(struct split),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
     .create = split_create,
     .forward = split_forward,
     .backward = split_backward,
@@ -334,9 +285,6 @@ static int flatten_create(struct cuda_op *op)
     struct flatten *flatten = (struct flatten *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    if (shape_elems(&bottom->value.shape) != shape_elems(&top->value.shape))
-        return error_set("flatten's top has %zu elements, its bottom %zu",
-                         shape_elems(&top->value.shape), shape_elems(&bottom->value.shape));
     flatten->from = cuda_tensor_format(&bottom->value);
     flatten->alias = !flatten->from || !flatten->from->nhwc;
     if (flatten->alias) {
@@ -374,10 +322,6 @@ static int flatten_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_flatten = {
     .size = sizeof(struct flatten),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = flatten_create,
     .forward = flatten_forward,
     .backward = flatten_backward,

@@ -20,7 +20,7 @@ struct convolution {
     struct op **ops; /* one per bottom; owned */
 };
 
-static int read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args *args)
+static int conv_read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args *args)
 {
     const struct spatial_field kernel = {"kernel_size",
                                          "kernel_h",
@@ -50,8 +50,8 @@ static int read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args 
 }
 
 /* Groups and outputs; those that a type implies may be left out. */
-static int read_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
-                         struct convolution *state)
+static int conv_read_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                              struct convolution *state)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
     bool implied = layer->i == &layer_convolution_depthwise;
@@ -69,8 +69,8 @@ static int read_channels(const struct layer *layer, const Caffe__ConvolutionPara
     return 0;
 }
 
-static int check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
-                          const struct convolution *state)
+static int conv_check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                               const struct convolution *state)
 {
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
 
@@ -91,7 +91,7 @@ static int check_channels(const struct layer *layer, const Caffe__ConvolutionPar
     return 0;
 }
 
-static int check_bottoms(const struct layer *layer)
+static int conv_check_bottoms(const struct layer *layer)
 {
     const struct shape *first = &layer->bottoms[0]->value.shape;
     char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
@@ -120,8 +120,8 @@ static int deconvolution_size(const struct conv_args *args, int i, int64_t in, i
         args->pad[i], i ? "width" : "height", args->stride[i], in, extent, args->pad[i]);
 }
 
-static int top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
-                    int64_t *out)
+static int conv_top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
+                         int64_t *out)
 {
     int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
     int64_t padded = in + 2 * (int64_t)args->pad[i];
@@ -138,13 +138,13 @@ static int top_size(const struct layer *layer, const struct conv_args *args, int
     return 0;
 }
 
-static int set_top(struct layer *layer, const struct conv_args *args, int64_t outputs)
+static int conv_set_top(struct layer *layer, const struct conv_args *args, int64_t outputs)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     int64_t dim[4] = {bottom->dim[0], outputs};
 
-    if (top_size(layer, args, 0, bottom->dim[2], &dim[2]) ||
-        top_size(layer, args, 1, bottom->dim[3], &dim[3]))
+    if (conv_top_size(layer, args, 0, bottom->dim[2], &dim[2]) ||
+        conv_top_size(layer, args, 1, bottom->dim[3], &dim[3]))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
         if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))
@@ -157,8 +157,8 @@ static int set_top(struct layer *layer, const struct conv_args *args, int64_t ou
     return 0;
 }
 
-static int declare_params(struct layer *layer, const struct convolution *state,
-                          const Caffe__ConvolutionParameter *p)
+static int conv_declare_params(struct layer *layer, const struct convolution *state,
+                               const Caffe__ConvolutionParameter *p)
 {
     const struct conv_args *args = &state->args;
     bool transposed = layer->i == &layer_deconvolution;
@@ -191,20 +191,20 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     if (layer->ntops != layer->nbottoms)
         return error_set("expected one top per bottom, found %d bottoms and %d tops",
                          layer->nbottoms, layer->ntops);
-    if (check_bottoms(layer) || layer_resolve_axis(layer, "axis", p->axis, &axis))
+    if (conv_check_bottoms(layer) || layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     if (axis != 1)
         return error_set("axis is %d; only channels at axis 1 (N,C,H,W) are supported", p->axis);
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a convolution");
-    if (read_geometry(p, &state->args) || read_channels(layer, p, state) ||
-        check_channels(layer, p, state))
+    if (conv_read_geometry(p, &state->args) || conv_read_channels(layer, p, state) ||
+        conv_check_channels(layer, p, state))
         return -1;
     state->args.bias = p->bias_term;
-    if (set_top(layer, &state->args, state->outputs))
+    if (conv_set_top(layer, &state->args, state->outputs))
         return -1;
-    return declare_params(layer, state, p);
+    return conv_declare_params(layer, state, p);
 }
 
 static int convolution_build(struct layer *layer, struct engine *engine)
@@ -222,7 +222,7 @@ static int convolution_build(struct layer *layer, struct engine *engine)
         args.tops += b;
         args.propagate += b;
         args.u.conv = state->args;
-        if (engine->i->op_create(engine->context, &args, &state->ops[b]))
+        if (engine_op_create(engine, &args, &state->ops[b]))
             return -1;
     }
     return 0;
@@ -294,18 +294,18 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
     (void)env;
     if (!p)
         return error_set("convolution_param is missing; it must give kernel_size");
-    if (check_bottoms(layer))
+    if (conv_check_bottoms(layer))
         return -1;
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "im2col");
     state->args.group = 1;
-    if (read_geometry(p, &state->args))
+    if (conv_read_geometry(p, &state->args))
         return -1;
     flops = layer->flops;
-    if (set_top(layer, &state->args,
-                layer->bottoms[0]->value.shape.dim[1] * state->args.kernel[0] *
-                    state->args.kernel[1]))
+    if (conv_set_top(layer, &state->args,
+                     layer->bottoms[0]->value.shape.dim[1] * state->args.kernel[0] *
+                         state->args.kernel[1]))
         return -1;
     layer->flops = flops;
     return 0;

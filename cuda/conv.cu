@@ -4,13 +4,13 @@
 #include "kernel.cuh"
 
 /* A position of an NHWC tensor. */
-struct at {
+struct conv_at {
     int c, w, h, sample;
 };
 
-static DEVICE struct at at_of(uint32_t i, int channels, int height, int width)
+static DEVICE struct conv_at conv_at_of(uint32_t i, int channels, int height, int width)
 {
-    struct at a;
+    struct conv_at a;
 
     a.c = (int)(i % (uint32_t)channels);
     i /= (uint32_t)channels;
@@ -27,7 +27,7 @@ template <typename T> KERNEL void conv(struct kernel_conv v, const T *x, const T
 
     FOR_EACH(i, n)
     {
-        struct at a = at_of(i, v.outputs, v.top_height, v.top_width);
+        struct conv_at a = conv_at_of(i, v.outputs, v.top_height, v.top_width);
         int first = a.c / outs * ins;
         float sum = 0;
         for (int r = 0; r < v.kernel[0]; r++)
@@ -63,7 +63,7 @@ KERNEL void conv_back_data(struct kernel_conv v, const T *dy, const T *w, T *dx,
 
     FOR_EACH(i, n)
     {
-        struct at a = at_of(i, v.channels, v.height, v.width);
+        struct conv_at a = conv_at_of(i, v.channels, v.height, v.width);
         int group = a.c / ins;
         float sum = 0;
         for (int r = 0; r < v.kernel[0]; r++)
@@ -105,7 +105,8 @@ KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, T *d
     int positions = v.samples * v.top_height * v.top_width;
 
     for (int i = (int)blockIdx.x; i < weights; i += (int)gridDim.x) {
-        struct at a = at_of((uint32_t)i, ins, v.kernel[0], v.kernel[1]); /* sample: the output k */
+        struct conv_at a =
+            conv_at_of((uint32_t)i, ins, v.kernel[0], v.kernel[1]); /* sample: the output k */
         float sum = 0;
         for (int p = (int)threadIdx.x; p < positions; p += (int)blockDim.x) {
             int pw = p % v.top_width, ph = p / v.top_width % v.top_height;

@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static int read_kernel(const struct layer *layer, const Caffe__PoolingParameter *p,
-                       struct pool_args *args)
+static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingParameter *p,
+                               struct pool_args *args)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     const struct spatial_field kernel = {"kernel_size",
@@ -35,8 +35,8 @@ static int read_kernel(const struct layer *layer, const Caffe__PoolingParameter 
     return 0;
 }
 
-static int read_geometry(const struct layer *layer, const Caffe__PoolingParameter *p,
-                         struct pool_args *args)
+static int pooling_read_geometry(const struct layer *layer, const Caffe__PoolingParameter *p,
+                                 struct pool_args *args)
 {
     const struct spatial_field stride = {"stride",
                                          "stride_h",
@@ -53,7 +53,7 @@ static int read_geometry(const struct layer *layer, const Caffe__PoolingParamete
         "pad",        "pad_h",  "pad_w",  p->has_pad, &p->pad, p->has_pad_h,
         p->has_pad_w, p->pad_h, p->pad_w, 0,          0};
 
-    if (read_kernel(layer, p, args) || layer_spatial_pair(&stride, args->stride) ||
+    if (pooling_read_kernel(layer, p, args) || layer_spatial_pair(&stride, args->stride) ||
         layer_spatial_pair(&pad, args->pad))
         return -1;
     if (p->global_pooling &&
@@ -68,14 +68,14 @@ static int read_geometry(const struct layer *layer, const Caffe__PoolingParamete
     return 0;
 }
 
-static bool rounds_up(const Caffe__PoolingParameter *p)
+static bool pooling_rounds_up(const Caffe__PoolingParameter *p)
 {
     if (p->has_round_mode || !p->has_ceil_mode)
         return p->round_mode == CAFFE__POOLING_PARAMETER__ROUND_MODE__CEIL;
     return p->ceil_mode;
 }
 
-static int top_size(const struct pool_args *args, int i, int64_t in, bool up, int64_t *out)
+static int pooling_top_size(const struct pool_args *args, int i, int64_t in, bool up, int64_t *out)
 {
     int64_t room = in + 2 * (int64_t)args->pad[i] - args->kernel[i];
     int64_t stride = args->stride[i];
@@ -111,12 +111,12 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
     if (!args)
         return error_memory(sizeof(*args), "pooling");
     args->method = p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE;
-    if (read_geometry(layer, p, args))
+    if (pooling_read_geometry(layer, p, args))
         return -1;
     for (int i = 0; i < 4; i++)
         dim[i] = layer->bottoms[0]->value.shape.dim[i];
-    if (top_size(args, 0, dim[2], rounds_up(p), &dim[2]) ||
-        top_size(args, 1, dim[3], rounds_up(p), &dim[3]))
+    if (pooling_top_size(args, 0, dim[2], pooling_rounds_up(p), &dim[2]) ||
+        pooling_top_size(args, 1, dim[3], pooling_rounds_up(p), &dim[3]))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
         if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))

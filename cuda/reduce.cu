@@ -57,7 +57,7 @@ cudaError_t kernel_mvn_inverse(cudaStream_t stream, const double *sums, int rows
 
 /* Whether element i comes before j: greater; of equal ones the later; NaN last, and there the
  * earlier. */
-static DEVICE bool comes_before(float x, int i, float y, int j)
+static DEVICE bool argmax_before(float x, int i, float y, int j)
 {
     bool nan_x = x != x, nan_y = y != y;
 
@@ -68,7 +68,7 @@ static DEVICE bool comes_before(float x, int i, float y, int j)
 
 /* The block's threads each have a candidate, or -1: the first of them all, known to every thread.
  */
-template <typename T> static DEVICE int block_first(const T *row, int inner, int best)
+template <typename T> static DEVICE int argmax_block_first(const T *row, int inner, int best)
 {
 #ifdef __CUDACC__
     __shared__ int part[THREADS];
@@ -79,7 +79,7 @@ template <typename T> static DEVICE int block_first(const T *row, int inner, int
         if (threadIdx.x < half && threadIdx.x + half < blockDim.x) {
             int i = part[threadIdx.x], j = part[threadIdx.x + half];
             if (j >= 0 &&
-                (i < 0 || comes_before(element(row[j * inner]), j, element(row[i * inner]), i)))
+                (i < 0 || argmax_before(element(row[j * inner]), j, element(row[i * inner]), i)))
                 part[threadIdx.x] = j;
         }
     }
@@ -102,12 +102,12 @@ template <typename T> KERNEL void argmax(struct kernel_argmax a, const T *x, flo
             int best = -1;
             for (int i = (int)threadIdx.x; i < a.length; i += (int)blockDim.x) {
                 float value = element(row[i * a.inner]);
-                if (last >= 0 && !comes_before(element(row[last * a.inner]), last, value, i))
+                if (last >= 0 && !argmax_before(element(row[last * a.inner]), last, value, i))
                     continue;
-                if (best < 0 || comes_before(value, i, element(row[best * a.inner]), best))
+                if (best < 0 || argmax_before(value, i, element(row[best * a.inner]), best))
                     best = i;
             }
-            last = block_first(row, a.inner, best);
+            last = argmax_block_first(row, a.inner, best);
             if (threadIdx.x > 0)
                 continue;
             float value = element(row[last * a.inner]);

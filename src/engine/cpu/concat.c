@@ -1,9 +1,9 @@
-/* Operators that move values without computing: concat, split, flatten. */
+/* Operators that join, cut, copy or re-shape blobs: concat, slice, split, flatten. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,29 +15,6 @@ struct concat {
     struct cpu_input *in;   /* per bottom, in the top's format */
     struct cpu_output *out; /* per bottom that wants its gradient */
 };
-
-static int concat_check(const struct cpu_op *op, int axis)
-{
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    int64_t sum = 0;
-    char text[128];
-
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        const struct shape *bottom = &op->args.bottoms[i]->value.shape;
-        bool fits = bottom->naxes == top->naxes;
-        for (int d = 0; fits && d < top->naxes; d++)
-            fits = d == axis || bottom->dim[d] == top->dim[d];
-        if (!fits)
-            return error_set("bottom %d has the shape %s, which differs from the others not only "
-                             "along axis %d",
-                             i, shape_text(bottom, text, sizeof text), axis);
-        sum += bottom->dim[axis];
-    }
-    if (sum != top->dim[axis])
-        return error_set("the top's axis %d is %" PRId64 ", not the sum %" PRId64, axis,
-                         top->dim[axis], sum);
-    return 0;
-}
 
 /* The first bottom's format that is not plain, if pieces in it can be put side by side. */
 static const struct cpu_format *concat_format(const struct cpu_op *op, int axis)
@@ -76,11 +53,8 @@ static int concat_create(struct cpu_op *op)
     struct concat *concat = (struct concat *)op;
     const struct cpu_format *format;
     size_t n = (size_t)op->args.nbottoms;
-    int axis;
+    int axis = op_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis);
 
-    if (shape_axis(&op->args.tops[0]->value.shape, op->args.u.concat.axis, &axis) ||
-        concat_check(op, axis))
-        return -1;
     concat->length = calloc(n, sizeof *concat->length);
     concat->in = calloc(n, sizeof *concat->in);
     concat->out = calloc(n, sizeof *concat->out);
@@ -156,9 +130,6 @@ static void concat_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_concat = {
     .size = sizeof(struct concat),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = concat_create,
     .forward = concat_forward,
     .backward = concat_backward,
@@ -169,13 +140,116 @@ struct split {
     struct cpu_op op;
 };
 
+struct slice {
+    struct cpu_op op;
+    int64_t outer, total; /* pieces; floats of one, all tops together */
+    int64_t *length;      /* per top: floats of one piece */
+    struct cpu_input in;
+    struct cpu_output out;
+};
+
+/* The bottom's format, if it can be cut at the tops' bounds. */
+static const struct cpu_format *slice_format(const struct cpu_op *op, int axis)
+{
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
+
+    if (!format || axis > 1)
+        return NULL;
+    for (int i = 0; axis == 1 && format->block && i < op->args.ntops; i++)
+        if (op->args.tops[i]->value.shape.dim[1] % format->block)
+            return NULL;
+    return format;
+}
+
+static int slice_create(struct cpu_op *op)
+{
+    struct slice *slice = (struct slice *)op;
+    struct blob *bottom = op->args.bottoms[0];
+    int axis = op_axis(&bottom->value.shape, op->args.u.slice.axis);
+    const struct cpu_format *format = slice_format(op, axis);
+
+    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
+    if (!slice->length)
+        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
+    slice->outer = (int64_t)shape_count(&bottom->value.shape, 0, axis);
+    if (format && !format->block && axis == 1)
+        slice->outer *= bottom->value.shape.dim[2] * bottom->value.shape.dim[3];
+    for (int i = 0; i < op->args.ntops; i++) {
+        cpu_top_set(op->args.tops[i], format);
+        slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
+        slice->total += slice->length[i];
+    }
+    if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &slice->in))
+        return -1;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &slice->out);
+}
+
+static int slice_forward(struct cpu_op *op, const struct run *run)
+{
+    struct slice *slice = (struct slice *)op;
+    const float *from;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &slice->in))
+        return -1;
+    from = cpu_input_data(op->engine, &slice->in);
+    for (int i = 0; i < op->args.ntops; from += slice->length[i], i++) {
+        int64_t length = slice->length[i];
+        float *to = op->args.tops[i]->value.data;
+#pragma omp parallel for
+        for (int64_t o = 0; o < slice->outer; o++)
+            memcpy(to + o * length, from + o * slice->total, (size_t)length * sizeof *to);
+    }
+    return 0;
+}
+
+static int slice_backward(struct cpu_op *op, const struct run *run)
+{
+    struct slice *slice = (struct slice *)op;
+    float *to;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    to = cpu_output_data(op->engine, &slice->out);
+    for (int i = 0; i < op->args.ntops; to += slice->length[i], i++) {
+        const struct blob *top = op->args.tops[i];
+        const float *from = top->wants_grad ? top->grad.data : NULL;
+        size_t bytes = (size_t)slice->length[i] * sizeof *to;
+#pragma omp parallel for
+        for (int64_t o = 0; o < slice->outer; o++) {
+            if (from)
+                memcpy(to + o * slice->total, from + o * slice->length[i], bytes);
+            else
+                memset(to + o * slice->total, 0, bytes);
+        }
+    }
+    return cpu_output_store(op->engine, &slice->out);
+}
+
+static void slice_destroy(struct cpu_op *op)
+{
+    struct slice *slice = (struct slice *)op;
+
+    cpu_input_destroy(&slice->in);
+    cpu_output_destroy(&slice->out);
+    free(slice->length);
+}
+
+const struct cpu_kind cpu_slice = {
+    .size = sizeof(struct slice),
+    .create = slice_create,
+    .forward = slice_forward,
+    .backward = slice_backward,
+    .destroy = slice_destroy,
+};
+
 static int split_create(struct cpu_op *op)
 {
-    for (int i = 0; i < op->args.ntops; i++) {
-        if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[i]->value.shape))
-            return error_set("split's top %d must have its bottom's shape", i);
+    for (int i = 0; i < op->args.ntops; i++)
         cpu_top_alias(op->args.tops[i], op->args.bottoms[0], false);
-    }
     return 0;
 }
 
@@ -209,9 +283,6 @@ static int split_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_split = {
     .size = sizeof(struct split),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
     .create = split_create,
     .forward = split_forward,
     .backward = split_backward,
@@ -229,9 +300,6 @@ static int flatten_create(struct cpu_op *op)
     struct flatten *flatten = (struct flatten *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    if (shape_elems(&bottom->value.shape) != shape_elems(&top->value.shape))
-        return error_set("flatten's top has %zu elements, its bottom %zu",
-                         shape_elems(&top->value.shape), shape_elems(&bottom->value.shape));
     flatten->alias = !cpu_tensor_format(&bottom->value);
     if (flatten->alias) {
         cpu_top_alias(top, bottom, cpu_op_propagates(op, 0));
@@ -279,10 +347,6 @@ static void flatten_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_flatten = {
     .size = sizeof(struct flatten),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = flatten_create,
     .forward = flatten_forward,
     .backward = flatten_backward,

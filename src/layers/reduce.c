@@ -103,7 +103,6 @@ const struct layer_i layer_argmax = {
     .max_bottoms = 1,
     .min_tops = 1,
     .max_tops = 1,
-    .no_backward = true,
     .no_in_place = true,
     .no_gradient_to = 1u,
     .no_gradient_from = 1u,

@@ -4,11 +4,6 @@
  * the top gradient's columns. All in plain memory, sample by sample. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-#include <string.h>
-
 /* An image of channels x height x width and its windows' places, oh x ow. */
 struct window {
     int64_t channels, height, width, oh, ow;
@@ -62,24 +57,6 @@ static void columns_to_image(const struct window *w, const float *columns, float
             column_row(w, image, (float *)(uintptr_t)columns, r, true);
 }
 
-/* Fails unless the windows over `image` have `places` places. */
-static int window_check(const struct conv_args *a, const struct shape *image,
-                        const int64_t places[2])
-{
-    for (int i = 0; i < 2; i++) {
-        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
-        int64_t room = image->dim[2 + i] + 2 * (int64_t)a->pad[i] - extent;
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
-                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
-        if (room < 0 || room / a->stride[i] + 1 != places[i])
-            return error_set("windows of extent %" PRId64 " on axis %d of %" PRId64
-                             " do not have %" PRId64 " places",
-                             extent, 2 + i, image->dim[2 + i], places[i]);
-    }
-    return 0;
-}
-
 struct im2col {
     struct cpu_op op;
     struct cpu_plain plain;
@@ -92,12 +69,6 @@ static int im2col_create(struct cpu_op *op)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    if (x->naxes != 4 || y->naxes != 4 ||
-        y->dim[1] != x->dim[1] * a->kernel[0] * (int64_t)a->kernel[1])
-        return error_set("im2col needs a bottom of 4 axes and a top with the kernel's places in "
-                         "each channel");
-    if (window_check(a, x, y->dim + 2))
-        return -1;
     im2col->window = (struct window){x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], a};
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &im2col->plain);
@@ -142,10 +113,6 @@ static void im2col_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_im2col = {
     .size = sizeof(struct im2col),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = im2col_create,
     .forward = im2col_forward,
     .backward = im2col_backward,
@@ -161,27 +128,6 @@ struct deconv {
     float *columns;
 };
 
-static int deconv_check(const struct cpu_op *op)
-{
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-    int wanted = a->bias ? 2 : 1;
-
-    if (x->naxes != 4 || y->naxes != 4 || x->dim[0] != y->dim[0])
-        return error_set("deconvolution needs blobs of 4 axes (N, C, H, W), one batch");
-    if (op->args.nparams != wanted)
-        return error_set("deconvolution needs %d parameters, not %d", wanted, op->args.nparams);
-    if (a->group < 1 || x->dim[1] % a->group || y->dim[1] % a->group)
-        return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
-                         " output channels",
-                         a->group, x->dim[1], y->dim[1]);
-    if (shape_elems(&op->args.params[0]->shape) !=
-            (size_t)(x->dim[1] * (y->dim[1] / a->group) * a->kernel[0] * a->kernel[1]) ||
-        (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)y->dim[1]))
-        return error_set("a deconvolution's parameter has another size than its blobs ask for");
-    return window_check(a, y, x->dim + 2);
-}
-
 static int deconv_create(struct cpu_op *op)
 {
     struct deconv *deconv = (struct deconv *)op;
@@ -189,8 +135,6 @@ static int deconv_create(struct cpu_op *op)
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     void *memory = NULL;
 
-    if (deconv_check(op))
-        return -1;
     deconv->window = (struct window){y->dim[1], y->dim[2], y->dim[3], x->dim[2], x->dim[3], a};
     deconv->group = a->group;
     deconv->pixels = x->dim[2] * x->dim[3];
@@ -203,7 +147,7 @@ static int deconv_create(struct cpu_op *op)
     return cpu_plain_create(op, 0, true, &deconv->plain);
 }
 
-static void add_bias(const struct deconv *deconv, float *y)
+static void deconv_add_bias(const struct deconv *deconv, float *y)
 {
     const struct window *w = &deconv->window;
     const float *bias = deconv->op.args.params[1]->value;
@@ -236,12 +180,12 @@ static int deconv_forward(struct cpu_op *op, const struct run *run)
         cpu_zero(y, (size_t)image);
         columns_to_image(w, d->columns, y);
         if (op->args.u.conv.bias)
-            add_bias(d, y);
+            deconv_add_bias(d, y);
     }
     return 0;
 }
 
-static void bias_backward(const struct deconv *deconv)
+static void deconv_bias_backward(const struct deconv *deconv)
 {
     const struct window *w = &deconv->window;
     struct param *bias = deconv->op.args.params[1];
@@ -259,7 +203,7 @@ static void bias_backward(const struct deconv *deconv)
 }
 
 /* Per group: dx = W columns(dy), dW += x columns(dy)^T. */
-static int sample_backward(struct deconv *d, const float *x, float *dx, bool add)
+static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, bool add)
 {
     struct param *weight = d->op.args.params[0];
 
@@ -288,10 +232,10 @@ static int deconv_backward(struct cpu_op *op, const struct run *run)
 
     (void)run;
     if (op->args.u.conv.bias && op->args.params[1]->wants_grad)
-        bias_backward(d);
+        deconv_bias_backward(d);
     for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
         image_to_columns(w, op->args.tops[0]->grad.data + n * image, d->columns);
-        if (sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
+        if (deconv_sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
             return -1;
     }
     return propagates ? cpu_output_store(op->engine, &d->plain.out) : 0;
@@ -307,11 +251,6 @@ static void deconv_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_deconv = {
     .size = sizeof(struct deconv),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = deconv_create,
     .forward = deconv_forward,
     .backward = deconv_backward,
