@@ -67,9 +67,23 @@ void node_map_free(struct node_map *map)
     map->node = NULL;
 }
 
+/* Bytes that the nodes of this rank's machine want in all. Collective over world. */
+static int sum_over_machine(MPI_Comm world, size_t mine, uint64_t *out)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+    uint64_t bytes = mine;
+
+    MPI_TRY(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
+    MPI_TRY(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, machine));
+    MPI_TRY(MPI_Comm_free(&machine));
+    return 0;
+fail:
+    return -1;
+}
+
 /* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the
  * others for ever, so it is looked at before. */
-static int check_space(size_t bytes, const char *what)
+static int check_space(uint64_t bytes, const char *what)
 {
     static const char folder[] = "/dev/shm";
     struct statvfs fs;
@@ -81,7 +95,7 @@ static int check_space(size_t bytes, const char *what)
     if (bytes <= there)
         return 0;
     return error_set(
-        "%s of this node's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
+        "%s of this machine's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
         "enlarge it, or use --hierarchy=off",
         what, (double)bytes / 1048576, folder, (double)there / 1048576);
 }
@@ -105,10 +119,13 @@ fail:
 int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, const char *what,
                      struct node_window *out)
 {
-    bool alone = node->nranks == 1;
+    bool alone = node->nranks == 1, leads = !alone && node->rank == 0;
+    uint64_t total = 0;
 
     *out = (struct node_window){.window = MPI_WIN_NULL};
-    if (error_agree(world, alone || node->rank > 0 ? 0 : check_space(bytes, what)))
+    /* all nodes of a machine share its memory */
+    if (error_agree(world, sum_over_machine(world, leads ? bytes : 0, &total)) ||
+        error_agree(world, leads ? check_space(total, what) : 0))
         return -1;
     return error_agree(world, alone ? 0 : allocate(node, bytes, out));
 }

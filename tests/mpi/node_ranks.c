@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "sync/node.h"
 #include "util/error.h"
@@ -101,6 +102,26 @@ static void check_space(void)
     node_map_free(&map);
 }
 
+/* Enough for one node and too much for those of a machine together. */
+static void check_space_of_several(void)
+{
+    struct node_window window;
+    struct node_map map;
+    struct node *node;
+    struct statvfs fs;
+    unsigned long long bytes = statvfs("/dev/shm", &fs) ? 0 : fs.f_bavail * fs.f_frsize / 10 * 7;
+
+    MPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, MPI_COMM_WORLD);
+    if (nranks < 4 || !bytes)
+        return;
+    REQUIRE(!node_map_create(&topology, nranks, 2, &map));
+    REQUIRE(!node_create(MPI_COMM_WORLD, &map, 1000, &node));
+    REQUIRE(node_window_open(MPI_COMM_WORLD, node, (size_t)bytes, "a great deal", &window));
+    REQUIRE(strstr(error_text(), "a great deal of this machine's ranks take "));
+    node_destroy(node);
+    node_map_free(&map);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -117,6 +138,7 @@ int main(int argc, char **argv)
     for (int each = 1; each <= nranks; each++)
         check_memory(each);
     check_space();
+    check_space_of_several();
     topology_free(&topology);
     MPI_Finalize();
     return 0;
