@@ -65,7 +65,9 @@ AS_IF([test "$poseidon_linked" = no],
       [POSEIDON_MISSING([--enable-sanitizers=$enable_sanitizers], [the compiler cannot link it],
                         [libgcc-12-dev], [gcc])])])
 AC_SUBST([SANITIZE_CFLAGS])
-AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" != no])])
+AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" != no])
+AM_CONDITIONAL([ADDRESS_SANITIZER],
+    [AS_CASE([$enable_sanitizers], [*address*], [:], [false])])])
 
 AC_DEFUN([POSEIDON_COVERAGE],
 [AC_ARG_ENABLE([coverage],
