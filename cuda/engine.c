@@ -21,7 +21,6 @@ static const struct cuda_kind *const kinds[] = {
 #undef OPERATOR_KIND
 };
 
-
 static void cuda_close(void *context)
 {
     struct cuda_engine *engine = context;

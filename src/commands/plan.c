@@ -64,7 +64,7 @@ static int parse_words(struct request *r, int argc, char **argv)
          "measured figures; options above override them"},
         {"comm", OPTION_TEXT, &r->comm, "HOW", comm_words},
         {"overlap", OPTION_TEXT, &r->overlap, "HOW",
-         "full: forward waits per layer (default); wfbp: for all; none: traffic after backward"},
+         "as of train: wfbp (default), backward or none"},
         {"wire", OPTION_TEXT, &r->wire, "FORM",
          "fp32 (default), or bf16: PS and allreduce send half the bytes"},
         {"servers", OPTION_INT, &o->servers, "K",
@@ -92,18 +92,6 @@ static int parse_words(struct request *r, int argc, char **argv)
 
     comm_help(o->registry, OPTIONS_INDENT, comm_words);
     return options_parse(&line, argc, argv, &nwords);
-}
-
-static int parse_overlap(const char *text, enum cost_overlap *out)
-{
-    static const char *const names[] = {"none", "wfbp", "full"};
-
-    for (int i = COST_OVERLAP_NONE; i < COST_OVERLAPS; i++)
-        if (!strcmp(text, names[i])) {
-            *out = (enum cost_overlap)i;
-            return 0;
-        }
-    return error_set("--overlap=%s is not known (full, wfbp or none)", text);
 }
 
 /* Measured figures, then what the options say. */
@@ -163,7 +151,7 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
                              o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
     if (o->npoints < 0 || comm_parse(o->registry, r->comm, &o->comm) ||
-        parse_overlap(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
+        cost_overlap_parse(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
         return -1;
     if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
         return -1;
@@ -196,7 +184,7 @@ int command_plan(int argc, char **argv)
                     .merge_bytes = COST_SIZE_CHOSEN},
         .nodes = "1,2,4,8,16,32",
         .comm = "auto",
-        .overlap = "full",
+        .overlap = "wfbp",
         .wire = "fp32",
         .hierarchy = "auto",
     };

@@ -112,7 +112,6 @@ static void put_iteration(const struct forecast *f, const struct forecast_point 
 static void put_point(const struct forecast *f, const struct forecast_point *point,
                       struct json *json)
 {
-    static const char *const overlaps[] = {"none", "wfbp", "full"};
 
     json_object_begin(json);
     put_uint(json, "nodes", (uint64_t)point->nodes);
@@ -140,7 +139,7 @@ static void put_point(const struct forecast *f, const struct forecast_point *poi
     json_key(json, "by_overlap");
     json_object_begin(json);
     for (int o = COST_OVERLAP_NONE; o < COST_OVERLAPS; o++) {
-        json_key(json, overlaps[o]);
+        json_key(json, cost_overlap_name((enum cost_overlap)o));
         put_iteration(f, point, &point->by_overlap[o], json);
     }
     json_object_end(json);

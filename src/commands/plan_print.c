@@ -276,11 +276,11 @@ static void print_speedups(const struct forecast *f, FILE *to)
             fprintf(to, " %9.2f", forecast_speedup(f, &f->points[i], &f->points[i].by_comm[c]));
         fprintf(to, "\n");
     }
-    fprintf(to,
-            "\nWhat overlap gives, --comm=%s: speed-up with --overlap=none, wfbp, and with "
-            "priority too\n%5s",
+    fprintf(to, "\nSpeed-up by what --overlap could be, --comm=%s\n%5s",
             comm_name(f->options->comm), "nodes");
-    fprintf(to, " %9s %9s %9s\n", "none", "wfbp", "full");
+    for (int o = COST_OVERLAP_NONE; o < COST_OVERLAPS; o++)
+        fprintf(to, " %9s", cost_overlap_name((enum cost_overlap)o));
+    fprintf(to, "\n");
     print_line(to, 35);
     for (int i = 0; i < f->options->npoints; i++) {
         fprintf(to, "%5d", f->points[i].nodes);

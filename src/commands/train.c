@@ -161,10 +161,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return status;
     if (!o->solver)
         return error_set("Need a solver definition to train: --solver=FILE");
-    if (strcmp(overlap, "wfbp") && strcmp(overlap, "backward") && strcmp(overlap, "none"))
-        return error_set("--overlap=%s is not known (wfbp, backward or none)", overlap);
-    o->overlap = strcmp(overlap, "none") != 0;
-    o->forward_waits_all = !strcmp(overlap, "backward");
+    if (cost_overlap_parse(overlap, &o->overlap))
+        return -1;
     if (choice_parse("order", order, orders, &found))
         return -1;
     o->fifo = found > 0;

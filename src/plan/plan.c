@@ -240,6 +240,8 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     if (!plan)
         return error_memory(sizeof *plan, "the communication plan");
     plan->options = *options;
+    if (plan->options.chunk_bytes > PLAN_LARGEST_MESSAGE)
+        plan->options.chunk_bytes = PLAN_LARGEST_MESSAGE;
     if (plan->options.latency_bytes == 0)
         plan->options.latency_bytes = PLAN_USUAL_LATENCY_BYTES;
     if (check_options(options) || copy_groups(plan, ngroups, groups) || find_leaders(plan) ||
@@ -284,7 +286,8 @@ static const char *const wire_names[] = {"fp32", "bf16"};
 int wire_parse(const char *text, enum wire_format *out)
 {
     *out = !strcmp(text, wire_names[WIRE_BF16]) ? WIRE_BF16 : WIRE_FP32;
-    return strcmp(text, wire_names[*out]) ? error_set("--wire=%s is not known (fp32, bf16)", text) : 0;
+    return strcmp(text, wire_names[*out]) ? error_set("--wire=%s is not known (fp32, bf16)", text)
+                                          : 0;
 }
 
 const char *wire_name(enum wire_format wire)

@@ -8,8 +8,10 @@
 
 enum {
     PLAN_LEAST_PART = 4096, /* elements: smaller parts a bucket is never spread in */
-    PLAN_FEW_HOMES = 8,     /* up to so many homes that is the only bound; see latency_bytes */
-    PLAN_LOG_LEADERS = 32   /* with fewer leaders no bucket travels along a tree */
+    /* bytes of a message: MPI's counts are ints, of what is sent and of the bytes that came */
+    PLAN_LARGEST_MESSAGE = INT32_MAX / 4 * 4,
+    PLAN_FEW_HOMES = 8,   /* up to so many homes that is the only bound; see latency_bytes */
+    PLAN_LOG_LEADERS = 32 /* with fewer leaders no bucket travels along a tree */
 };
 
 /* What a link carries in the latency of one message, in bytes, where it was not measured: 26 us at

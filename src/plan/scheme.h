@@ -49,7 +49,9 @@ struct scheme {
     /* Whether what comes back from home travels in the same form (a sum) and not as floats
      * (parameters). */
     bool codec_back;
-    /* Bytes that `rank` (a leader's number in the plan) sends and receives for the bucket. */
+    /* Bytes that `rank` (a leader's number in the plan) sends and receives for the bucket. Of
+     * several leaders of one role that lead as many workers, those that are home of no chunk of the
+     * bucket have the same traffic, and the same memory. */
     struct traffic (*traffic)(const struct plan *plan, int bucket, int rank);
     /* Bytes of memory that `rank` keeps for the bucket beside parameters, gradients and history. */
     uint64_t (*memory)(const struct plan *plan, int bucket, int rank);

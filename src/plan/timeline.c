@@ -7,12 +7,28 @@
  * iterations'. */
 #include "plan/timeline.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const overlap_names[] = {"none", "backward", "wfbp", NULL};
+
+int cost_overlap_parse(const char *text, enum cost_overlap *out)
+{
+    int found = COST_OVERLAP_WFBP, status = choice_parse("overlap", text, overlap_names, &found);
+
+    *out = (enum cost_overlap)found;
+    return status;
+}
+
+const char *cost_overlap_name(enum cost_overlap overlap)
+{
+    return overlap_names[overlap];
+}
 
 /* ---- work ---- */
 

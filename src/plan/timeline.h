@@ -31,6 +31,10 @@ enum cost_overlap {
     COST_OVERLAPS
 };
 
+/* "none", "backward", "wfbp": --overlap's words. Parsing fails with the list of them. */
+int cost_overlap_parse(const char *text, enum cost_overlap *out);
+const char *cost_overlap_name(enum cost_overlap overlap);
+
 struct cost_iteration {
     double seconds;         /* from one iteration's start to the next one's */
     double compute_seconds; /* the passes, updates, rebuilding, what is stolen from them */

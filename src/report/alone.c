@@ -42,7 +42,7 @@ static int time_round(struct sync *sync, const struct plan *plan, int round, dou
 
 /* alone: per bucket, 0 where nothing is moved. Collective. */
 static int time_buckets(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
-                       const struct sync_options *like, double *alone)
+                        const struct sync_options *like, double *alone)
 {
     const struct sync_update nothing = {.describe = NULL};
     struct sync_options options = *like;

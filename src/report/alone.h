@@ -7,8 +7,8 @@
 #include "report/figures.h"
 
 /* Moves every bucket by itself, in a synchronisation of its own that lives as long as this call:
- * over the plan and model of training, with the options that training's own had (`like`, of which the
- * iteration, clipping, staleness and the recorder do not count). Training's must have been
+ * over the plan and model of training, with the options that training's own had (`like`, of which
+ * the iteration, clipping, staleness and the recorder do not count). Training's must have been
  * destroyed: a node's memory and an engine's buffers are used again, and there is no room for them
  * twice.
  *

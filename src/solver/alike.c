@@ -53,10 +53,7 @@ static void put_exchange(struct strbuf *list, const struct trainer_options *o)
         agreement_put(list, "--hierarchy", "%d", o->hierarchy);
     else
         agreement_put(list, "--hierarchy", "%s", o->hierarchy == HIERARCHY_OFF ? "off" : "auto");
-    agreement_put(list, "--overlap", "%s",
-                  !o->overlap            ? "none"
-                  : o->forward_waits_all ? "backward"
-                                         : "wfbp");
+    agreement_put(list, "--overlap", "%s", cost_overlap_name(o->overlap));
     agreement_put(list, "--order", "%s", o->fifo ? "fifo" : "urgency");
     put_size(list, "--chunk", o->chunk);
     put_size(list, "--merge", o->merge);

@@ -126,7 +126,7 @@ int trainer_gather_figures(struct trainer *t)
                                     .iterations = t->end - t->at.iteration,
                                     .train_seconds = t->train_seconds,
                                     .train_stall = t->train_stall,
-                                    .overlap = t->options->overlap,
+                                    .overlap = t->options->overlap != COST_OVERLAP_NONE,
                                     .batch = t->batch * t->iter_size};
 
     if (source.iterations < 0)

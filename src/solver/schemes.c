@@ -53,9 +53,7 @@ static void take_answer(const struct trainer *t, const struct cost_answer *answe
 static int choose(struct trainer *t, const struct plan_options *how, struct decision *out,
                   int *scheme)
 {
-    enum cost_overlap overlap = !t->options->overlap            ? COST_OVERLAP_NONE
-                                : t->options->forward_waits_all ? COST_OVERLAP_BACKWARD
-                                                                : COST_OVERLAP_WFBP;
+    enum cost_overlap overlap = t->options->overlap;
     struct plan_options usual = *how, free = *how;
     struct cost_work work = {0};
     struct cost_question question = {.work = &work,
@@ -186,8 +184,8 @@ fail:
 /* Whether the cluster is to be measured and the model asked. */
 static bool asks_model(const struct trainer *t)
 {
-    /* ranks of one machine have no network between them: what they measured would be memory and each
-     * other's computation, and the next run might decide otherwise */
+    /* ranks of one machine have no network between them: what they measured would be memory and
+     * each other's computation, and the next run might decide otherwise */
     return t->options->comm.policy == COMM_AUTO && t->nworkers > 1 &&
            (t->topology.nmachines > 1 || t->options->cluster_file);
 }

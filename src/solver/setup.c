@@ -1,9 +1,9 @@
-/* Setting a run up: who adds up together, where servers update. (schemes.c: which scheme moves which
- * layer.)
+/* Setting a run up: who adds up together, where servers update. (schemes.c: which scheme moves
+ * which layer.)
  *
  * Nodes (sync/node.h): the workers of a machine add up among themselves before their leader
- * communicates for all of them. Where the GPUs of a node add up, they add up whole gradients: no layer sends
- * factors then.
+ * communicates for all of them. Where the GPUs of a node add up, they add up whole gradients: no
+ * layer sends factors then.
  *
  * Servers apply the solver on the host, or in the memory of the device that their worker trains on.
  * Both give the same bits, so each rank may decide by what it measures. */

@@ -265,8 +265,8 @@ static int work_out_rates(struct trainer *t)
 }
 
 /* The solver as src/sync sees it. */
-static int describe_update(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                           struct engine_update *out)
+static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
+                           float decay_mult, struct engine_update *out)
 {
     const struct trainer *t = context;
 
@@ -353,14 +353,15 @@ static int share_values(struct trainer *t)
 
 static int start_sync(struct trainer *t, const float *history)
 {
-    struct sync_update update = {.context = t, .nhistory = t->rule.nhistory, .describe = describe_update};
+    struct sync_update update = {
+        .context = t, .nhistory = t->rule.nhistory, .describe = describe_update};
 
     if (trainer_place_updates(t))
         return -1;
     t->sync_options = (struct sync_options){
         .update_on_engine = t->update_remotely,
-        .overlap = t->options->overlap,
-        .forward_waits_all = t->options->forward_waits_all,
+        .overlap = t->options->overlap != COST_OVERLAP_NONE,
+        .forward_waits_all = t->options->overlap == COST_OVERLAP_BACKWARD,
         .staleness = t->options->staleness,
         .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),

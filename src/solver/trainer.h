@@ -7,6 +7,7 @@
 
 #include "plan/cost.h"
 #include "plan/plan.h"
+#include "plan/timeline.h"
 #include "solver/signals.h"
 #include "sync/sync.h"
 #include "util/json.h"
@@ -48,8 +49,7 @@ struct trainer_options {
 
     struct comm comm;            /* which scheme moves which layer */
     enum wire_format wire;       /* form of gradients on the wire */
-    bool overlap;                /* communication runs under computation */
-    bool forward_waits_all;      /* with overlap: the next forward pass waits for all layers */
+    enum cost_overlap overlap;   /* how much communication runs under computation */
     int staleness;               /* iterations that a worker may be ahead of the slowest */
     bool fifo;                   /* messages are sent in the order of posting, not by urgency */
     size_t chunk, merge, window; /* bytes, as in cost_sizes; COST_SIZE_CHOSEN: by the measured

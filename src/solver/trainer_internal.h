@@ -72,7 +72,7 @@ struct trainer {
     struct plan *plan;        /* Owned */
     double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
     bool update_remotely;     /* as in sync_options */
-    struct sync_model model;          /* the net, as sync sees it */
+    struct sync_model model;  /* the net, as sync sees it */
     struct sync_options sync_options; /* what sync was made with */
     struct sync *sync; /* from trainer_create until training is over, then NULL. Owned */
 

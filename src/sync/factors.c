@@ -3,7 +3,6 @@
 
 #include "sync/sync_internal.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 /* As many ones as a slot has rows. */
@@ -69,7 +68,7 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     out->engine = on_host ? gradient_host_engine(sync) : sync->model.engine;
     if (!out->engine)
         return -1;
-    if (out->rows_each > INT_MAX / width)
+    if (out->rows_each > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
                          "use --comm=ps",
                          b->name, (long long)out->rows_each, (long long)width);

@@ -54,8 +54,8 @@ struct sync_model {
 struct sync_update {
     void *context;
     int nhistory; /* floats of history per parameter */
-    /* One application of the rule; NULL: parameters stay as they are. The gradient it is applied to holds the SUM over workers and
-     * micro-batches; `scale` makes it the averaged, clipped one. */
+    /* One application of the rule; NULL: parameters stay as they are. The gradient it is applied to
+     * holds the SUM over workers and micro-batches; `scale` makes it the averaged, clipped one. */
     int (*describe)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
                     struct engine_update *out);
 };
