@@ -12,11 +12,12 @@ static int fit_tags(struct sync *sync)
 {
     int *upper = NULL, found = 0, chunks = sync->plan->nchunks > 0 ? sync->plan->nchunks : 1;
 
-    MPI_TRY(MPI_Comm_get_attr(sync->all, MPI_TAG_UB, &upper, &found));
+    /* Open MPI answers for the world alone */
+    MPI_TRY(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &upper, &found));
     sync->tag_period = ((found ? (int64_t)*upper : 32767) + 1) / 2 / chunks;
     if (sync->tag_period > 1 << 16)
         sync->tag_period = 1 << 16;
-    if (sync->tag_period < 4 + sync->options.staleness)
+    if (sync->tag_period < 2 + sync->options.staleness)
         return error_set(
             "%d chunks need more message tags than this MPI has (%d); use a larger --chunk", chunks,
             found ? *upper : 32767);
