@@ -1,6 +1,7 @@
 /* Copies and services of engines that work in the host's memory: everything is over when the call
  * returns, and what is to be copied onto itself stays where it is. */
 #include "engine/codec.h"
+#include "engine/vector.h"
 
 #include "util/error.h"
 
@@ -127,14 +128,8 @@ static int host_update(void *context, const struct engine_update *update, float 
 
 static int host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
 {
-    double sum = 0;
-
     (void)context;
-    for (size_t i = 0; i < n; i++) {
-        double v = (double)x[i] * (double)scale;
-        sum += v * v;
-    }
-    *out = sum;
+    *out = vector_sumsq(x, n, scale);
     return 0;
 }
 

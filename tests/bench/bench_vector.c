@@ -74,20 +74,19 @@ static void run_onebit_add(const struct kernel_set *set, const struct arrays *x,
 }
 
 static void run_rule(const struct kernel_set *set, const struct arrays *x, size_t n,
-                     enum rule_type type)
+                     enum rule_kind rule)
 {
-    const struct rule rule = {.type = type,
-                              .regularization = RULE_L2,
-                              .momentum = 0.9f,
-                              .momentum2 = 0.999f,
-                              .rms_decay = 0.98f,
-                              .delta = 1e-4f,
-                              .weight_decay = 0.0005f,
-                              .nhistory = rule_type_histories(type)};
-    const struct rule_step step = {.iteration = 7, .rate = 0.001f, .scale = 1};
+    const struct engine_update update = {.rule = rule,
+                                         .scale = 1,
+                                         .rate = 0.001f,
+                                         .decay = 0.0005f,
+                                         .momentum = 0.9f,
+                                         .momentum2 = 0.999f,
+                                         .delta = 1e-4f,
+                                         .rms_decay = 0.98f};
 
     /* the second history is d, LARGE behind c */
-    set->apply(&rule, &step, 1, 1, x->a, x->b, x->c, (size_t)(x->d - x->c), n);
+    set->update(&update, x->a, x->b, x->c, (size_t)(x->d - x->c), n);
 }
 
 static void run_sgd(const struct kernel_set *set, const struct arrays *x, size_t n)

@@ -13,9 +13,8 @@ struct kernel_set {
     void (*slices)(const float *const *x, int n, size_t elems, float *out);
     double (*sumsq)(const float *x, size_t n, float scale);
     const struct codec *bf16, *onebit;
-    void (*apply)(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                  float decay_mult, float *value, const float *grad, float *history, size_t stride,
-                  size_t n);
+    void (*update)(const struct engine_update *update, float *value, const float *grad,
+                   float *history, size_t stride, size_t n);
 };
 
 /* NULL where the machine is of another family, or the processor lacks the instructions. */

@@ -15,12 +15,11 @@
 #define tree_sum_slices     RENAMED(tree_sum_slices, SET)
 #define codec_bf16          RENAMED(codec_bf16, SET)
 #define codec_onebit        RENAMED(codec_onebit, SET)
-#define rule_type_from_name RENAMED(rule_type_from_name, SET)
-#define rule_type_name      RENAMED(rule_type_name, SET)
-#define rule_type_histories RENAMED(rule_type_histories, SET)
-#define rule_apply          RENAMED(rule_apply, SET)
+#define rule_kind_from_name RENAMED(rule_kind_from_name, SET)
+#define rule_kind_name      RENAMED(rule_kind_name, SET)
+#define rule_kind_histories RENAMED(rule_kind_histories, SET)
+#define rule_update         RENAMED(rule_update, SET)
 #define rule_describe       RENAMED(rule_describe, SET)
-#define rule_clip_factor    RENAMED(rule_clip_factor, SET)
 
 #include "tests/engine/kernel_set.h"
 
@@ -38,4 +37,4 @@ static const struct kernel_set kernels = {.name = NAME_OF(SET),
                                           .sumsq = vector_sumsq,
                                           .bf16 = &codec_bf16,
                                           .onebit = &codec_onebit,
-                                          .apply = rule_apply};
+                                          .update = rule_update};

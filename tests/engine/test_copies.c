@@ -6,6 +6,7 @@
 #include "util/error.h"
 
 #include "tests/data/solver/rule_values.h"
+#include "tests/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -474,12 +475,9 @@ START_TEST(a_message_has_the_bits_of_the_hosts_codec)
 }
 END_TEST
 
-int main(void)
+SUITE("copies and services")
 {
-    Suite *suite = suite_create("copies and services");
-    TCase *tcase = tcase_create("copies and services");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "copies and services");
 
     tcase_add_checked_fixture(tcase, open_engine, close_engine);
     tcase_set_timeout(tcase, 60);
@@ -495,9 +493,4 @@ int main(void)
     tcase_add_loop_test(tcase, an_update_has_the_bits_of_the_hosts, 0, 3 * (RULE_ADAM + 1));
     tcase_add_test(tcase, the_sum_of_squares_is_that_of_long_doubles);
     tcase_add_loop_test(tcase, a_message_has_the_bits_of_the_hosts_codec, 0, 2);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }

@@ -2,13 +2,12 @@
  * the length and the place in memory change no bit. */
 #include "tests/engine/codec_rows.h"
 #include "tests/engine/kernel_set.h"
+#include "tests/suite.h"
 
 #include "engine/tree_sum.h"
 #include "engine/vector.h"
 
-#include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { MOST = 3000 };
 
@@ -22,7 +21,7 @@ static const struct kernel_set *const *sets(void)
                                              .sumsq = vector_sumsq,
                                              .bf16 = &codec_bf16,
                                              .onebit = &codec_onebit,
-                                             .apply = rule_apply};
+                                             .update = rule_update};
     static const struct kernel_set *found[6];
     const struct kernel_set *all[] = {kernel_set_scalar(), kernel_set_plain(), kernel_set_avx2(),
                                       kernel_set_avx512f(), &linked};
@@ -198,15 +197,15 @@ START_TEST(rules_give_the_same_bits_in_every_set)
 {
     static float w0[MOST], g[MOST], h0[2 * MOST], w[MOST], h[2 * MOST], expected_w[MOST],
         expected_h[2 * MOST];
-    struct rule rule = {.type = (enum rule_type)(_i / 3),
-                        .regularization = _i % 3 == 1 ? RULE_L1 : RULE_L2,
-                        .momentum = 0.9f,
-                        .momentum2 = 0.999f,
-                        .rms_decay = 0.98f,
-                        .delta = 1e-6f,
-                        .weight_decay = _i % 3 == 2 ? 0 : 0.0005f,
-                        .nhistory = 2};
-    struct rule_step step = {.iteration = 7, .rate = 0.013f, .scale = 0.37f};
+    const struct engine_update update = {.rule = (enum rule_kind)(_i / 3),
+                                         .l1 = _i % 3 == 1,
+                                         .scale = 0.37f,
+                                         .rate = 0.026f,
+                                         .decay = _i % 3 == 2 ? 0 : 0.0005f,
+                                         .momentum = 0.9f,
+                                         .momentum2 = 0.999f,
+                                         .delta = 1e-6f,
+                                         .rms_decay = 0.98f};
 
     for (size_t n = 1; n <= MOST; n = next_length(n)) {
         rows_fill(w0, n, (uint32_t)n);
@@ -216,36 +215,28 @@ START_TEST(rules_give_the_same_bits_in_every_set)
             h0[i] = fabsf(h0[i]); /* under roots */
         memcpy(expected_w, w0, sizeof w);
         memcpy(expected_h, h0, sizeof h);
-        kernel_set_scalar()->apply(&rule, &step, 2, 1, expected_w, g, expected_h, MOST, n);
+        kernel_set_scalar()->update(&update, expected_w, g, expected_h, MOST, n);
         for (const struct kernel_set *const *set = sets(); *set; set++) {
             memcpy(w, w0, sizeof w);
             memcpy(h, h0, sizeof h);
-            (*set)->apply(&rule, &step, 2, 1, w, g, h, MOST, n);
-            assert_same(*set, rule_type_name(rule.type), n, w, expected_w);
+            (*set)->update(&update, w, g, h, MOST, n);
+            assert_same(*set, rule_kind_name(update.rule), n, w, expected_w);
             assert_same(*set, "history", 2 * MOST, h, expected_h);
         }
     }
 }
 END_TEST
 
-int main(void)
+SUITE("kernels")
 {
-    Suite *suite = suite_create("kernels");
-    TCase *tcase = tcase_create("kernels");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "kernels");
 
     for (const struct kernel_set *const *set = sets(); *set; set++)
         printf("compiled for: %s\n", (*set)->name);
-    suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, sums_are_rounded_once);
     tcase_add_test(tcase, squares_are_summed_in_their_lanes);
     tcase_add_test(tcase, sum_of_squares_is_exact_where_double_is);
     tcase_add_loop_test(tcase, codecs_give_the_same_bits_in_every_set, 0, 2);
     tcase_add_test(tcase, bf16_adds_every_code);
     tcase_add_loop_test(tcase, rules_give_the_same_bits_in_every_set, 0, 18);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* Every operator's refusals, without any engine: a call that is right, and for each message a
  * change that makes it wrong. */
 #include "tests/engine/op_calls.h"
+#include "tests/suite.h"
 
 #include "util/error.h"
 
@@ -243,12 +244,9 @@ START_TEST(an_engine_is_asked_for_right_calls_alone)
 }
 END_TEST
 
-int main(void)
+SUITE("op_check")
 {
-    Suite *suite = suite_create("op_check");
-    TCase *tests = tcase_create("checks of operators");
-    SRunner *runner;
-    int failed;
+    TCase *tests = suite_case(suite, "checks of operators");
 
     tcase_add_loop_test(tests, a_right_call_passes, 0, OP_KINDS);
     tcase_add_loop_test(tests, a_wrong_call_is_refused_with_its_reason, 0, WRONG);
@@ -257,10 +255,4 @@ int main(void)
     tcase_add_loop_test(tests, an_empty_blob_is_refused, 0, OP_KINDS);
     tcase_add_test(tests, only_the_first_top_may_be_the_first_bottom);
     tcase_add_test(tests, an_engine_is_asked_for_right_calls_alone);
-    suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* Sums in the tree's order against its definition by recursion, one rounded addition at a time. */
 #include "tests/engine/codec_rows.h"
+#include "tests/suite.h"
 
 #include "engine/tree_sum.h"
 
@@ -235,22 +236,14 @@ START_TEST(as_many_slices_as_promised)
 }
 END_TEST
 
-int main(void)
+SUITE("tree_sum")
 {
-    Suite *suite = suite_create("tree_sum");
-    TCase *tcase = tcase_create("tree_sum");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "tree_sum");
 
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, any_order_of_arrival_gives_the_tree_s_bits, 1, MOST + 1);
     tcase_add_loop_test(tcase, what_is_lent_is_not_written, 1, MOST + 1);
     tcase_add_loop_test(tcase, in_the_order_of_ranks_few_buffers_live, 1, MOST + 1);
     tcase_add_loop_test(tcase, pairs_at_doubled_distances_add_the_same, 0, 7);
     tcase_add_loop_test(tcase, slices_are_summed_in_the_tree_s_order, 1, MOST + 1);
     tcase_add_test(tcase, as_many_slices_as_promised);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/net_internal.h"
+#include "engine/rule.h"
 #include "sync/sync.h"
 #include "util/error.h"
 
@@ -75,60 +75,6 @@ static int read_tensor(void *context, const struct tensor *from, float *to)
     return 0;
 }
 
-static int enter(void *context)
-{
-    (void)context;
-    return 0;
-}
-
-static int ticket_create(void *context, struct engine_ticket **out)
-{
-    (void)context;
-    *out = NULL;
-    return 0;
-}
-
-static void ticket_destroy(void *context, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-}
-
-/* A parameter server moves whole ranges: one row. */
-static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    if (rows->rows > 0)
-        memcpy(rows->host, rows->memory, rows->width * sizeof(float));
-    return 0;
-}
-
-static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    memcpy(rows->memory, rows->host, rows->width * sizeof(float));
-    return 0;
-}
-
-static int ready(void *context, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    return 1;
-}
-
-static int order(void *context, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    return 0;
-}
-
-static const struct engine_copies_i copies = {.enter = enter,
-                                              .ticket_create = ticket_create,
-                                              .ticket_destroy = ticket_destroy,
-                                              .fetch = fetch,
-                                              .store = store,
-                                              .copy = fetch,
-                                              .ready = ready,
-                                              .order = order};
 static const struct engine_services_i services = {.update = NULL};
 static const struct engine_i table = {.name = "far",
                                       .alloc = alloc,
@@ -136,7 +82,7 @@ static const struct engine_i table = {.name = "far",
                                       .write = write_tensor,
                                       .read = read_tensor,
                                       .own_memory = true,
-                                      .copies = &copies,
+                                      .copies = &engine_host_copies,
                                       .services = &services};
 static const struct engine_i near_table = {
     .name = "near", .copies = &engine_host_copies, .services = &engine_host_services};
@@ -163,52 +109,55 @@ static float value_after(int iterations, int workers, int i)
     return (float)(i - iterations * workers * (workers + 1) / 2 * (i % 7 + 1));
 }
 
-static void place(struct net *net, bool far)
+static void place(struct sync_model *model, bool far)
 {
-    float **arrays[] = {&net->values, &net->grads, &net->engine_values, &net->engine_grads};
+    float **arrays[] = {&model->values, &model->grads, &model->engine_values, &model->engine_grads};
 
     for (int i = 0; i < (far ? 4 : 2); i++) {
         *arrays[i] = malloc(ELEMS * sizeof(float));
         REQUIRE(*arrays[i]);
     }
     if (!far) {
-        net->engine_values = net->values;
-        net->engine_grads = net->grads;
+        model->engine_values = model->values;
+        model->engine_grads = model->grads;
     }
     for (int i = 0; i < ELEMS; i++)
-        net->values[i] = value_after(0, 1, i);
+        model->values[i] = value_after(0, 1, i);
 }
 
 /* Before an iteration the host knows nothing but the parameters that it serves. */
-static void forget(struct net *net, const struct plan *plan)
+static void forget(struct sync_model *model, const struct plan *plan)
 {
     for (int c = 0; c < plan->nchunks; c++)
         for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
              i++) {
-            net->grads[i] = NAN;
+            model->grads[i] = NAN;
             if (plan_home(plan, c) != rank)
-                net->values[i] = NAN;
+                model->values[i] = NAN;
         }
 }
 
-/* What goes straight leaves no trace on the host. */
-static void check(const struct net *net, const struct plan *plan, bool direct, int iterations)
+/* What goes straight leaves no trace on the host. A home adds up in the place of its own gradient.
+ */
+static void check(const struct sync_model *model, const struct plan *plan, bool direct,
+                  int iterations)
 {
-    const float *values = net->engine_values;
-    bool far = values != net->values;
+    const float *values = model->engine_values;
+    bool far = values != model->values;
 
     for (int i = 0; i < ELEMS; i++)
         REQUIRE(values[i] == value_after(iterations, plan->nworkers, i));
     for (int c = 0; c < plan->nchunks && far; c++)
         for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
              i++) {
-            bool here = !direct || plan_home(plan, c) == rank;
-            REQUIRE(here ? net->grads[i] == gradient(rank, (int)i) : isnan(net->grads[i]));
-            REQUIRE(here ? net->values[i] == values[i] : isnan(net->values[i]));
+            bool home = plan_home(plan, c) == rank, here = home || !direct;
+            REQUIRE(here == !isnan(model->grads[i]) && here == !isnan(model->values[i]));
+            REQUIRE(home || !here || model->grads[i] == gradient(rank, (int)i));
+            REQUIRE(!here || model->values[i] == values[i]);
         }
 }
 
-static void train(struct sync *sync, const struct plan *plan, struct net *net)
+static void train(struct sync *sync, const struct plan *plan, struct sync_model *model)
 {
     bool direct = sync_way(sync) && !strncmp(sync_way(sync), "straight", 8);
 
@@ -218,12 +167,12 @@ static void train(struct sync *sync, const struct plan *plan, struct net *net)
             REQUIRE(!sync_wait_all(sync, t));
             continue;
         }
-        if (net->engine_grads != net->grads)
-            forget(net, plan);
+        if (model->engine_grads != model->grads)
+            forget(model, plan);
         for (int i = 0; i < ELEMS; i++)
-            net->engine_grads[i] = gradient(rank, i);
+            model->engine_grads[i] = gradient(rank, i);
         REQUIRE(!sync_post(sync, 0, true) && !sync_flush(sync) && !sync_wait(sync, 0));
-        check(net, plan, direct, t + 1);
+        check(model, plan, direct, t + 1);
     }
     REQUIRE(!sync_close(sync, 0));
 }
@@ -231,16 +180,10 @@ static void train(struct sync *sync, const struct plan *plan, struct net *net)
 int main(int argc, char **argv)
 {
     struct engine engine = {.i = &table};
-    struct param param = {.shape = {.naxes = 1, .dim = {ELEMS}}, .lr_mult = 1};
-    struct param_group group = {.name = "all", .elems = ELEMS, .nparams = 1, .trains = true};
-    struct group planned = {.name = "all", .elems = ELEMS, .trains = true};
-    struct net_internals internals = {.nviews = 0};
-    struct net net = {.internals = &internals,
-                      .groups = &group,
-                      .ngroups = 1,
-                      .params = &param,
-                      .nparams = 1,
-                      .elems = ELEMS};
+    struct group_param param = {.elems = ELEMS, .lr_mult = 1};
+    struct group group = {
+        .name = "all", .elems = ELEMS, .nparams = 1, .params = &param, .trains = true};
+    struct sync_model model = {.elems = ELEMS};
     struct plan_options options = {
         .comm = {COMM_SCHEME, &scheme_ps}, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
     struct sync_options how = {.overlap = true, .stall_seconds = 20};
@@ -258,15 +201,15 @@ int main(int argc, char **argv)
     spoilt = argc > 4 ? atoi(argv[4]) : -1;
     options.nranks = nranks;
     REQUIRE(aware[0] == '-' || (int)strlen(aware) == nranks);
-    REQUIRE(!plan_create(&options, 1, &planned, &plan));
+    REQUIRE(!plan_create(&options, 1, &group, &plan));
     if (aware[0] == '-')
         engine.i = &near_table;
     if (plan_is_worker(plan, rank)) {
-        net.engine = &engine;
-        place(&net, aware[0] != '-');
+        model.engine = &engine;
+        place(&model, aware[0] != '-');
     }
-    if (!sync_create(MPI_COMM_WORLD, plan, &net, &update, &how, &sync)) {
-        train(sync, plan, &net);
+    if (!sync_create(MPI_COMM_WORLD, plan, &model, &update, &how, &sync)) {
+        train(sync, plan, &model);
         if (rank == 0)
             printf("way: %s\n", sync_way(sync) ? sync_way(sync) : "none");
         sync_destroy(sync);
@@ -274,12 +217,12 @@ int main(int argc, char **argv)
         printf("refused: %s\n", error_text());
     }
     plan_destroy(plan);
-    if (net.engine_values != net.values) {
-        free(net.engine_values);
-        free(net.engine_grads);
+    if (model.engine_values != model.values) {
+        free(model.engine_values);
+        free(model.engine_grads);
     }
-    free(net.values);
-    free(net.grads);
+    free(model.values);
+    free(model.grads);
     MPI_Finalize();
     return 0;
 }

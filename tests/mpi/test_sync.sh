@@ -1,8 +1,9 @@
 #!/bin/sh
 # Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with and
 # without overlap, with and without nodes: parameters and history equal the serial run bit for bit, bytes on the
-# wire the prediction. Some cases are meant for their numbers: chunks of 64 bytes, chunks larger than any group,
-# more rows of factors than one multiplication takes (--iter-size=43).
+# wire the prediction. A rank that fails while rank 0 collects the history ends all with its message. Some cases
+# are meant for their numbers: chunks of 64 bytes, chunks larger than any group, more rows of factors than one
+# multiplication takes (--iter-size=43).
 set -u
 . "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
 POSEIDON_MPI_TIMEOUT=300
@@ -38,6 +39,7 @@ conformance <<TABLE
 3 --comm=sfb --chunk=700 --clip=0.1 --window=500 --merge=2000
 3 --comm=sfb --chunk=4096 --iter-size=43
 3 --comm=paper --chunk=512 --clip=0.1 --iter-size=2 --merge=5000
+3 --comm=ps --chunk=1024 --end=failure
 
 4 --comm=ps --chunk=300 --clip=0.4 --iter-size=2
 4 --comm=ps --servers=3 --chunk=64
@@ -65,6 +67,7 @@ conformance <<TABLE
 4 --comm=ps --servers=1 --chunk=400 --iter-size=2 --staleness=3 --merge=1048576
 4 --comm=paper --chunk=16384 --clip=0.1 --iter-size=2 --merge=1048576 --node=2
 4 --comm=allreduce --servers=1 --chunk=1048576 --clip=0.2
+4 --comm=ps --servers=2 --chunk=1024 --end=failure
 
 5 --comm=sfb --servers=1 --chunk=4096 --clip=0.2 --node=2
 5 --comm=adam --servers=1 --chunk=4096 --clip=0.2 --node=2

@@ -195,16 +195,16 @@ START_TEST(one_worker_of_a_node_sends_for_all)
     ck_assert_int_eq(plan->most_locals, 3);
     ck_assert_int_eq(plan->world_rank[3], 7); /* the server */
     for (int r = 0; r < 7; r++) {
-        bool speaks = r == leader[nodes[r]];
+        bool leads = r == leader[nodes[r]];
         uint64_t rows = 4 * 2 * (uint64_t)locals[nodes[r]]; /* batch 4, iter_size 2 */
         struct traffic fc = plan_traffic(plan, 1, r), ps = plan_traffic(plan, 0, r);
         ck_assert_int_eq(plan->leader[r], nodes[r]);
-        ck_assert_int_eq(plan_leads(plan, r), speaks);
+        ck_assert_int_eq(plan_leads(plan, r), leads);
         ck_assert(plan_is_worker(plan, r));
-        ck_assert_uint_eq(fc.sent, speaks ? 2 * rows * row : 0);
-        ck_assert_uint_eq(fc.received, speaks ? (4 * 2 * 7 - rows) * row : 0);
-        ck_assert_uint_eq(ps.sent, speaks ? conv : 0);
-        ck_assert_uint_eq(ps.received, speaks ? conv : 0);
+        ck_assert_uint_eq(fc.sent, leads ? 2 * rows * row : 0);
+        ck_assert_uint_eq(fc.received, leads ? (4 * 2 * 7 - rows) * row : 0);
+        ck_assert_uint_eq(ps.sent, leads ? conv : 0);
+        ck_assert_uint_eq(ps.received, leads ? conv : 0);
     }
     ck_assert(!plan_is_worker(plan, 7));
     ck_assert_uint_eq(plan_traffic(plan, 0, 7).sent, 3 * conv);
@@ -216,7 +216,7 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 }
 END_TEST
 
-/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch
+/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two leaders where k is up to 49; four workers of batch
  * 4 and iter_size 4 are 64 rows. */
 START_TEST(the_papers_rule_counts_the_rows_of_a_node)
 {
@@ -349,6 +349,56 @@ START_TEST(every_server_gets_a_part_of_a_large_layer)
 }
 END_TEST
 
+START_TEST(nothing_of_the_callers_is_kept)
+{
+    const struct scheme **schemes = calloc(3, sizeof *schemes);
+    int *nodes = calloc(4, sizeof *nodes);
+    struct plan_options options = {.comm = {.policy = COMM_AUTO},
+                                   .schemes = schemes,
+                                   .nodes = nodes,
+                                   .nranks = 4,
+                                   .chunk_bytes = 4096,
+                                   .iter_size = 1};
+    struct plan *plan;
+
+    ck_assert(schemes && nodes);
+    schemes[1] = &scheme_sfb;
+    nodes[2] = nodes[3] = 1;
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    free(schemes);
+    free(nodes);
+    ck_assert_ptr_null(plan->options.schemes);
+    ck_assert_ptr_null(plan->options.nodes);
+    ck_assert_int_eq(plan->nworkers, 2);
+    ck_assert_ptr_eq(plan->buckets[0].scheme, &scheme_ps);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_sfb);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(no_message_is_longer_than_mpi_can_count)
+{
+    const struct group giant = {
+        .name = "giant", .elems = (size_t)3 << 31, .nparams = 1, .trains = true};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = 2,
+                                   .chunk_bytes = (size_t)1 << 40,
+                                   .iter_size = 1};
+    size_t at = 0;
+    struct plan *plan;
+
+    ck_assert_int_eq(plan_create(&options, 1, &giant, &plan), 0);
+    for (int c = 0; c < plan->nchunks; c++) {
+        ck_assert_uint_eq(plan->chunks[c].begin, at);
+        ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), INT32_MAX);
+        at += plan->chunks[c].elems;
+    }
+    ck_assert_uint_eq(at, giant.elems);
+    ck_assert_int_eq(plan->nchunks, 13); /* of 24 GiB, in pieces that are just below 2 */
+    plan_destroy(plan);
+}
+END_TEST
+
 START_TEST(impossible_requests_are_refused_with_the_reason)
 {
     struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
@@ -390,5 +440,7 @@ SUITE("plan")
     tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);
     tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);
     tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
+    tcase_add_test(tcase, nothing_of_the_callers_is_kept);
+    tcase_add_test(tcase, no_message_is_longer_than_mpi_can_count);
     tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
 }

@@ -11,6 +11,7 @@
 #include "solver/groups.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 static const int sizes[] = {64, 256, 1024};
@@ -161,7 +162,7 @@ START_TEST(trees_are_for_few_homes_among_many_ranks)
     const struct {
         const struct group *group;
         int ranks, servers;
-        enum wire wire;
+        enum wire_format wire;
         bool tree;
     } cases[] = {{&few, 31, 0, WIRE_FP32, false},   {&few, 64, 0, WIRE_FP32, true},
                  {&few, 64, 1, WIRE_FP32, false},   {&few, 64, 0, WIRE_BF16, false},
@@ -247,12 +248,10 @@ START_TEST(trees_of_different_roots_load_different_ranks)
 }
 END_TEST
 
-int main(void)
+SUITE("scale")
 {
-    Suite *suite = suite_create("scale");
-    TCase *many = tcase_create("many ranks"), *trees = tcase_create("trees");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *many = suite_case(suite, "many ranks");
+    TCase *trees = suite_case(suite, "trees");
 
     tcase_add_unchecked_fixture(many, open_net, close_net);
     tcase_add_loop_test(many, messages_of_a_rank_are_bounded_by_bytes_and_not_by_ranks, 0, 6);
@@ -263,9 +262,4 @@ int main(void)
     tcase_add_test(trees, every_root_gets_the_same_additions);
     tcase_add_test(trees, no_rank_is_further_from_the_root_than_the_steps);
     tcase_add_test(trees, trees_of_different_roots_load_different_ranks);
-    suite_add_tcase(suite, many);
-    suite_add_tcase(suite, trees);
-    failed = (srunner_run_all(runner, CK_ENV), srunner_ntests_failed(runner));
-    srunner_free(runner);
-    return failed > 0;
 }

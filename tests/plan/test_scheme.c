@@ -6,6 +6,7 @@
 
 #include "engine/codec.h"
 #include "plan/timeline.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 /* ---- a scheme that whispers: every worker sends a byte for each of 16 parameters to the next ----
@@ -223,19 +224,12 @@ START_TEST(the_model_prices_and_chooses_it)
 }
 END_TEST
 
-int main(void)
+SUITE("scheme")
 {
-    Suite *suite = suite_create("scheme");
-    TCase *tcase = tcase_create("scheme");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "scheme");
 
     tcase_add_test(tcase, a_registry_names_its_schemes);
     tcase_add_test(tcase, the_plan_asks_the_scheme);
     tcase_add_test(tcase, chunks_keep_to_the_schemes_unit_and_codec);
     tcase_add_test(tcase, the_model_prices_and_chooses_it);
-    suite_add_tcase(suite, tcase);
-    failed = (srunner_run_all(runner, CK_ENV), srunner_ntests_failed(runner));
-    srunner_free(runner);
-    return failed > 0;
 }

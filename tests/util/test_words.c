@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/suite.h"
 #include "util/choice.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -15,17 +16,8 @@ static char folder[] = "/tmp/poseidon_words_XXXXXX";
 
 static void enter_folder(void)
 {
-    ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert_int_eq(chdir(folder), 0);
     ck_assert_int_eq(mkdir("near", 0700), 0);
-}
-
-static void remove_folder(void)
-{
-    char command[64];
-
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    ck_assert_int_eq(system(command), 0);
 }
 
 static void write_file(const char *path, const char *bytes, size_t length)
@@ -103,20 +95,12 @@ START_TEST(an_hdf5_file_may_begin_behind_a_block_of_the_user)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "words")
 {
-    Suite *suite = suite_create("words");
-    TCase *tcase = tcase_create("words");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "words");
 
-    tcase_add_unchecked_fixture(tcase, enter_folder, remove_folder);
+    tcase_add_unchecked_fixture(tcase, enter_folder, NULL);
     tcase_add_test(tcase, a_word_has_its_place_and_others_are_refused_with_the_list);
     tcase_add_test(tcase, a_path_holds_as_named_and_else_beside_the_file_that_names_it);
     tcase_add_test(tcase, an_hdf5_file_may_begin_behind_a_block_of_the_user);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

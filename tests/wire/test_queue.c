@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/suite.h"
 #include "wire/queue.h"
 
 enum { MOST = 64, PEERS = 20 };
@@ -405,12 +406,9 @@ START_TEST(equals_leave_peer_by_peer_as_they_were_posted)
 }
 END_TEST
 
-int main(void)
+SUITE("queue")
 {
-    Suite *suite = suite_create("queue");
-    TCase *tcase = tcase_create("queue");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "queue");
 
     tcase_add_test(tcase, least_urgency_goes_first_and_equals_in_order);
     tcase_add_test(tcase, fifo_keeps_the_order_of_posting);
@@ -425,10 +423,4 @@ int main(void)
     tcase_add_test(tcase, many_small_ones_below_the_cap_are_as_fast_as_the_cap);
     tcase_add_loop_test(tcase, agrees_with_a_naive_list_whatever_comes_and_goes, 0, 100);
     tcase_add_test(tcase, equals_leave_peer_by_peer_as_they_were_posted);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
