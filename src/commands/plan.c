@@ -75,7 +75,7 @@ static int parse_words(struct request *r, int argc, char **argv)
          "small neighbouring layers travel together until they hold that much; 0: each alone "
          "(default: ditto)"},
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
-         "ranks have no core to spare for the progress thread"},
+         "ranks have no core to spare for the communication thread"},
         {"layers", OPTION_FLAG, &o->all_tables, NULL,
          "the layer table for every number of nodes, not the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},

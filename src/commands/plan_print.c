@@ -93,10 +93,11 @@ static void print_head(const struct forecast *f, FILE *to)
     fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
             f->cluster.gemm_flops / 1e9, a, b, f->options->ranks_per_node);
     if (f->cluster.core_share > 0)
-        fprintf(to,
-                "          no core to spare: %.0f %% of what the progress thread works delays the "
-                "passes\n",
-                100 * f->cluster.core_share);
+        fprintf(
+            to,
+            "          no core to spare: %.0f %% of what the communication thread works delays the "
+            "passes\n",
+            100 * f->cluster.core_share);
     cost_print_seconds(f->forward_seconds, a);
     cost_print_seconds(f->backward_seconds, b);
     cost_print_seconds(f->alone_seconds, c);

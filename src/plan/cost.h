@@ -47,7 +47,7 @@ struct cost_cluster {
                       trains on: sums there, rule, new values back; 0: that memory is the host's */
     double update_Bps; /* bytes of parameters a worker's engine updates per second after SFB, where
                           a profile of the layers has it; 0: as fast as a server does */
-    double transport_Bps; /* bytes sent, and as many received, per second of the progress thread's
+    double transport_Bps; /* bytes sent, and as many received, per second of the wire thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
                           a core to itself, 1 where it has none; up to COST_MOST_SHARE where the
@@ -75,17 +75,17 @@ struct cost {
     double messages;         /* that the busiest rank sends */
     double memory;           /* bytes kept for communication, mean over the leaders */
     double trips;            /* messages that can only follow each other; set by scheme->cost */
-    double pieces; /* into how many link and progress thread share the work; set by scheme->cost */
+    double pieces; /* into how many link and wire thread share the work; set by scheme->cost */
     double wire_seconds; /* the busiest link is taken, if all buckets share the servers evenly */
     double skew_seconds; /* and this longer by this bucket alone: it has fewer homes than ranks */
     double latency_seconds; /* trips after each other, overheads of messages */
-    double sum_seconds; /* progress thread: adding, quantising, a server's update; scheme->cost */
+    double sum_seconds;     /* wire thread: adding, quantising, a server's update; scheme->cost */
     double compute_seconds; /* compute thread: copying factors out, rebuilding the gradient (less
                                what backprop saves by leaving that to it), updating its own
                                parameters; scheme->cost */
-    double stolen_seconds; /* by which the progress thread and the transport slow the passes down */
-    double busy_seconds; /* other buckets wait this long: the longer of link and progress thread */
-    double seconds;      /* the bucket alone, from its gradient to its new parameters */
+    double stolen_seconds;  /* by which the wire thread and the transport slow the passes down */
+    double busy_seconds;    /* other buckets wait this long: the longer of link and wire thread */
+    double seconds;         /* the bucket alone, from its gradient to its new parameters */
 };
 
 /* Whether a server that trains on an engine with memory of its own had better update its chunks

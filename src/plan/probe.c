@@ -269,7 +269,7 @@ static double measure_rate(double (*step)(void *context), void *context)
     return best;
 }
 
-/* What a progress thread takes from the passes: traffic in a thread of its own, products in this
+/* What a wire thread takes from the passes: traffic in a thread of its own, products in this
  * one. */
 struct theft {
     struct prober *p;
@@ -280,7 +280,7 @@ struct theft {
     atomic_bool over;
 };
 
-/* As the progress thread waits: a look now and then. */
+/* As the wire thread waits: a look now and then. */
 static int wait_in_naps(MPI_Request *requests, int n)
 {
     const struct timespec nap = {.tv_nsec = 100000};

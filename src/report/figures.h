@@ -38,7 +38,7 @@ struct figures_rank {
     double input_seconds;        /* waited for input */
     double input_total_seconds;  /* waited for input, all iterations together */
     double input_waits;          /* how often, all iterations together */
-    double progress_seconds;     /* processor time of the progress thread */
+    double progress_seconds;     /* processor time of the wire thread */
     double progress_share;       /* of one core, over the thread's whole life: 0 to 1 */
     double predicted_sent, sent; /* bytes of gradients, parameters and factors */
     double control_sent;         /* bytes of everything else, the whole run */
@@ -99,7 +99,7 @@ double figures_sum(const struct figures *figures, size_t figure);
  * of the wait was for ranks that came later. For layers whose alone_seconds is known. */
 double figures_exposed(const struct figures_layer *layer);
 
-/* The progress thread's share of a core, mean over all ranks, and the rank where it is largest. */
+/* The wire thread's share of a core, mean over all ranks, and the rank where it is largest. */
 double figures_progress_share(const struct figures *figures, int *most_rank);
 
 #endif

@@ -146,7 +146,7 @@ static int put_names(struct timeline_writer *w, int pid, const struct timeline_r
             pid, pid);
     put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
     put_meta(w, pid, TID_INPUT, "thread_name", "input");
-    put_meta(w, pid, TID_PROGRESS, "thread_name", "progress thread");
+    put_meta(w, pid, TID_PROGRESS, "thread_name", "communication thread");
     for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
             snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",

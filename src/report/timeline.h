@@ -1,6 +1,6 @@
 /* From the ranks' buffers to one file in Chrome's trace-event form, which chrome://tracing and
  * ui.perfetto.dev show: a process per rank, in it a thread each for computation, input, the
- * progress thread's own work, and as many lanes for transfers as there were ever at once. */
+ * wire thread's own work, and as many lanes for transfers as there were ever at once. */
 #ifndef POSEIDON_REPORT_TIMELINE_H
 #define POSEIDON_REPORT_TIMELINE_H
 

@@ -217,10 +217,11 @@ static void put_progress(const struct figures *figures, struct strbuf *text)
 
     if (figures->nranks < 2)
         return;
-    strbuf_printf(
-        text,
-        "The progress thread used %.1f %% of a core on average; maximum on rank %d (%s), %.1f %%\n",
-        100 * share, most, figures->ranks[most].host, 100 * figures->ranks[most].progress_share);
+    strbuf_printf(text,
+                  "The communication thread used %.1f %% of a core on average; maximum on rank %d "
+                  "(%s), %.1f %%\n",
+                  100 * share, most, figures->ranks[most].host,
+                  100 * figures->ranks[most].progress_share);
 }
 
 void report_words(const struct figures *figures, struct strbuf *text)

@@ -115,7 +115,7 @@ int trainer_probe(struct trainer *t)
 
 int trainer_leaders_per_host(const struct trainer *t)
 {
-    return t->nodes.node ? t->nodes.speakers_per_host : t->probe.ranks_per_node;
+    return t->nodes.node ? t->nodes.leaders_per_host : t->probe.ranks_per_node;
 }
 
 /* Sizes that the user gave hold. */

@@ -332,17 +332,12 @@ static int share_statistic(struct trainer *t, int param)
     if (!status && MPI_Bcast(values, (int)elems, MPI_FLOAT, 0, t->world) != MPI_SUCCESS)
         status = error_set("the statistics of rank 0 did not reach this rank");
     free(scratch);
-    return status;
+    return error_agree(t->world, status);
 }
 
-/* Everybody has rank 0's values; engines with memory of their own get them. */
-static int share_values(struct trainer *t)
+/* Engines with memory of their own get the values. */
+static int push_values(struct trainer *t)
 {
-    if (sync_share_values(t->sync))
-        return -1;
-    for (int p = 0; t->plan->most_locals > 1 && p < t->net->nparams; p++)
-        if (t->net->params[p].statistic && share_statistic(t, p))
-            return -1;
     for (int g = 0; g < t->net->ngroups && t->worker; g++) {
         if (net_push_values(t->net, g))
             return -1;
@@ -351,7 +346,18 @@ static int share_values(struct trainer *t)
     return 0;
 }
 
-static int start_sync(struct trainer *t, const float *history)
+/* Everybody has rank 0's values. */
+static int share_values(struct trainer *t)
+{
+    if (sync_share_values(t->sync))
+        return -1;
+    for (int p = 0; t->plan->most_locals > 1 && p < t->net->nparams; p++)
+        if (t->net->params[p].statistic && share_statistic(t, p))
+            return -1;
+    return error_agree(t->world, push_values(t));
+}
+
+static int create_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {
         .context = t, .nhistory = t->rule.nhistory, .describe = describe_update};
@@ -381,9 +387,7 @@ static int start_sync(struct trainer *t, const float *history)
         return -1;
     if (t->resumed && sync_load_history(t->sync, history))
         return -1;
-    if (error_agree(t->world, trainer_start_clock(t)))
-        return -1;
-    return error_agree(t->world, sync_start(t->sync));
+    return error_agree(t->world, trainer_start_clock(t));
 }
 
 static const char *scheme_of_group(void *context, int group)
@@ -476,7 +480,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
-        start_sync(t, history))
+        create_sync(t, history))
         goto fail;
     free(history);
     log_start(t);

@@ -56,7 +56,7 @@ struct trainer_options {
                                     network. Window 0: no limit */
     double mbps;                 /* cap of this rank's sends, Mbit/s; 0: none */
     const char *cluster_file;    /* comm auto: path of the file that keeps the cluster's figures */
-    int hierarchy; /* > 0: so many workers of a machine form a node, whose leader speaks for all of
+    int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
                       them; else HIERARCHY_AUTO or HIERARCHY_OFF */
     int servers;   /* dedicated server ranks, the last ones; 0: every worker serves too */
     enum sync_direct direct;  /* whether messages go straight from and to the device's memory */

@@ -221,21 +221,24 @@ int sync_gather_history(struct sync *sync, const float **history)
     return 0;
 }
 
-/* Copies rank 0's history of the chunk to the place where this rank keeps it. */
+/* Copies rank 0's history of the chunk to the place where this rank keeps it. A rank that has no
+ * such place, for lack of memory, takes part all the same: others wait for its messages. */
 static int load_chunk(struct sync *sync, int chunk, const float *history, float *piece,
                       struct history_view *view)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     const struct scheme_steps *steps = sync->buckets[c->bucket].steps;
     bool at_home = history_is_at_home(sync, chunk);
-    int home = plan_home(sync->plan, chunk);
+    int home = plan_home(sync->plan, chunk), status = 0;
 
     if (!steps || !steps->history || (at_home && sync->rank != home && sync->rank != 0))
         return 0;
     if (at_home && sync->rank != home)
         view->blocks = NULL;
-    else if (find_history(sync, chunk, view))
-        return -1;
+    else
+        status = find_history(sync, chunk, view);
+    if (status)
+        view->blocks = NULL;
     for (int b = 0; b < sync->update.nhistory; b++) {
         if (sync->rank == 0)
             memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
@@ -250,7 +253,7 @@ static int load_chunk(struct sync *sync, int chunk, const float *history, float 
         if (view->blocks)
             memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);
     }
-    return 0;
+    return status;
 fail:
     return -1;
 }
@@ -279,8 +282,9 @@ int sync_load_history(struct sync *sync, const float *history)
         free(piece);
         return -1;
     }
-    for (int c = 0; c < sync->plan->nchunks && sync->leads && !status; c++)
-        status = load_chunk(sync, c, history, piece, &view);
+    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++)
+        if (load_chunk(sync, c, history, piece, &view))
+            status = -1;
     free(piece);
     return error_agree(sync->all, status || restore_all(sync) ? -1 : 0);
 }

@@ -104,7 +104,7 @@ static int make_trial(struct sync *sync)
     return status;
 }
 
-/* What speaks against it before anything was tried; NULL: nothing. */
+/* Why not, before anything was tried; NULL: nothing is known. */
 static const char *find_obstacle(const struct sync *sync)
 {
     if (!sync->model.engine->i->own_memory)

@@ -16,7 +16,7 @@ struct sync;
 
 struct gather_i {
     const char *name;
-    /* Collective over world; the same status everywhere. */
+    /* Collective over world, whose ranks then agree on the status. */
     int (*open)(struct sync *sync, MPI_Comm world);
     void (*close)(struct sync *sync); /* collective over the node */
     /* Where this rank's room for the bucket's factors is, which all ranks of the node share; NULL

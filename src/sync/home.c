@@ -344,7 +344,7 @@ static int accept_gradient(struct sync *sync, const struct arrival *arrival,
                       plan_gradient_bytes(sync->plan, arrival->chunk)))
         return -1;
     place = (int)(iteration % sum->depth) * sync->plan->nworkers + arrival->peer;
-    if (sum->arrived[place] || arrival->peer >= sync->plan->nworkers)
+    if (arrival->peer >= sync->plan->nworkers || sum->arrived[place])
         return arrival_check(sync, arrival, 1, 0, 0);
     out->buffer = sum->encoded ? sum->encoded[place] : sum->from[place];
     out->done = gradient_came;

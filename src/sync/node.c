@@ -16,7 +16,7 @@ enum { LINE = 64 }; /* bytes of a cache line */
 struct machine {
     int last;    /* its node that has room, or -1 */
     int members; /* of that node */
-    int speakers;
+    int leaders;
 };
 
 static void put_together(struct node_map *map, const struct topology *topology, int each,
@@ -27,20 +27,20 @@ static void put_together(struct node_map *map, const struct topology *topology, 
     for (int r = 0; r < topology->nranks; r++) {
         struct machine *machine = &machines[topology->machine[r]];
         if (r >= map->nworkers) {
-            machine->speakers++;
+            machine->leaders++;
         } else {
             map->hosts += machine->last < 0;
             if (machine->last < 0 || (each > 0 && machine->members == each)) {
                 machine->last = map->nnodes++;
                 machine->members = 0;
-                machine->speakers++;
+                machine->leaders++;
             }
             map->node[r] = machine->last;
             if (++machine->members > map->most)
                 map->most = machine->members;
         }
-        if (machine->speakers > map->speakers_per_host)
-            map->speakers_per_host = machine->speakers;
+        if (machine->leaders > map->leaders_per_host)
+            map->leaders_per_host = machine->leaders;
     }
 }
 

@@ -280,7 +280,8 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
     MPI_Comm_size(world, &sync->nranks);
     fill_in(sync);
     if (error_agree(world, split_communicators(sync, world)) ||
-        error_agree(world, check_digest(sync)) || sync->gather->open(sync, world) ||
+        error_agree(world, check_digest(sync)) ||
+        error_agree(world, sync->gather->open(sync, world)) ||
         error_agree(world, gradient_open(sync)) || error_agree(world, open_local(sync)) ||
         open_wire(sync, world)) {
         sync_destroy(sync);
@@ -306,7 +307,7 @@ fail:
 
 /* Ranks of a node train from one arena, but for teams: the nodes' arenas are in place before
  * anybody reads them. */
-int sync_share_values(struct sync *sync)
+static int share_values(struct sync *sync)
 {
     const struct node *node = sync->options.node;
     bool shared = node && !node->team && node->nranks > 1;
@@ -321,6 +322,11 @@ fail:
     return -1;
 }
 
+int sync_share_values(struct sync *sync)
+{
+    return error_agree(sync->all, share_values(sync));
+}
+
 int sync_start(struct sync *sync)
 {
     for (int b = 0; b < sync->plan->nbuckets; b++)
@@ -331,7 +337,9 @@ int sync_start(struct sync *sync)
 
 int sync_close(struct sync *sync, int status)
 {
-    return wire_close(sync->wire, status);
+    status = wire_close(sync->wire, status);
+    sync->in_flight = status != 0;
+    return status;
 }
 
 const char *sync_way(const struct sync *sync)
@@ -366,12 +374,25 @@ static void close_buckets(struct sync *sync)
     free(sync->buckets);
 }
 
+/* What MPI may read and write until the process ends is freed by nobody. It stays within reach, so
+ * that whoever looks for lost memory does not take it for such. */
+static void abandon(struct sync *sync)
+{
+    static struct sync *_Atomic all;
+
+    sync->abandoned = atomic_exchange(&all, sync);
+}
+
 void sync_destroy(struct sync *sync)
 {
     MPI_Comm *comms[COMMUNICATORS];
 
     if (!sync)
         return;
+    if (sync->in_flight) {
+        abandon(sync);
+        return;
+    }
     wire_destroy(sync->wire);
     close_buckets(sync);
     sync->gather->close(sync);

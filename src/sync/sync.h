@@ -182,7 +182,9 @@ const char *sync_way(const struct sync *sync);
 
 const struct sync_stats *sync_stats(struct sync *sync);
 
-/* Collective (it frees communicators); NULL is fine. */
+/* Collective (it frees communicators); NULL is fine. After a failed sync_close nothing is freed:
+ * messages may be on their way, and until the process ends MPI may read and write their buffers,
+ * the model's arenas and the node's among them. The caller keeps those, too. */
 void sync_destroy(struct sync *sync);
 
 #endif

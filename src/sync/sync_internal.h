@@ -76,6 +76,8 @@ struct sync {
     _Atomic int64_t served;  /* dedicated server: iterations that are over for all its chunks */
     struct sync_stats stats; /* the compute thread's view */
     uint64_t *bucket_sent, *bucket_received; /* wire thread */
+    bool in_flight; /* the traffic ended in a failure: MPI may still use what it was given */
+    struct sync *abandoned; /* another such one: sync_destroy */
 };
 
 /* ---- tags: the step signature ---- */

@@ -210,8 +210,10 @@ static void run_loop(struct wire *wire)
             continue;
         }
         waits = closing || atomic_load(&wire->sleeping);
-        if (waits && !waited_for)
-            idle_turns = 0; /* what went before was no hurry */
+        if (waits && !waited_for) { /* what went before was no hurry, and no stall */
+            idle_turns = 0;
+            wire->last_progress = now;
+        }
         waited_for = waits;
         if (waits)
             alarm_watch_stall(wire, now);

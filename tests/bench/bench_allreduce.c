@@ -49,7 +49,7 @@ static double run_theirs(float *from, float *to, size_t elems)
     return clock_seconds() - start;
 }
 
-/* One size; the sync lives for all its repetitions, and between them MPI is the progress thread's.
+/* One size; the sync lives for all its repetitions, and between them MPI is the wire thread's.
  */
 static void compare(size_t elems, int repetitions, int rank, int nranks)
 {

@@ -67,7 +67,7 @@ static cudaError_t unless_capturing(void)
             return refused;                                                                        \
     } while (0)
 
-/* One lock for all queues: compute and progress thread both come here. Recursive, as work may push.
+/* One lock for all queues: compute and wire thread both come here. Recursive, as work may push.
  */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 

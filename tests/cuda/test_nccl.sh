@@ -1,6 +1,6 @@
 #!/bin/sh
 # Nodes whose emulated GPUs add up among themselves, by an emulated NCCL that adds in the order of ranks: one node trains
-# to the last bit as ranks that speak for themselves; several, but for the rounding of sums of sums. Streams of the
+# to the last bit as ranks that lead themselves; several, but for the rounding of sums of sums. Streams of the
 # emulated GPUs are worked off as late as can be, so what is used too early shows.
 set -u
 . "${abs_top_srcdir:?}/tests/cuda/common.sh"

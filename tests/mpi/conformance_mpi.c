@@ -1,5 +1,5 @@
 /* MPI's profiling interface, between sync and the library: counts the bytes that are really put on
- * the wire, and delays messages and completions where a seed asks for it. Of the progress thread,
+ * the wire, and delays messages and completions where a seed asks for it. Of the wire thread,
  * but for what starts and stops it. */
 #include <mpi.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static int counted_bucket(MPI_Datatype type, int tag)
     return plan && type == MPI_FLOAT ? plan->chunks[tag / 2 % plan->nchunks].bucket : -1;
 }
 
-static uint64_t chaos; /* state of the random delays; 0: none. Of the progress thread alone */
+static uint64_t chaos; /* state of the random delays; 0: none. Of the wire thread alone */
 
 static uint64_t chance(void)
 {

@@ -88,8 +88,8 @@ grep -q 'conv2 .* %' account.log || fail '--account: how much of conv2 was expos
 train 2 bare.log --solver=solver.prototxt --batch=8 || fail 'no account'
 grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
 grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
-grep -q 'The progress thread used [0-9.]* % of a core on average; maximum on rank [01] ' bare.log ||
-    fail 'the share of a core of the progress thread is not said'
+grep -q 'The communication thread used [0-9.]* % of a core on average; maximum on rank [01] ' bare.log ||
+    fail 'the share of a core of the communication thread is not said'
 
 train 1 alone.log --solver=solver.prototxt --batch=8 || fail 'one rank'
 grep -q 'ms waiting for the update of parameters\|us waiting for the update of parameters' alone.log ||

@@ -381,7 +381,8 @@ START_TEST(words_say_what_the_figures_say)
         "takes 12 ms; training hid 0 % of it and waited 12 ms for it, and 8 ms for ranks",
         "planned bytes  sent bytes predicted time time alone time waited  exposed\n",
         "   1 MB        1 MB           3 ms       2 ms        5 ms    100 %",
-        "The progress thread used 4.0 % of a core on average; maximum on rank 2 (node2), 9.0 %",
+        "The communication thread used 4.0 % of a core on average; maximum on rank 2 (node2), 9.0 "
+        "%",
     };
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         ck_assert_msg(strstr(strbuf_text(&text), says[i]) != NULL, "'%s' lacks '%s'",
