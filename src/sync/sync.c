@@ -234,7 +234,7 @@ static int open_local(struct sync *sync)
     sync->bucket_received = calloc(buckets, sizeof *sync->bucket_received);
     sync->values = sync->worker ? sync->model.values : calloc(sync->model.elems + 1, sizeof(float));
     if (!sync->buckets || !sync->waiting || !sync->stats.bucket_stall_seconds ||
-        !sync->bucket_sent || !sync->bucket_received || !sync->values)
+        !sync->bucket_sent || !sync->bucket_received || (!sync->worker && !sync->values))
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
     return fit_tags(sync) || open_buckets(sync) ? -1 : 0;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Nodes whose emulated GPUs add up among themselves, by an emulated NCCL that adds in the order of ranks: one node trains
+# Nodes whose emulated GPUs add up among themselves, by an emulated NCCL that adds along the fixed tree: one node trains
 # to the last bit as ranks that lead themselves; several, but for the rounding of sums of sums. Streams of the
 # emulated GPUs are worked off as late as can be, so what is used too early shows.
 set -u
@@ -62,7 +62,7 @@ transport_bytes_per_second = 1e9
 core_share = 0
 END
 one_node 4 --solver=plain.prototxt --account --cluster-file=cluster
-grep -q '^.*account.c.*conv1 ' log || fail 'no account of one node'
+grep -q 'outcome\.c.*conv1 ' log || fail 'no account of one node'
 
 # Several nodes: the parameters, as near as sums of sums are; what is sent is what was planned, by the leaders.
 cat >compare.py <<'END'
