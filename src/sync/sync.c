@@ -185,8 +185,8 @@ static int check_digest(struct sync *sync)
 
     MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
     if (mine != root)
-        return error_set("this rank's communication plan differs from rank 0's: start all ranks "
-                         "with the same files and the same command line");
+        return error_set("this rank's plan of messages differs from rank 0's: do all ranks read "
+                         "data of the same shape?");
     return 0;
 fail:
     return -1;
@@ -233,7 +233,8 @@ static int open_local(struct sync *sync)
     sync->bucket_received = calloc(buckets, sizeof *sync->bucket_received);
     sync->values = sync->worker ? sync->model.values : calloc(sync->model.elems + 1, sizeof(float));
     if (!sync->buckets || !sync->waiting || !sync->stats.bucket_stall_seconds ||
-        !sync->bucket_sent || !sync->bucket_received || !sync->values)
+        !sync->bucket_sent || !sync->bucket_received ||
+        (!sync->values && sync->model.elems > 0)) /* a net may have no parameters */
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
     return fit_tags(sync) || open_buckets(sync) ? -1 : 0;
 }
