@@ -131,7 +131,7 @@ whole() {
     for part in 1 2 3 4 5 6; do
         begin "$n" "$name-$part.log" --solver=again.prototxt --resume --summary="$name-b.json" "$@"
         if [ $part -lt 6 ]; then # the last one is left in peace
-            await 'Iteration [0-9]* ' && sleep "0.$(($$ * part % 4))" && kill -USR1 "$(pgrep -P $launcher)" 2>/dev/null
+            await 'Iteration [0-9]* \|Optimization Done' && sleep "0.$(($$ * part % 4))" && kill -USR1 "$(pgrep -P $launcher)" 2>/dev/null
         fi
         ended "$name, part $part" 0
         grep -q 'Optimization Done' "$log" && break
