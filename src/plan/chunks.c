@@ -42,7 +42,9 @@ static size_t part_of(const struct plan *plan, const struct bucket *bucket, size
 }
 
 /* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all
- * homes get a part, unless parts would be too small to be worth a message. */
+ * homes get a part, unless parts would be too small to be worth a message. A part that is larger
+ * than --chunk is cut evenly: pieces of just --chunk would leave a few homes with one more than the
+ * others, and a home keeps every worker's gradient of its chunks. */
 static size_t piece_of(const struct plan *plan, const struct bucket *bucket, size_t elems,
                        size_t unit)
 {
@@ -50,6 +52,11 @@ static size_t piece_of(const struct plan *plan, const struct bucket *bucket, siz
     size_t part = part_of(plan, bucket, elems),
            most = plan->options.chunk_bytes / sizeof(float) / by;
 
+    if (part > most && most > 0 && homes_of(plan, bucket) > 1) {
+        size_t pieces = (part + most - 1) / most, even = (part + pieces - 1) / pieces;
+        even = (even + unit - 1) / unit * unit;
+        most = even < most ? even : most;
+    }
     most = (part < most ? part : most) / unit * unit;
     return most ? most : unit;
 }
@@ -424,15 +431,20 @@ uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
     const struct bucket *b = &plan->buckets[bucket];
     const struct share *own = plan_share(plan, bucket, leader);
     bool worker = leader < plan->nworkers;
+    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
     uint64_t floats = b->elems * sizeof(float), bytes = 0;
+    bool encoded = b->gradient_bytes != floats;
 
     if (b->log_steps)
         return tree_memory(plan, b, leader);
     if (own)
-        bytes = ((uint64_t)plan->nworkers - (worker ? 1 : 0)) * own->gradient_bytes +
-                own->elems * sizeof(float);
-    if (worker && b->gradient_bytes != floats)
+        bytes = others * own->gradient_bytes;
+    if (own && encoded)
+        bytes += (uint64_t)plan->nworkers * own->elems * sizeof(float);
+    if (worker && encoded)
         bytes += floats + b->gradient_bytes;
+    if (worker && encoded && b->scheme->codec_back)
+        bytes += b->back_bytes + (own ? own->elems * sizeof(float) : 0);
     return bytes;
 }
 

@@ -194,8 +194,9 @@ const struct share *plan_share(const struct plan *plan, int bucket, int leader);
 struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader);
 
 /* Memory of the leader there: a place for every gradient that comes to it as a home, or for the sum
- * of each of its children in the tree; their sum; and where gradients are encoded, what rounding
- * lost and the message. */
+ * of each of its children in the tree. Where gradients are encoded, also places for all of them
+ * decoded, the leader's message and what rounding lost; and the same again of sums that come back
+ * encoded. */
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
 
 /* Bytes of the factors that the leader sends to one rank; leader -1: that all workers do.

@@ -125,6 +125,7 @@ void serial_iteration(struct serial *s, float clip, int iteration, int rank);
 
 struct counted {
     uint64_t sent[GROUPS], received[GROUPS]; /* bytes, per bucket */
+    uint64_t messages[GROUPS];               /* sent */
 };
 
 /* Counts training data from here on; what was counted before is forgotten. plan is borrowed. */

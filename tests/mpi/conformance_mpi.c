@@ -40,8 +40,10 @@ int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, M
 {
     int group = counted_bucket(type, tag);
 
-    if (group >= 0)
+    if (group >= 0) {
         counted.sent[group] += (uint64_t)count * 4;
+        counted.messages[group]++;
+    }
     if (chaos && chance() % 16 == 0)
         usleep((useconds_t)(chance() % 200));
     return PMPI_Isend(from, count, type, to, tag, comm, request);

@@ -85,6 +85,10 @@ static void check_bytes(const struct plan *plan, struct sync *sync, const struct
                 scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->sent[g],
                 (unsigned long long)measured->received[g], (unsigned long long)t.sent * times,
                 (unsigned long long)t.received * times);
+        REQUIRE(measured->messages[g] == t.messages * times,
+                "bucket %d (%s): %llu messages, predicted %llu", g,
+                scheme_label(plan->buckets[g].scheme), (unsigned long long)measured->messages[g],
+                (unsigned long long)(t.messages * times));
         sent += measured->sent[g];
     }
     REQUIRE(sync_stats(sync)->sent == sent, "the program counted %llu bytes sent, MPI %llu",

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/cost.h"
+#include "plan/timeline.h"
 #include "plan/tree.h"
 #include "layers/layer.h"
 #include "net/net.h"
@@ -97,7 +97,7 @@ START_TEST(memory_and_bytes_of_a_rank_are_bounded_by_the_parameters)
             sent += t.sent;
             received += t.received;
         }
-        ck_assert_uint_le(plan_memory(plan, r), 3 * parameters);
+        ck_assert_uint_le(plan_memory(plan, r), 2 * parameters + (uint64_t)COST_MEMORY_FREE);
         ck_assert_uint_le(mine, 3 * parameters);
     }
     ck_assert_uint_eq(sent, received);
@@ -188,6 +188,27 @@ START_TEST(trees_are_for_few_homes_among_many_ranks)
         ck_assert_msg(plan->buckets[0].log_steps == cases[i].tree, "case %zu", i);
         plan_destroy(plan);
     }
+}
+END_TEST
+
+/* VGG-16's fc6 has three chunks and a bit for each of 256 homes. */
+START_TEST(parts_larger_than_a_chunk_are_cut_evenly)
+{
+    static const struct group group = {.name = "fc6", .elems = 25088 * 4096 + 4096, .trains = true};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = sizes[_i],
+                                   .iter_size = 1,
+                                   .chunk_bytes = COST_USUAL_SIZES.chunk};
+    uint64_t even = group.elems / (uint64_t)sizes[_i];
+    struct plan *plan;
+
+    ck_assert_int_eq(plan_create(&options, 1, &group, &plan), 0);
+    ck_assert_int_eq(plan->nshares, sizes[_i]);
+    for (int c = 0; c < plan->nchunks; c++)
+        ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), COST_USUAL_SIZES.chunk);
+    for (int s = 0; s < plan->nshares; s++)
+        ck_assert_uint_le(plan->shares[s].elems, even + even / 50);
+    plan_destroy(plan);
 }
 END_TEST
 
@@ -292,6 +313,7 @@ SUITE("scale")
     tcase_add_loop_test(many, no_home_has_two_chunks_of_a_bucket_that_leaves_others_without, 0, 3);
     tcase_add_loop_test(many, the_model_counts_the_plans_bytes, 0, 6);
     tcase_add_test(many, trees_are_for_few_homes_among_many_ranks);
+    tcase_add_loop_test(many, parts_larger_than_a_chunk_are_cut_evenly, 0, 3);
     tcase_add_loop_test(many, a_tree_keeps_a_sum_for_each_edge, 0, 3);
     tcase_add_test(trees, every_root_gets_the_same_additions);
     tcase_add_test(trees, no_rank_is_further_from_the_root_than_the_steps);
