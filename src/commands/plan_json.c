@@ -112,7 +112,6 @@ static void put_iteration(const struct forecast *f, const struct forecast_point 
 static void put_point(const struct forecast *f, const struct forecast_point *point,
                       struct json *json)
 {
-
     json_object_begin(json);
     put_uint(json, "nodes", (uint64_t)point->nodes);
     put_uint(json, "workers", (uint64_t)point->workers);

@@ -2,9 +2,8 @@
  *
  * Work is cut into jobs: a whole batch where the source gives blocks, one sample where it gives
  * records one by one; the first kind has one thread, the second gets another one whenever training
- * had to wait. All that threads share is guarded by one mutex; a slot's memory belongs to those
- * whom its state says. A jump only raises the generation: what was begun for the old one is
- * dropped. */
+ * had to wait. One mutex guards all that threads share; a slot's memory belongs to those whom its
+ * state says. A jump only raises the generation: what was begun for the old one is dropped. */
 #include "input/feeder.h"
 
 #include "input/shuffle.h"

@@ -187,7 +187,9 @@ static int offer_plan(struct chooser *c, struct comm comm, const struct scheme *
     struct plan *plan;
     bool fits;
 
-    options.comm = scheme ? (struct comm){.policy = COMM_AUTO} : comm;
+    options.comm = comm;
+    if (scheme)
+        options.comm = (struct comm){.policy = COMM_AUTO};
     options.schemes = scheme;
     options.merge_bytes = merge;
     if (plan_create(&options, c->ngroups, q->groups, &plan))

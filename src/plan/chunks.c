@@ -252,20 +252,31 @@ static int compare_shares(const void *left, const void *right)
     return a->home < b->home ? -1 : a->home > b->home;
 }
 
+/* Whether its scheme can add the bucket up along a tree. A codec would round every partial sum;
+ * workers in different iterations would need rooms for each. */
+static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
+{
+    bool allowed =
+        bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated && !plan->options.lags;
+
+    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
+        allowed = allowed && !plan_codec(plan, c);
+    return allowed;
+}
+
 /* Whether a bucket's messages straight to and from its homes take longer than a tree's steps, one
  * after another. Straight, a home's link carries one message for every worker, and each worker's
  * link one for every home; along trees each link carries about one for every home, too, and every
  * step waits for its latency and its message. Leaders that are all homes load all links alike, so
- * there is nothing to gain; a codec would round every partial sum. */
+ * there is nothing to gain. */
 static bool prefers_tree(const struct plan *plan, const struct bucket *bucket)
 {
     double latency = (double)plan->options.latency_bytes, straight, tree, largest = 0;
 
-    if (plan->nleaders < PLAN_LOG_LEADERS || plan->dedicated || homes_of(plan, bucket) == 1)
+    if (plan->options.tree_leaders > 0)
+        return plan->nleaders >= plan->options.tree_leaders;
+    if (plan->nleaders < PLAN_LOG_LEADERS)
         return false;
-    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
-        if (plan_codec(plan, c))
-            return false;
     for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++)
         if ((double)plan->shares[s].gradient_bytes > largest)
             largest = (double)plan->shares[s].gradient_bytes;
@@ -316,7 +327,7 @@ int plan_share_out(struct plan *plan)
         if (!bucket->scheme || bucket->scheme->home == HOME_NOBODY)
             continue;
         share_bucket(plan, bucket);
-        bucket->log_steps = prefers_tree(plan, bucket);
+        bucket->log_steps = allows_tree(plan, bucket) && prefers_tree(plan, bucket);
     }
     return 0;
 }
@@ -396,6 +407,18 @@ struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader
     return traffic;
 }
 
+/* Along the tree, a place for the sum of each child. */
+static uint64_t tree_memory(const struct plan *plan, const struct bucket *bucket, int leader)
+{
+    int children[TREE_MOST_CHILDREN];
+    uint64_t bytes = 0;
+
+    for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++)
+        bytes += (uint64_t)tree_children(plan->nworkers, plan->shares[s].home, leader, children) *
+                 plan->shares[s].gradient_bytes;
+    return bytes;
+}
+
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
 {
     const struct bucket *b = &plan->buckets[bucket];
@@ -403,6 +426,8 @@ uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
     bool worker = leader < plan->nworkers;
     uint64_t floats = b->elems * sizeof(float), bytes = 0;
 
+    if (b->log_steps)
+        return tree_memory(plan, b, leader);
     if (own)
         bytes = ((uint64_t)plan->nworkers - (worker ? 1 : 0)) * own->gradient_bytes +
                 own->elems * sizeof(float);

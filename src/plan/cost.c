@@ -181,8 +181,8 @@ static void count_leaders(const struct plan *plan, int bucket, int leader, int m
         count->memory += (double)scheme->memory(plan, bucket, leader) * members;
 }
 
-/* Along a tree leaders without a share differ, too; but sides are even, and the homes, at the
- * trees' roots, are the busiest. */
+/* Along a tree leaders without a share differ, too; but sides are even, the homes, at the trees'
+ * roots, are the busiest, and of a few neighbours the memory is about what it is of all. */
 static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
 {
     enum { ENOUGH = 8 };
@@ -190,13 +190,15 @@ static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
     struct count count = {0};
     uint64_t bytes = (uint64_t)(plan->nworkers - 1) * (b->gradient_bytes + b->back_bytes);
     double each = (double)bytes / plan->nworkers;
+    int asked = 0;
 
     for (int s = 0; s < b->nshares && s < ENOUGH; s++)
         count_leaders(plan, bucket, plan->shares[b->first_share + s].home, 1, &count, cost);
     cost->bytes = bytes;
     cost->worker = (struct cost_side){each, each};
-    cost->memory =
-        count.memory / (b->nshares < ENOUGH ? b->nshares : ENOUGH) * b->nshares / plan->nleaders;
+    while (asked < ENOUGH && asked < plan->nleaders && b->scheme->memory)
+        cost->memory += (double)b->scheme->memory(plan, bucket, asked++);
+    cost->memory /= larger(asked, 1);
 }
 
 static void count_bytes(const struct plan *plan, const struct classes *classes, int bucket,

@@ -43,6 +43,9 @@ struct plan_options {
     size_t latency_bytes; /* what a link carries in the latency of one message; 0:
                              PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket
                              is spread in parts of twice that at least */
+    bool lags;            /* workers may run ahead of each other (--staleness): no trees */
+    int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
+                             those for which it is faster, from PLAN_LOG_LEADERS leaders on */
     int iter_size;        /* micro-batches per iteration: SFB sends the factors of all of them */
     int dilate; /* > 1: once schemes are chosen, buckets shrink to 1/dilate of their elements and
                    factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
@@ -190,8 +193,9 @@ const struct share *plan_share(const struct plan *plan, int bucket, int leader);
  * the tree. */
 struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader);
 
-/* Memory of the leader there: a place for every gradient that comes to it as a home, their sum, and
- * where gradients are encoded, what rounding lost and the message. */
+/* Memory of the leader there: a place for every gradient that comes to it as a home, or for the sum
+ * of each of its children in the tree; their sum; and where gradients are encoded, what rounding
+ * lost and the message. */
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
 
 /* Bytes of the factors that the leader sends to one rank; leader -1: that all workers do.

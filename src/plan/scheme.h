@@ -37,6 +37,7 @@ struct scheme {
     enum scheme_home home;
     bool factors;   /* moves sufficient factors: for factorable groups alone */
     bool mergeable; /* small neighbouring groups may travel as one bucket */
+    bool trees;     /* its gradients may travel along trees (struct bucket.log_steps) */
     bool lossless;  /* --comm=auto may choose it: no result changes but by rounding */
     /* Whether it can move the group; groups that it cannot move go by the parameter server. NULL:
      * whatever trains, or, with `factors`, whatever is factorable. */

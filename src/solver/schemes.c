@@ -197,6 +197,7 @@ int trainer_plan(struct trainer *t)
                                    .nranks = t->nranks,
                                    .servers = t->options->servers,
                                    .nodes = t->nodes.node,
+                                   .lags = t->options->staleness > 0,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};
     const struct scheme **scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);

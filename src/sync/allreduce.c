@@ -77,6 +77,7 @@ const struct scheme scheme_allreduce = {
     .help = "reduced at each chunk's home, then broadcast",
     .home = HOME_WORKERS,
     .mergeable = true,
+    .trees = true,
     .lossless = true,
     .codec = choose_codec,
     .codec_back = true,

@@ -159,11 +159,14 @@ void gradient_free(struct sync *sync, float *memory)
 /* ---- forms ---- */
 
 /* Whether messages to and from the chunk's home leave and reach the engine's memory without the
- * host's. Messages to and from this rank's own chunks are none. */
+ * host's. Messages to and from this rank's own chunks are none; along a tree ranks add on the
+ * host. */
 bool gradient_goes_straight(const struct sync *sync, int chunk)
 {
-    return sync->gradient->direct && sync->buckets[chunk_of(sync, chunk)->bucket].depth == 1 &&
-           plan_home(sync->plan, chunk) != sync->rank;
+    int bucket = chunk_of(sync, chunk)->bucket;
+
+    return sync->gradient->direct && sync->buckets[bucket].depth == 1 &&
+           !bucket_of(sync, bucket)->log_steps && plan_home(sync->plan, chunk) != sync->rank;
 }
 
 /* The host has no use for the gradient itself. */

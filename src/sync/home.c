@@ -3,6 +3,7 @@
 
 #include "engine/vector.h"
 #include "sync/gradient.h"
+#include "sync/home_tree.h"
 #include "sync/sync_internal.h"
 
 #include <stdlib.h>
@@ -19,6 +20,12 @@ struct home_part *home_part_of(const struct sync *sync, int chunk)
 static struct home *home_of(const struct sync *sync, int chunk)
 {
     return sync->buckets[chunk_of(sync, chunk)->bucket].own;
+}
+
+/* Who sends the chunk's answer to a worker that is not its home. */
+static int answers_from(const struct sync *sync, const struct home_part *part)
+{
+    return part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, part->chunk);
 }
 
 static int message_chunk(const struct sync *sync, const struct wire_message *message)
@@ -81,6 +88,8 @@ static int back_came(void *context, const struct wire_message *message)
     int64_t iteration = (int64_t)message->user;
 
     part->back = iteration + 1;
+    if (part->tree && home_tree_answer(sync, part->tree, message->buffer, iteration))
+        return -1;
     if (home_of(sync, chunk)->updates)
         return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, iteration);
     decode_sum(sync, part);
@@ -110,6 +119,8 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
     const struct plan *plan = sync->plan;
     int workers = plan->nworkers, first = sync->worker ? 1 : sync->rank % workers;
 
+    if (part->tree)
+        return home_tree_answer(sync, part->tree, what, iteration);
     for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
         int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
         part->sum->sends++;
@@ -357,10 +368,12 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     int64_t iteration = tag_iteration(sync, arrival, state->complete);
-    int64_t end = part && !part->sum && sync->worker ? state->running : 0;
+    bool expected = part && !part->sum && sync->worker && arrival->peer == answers_from(sync, part);
+    int64_t end = expected ? state->running : 0;
 
     if (!arrival->back)
-        return accept_gradient(sync, arrival, out);
+        return part && part->tree ? home_tree_accept(sync, part->tree, arrival, out)
+                                  : accept_gradient(sync, arrival, out);
     if (arrival_check(sync, arrival, iteration, end, plan_back_bytes(sync->plan, arrival->chunk)))
         return -1;
     out->buffer = home_of(sync, arrival->chunk)->updates
@@ -385,6 +398,11 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
         struct home_part *part = &home->parts[i];
         void *message = gradient_message(sync, part->chunk, iteration);
 
+        if (part->tree) {
+            if (home_tree_post(sync, part->tree, message))
+                return -1;
+            continue;
+        }
         if (part->sum) {
             if (arrive(sync, part, sync->rank, iteration, message))
                 return -1;
@@ -477,10 +495,14 @@ int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t b
     for (int i = 0; home && i < home->nparts && named < 3; i++) {
         const struct home_part *part = &home->parts[i];
         int workers = sync->plan->nworkers;
-        if (!part->sum && sync->worker && part->back < state->running)
+        int child = part->tree ? home_tree_awaited(part->tree) : -1;
+        if (child >= 0)
+            used += describe_one(sync, text + used, bytes - used, named++ == 0, "the gradients of",
+                                 bucket, child);
+        else if (!part->sum && sync->worker && part->back < state->running)
             used += describe_one(sync, text + used, bytes - used, named++ == 0,
                                  home->updates ? "new parameters of" : "the sum of", bucket,
-                                 plan_home(sync->plan, part->chunk));
+                                 answers_from(sync, part));
         for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
             if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
                 (!sync->worker || part->sum->iteration < state->running) && w != sync->rank)

@@ -8,6 +8,9 @@
  * is one, with error feedback of its own, and uses itself what it sent; every worker applies the
  * rule to the same numbers.
  *
+ * Where the plan says so (struct bucket.log_steps), gradients are added up on their way along a
+ * tree, and answers come back along it (home_tree.h).
+ *
  * No chunk waits for another. Workers may be --staleness iterations ahead; the home adds up whole
  * iterations, one after the other. */
 #ifndef POSEIDON_SYNC_HOME_H
@@ -17,6 +20,7 @@
 #include "sync/history.h"
 
 struct arrival;
+struct home_tree;
 struct sync;
 struct wire_message;
 
@@ -43,15 +47,16 @@ struct home_sum {
 /* A chunk as a worker or its home sees it. */
 struct home_part {
     int chunk;
-    int64_t back;         /* worker: iterations whose answer from home is here */
-    void *encoded;        /* the sum as it travels back; NULL without a codec */
-    struct home_sum *sum; /* NULL: another rank is its home */
+    int64_t back;           /* worker: iterations whose answer from home is here */
+    void *encoded;          /* the sum as it travels back; NULL without a codec */
+    struct home_sum *sum;   /* NULL: another rank is its home */
+    struct home_tree *tree; /* gradients travel along it (home_tree.h); NULL: straight */
 };
 
 /* A bucket's; the first member of what schemes keep in sync_bucket.own. */
 struct home {
-    bool gathers; /* gradients come chunk by chunk; false: the sum is made otherwise (from factors)
-                   */
+    bool gathers; /* every gradient comes home, chunk by chunk; false: the sum is made otherwise
+                     (from factors, along a tree) */
     bool updates; /* the home applies the rule */
     int nparts;
     struct home_part *parts; /* in the order of chunks */
@@ -59,7 +64,8 @@ struct home {
     struct history history;  /* without updates: the bucket's, on workers */
 };
 
-/* Fills *home, zeroed memory. Frees nothing on failure: home_close does. */
+/* Fills *home, zeroed memory. gathers: gradients go home chunk by chunk, straight or along a tree.
+ * Frees nothing on failure: home_close does. */
 int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home);
 void home_close(struct sync *sync, struct home *home);
 

@@ -2,6 +2,7 @@
 #include "sync/home.h"
 
 #include "sync/gradient.h"
+#include "sync/home_tree.h"
 #include "sync/sync_internal.h"
 
 #include <stdlib.h>
@@ -75,7 +76,8 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct 
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
 
-    home->gathers = gathers;
+    assert(!b->log_steps || (gathers && sync->worker && sync->buckets[bucket].depth == 1));
+    home->gathers = gathers && !b->log_steps;
     home->updates = updates;
     home->parts = calloc((size_t)b->nchunks + 1, sizeof *home->parts);
     if (!home->parts)
@@ -88,6 +90,8 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct 
         if (!updates && plan_codec(plan, part->chunk) &&
             !(part->encoded = malloc(plan_back_bytes(plan, part->chunk))))
             return error_memory(plan_back_bytes(plan, part->chunk), "an encoded sum");
+        if (b->log_steps && !(part->tree = home_tree_open(sync, part->chunk)))
+            return -1;
         if (plan_home(plan, part->chunk) == sync->rank && open_sum(sync, bucket, home, part))
             return -1;
     }
@@ -123,6 +127,7 @@ void home_close(struct sync *sync, struct home *home)
     for (int i = 0; i < home->nparts; i++) {
         if (home->parts[i].sum)
             close_sum(sync, home->parts[i].sum);
+        home_tree_close(sync, home->parts[i].tree);
         free(home->parts[i].encoded);
     }
     free(home->parts);

@@ -69,6 +69,7 @@ const struct scheme scheme_ps = {
     .help = "sharded parameter server, every worker holds a shard (default: --servers)",
     .home = HOME_SERVERS,
     .mergeable = true,
+    .trees = true,
     .lossless = true,
     .codec = choose_codec,
     .traffic = plan_home_traffic,

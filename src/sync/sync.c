@@ -186,8 +186,8 @@ static int check_digest(struct sync *sync)
 
     MPI_TRY(MPI_Bcast(&root, 1, MPI_UINT64_T, 0, sync->all));
     if (mine != root)
-        return error_set("this rank's communication plan differs from rank 0's: start all ranks "
-                         "with the same files and the same command line");
+        return error_set("this rank's plan of messages differs from rank 0's: do all ranks read "
+                         "data of the same shape?");
     return 0;
 fail:
     return -1;

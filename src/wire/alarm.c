@@ -55,17 +55,20 @@ void alarm_raise(struct wire *wire, bool own)
 
 /* ---- stalls ---- */
 
-/* A rank of the data communicator by its number among all. */
+/* A rank of the data communicator by its number among all; by its own where MPI cannot say. */
 static int rank_among_all(const struct wire *wire, int peer)
 {
     MPI_Group data = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
     int rank = peer;
 
-    MPI_Comm_group(wire->options.data, &data);
-    MPI_Comm_group(wire->comm, &all);
-    MPI_Group_translate_ranks(data, 1, &peer, all, &rank);
-    MPI_Group_free(&data);
-    MPI_Group_free(&all);
+    if (MPI_Comm_group(wire->options.data, &data) != MPI_SUCCESS ||
+        MPI_Comm_group(wire->comm, &all) != MPI_SUCCESS ||
+        MPI_Group_translate_ranks(data, 1, &peer, all, &rank) != MPI_SUCCESS)
+        rank = peer;
+    if (data != MPI_GROUP_NULL)
+        (void)MPI_Group_free(&data);
+    if (all != MPI_GROUP_NULL)
+        (void)MPI_Group_free(&all);
     return rank;
 }
 

@@ -454,9 +454,8 @@ void messages_drop(struct wire *wire)
 
     /* All that is left is the receive of alarms. After a failure it can be anything, matched or
      * not: nothing of it can be taken back safely, and the process is about to end. */
-    for (int i = 0; i < active->count && !atomic_load(&wire->failed); i++) {
-        MPI_Cancel(&active->requests[i]);
-        MPI_Wait(&active->requests[i], MPI_STATUS_IGNORE);
-    }
+    for (int i = 0; i < active->count && !atomic_load(&wire->failed); i++)
+        if (MPI_Cancel(&active->requests[i]) == MPI_SUCCESS)
+            (void)MPI_Wait(&active->requests[i], MPI_STATUS_IGNORE);
     active->count = active->idle = 0;
 }

@@ -61,8 +61,7 @@ void wire_destroy(struct wire *wire)
     if (!wire)
         return;
     assert(!wire->started);
-    MPI_Finalized(&over);
-    if (wire->comm != MPI_COMM_NULL && !over)
+    if (wire->comm != MPI_COMM_NULL && MPI_Finalized(&over) == MPI_SUCCESS && !over)
         MPI_Comm_free(&wire->comm);
     messages_close(wire);
     mailbox_close(&wire->mailbox);

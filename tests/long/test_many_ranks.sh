@@ -1,6 +1,7 @@
 #!/bin/sh
 # What tests/mpi/test_sync.sh shows, on more ranks than the machine has cores, and on nodes of 3, 5 and 8: groups that
-# are smaller than there are ranks, chunks with fewer elements than homes, last nodes that are not full.
+# are smaller than there are ranks, chunks with fewer elements than homes, last nodes that are not full;
+# and where nothing else is asked for, trees from 32 leaders on.
 set -u
 . "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
 POSEIDON_MPI_TIMEOUT=1800
@@ -36,10 +37,17 @@ conformance --limit=600 --iterations=6 <<TABLE
 32 --comm=allreduce --chunk=1024 --node=8 --net=small --clip=0.2
 32 --comm=paper --chunk=1024 --node=3 --net=small
 
+33 --comm=ps --chunk=512
+33 --comm=ps --chunk=512 --tree=2 --clip=0.2
+33 --comm=allreduce --chunk=1024 --tree=2 --merge=1048576 --iter-size=2
+
 64 --comm=ps --chunk=128
 64 --comm=paper --chunk=512 --servers=8
 64 --comm=sfb --chunk=1024
 64 --comm=allreduce --chunk=256 --clip=0.2
 64 --comm=ps --chunk=1024 --node=8 --net=small
 64 --comm=allreduce --chunk=1024 --node=5 --net=small
+64 --comm=ps --chunk=512 --tree=2 --clip=0.2
+64 --comm=allreduce --chunk=4096 --tree=64
+64 --comm=ps --chunk=4096 --tree=2 --node=5 --net=small
 TABLE

@@ -35,6 +35,8 @@ static const struct row {
     {"net", WORD, AT(net), nets, "auto",
      "first group of 300 or 20000 parameters; auto: large with nodes"},
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
+    {"tree", COUNT, AT(tree), NULL, "0",
+     "leaders from which on everything that can travels along trees; 0: where that is faster"},
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},
     {"iterations", COUNT, AT(iterations), NULL, "12", "of each training"},

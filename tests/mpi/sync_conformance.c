@@ -168,6 +168,15 @@ static void train(struct sync *sync, const struct plan *plan, struct made_net *n
     REQUIRE(!sync_close(sync, 0), "%s", error_text());
 }
 
+static int count_trees(const struct plan *plan)
+{
+    int count = 0;
+
+    for (int b = 0; b < plan->nbuckets; b++)
+        count += plan->buckets[b].log_steps;
+    return count;
+}
+
 /* One training from start to end. */
 static void run(const struct conformance *c)
 {
@@ -178,6 +187,8 @@ static void run(const struct conformance *c)
                                    .servers = (int)c->servers,
                                    .chunk_bytes = (size_t)c->chunk,
                                    .merge_bytes = (size_t)c->merge,
+                                   .lags = c->staleness > 0,
+                                   .tree_leaders = (int)c->tree,
                                    .iter_size = (int)c->iter_size};
     struct sync_options sync_options = {.stall_seconds = 20,
                                         .overlap = c->overlap != OVERLAP_NONE,
@@ -211,6 +222,7 @@ static void run(const struct conformance *c)
         conformance_net_place(&net, node);
     REQUIRE(!plan_create(&options, GROUPS, net.groups, &plan), "%s", error_text());
     REQUIRE(c->merge < 1 << 20 || plan->nbuckets <= 4, "nothing was merged");
+    REQUIRE(c->tree == 0 || count_trees(plan) > 0, "nothing travels along a tree");
     model = conformance_model(&net);
     REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &model, &update, &sync_options, &sync), "%s",
             error_text());

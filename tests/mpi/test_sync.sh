@@ -22,6 +22,8 @@ conformance <<TABLE
 2 --comm=onebit --chunk=1024
 2 --comm=ps --chunk=2097152 --overlap=none --order=fifo --staleness=2
 2 --comm=ps --chunk=1024 --merge=1048576
+2 --comm=ps --chunk=1024 --tree=2
+2 --comm=allreduce --chunk=1024 --tree=2 --clip=0.2
 
 3 --comm=ps --servers=1 --chunk=64 --clip=0.2
 3 --comm=sfb --chunk=2097152 --overlap=none --clip=0.3 --iter-size=3
@@ -40,6 +42,9 @@ conformance <<TABLE
 3 --comm=sfb --chunk=4096 --iter-size=43
 3 --comm=paper --chunk=512 --clip=0.1 --iter-size=2 --merge=5000
 3 --comm=ps --chunk=1024 --end=failure
+3 --comm=ps --chunk=400 --tree=3 --clip=0.2 --iter-size=2
+3 --comm=allreduce --chunk=300 --tree=2 --overlap=none --window=500
+3 --comm=paper --chunk=400 --tree=2 --merge=5000 --clip=0.1
 
 4 --comm=ps --chunk=300 --clip=0.4 --iter-size=2
 4 --comm=ps --servers=3 --chunk=64
@@ -68,9 +73,16 @@ conformance <<TABLE
 4 --comm=paper --chunk=16384 --clip=0.1 --iter-size=2 --merge=1048576 --node=2
 4 --comm=allreduce --servers=1 --chunk=1048576 --clip=0.2
 4 --comm=ps --servers=2 --chunk=1024 --end=failure
+4 --comm=ps --chunk=300 --tree=2 --merge=1048576 --overlap=backward
+4 --comm=allreduce --chunk=4096 --tree=4 --iter-size=2 --order=fifo
+4 --comm=onebit --chunk=512 --tree=2 --clip=0.3
+4 --comm=ps --chunk=4096 --tree=2 --node=2
 
 5 --comm=sfb --servers=1 --chunk=4096 --clip=0.2 --node=2
 5 --comm=adam --servers=1 --chunk=4096 --clip=0.2 --node=2
+5 --comm=ps --chunk=64 --tree=5 --clip=0.2 --window=1000
+5 --comm=allreduce --chunk=300 --tree=2 --merge=1048576 --clip=0.3
+5 --comm=adam --chunk=1024 --tree=2
 
 6 --comm=ps --servers=2 --chunk=4096 --overlap=backward --iter-size=2 --node=2
 
@@ -85,4 +97,8 @@ conformance <<TABLE
 7 --comm=sfb --chunk=4096 --iter-size=22 --window=500 --node=3
 7 --comm=allreduce --chunk=8192 --overlap=none --merge=1048576 --node=3
 7 --comm=sfb --servers=3 --chunk=1048576 --clip=0.2
+7 --comm=ps --chunk=300 --tree=7 --iter-size=2 --merge=2000
+7 --comm=ps --chunk=100000 --tree=2 --overlap=none --clip=0.5
+7 --comm=allreduce --chunk=300 --tree=2 --clip=0.2 --iter-size=2
+7 --comm=paper --chunk=4096 --tree=2 --clip=0.2 --node=2
 TABLE

@@ -163,21 +163,54 @@ START_TEST(trees_are_for_few_homes_among_many_ranks)
         const struct group *group;
         int ranks, servers;
         enum wire_format wire;
+        bool lags;
+        int tree_leaders;
         bool tree;
-    } cases[] = {{&few, 31, 0, WIRE_FP32, false},   {&few, 64, 0, WIRE_FP32, true},
-                 {&few, 64, 1, WIRE_FP32, false},   {&few, 64, 0, WIRE_BF16, false},
-                 {&many, 64, 0, WIRE_FP32, false},  {&few, 1024, 0, WIRE_FP32, true},
-                 {&many, 1024, 0, WIRE_FP32, false}};
+    } cases[] = {
+        {&few, 31, 0, WIRE_FP32, false, 0, false},  {&few, 64, 0, WIRE_FP32, false, 0, true},
+        {&few, 64, 1, WIRE_FP32, false, 0, false},  {&few, 64, 0, WIRE_BF16, false, 0, false},
+        {&few, 64, 0, WIRE_FP32, true, 0, false},   {&many, 64, 0, WIRE_FP32, false, 0, false},
+        {&few, 1024, 0, WIRE_FP32, false, 0, true}, {&many, 1024, 0, WIRE_FP32, false, 0, false},
+        {&many, 3, 0, WIRE_FP32, false, 3, true},   {&many, 2, 0, WIRE_FP32, false, 3, false},
+        {&few, 64, 0, WIRE_FP32, false, 65, false}, {&few, 3, 1, WIRE_FP32, false, 2, false},
+        {&few, 3, 0, WIRE_BF16, false, 2, false},   {&few, 3, 0, WIRE_FP32, true, 2, false},
+        {&few, 1, 0, WIRE_FP32, false, 1, false},
+    };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct plan *plan;
         options.nranks = cases[i].ranks;
         options.servers = cases[i].servers;
         options.wire = cases[i].wire;
+        options.lags = cases[i].lags;
+        options.tree_leaders = cases[i].tree_leaders;
         ck_assert_int_eq(plan_create(&options, 1, cases[i].group, &plan), 0);
         ck_assert_msg(plan->buckets[0].log_steps == cases[i].tree, "case %zu", i);
         plan_destroy(plan);
     }
+}
+END_TEST
+
+/* Each child's sum has a place: all together one for every edge. */
+START_TEST(a_tree_keeps_a_sum_for_each_edge)
+{
+    static const struct group group = {.name = "few", .elems = 10000, .trains = true};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = sizes[_i],
+                                   .iter_size = 1,
+                                   .chunk_bytes = 1 << 20};
+    uint64_t all = 0;
+    struct plan *plan;
+
+    ck_assert_int_eq(plan_create(&options, 1, &group, &plan), 0);
+    ck_assert(plan->buckets[0].log_steps);
+    for (int r = 0; r < sizes[_i]; r++) {
+        uint64_t mine = plan_memory(plan, r);
+        ck_assert_uint_le(mine, (uint64_t)tree_steps(sizes[_i]) * group.elems * sizeof(float));
+        all += mine;
+    }
+    ck_assert_uint_eq(all, (uint64_t)(sizes[_i] - 1) * group.elems * sizeof(float));
+    plan_destroy(plan);
 }
 END_TEST
 
@@ -259,6 +292,7 @@ SUITE("scale")
     tcase_add_loop_test(many, no_home_has_two_chunks_of_a_bucket_that_leaves_others_without, 0, 3);
     tcase_add_loop_test(many, the_model_counts_the_plans_bytes, 0, 6);
     tcase_add_test(many, trees_are_for_few_homes_among_many_ranks);
+    tcase_add_loop_test(many, a_tree_keeps_a_sum_for_each_edge, 0, 3);
     tcase_add_test(trees, every_root_gets_the_same_additions);
     tcase_add_test(trees, no_rank_is_further_from_the_root_than_the_steps);
     tcase_add_test(trees, trees_of_different_roots_load_different_ranks);
