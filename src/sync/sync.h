@@ -125,7 +125,8 @@ int sync_share_values(struct sync *sync);
  * it. Before sync_start. Collective. */
 int sync_load_history(struct sync *sync, const float *history);
 
-/* Starts the wire's thread. Not collective. */
+/* Starts the wire's thread, which alone calls MPI from here to sync_close: ranks cannot agree on
+ * the status by MPI. A rank where it fails goes to sync_close with it. Not collective. */
 int sync_start(struct sync *sync);
 
 /* ---- workers; compute thread ---- */
