@@ -1,18 +1,25 @@
 #!/bin/sh
-# check.sh [--sanitize[=thread]] [CONFIGURE-OPTION...]
+# check.sh [--long] [--sanitize[=thread]] [CONFIGURE-OPTION...]
 #
 # Installs what is missing, builds with -Wall -Wextra -Werror into build-check, and runs every
-# test. --sanitize: the same with address and undefined-behaviour sanitizers in build-asan,
+# test. --long: instead, those that take longer, with more seeds, ranks and combinations (make
+# check-long). --sanitize: the same with address and undefined-behaviour sanitizers in build-asan,
 # or with the thread sanitizer in build-tsan. POSEIDON_DATA names the folder of larger data sets;
 # tests that need them skip without it.
 #
-# The last line is "N passed, N failed, N skipped"; the exit status is 0 when none failed.
+# At the end come the ten slowest tests. The last line is "N passed, N failed, N skipped"; the exit
+# status is 0 when none failed.
 set -eu
 cd "$(dirname "$0")"
 . ./scripts/setup.sh
 
 folder=build-check
 options=--enable-werror
+target=check
+if [ "${1:-}" = --long ]; then
+    target=check-long
+    shift
+fi
 case ${1:-} in
 -h | --help)
     sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0"
@@ -45,7 +52,7 @@ make -s -C "$folder" -j"$(getconf _NPROCESSORS_ONLN)" check TESTS= >/dev/null ||
 # One test at a time: some measure time, and some start more ranks than there are cores.
 find "$folder" -name '*.trs' -exec rm -f {} +
 status=0
-make -s -C "$folder" check || status=$?
+make -s -C "$folder" "$target" || status=$?
 
 # The words of a test that failed, the reason of one that was skipped.
 results() {
@@ -64,11 +71,15 @@ done
 count() {
     find "$folder" -name '*.trs' -exec cat {} + | grep -c "^:test-result: $1" || true
 }
+printf '\nthe slowest tests: seconds, of which computing on all cores\n'
+find "$folder" -name '*.trs' -exec awk -v prefix="$folder/" '
+    $1 == ":duration:" { name = FILENAME; sub(prefix, "", name); sub(/\.trs$/, "", name)
+        printf "%7.1f %7.1f  %s\n", $2, $3, name }' {} + | sort -rn | head -n 10
 passed=$(count '\(PASS\|XFAIL\)')
 failed=$(count '\(FAIL\|ERROR\|XPASS\)')
 skipped=$(count SKIP)
 if [ "$passed" -eq 0 ] || { [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
-    setup_fail "make check ended with $status after $passed passed tests; nothing can be concluded"
+    setup_fail "make $target ended with $status after $passed passed tests; nothing can be concluded"
 fi
 printf '\n%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
 [ "$failed" -eq 0 ]

@@ -2,11 +2,6 @@
  * for the statistics, one that applies them; backward is one pass for the sums and one for dx. */
 #include "cuda_internal.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
-#include <inttypes.h>
-
 enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 
 struct batch_norm {
@@ -24,8 +19,6 @@ static int batch_norm_create(struct cuda_op *op)
     size_t channels;
     void *memory = NULL;
 
-    if (op_check_batch_norm(&op->args))
-        return -1;
     cuda_channels_view(x, x->shape.naxes > 1 ? 1 : 0, x->shape.naxes > 1 ? 1 : 0, &bn->view);
     channels = (size_t)bn->view.channels;
     bn->args =
@@ -43,7 +36,7 @@ static int batch_norm_create(struct cuda_op *op)
     return 0;
 }
 
-static int statistics(struct batch_norm *bn, enum cuda_type type, const void *x)
+static int batch_norm_statistics(struct batch_norm *bn, enum cuda_type type, const void *x)
 {
     struct cuda_op *op = &bn->op;
     struct cuda_engine *engine = op->engine;
@@ -69,7 +62,7 @@ static int statistics(struct batch_norm *bn, enum cuda_type type, const void *x)
     return 0;
 }
 
-static const float *param_or_null(const struct cuda_op *op, bool has, int i)
+static const float *batch_norm_param(const struct cuda_op *op, bool has, int i)
 {
     return has ? op->args.params[i]->value : NULL;
 }
@@ -82,16 +75,16 @@ static int batch_norm_forward(struct cuda_op *op, const struct run *run)
     const void *x = op->args.bottoms[0]->value.data;
 
     (void)run;
-    if (statistics(bn, type, x))
+    if (batch_norm_statistics(bn, type, x))
         return -1;
     return cuda_check(kernel_batch_apply(op->engine->stream, type, &bn->view, x, bn->mean,
-                                         bn->inverse, param_or_null(op, a->scale, GAMMA),
-                                         param_or_null(op, a->bias, BETA),
+                                         bn->inverse, batch_norm_param(op, a->scale, GAMMA),
+                                         batch_norm_param(op, a->bias, BETA),
                                          op->args.tops[0]->value.data));
 }
 
-static int store_sums(const struct cuda_op *op, bool has, int param, const double *sums,
-                      int channels)
+static int batch_norm_store_sums(const struct cuda_op *op, bool has, int param, const double *sums,
+                                 int channels)
 {
     struct param *p = has ? op->args.params[param] : NULL;
 
@@ -116,13 +109,13 @@ static int batch_norm_backward(struct cuda_op *op, const struct run *run)
         cuda_check(kernel_sums(engine->stream, type, SUMS_BATCH_NORM, &bn->view, x, dy, bn->mean,
                                bn->inverse, sums)))
         return -1;
-    if (store_sums(op, a->bias, BETA, sums, channels) ||
-        store_sums(op, a->scale, GAMMA, sums + channels, channels))
+    if (batch_norm_store_sums(op, a->bias, BETA, sums, channels) ||
+        batch_norm_store_sums(op, a->scale, GAMMA, sums + channels, channels))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
     return cuda_check(kernel_batch_back(engine->stream, type, &bn->view, &bn->args, x, dy, bn->mean,
-                                        bn->inverse, param_or_null(op, a->scale, GAMMA),
+                                        bn->inverse, batch_norm_param(op, a->scale, GAMMA),
                                         a->global_stats ? NULL : sums,
                                         op->args.bottoms[0]->grad.data));
 }
@@ -134,12 +127,6 @@ static void batch_norm_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_batch_norm = {
     .size = sizeof(struct batch_norm),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 5,
-    .in_place = true,
     .create = batch_norm_create,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,

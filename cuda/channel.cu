@@ -1,4 +1,4 @@
-/* One number per channel: sums over everything else, and what is done with them.
+/* One number per channel: sums over everything else.
  *
  * Sums go in two steps: every stripe of positions gives one partial sum per channel, then the
  * stripes are added in order. Within a block, threads next to each other take channels next to each
@@ -6,16 +6,16 @@
  * the runs in double. */
 #include "kernel.cuh"
 
-#define STRIPES 512
-#define RUN     32
+#define SUMS_STRIPES 512
+#define SUMS_RUN     32
 
-static int positions_of(const struct kernel_channels *v)
+static int channel_positions(const struct kernel_channels *v)
 {
     return v->outer * v->inner;
 }
 
 /* Channels that a block takes side by side; the rest of its threads share their positions. */
-static int wide_of(const struct kernel_channels *v)
+static int channel_wide(const struct kernel_channels *v)
 {
     int wide = 1;
 
@@ -24,18 +24,18 @@ static int wide_of(const struct kernel_channels *v)
     return wide;
 }
 
-static int stripes_of(const struct kernel_channels *v)
+static int channel_stripes(const struct kernel_channels *v)
 {
-    int wide = wide_of(v), groups = (v->channels + wide - 1) / wide;
-    int most = (positions_of(v) + THREADS / wide - 1) / (THREADS / wide);
-    int stripes = (STRIPES + groups - 1) / groups;
+    int wide = channel_wide(v), groups = (v->channels + wide - 1) / wide;
+    int most = (channel_positions(v) + THREADS / wide - 1) / (THREADS / wide);
+    int stripes = (SUMS_STRIPES + groups - 1) / groups;
 
     return stripes < 1 ? 1 : stripes > most ? most : stripes;
 }
 
 size_t kernel_sums_scratch(const struct kernel_channels *v)
 {
-    return (size_t)(stripes_of(v) + 1) * 2 * (size_t)v->channels;
+    return (size_t)(channel_stripes(v) + 1) * 2 * (size_t)v->channels;
 }
 
 struct pair {
@@ -43,14 +43,15 @@ struct pair {
 };
 
 template <int WHAT, typename T>
-static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x, const T *dy,
-                                     float mean, float inverse, int c, int begin, int end, int step)
+static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, const T *x,
+                                             const T *dy, float mean, float inverse, int c,
+                                             int begin, int end, int step)
 {
     struct pair sum = {0, 0};
 
-    for (int from = begin; from < end; from += RUN * step) {
+    for (int from = begin; from < end; from += SUMS_RUN * step) {
         float first = 0, second = 0;
-        int until = from + RUN * step < end ? from + RUN * step : end;
+        int until = from + SUMS_RUN * step < end ? from + SUMS_RUN * step : end;
         for (int p = from; p < until; p += step) {
             int at = v->inner == 1 ? p * v->channels + c
                                    : (p / v->inner * v->channels + c) * v->inner + p % v->inner;
@@ -79,7 +80,7 @@ static DEVICE struct pair stripe_sum(const struct kernel_channels *v, const T *x
 }
 
 /* Adds what the lanes of each channel have; lane 0's threads know the result. */
-static DEVICE struct pair lanes_sum(struct pair sum, int wide)
+static DEVICE struct pair channel_lanes_sum(struct pair sum, int wide)
 {
 #ifdef __CUDACC__
     __shared__ double first[THREADS], second[THREADS];
@@ -112,9 +113,10 @@ KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, cons
         int end = (int)((int64_t)(stripe + 1) * positions / stripes);
         struct pair sum = {0, 0};
         if (c < v.channels)
-            sum = stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0, c,
-                                      begin + lane, end, lanes);
-        sum = lanes_sum(sum, wide);
+            sum =
+                channel_stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0,
+                                            c, begin + lane, end, lanes);
+        sum = channel_lanes_sum(sum, wide);
         if (lane > 0 || c >= v.channels)
             continue;
         partial[(stripe * 2 + 0) * v.channels + c] = sum.first;
@@ -137,7 +139,8 @@ template <int WHAT, typename T>
 static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, const void *x,
                         const void *dy, const float *mean, const float *inverse, double *scratch)
 {
-    int stripes = stripes_of(v), wide = wide_of(v), groups = (v->channels + wide - 1) / wide;
+    int stripes = channel_stripes(v), wide = channel_wide(v),
+        groups = (v->channels + wide - 1) / wide;
     double *partial = scratch + 2 * v->channels;
 
 #ifndef __CUDACC__
@@ -187,167 +190,5 @@ cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int chann
                               bool add)
 {
     LAUNCH(sums_store, grid_for((size_t)channels), THREADS, stream, sums, channels, out, add);
-    return cudaGetLastError();
-}
-
-KERNEL void batch_mean(double elems, const double *sums, int channels, float *mean)
-{
-    FOR_EACH(c, channels)
-    mean[c] = (float)(sums[c] / elems);
-}
-
-cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b,
-                              const double *sums, int channels, float *mean)
-{
-    LAUNCH(batch_mean, grid_for((size_t)channels), THREADS, stream, b->elems, sums, channels, mean);
-    return cudaGetLastError();
-}
-
-KERNEL void batch_variance(struct kernel_batch_norm b, const double *sums, int channels,
-                           const float *mean, float *inverse, float *mean_sum, float *variance_sum,
-                           float *weight)
-{
-    double unbias = b.elems > 1 ? b.elems / (b.elems - 1) : 1;
-
-    FOR_EACH(c, channels)
-    {
-        double variance = sums[c] / b.elems;
-        inverse[c] = (float)(1 / sqrt(variance + (double)b.eps));
-        mean_sum[c] = b.fraction * mean_sum[c] + mean[c];
-        variance_sum[c] = b.fraction * variance_sum[c] + (float)(variance * unbias);
-        if (c == 0)
-            *weight = b.fraction * *weight + 1;
-    }
-}
-
-cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
-                                  const double *sums, int channels, const float *mean,
-                                  float *inverse, float *mean_sum, float *variance_sum,
-                                  float *weight)
-{
-    LAUNCH(batch_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels, mean,
-           inverse, mean_sum, variance_sum, weight);
-    return cudaGetLastError();
-}
-
-KERNEL void batch_global(float eps, int channels, const float *mean_sum, const float *variance_sum,
-                         const float *weight, float *mean, float *inverse)
-{
-    double scale = *weight == 0 ? 0 : 1 / (double)*weight;
-
-    FOR_EACH(c, channels)
-    {
-        mean[c] = (float)(mean_sum[c] * scale);
-        inverse[c] = (float)(1 / sqrt(variance_sum[c] * scale + (double)eps));
-    }
-}
-
-cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b,
-                                int channels, const float *mean_sum, const float *variance_sum,
-                                const float *weight, float *mean, float *inverse)
-{
-    LAUNCH(batch_global, grid_for((size_t)channels), THREADS, stream, b->eps, channels, mean_sum,
-           variance_sum, weight, mean, inverse);
-    return cudaGetLastError();
-}
-
-static size_t elems_of(const struct kernel_channels *v)
-{
-    return (size_t)v->outer * (size_t)(v->channels * v->inner);
-}
-
-template <typename T>
-KERNEL void batch_apply(struct kernel_channels v, const T *x, const float *mean,
-                        const float *inverse, const float *gamma, const float *beta, T *y, size_t n)
-{
-    FOR_EACH(i, n)
-    {
-        int c = (int)(i / v.inner % v.channels);
-        float value = (element(x[i]) - mean[c]) * inverse[c];
-        element_set(&y[i], (gamma ? gamma[c] * value : value) + (beta ? beta[c] : 0));
-    }
-}
-
-cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
-                               const struct kernel_channels *v, const void *x, const float *mean,
-                               const float *inverse, const float *gamma, const float *beta, void *y)
-{
-    size_t n = elems_of(v);
-
-    WITH_TYPE(type, LAUNCH(batch_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x, mean,
-                           inverse, gamma, beta, (T *)y, n));
-    return cudaGetLastError();
-}
-
-template <typename T>
-KERNEL void batch_back(struct kernel_channels v, float share, const T *x, const T *dy,
-                       const float *mean, const float *inverse, const float *gamma,
-                       const double *sums, T *dx, size_t n)
-{
-    FOR_EACH(i, n)
-    {
-        int c = (int)(i / v.inner % v.channels);
-        float d = element(dy[i]), r = inverse[c];
-        if (sums)
-            d -= ((float)sums[c] + (element(x[i]) - mean[c]) * r * (float)sums[v.channels + c]) *
-                 share;
-        element_set(&dx[i], (gamma ? gamma[c] * r : r) * d);
-    }
-}
-
-cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
-                              const struct kernel_channels *v, const struct kernel_batch_norm *b,
-                              const void *x, const void *dy, const float *mean,
-                              const float *inverse, const float *gamma, const double *sums,
-                              void *dx)
-{
-    size_t n = elems_of(v);
-
-    WITH_TYPE(type, LAUNCH(batch_back<T>, grid_for(n), THREADS, stream, *v, (float)(1 / b->elems),
-                           (const T *)x, (const T *)dy, mean, inverse, gamma, sums, (T *)dx, n));
-    return cudaGetLastError();
-}
-
-template <typename T>
-KERNEL void scale(struct kernel_channels v, const T *x, const float *gain, const float *bias, T *y,
-                  size_t n)
-{
-    FOR_EACH(i, n)
-    {
-        int c = (int)(i / v.inner % v.channels);
-        float value = element(x[i]);
-        element_set(&y[i], (gain ? value * gain[c] : value) + (bias ? bias[c] : 0));
-    }
-}
-
-cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                         const void *x, const float *gain, const float *bias, void *y)
-{
-    size_t n = elems_of(v);
-
-    WITH_TYPE(type, LAUNCH(scale<T>, grid_for(n), THREADS, stream, *v, (const T *)x, gain, bias,
-                           (T *)y, n));
-    return cudaGetLastError();
-}
-
-template <typename T>
-KERNEL void prelu(struct kernel_channels v, const T *x, const T *dy, const float *slope,
-                  bool shared, T *y, size_t n)
-{
-    FOR_EACH(i, n)
-    {
-        float a = element(x[i]), value = dy ? element(dy[i]) : a;
-        float s = slope[shared ? 0 : i / v.inner % v.channels];
-        element_set(&y[i], a > 0 ? value : s * value);
-    }
-}
-
-cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
-                         const void *x, const void *dy, const float *slope, bool shared, void *y)
-{
-    size_t n = elems_of(v);
-
-    WITH_TYPE(type, LAUNCH(prelu<T>, grid_for(n), THREADS, stream, *v, (const T *)x, (const T *)dy,
-                           slope, shared, (T *)y, n));
     return cudaGetLastError();
 }

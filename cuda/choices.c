@@ -27,7 +27,7 @@ struct cuda_choices {
 };
 
 /* POSEIDON_CACHE, or where such things are kept. */
-static void choose_path(char *path, size_t size)
+static void choices_path(char *path, size_t size)
 {
     const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
                *home = getenv("HOME");
@@ -50,7 +50,7 @@ static void choose_path(char *path, size_t size)
         snprintf(path, size, "%s/convolutions", folder);
 }
 
-static int remember(struct cuda_choices *choices, const char *key, int choice)
+static int choices_remember(struct cuda_choices *choices, const char *key, int choice)
 {
     if (choices->count == choices->capacity) {
         size_t capacity = choices->capacity ? 2 * choices->capacity : 64;
@@ -75,10 +75,10 @@ int cuda_choices_open(struct cuda_engine *engine)
     engine->choices = choices;
     if (!choices)
         return error_memory(sizeof *choices, "convolutions' choices");
-    choose_path(choices->path, sizeof choices->path);
+    choices_path(choices->path, sizeof choices->path);
     file = choices->path[0] ? fopen(choices->path, "r") : NULL;
     while (file && !status && fscanf(file, "%319s %d", key, &choice) == 2)
-        status = remember(choices, key, choice);
+        status = choices_remember(choices, key, choice);
     if (file)
         fclose(file);
     return status;
@@ -92,8 +92,8 @@ void cuda_choices_close(struct cuda_engine *engine)
     engine->choices = NULL;
 }
 
-static void make_key(const struct cuda_engine *engine, enum cuda_plan_kind kind,
-                     const struct kernel_conv *c, char key[KEY_BYTES])
+static void choices_key(const struct cuda_engine *engine, enum cuda_plan_kind kind,
+                        const struct kernel_conv *c, char key[KEY_BYTES])
 {
     int used = snprintf(key, KEY_BYTES, "%.80s,cudnn%zu,m%d%s,w%zu,k%d,n%d,c%d,%dx%d,o%d,%dx%d,g%d",
                         engine->words, engine->libs.cudnnGetVersion_(), (int)engine->math,
@@ -120,7 +120,7 @@ int cuda_choice_find(const struct cuda_engine *engine, enum cuda_plan_kind kind,
     const struct cuda_choices *choices = engine->choices;
     char key[KEY_BYTES];
 
-    make_key(engine, kind, conv, key);
+    choices_key(engine, kind, conv, key);
     for (size_t i = choices->count; i > 0; i--)
         if (!strcmp(choices->list[i - 1].key, key))
             return choices->list[i - 1].choice;
@@ -134,8 +134,8 @@ void cuda_choice_note(struct cuda_engine *engine, enum cuda_plan_kind kind,
     char key[KEY_BYTES], line[KEY_BYTES + 32];
     int file, length;
 
-    make_key(engine, kind, conv, key);
-    remember(choices, key, choice);
+    choices_key(engine, kind, conv, key);
+    choices_remember(choices, key, choice);
     if (!choices->path[0])
         return;
     length = snprintf(line, sizeof line, "%s %d\n", key, choice);

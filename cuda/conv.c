@@ -1,31 +1,10 @@
 /* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked
- * precision, the plain definition (direct.cu) otherwise.
+ * precision, the plain definition (conv.cu) otherwise.
  *
  * Parameters stay as Caffe has them, O x C x kh x kw floats; the copy that the kernels read is
  * renewed when the parameter's version changes, and the weight gradient is turned back on its way
  * out. Where the two layouts are one (1x1 kernels in float) nothing is copied. */
 #include "cuda_internal.h"
-
-#include "util/error.h"
-
-#include <inttypes.h>
-
-int cuda_window_check(const struct conv_args *a, const struct shape *image,
-                      const struct shape *places)
-{
-    for (int i = 0; i < 2; i++) {
-        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
-        int64_t room = image->dim[2 + i] + 2 * (int64_t)a->pad[i] - extent;
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
-                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
-        if (room < 0 || room / a->stride[i] + 1 != places->dim[2 + i])
-            return error_set("windows of extent %" PRId64 " on axis %d of %" PRId64
-                             " do not have %" PRId64 " places",
-                             extent, 2 + i, image->dim[2 + i], places->dim[2 + i]);
-    }
-    return 0;
-}
 
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
                                    const struct shape *places)
@@ -74,12 +53,7 @@ struct conv {
     bool bias_fresh;
 };
 
-static const char *name_of(const struct conv *conv)
-{
-    return conv->transposed ? "deconvolution" : "convolution";
-}
-
-static int shape_fill(struct conv *conv)
+static void conv_shape_fill(struct conv *conv)
 {
     const struct cuda_op *op = &conv->op;
     const struct conv_args *a = &op->args.u.conv;
@@ -87,46 +61,16 @@ static int shape_fill(struct conv *conv)
     const struct shape *top = &op->args.tops[0]->value.shape;
     const struct shape *image = conv->transposed ? top : bottom,
                        *places = conv->transposed ? bottom : top;
-    char text[128];
 
-    if (bottom->naxes != 4 || top->naxes != 4 || bottom->dim[0] != top->dim[0])
-        return error_set(
-            "%s needs blobs of 4 axes (N, C, H, W), one batch; the bottom's shape is %s",
-            name_of(conv), shape_text(bottom, text, sizeof text));
-    if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
-        return error_set("%" PRId64 " input and %" PRId64
-                         " output channels do not divide into %d groups",
-                         bottom->dim[1], top->dim[1], a->group);
-    if (cuda_window_check(a, image, places))
-        return -1;
     conv->shape = cuda_conv_shape(a, image, places);
-    return 0;
 }
 
-static size_t weight_elems(const struct weight *weight)
+static size_t conv_weight_elems(const struct weight *weight)
 {
     return (size_t)weight->outputs * (size_t)(weight->places * weight->channels);
 }
 
-static int params_check(const struct conv *conv)
-{
-    const struct cuda_op *op = &conv->op;
-    size_t weights = weight_elems(&conv->weight),
-           tops = (size_t)op->args.tops[0]->value.shape.dim[1];
-    int wanted = op->args.u.conv.bias ? 2 : 1;
-
-    if (op->args.nparams != wanted)
-        return error_set("%s needs %d parameters, not %d", name_of(conv), wanted, op->args.nparams);
-    if (shape_elems(&op->args.params[0]->shape) != weights)
-        return error_set("the weight has %zu elements, not %zu",
-                         shape_elems(&op->args.params[0]->shape), weights);
-    if (wanted == 2 && shape_elems(&op->args.params[1]->shape) != tops)
-        return error_set("the bias has %zu elements, not %zu",
-                         shape_elems(&op->args.params[1]->shape), tops);
-    return 0;
-}
-
-static bool needs_backward(const struct conv *conv)
+static bool conv_needs_backward(const struct conv *conv)
 {
     return conv->op.args.train &&
            (conv->op.args.params[0]->wants_grad || cuda_op_propagates(&conv->op, 0) ||
@@ -134,30 +78,31 @@ static bool needs_backward(const struct conv *conv)
 }
 
 /* Rows of the top as a matrix of its channels. */
-static int top_rows(const struct conv *conv)
+static int conv_top_rows(const struct conv *conv)
 {
     const struct shape *top = &conv->op.args.tops[0]->value.shape;
 
     return (int)(top->dim[0] * top->dim[2] * top->dim[3]);
 }
 
-static int top_channels(const struct conv *conv)
+static int conv_top_channels(const struct conv *conv)
 {
     return (int)conv->op.args.tops[0]->value.shape.dim[1];
 }
 
-static int create_backward(struct conv *conv)
+static int conv_create_backward(struct conv *conv)
 {
     struct cuda_op *op = &conv->op;
     struct cuda_engine *engine = op->engine;
     const struct kernel_conv *s = &conv->shape;
 
-    if (!needs_backward(conv))
+    if (!conv_needs_backward(conv))
         return 0;
     if (cuda_input_create(engine, &op->args.tops[0]->grad, cuda_nhwc(engine), WORK_TOP_GRAD,
                           &conv->top_grad) ||
-        cuda_work_reserve(engine, WORK_WEIGHT_GRAD, weight_elems(&conv->weight) * sizeof(float)) ||
-        cuda_bias_reserve(engine, top_rows(conv), top_channels(conv)))
+        cuda_work_reserve(engine, WORK_WEIGHT_GRAD,
+                          conv_weight_elems(&conv->weight) * sizeof(float)) ||
+        cuda_bias_reserve(engine, conv_top_rows(conv), conv_top_channels(conv)))
         return -1;
     if (op->args.params[0]->wants_grad &&
         cuda_plan_create(engine, PLAN_BACK_WEIGHT, s, &conv->to_weight))
@@ -168,7 +113,7 @@ static int create_backward(struct conv *conv)
                             : cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
 }
 
-static int create_forward(struct conv *conv)
+static int conv_create_forward(struct conv *conv)
 {
     struct cuda_engine *engine = conv->op.engine;
     const struct kernel_conv *s = &conv->shape;
@@ -180,7 +125,7 @@ static int create_forward(struct conv *conv)
     return cuda_plan_create_biased(engine, s, &conv->to_places, &conv->biased);
 }
 
-static int weight_create(struct conv *conv)
+static int conv_weight_create(struct conv *conv)
 {
     struct cuda_engine *engine = conv->op.engine;
     struct weight *weight = &conv->weight;
@@ -188,7 +133,7 @@ static int weight_create(struct conv *conv)
     weight->param = conv->op.args.params[0];
     weight->same = engine->type == CUDA_F32 && (weight->places == 1 || weight->channels == 1);
     return weight->same ? 0
-                        : cuda_alloc(weight_elems(weight) * cuda_type_bytes(engine->type),
+                        : cuda_alloc(conv_weight_elems(weight) * cuda_type_bytes(engine->type),
                                      "a convolution's weights in the GPU's layout", &weight->copy);
 }
 
@@ -199,24 +144,21 @@ static int conv_create(struct cuda_op *op)
     const struct kernel_conv *s = &conv->shape;
 
     conv->transposed = op->args.kind == OP_DECONV;
-    if (shape_fill(conv))
-        return -1;
+    conv_shape_fill(conv);
     conv->weight.outputs = s->outputs;
     conv->weight.channels = s->channels / s->group;
     conv->weight.places = s->kernel[0] * s->kernel[1];
-    if (params_check(conv))
-        return -1;
     cuda_top_set(op->args.tops[0], cuda_nhwc(engine));
-    if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) || create_forward(conv) ||
-        weight_create(conv))
+    if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) ||
+        conv_create_forward(conv) || conv_weight_create(conv))
         return -1;
     if (conv->biased && engine->type == CUDA_BF16 &&
         cuda_alloc((size_t)s->outputs * 2, "a convolution's bias in bfloat16", &conv->bias))
         return -1;
-    return create_backward(conv);
+    return conv_create_backward(conv);
 }
 
-static int weight_refresh(struct cuda_engine *engine, struct weight *weight)
+static int conv_weight_refresh(struct cuda_engine *engine, struct weight *weight)
 {
     if (weight->same || (weight->fresh && weight->version == weight->param->version))
         return 0;
@@ -227,7 +169,7 @@ static int weight_refresh(struct cuda_engine *engine, struct weight *weight)
                                        weight->places, false));
 }
 
-static int bias_refresh(struct conv *conv)
+static int conv_bias_refresh(struct conv *conv)
 {
     const struct param *param = conv->bias ? conv->op.args.params[1] : NULL;
     struct cuda_engine *engine = conv->op.engine;
@@ -240,15 +182,15 @@ static int bias_refresh(struct conv *conv)
                                        conv->bias, 1, 1, conv->shape.outputs, false));
 }
 
-static const void *weight_data(const struct weight *weight)
+static const void *conv_weight_data(const struct weight *weight)
 {
     return weight->same ? weight->param->value : weight->copy;
 }
 
-static int run_to_places(struct conv *conv, const void *image, void *places, const void *bias)
+static int conv_run_to_places(struct conv *conv, const void *image, void *places, const void *bias)
 {
     struct cuda_engine *engine = conv->op.engine;
-    const void *weight = weight_data(&conv->weight);
+    const void *weight = conv_weight_data(&conv->weight);
 
     if (conv->to_places)
         return cuda_plan_run(engine, conv->to_places, image, weight, places, bias);
@@ -256,10 +198,10 @@ static int run_to_places(struct conv *conv, const void *image, void *places, con
         kernel_conv(engine->stream, engine->type, &conv->shape, image, weight, places));
 }
 
-static int run_to_image(struct conv *conv, const void *places, void *image)
+static int conv_run_to_image(struct conv *conv, const void *places, void *image)
 {
     struct cuda_engine *engine = conv->op.engine;
-    const void *weight = weight_data(&conv->weight);
+    const void *weight = conv_weight_data(&conv->weight);
 
     if (conv->to_image)
         return cuda_plan_run(engine, conv->to_image, image, weight, places, NULL);
@@ -275,20 +217,21 @@ static int conv_forward(struct cuda_op *op, const struct run *run)
     const void *bottom = cuda_input_data(engine, &conv->bottom.in), *bias = NULL;
 
     (void)run;
-    if (cuda_input_load(engine, &conv->bottom.in) || weight_refresh(engine, &conv->weight) ||
-        bias_refresh(conv))
+    if (cuda_input_load(engine, &conv->bottom.in) || conv_weight_refresh(engine, &conv->weight) ||
+        conv_bias_refresh(conv))
         return -1;
     if (op->args.u.conv.bias)
         bias = conv->bias ? conv->bias : op->args.params[1]->value;
-    if (conv->transposed ? run_to_image(conv, bottom, top) : run_to_places(conv, bottom, top, bias))
+    if (conv->transposed ? conv_run_to_image(conv, bottom, top)
+                         : conv_run_to_places(conv, bottom, top, bias))
         return -1;
     if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
-                                      top_rows(conv), top_channels(conv)));
+                                      conv_top_rows(conv), conv_top_channels(conv)));
 }
 
-static int weight_backward(struct conv *conv, const void *image, const void *places)
+static int conv_weight_backward(struct conv *conv, const void *image, const void *places)
 {
     const struct weight *weight = &conv->weight;
     struct param *param = weight->param;
@@ -318,20 +261,21 @@ static int conv_backward(struct cuda_op *op, const struct run *run)
     void *dx;
 
     (void)run;
-    if (!needs_backward(conv))
+    if (!conv_needs_backward(conv))
         return 0;
     if (cuda_input_load(engine, &conv->top_grad))
         return -1;
     if (bias && bias->wants_grad &&
-        cuda_bias_gradient(engine, engine->type, dy, top_rows(conv), top_channels(conv), bias))
+        cuda_bias_gradient(engine, engine->type, dy, conv_top_rows(conv), conv_top_channels(conv),
+                           bias))
         return -1;
     if (op->args.params[0]->wants_grad &&
-        weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))
+        conv_weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
     dx = cuda_output_data(engine, &conv->bottom.out);
-    if (conv->transposed ? run_to_places(conv, dy, dx, NULL) : run_to_image(conv, dy, dx))
+    if (conv->transposed ? conv_run_to_places(conv, dy, dx, NULL) : conv_run_to_image(conv, dy, dx))
         return -1;
     return cuda_output_store(engine, &conv->bottom.out);
 }
@@ -350,10 +294,67 @@ static void conv_destroy(struct cuda_op *op)
 
 #define CONV_KIND                                                                                  \
     {                                                                                              \
-        .size = sizeof(struct conv), .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1,            \
-        .max_tops = 1, .params = 2, .create = conv_create, .forward = conv_forward,                \
+        .size = sizeof(struct conv), .create = conv_create, .forward = conv_forward,               \
         .backward = conv_backward, .destroy = conv_destroy,                                        \
     }
 
 const struct cuda_kind cuda_conv = CONV_KIND;
 const struct cuda_kind cuda_deconv = CONV_KIND;
+
+struct im2col {
+    struct cuda_op op;
+    struct cuda_pair plain;
+    struct kernel_conv kernel;
+};
+
+static int im2col_create(struct cuda_op *op)
+{
+    struct im2col *im2col = (struct im2col *)op;
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+
+    im2col->kernel = cuda_conv_shape(a, x, y);
+    cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
+    return cuda_pair_create(op, 0, cuda_plain(op->engine), false, &im2col->plain);
+}
+
+static int im2col_forward(struct cuda_op *op, const struct run *run)
+{
+    struct im2col *im2col = (struct im2col *)op;
+    struct cuda_engine *engine = op->engine;
+
+    (void)run;
+    if (cuda_input_load(engine, &im2col->plain.in))
+        return -1;
+    return cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, false,
+                                     cuda_input_data(engine, &im2col->plain.in),
+                                     op->args.tops[0]->value.data));
+}
+
+static int im2col_backward(struct cuda_op *op, const struct run *run)
+{
+    struct im2col *im2col = (struct im2col *)op;
+    struct cuda_engine *engine = op->engine;
+
+    (void)run;
+    if (!cuda_op_propagates(op, 0))
+        return 0;
+    if (cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, true,
+                                  op->args.tops[0]->grad.data,
+                                  cuda_output_data(engine, &im2col->plain.out))))
+        return -1;
+    return cuda_output_store(engine, &im2col->plain.out);
+}
+
+static void im2col_destroy(struct cuda_op *op)
+{
+    cuda_pair_destroy(&((struct im2col *)op)->plain);
+}
+
+const struct cuda_kind cuda_im2col = {
+    .size = sizeof(struct im2col),
+    .create = im2col_create,
+    .forward = im2col_forward,
+    .backward = im2col_backward,
+    .destroy = im2col_destroy,
+};

@@ -3,11 +3,12 @@
  * Activations are plain row-major floats, or, for four axes, NHWC as cuDNN's tensor cores want
  * them; in bfloat16 where the engine computes so. Ops convert what comes in another format. All
  * work goes to one stream in the order of the calls, so ops need no synchronisation; copies that
- * sync asks for run on two streams of their own (remote.c). */
+ * sync asks for run on streams of their own (streams.c). */
 #ifndef POSEIDON_CUDA_INTERNAL_H
 #define POSEIDON_CUDA_INTERNAL_H
 
 #include "engine/engine.h"
+#include "engine/op_check.h"
 #include "kernels.h"
 #include "libs.h"
 
@@ -98,36 +99,34 @@ struct cuda_op {
 };
 
 /* One operator. create finds a zeroed struct whose cuda_op is filled; destroy must cope with what a
- * failed create left. */
+ * failed create left. All zero: this engine does not have it. */
 struct cuda_kind {
-    size_t size;                  /* of the op's struct */
-    int min_bottoms, max_bottoms; /* 0: any number */
-    int min_tops, max_tops;
-    int params;    /* greatest number */
-    bool in_place; /* tops[0] may be bottoms[0] */
+    size_t size; /* of the op's struct */
     int (*create)(struct cuda_op *op);
     int (*forward)(struct cuda_op *op, const struct run *run);
     int (*backward)(struct cuda_op *op, const struct run *run); /* NULL: none */
     void (*destroy)(struct cuda_op *op);                        /* NULL: nothing to free */
 };
 
-extern const struct cuda_kind cuda_conv, cuda_inner_product, cuda_pool, cuda_relu, cuda_lrn,
-    cuda_dropout, cuda_softmax, cuda_softmax_loss, cuda_accuracy, cuda_concat, cuda_split,
-    cuda_flatten, cuda_eltwise, cuda_batch_norm, cuda_scale, cuda_prelu, cuda_unary, cuda_slice,
-    cuda_crop, cuda_tile, cuda_reduce, cuda_argmax, cuda_mvn, cuda_im2col, cuda_deconv, cuda_embed,
-    cuda_silence, cuda_parameter, cuda_batch_reindex, cuda_shuffle, cuda_interp, cuda_spp,
-    cuda_sigmoid_loss, cuda_euclidean_loss, cuda_hinge_loss, cuda_contrastive_loss,
-    cuda_infogain_loss, cuda_multinomial_loss;
+#define OPERATOR_KIND(ENUM, name, words, args) extern const struct cuda_kind cuda_##name;
+OPERATORS(OPERATOR_KIND)
+#undef OPERATOR_KIND
 
-/* engine.c */
+/* Whether backward is to write the gradient of bottom i. */
+static inline bool cuda_op_propagates(const struct cuda_op *op, int i)
+{
+    return op->args.train && op->args.propagate && op->args.propagate[i];
+}
+
+static inline bool cuda_op_in_place(const struct cuda_op *op)
+{
+    return op_args_in_place(&op->args);
+}
+
+/* cuda_error.c: 0, or -1 with a message of the call that failed. */
 int cuda_status(cudaError_t status, const char *call);
 int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call);
 int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call);
-/* "layer 'NAME': " in front of the message; returns -1. */
-int cuda_op_error(const struct cuda_op *op);
-/* Whether backward is to write the gradient of bottom i. */
-bool cuda_op_propagates(const struct cuda_op *op, int i);
-bool cuda_op_in_place(const struct cuda_op *op);
 
 /* device.c */
 int cuda_device_open(struct cuda_engine *engine, int which);
@@ -146,6 +145,11 @@ int cuda_read(void *context, const struct tensor *from, float *to);
 
 const struct cuda_format *cuda_tensor_format(const struct tensor *tensor);
 enum cuda_type cuda_format_type(const struct cuda_format *format);
+/* Of an op's first bottom, and its top where both have one format. */
+static inline enum cuda_type cuda_bottom_type(const struct cuda_op *op)
+{
+    return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
+}
 /* The engine's own formats for activations. */
 const struct cuda_format *cuda_plain(const struct cuda_engine *engine);
 const struct cuda_format *cuda_nhwc(const struct cuda_engine *engine);
@@ -216,10 +220,6 @@ int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const vo
                        int columns, struct param *bias);
 
 /* conv.c */
-/* Fails unless the windows over `image` have as many places as the other shape says. */
-int cuda_window_check(const struct conv_args *a, const struct shape *image,
-                      const struct shape *places);
-/* The convolution from image to places. */
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
                                    const struct shape *places);
 
@@ -269,10 +269,20 @@ void cuda_images_destroy(void *context, struct engine_images *images);
 int cuda_images_write(void *context, struct engine_images *images, struct tensor *top,
                       const uint8_t *pixels, const struct engine_window *windows);
 
-/* remote.c */
-extern const struct engine_remote_i cuda_remote;
+/* streams.c */
+struct engine_ticket {
+    cudaEvent_t before; /* the place in another stream that the copy waits for */
+    cudaEvent_t over;
+};
+extern const struct engine_copies_i cuda_copies;
+/* What stream `on` does from now on comes after what was asked for on `after` so far. */
+int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                struct engine_ticket *ticket);
 /* What is stored from now on comes after the ticket's copy. */
 int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket);
+
+/* services.c */
+extern const struct engine_services_i cuda_services;
 
 /* team.c; only where there is nccl.h */
 extern const struct engine_team_i cuda_team;

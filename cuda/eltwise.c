@@ -1,7 +1,6 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "cuda_internal.h"
 
-#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -49,8 +48,6 @@ static int eltwise_create(struct cuda_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
 
-    if (op_check_eltwise(&op->args))
-        return -1;
     elt->format = eltwise_format(op);
     elt->n = shape_elems(&op->args.tops[0]->value.shape);
     if (!cuda_op_in_place(op))
@@ -68,7 +65,7 @@ static int eltwise_create(struct cuda_op *op)
     return 0;
 }
 
-static int forward_one(struct eltwise *elt, int i, void *y)
+static int eltwise_forward_one(struct eltwise *elt, int i, void *y)
 {
     struct cuda_op *op = &elt->op;
     cudaStream_t stream = op->engine->stream;
@@ -96,13 +93,13 @@ static int eltwise_forward(struct cuda_op *op, const struct run *run)
         cuda_check(cudaMemsetAsync(elt->winner, 0, elt->n * sizeof(int32_t), op->engine->stream)))
         return -1;
     for (int i = 0; i < op->args.nbottoms; i++)
-        if (forward_one(elt, i, op->args.tops[0]->value.data))
+        if (eltwise_forward_one(elt, i, op->args.tops[0]->value.data))
             return -1;
     return 0;
 }
 
 /* The product of the others, not y / x: x may be 0. */
-static int backward_one(struct eltwise *elt, int who, const void *dy, void *dx)
+static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, void *dx)
 {
     struct cuda_op *op = &elt->op;
     cudaStream_t stream = op->engine->stream;
@@ -135,8 +132,8 @@ static int eltwise_backward(struct cuda_op *op, const struct run *run)
     for (int i = op->args.nbottoms - 1; i >= 0; i--) {
         if (!elt->out[i].tensor || !cuda_op_propagates(op, i))
             continue;
-        if (backward_one(elt, i, op->args.tops[0]->grad.data,
-                         cuda_output_data(op->engine, &elt->out[i])) ||
+        if (eltwise_backward_one(elt, i, op->args.tops[0]->grad.data,
+                                 cuda_output_data(op->engine, &elt->out[i])) ||
             cuda_output_store(op->engine, &elt->out[i]))
             return -1;
     }
@@ -157,10 +154,6 @@ static void eltwise_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_eltwise = {
     .size = sizeof(struct eltwise),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = eltwise_create,
     .forward = eltwise_forward,
     .backward = eltwise_backward,

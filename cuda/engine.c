@@ -16,74 +16,10 @@ enum { AMPERE = 8 };
 #define DEFAULT_WORKSPACE ((size_t)1 << 30)
 
 static const struct cuda_kind *const kinds[] = {
-    [OP_CONV] = &cuda_conv,
-    [OP_INNER_PRODUCT] = &cuda_inner_product,
-    [OP_POOL] = &cuda_pool,
-    [OP_RELU] = &cuda_relu,
-    [OP_LRN] = &cuda_lrn,
-    [OP_DROPOUT] = &cuda_dropout,
-    [OP_SOFTMAX] = &cuda_softmax,
-    [OP_SOFTMAX_LOSS] = &cuda_softmax_loss,
-    [OP_ACCURACY] = &cuda_accuracy,
-    [OP_CONCAT] = &cuda_concat,
-    [OP_SPLIT] = &cuda_split,
-    [OP_FLATTEN] = &cuda_flatten,
-    [OP_ELTWISE] = &cuda_eltwise,
-    [OP_BATCH_NORM] = &cuda_batch_norm,
-    [OP_SCALE] = &cuda_scale,
-    [OP_UNARY] = &cuda_unary,
-    [OP_PRELU] = &cuda_prelu,
-    [OP_SLICE] = &cuda_slice,
-    [OP_CROP] = &cuda_crop,
-    [OP_TILE] = &cuda_tile,
-    [OP_REDUCE] = &cuda_reduce,
-    [OP_ARGMAX] = &cuda_argmax,
-    [OP_MVN] = &cuda_mvn,
-    [OP_IM2COL] = &cuda_im2col,
-    [OP_DECONV] = &cuda_deconv,
-    [OP_EMBED] = &cuda_embed,
-    [OP_SILENCE] = &cuda_silence,
-    [OP_PARAMETER] = &cuda_parameter,
-    [OP_BATCH_REINDEX] = &cuda_batch_reindex,
-    [OP_SHUFFLE] = &cuda_shuffle,
-    [OP_INTERP] = &cuda_interp,
-    [OP_SPP] = &cuda_spp,
-    [OP_SIGMOID_LOSS] = &cuda_sigmoid_loss,
-    [OP_EUCLIDEAN_LOSS] = &cuda_euclidean_loss,
-    [OP_HINGE_LOSS] = &cuda_hinge_loss,
-    [OP_CONTRASTIVE_LOSS] = &cuda_contrastive_loss,
-    [OP_INFOGAIN_LOSS] = &cuda_infogain_loss,
-    [OP_MULTINOMIAL_LOSS] = &cuda_multinomial_loss,
+#define OPERATOR_KIND(ENUM, name, words, args) &cuda_##name,
+    OPERATORS(OPERATOR_KIND)
+#undef OPERATOR_KIND
 };
-
-#define KINDS (int)(sizeof kinds / sizeof kinds[0])
-
-int cuda_status(cudaError_t status, const char *call)
-{
-    if (status == cudaSuccess)
-        return 0;
-    cudaGetLastError(); /* what can be forgotten is */
-    return error_set("CUDA: %s (%s) from %s", cudaGetErrorString(status), cudaGetErrorName(status),
-                     call);
-}
-
-int cuda_cudnn_status(const struct cuda_engine *engine, cudnnStatus_t status, const char *call)
-{
-    char detail[512] = "";
-
-    if (status == CUDNN_STATUS_SUCCESS)
-        return 0;
-    engine->libs.cudnnGetLastErrorString_(detail, sizeof detail);
-    return error_set("cuDNN: %s from %s%s%s", engine->libs.cudnnGetErrorString_(status), call,
-                     detail[0] ? ": " : "", detail);
-}
-
-int cuda_cublaslt_status(const struct cuda_engine *engine, cublasStatus_t status, const char *call)
-{
-    if (status == CUBLAS_STATUS_SUCCESS)
-        return 0;
-    return error_set("cuBLASLt: %s from %s", engine->libs.cublasLtGetStatusString_(status), call);
-}
 
 static void cuda_close(void *context)
 {
@@ -219,7 +155,7 @@ static void cuda_release(void *context, struct tensor *tensor)
 static bool cuda_supports(void *context, enum op_kind kind)
 {
     (void)context;
-    return (int)kind >= 0 && (int)kind < KINDS && kinds[kind];
+    return kinds[kind]->create != NULL;
 }
 
 static const char *cuda_device_words(void *context, char identity[64])
@@ -237,19 +173,10 @@ static int cuda_finish(void *context)
     return cuda_check(cudaStreamSynchronize(engine->stream));
 }
 
-int cuda_op_error(const struct cuda_op *op)
+/* "layer 'NAME': " in front of the message. */
+static int cuda_op_error(const struct cuda_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
-}
-
-bool cuda_op_propagates(const struct cuda_op *op, int i)
-{
-    return op->args.train && op->args.propagate && op->args.propagate[i];
-}
-
-bool cuda_op_in_place(const struct cuda_op *op)
-{
-    return op_args_in_place(&op->args);
 }
 
 static struct cuda_op *cuda_op_of(struct op *op)
@@ -291,17 +218,9 @@ static int cuda_op_create(void *context, const struct op_args *args, struct op *
     const struct cuda_kind *kind;
     struct cuda_engine *engine = context;
     struct cuda_op *op;
-    struct op_limits limits;
 
     *out = NULL;
-    if (!cuda_supports(context, args->kind))
-        return error_set("layer '%s': the CUDA engine has no %s yet; --engine=cpu has", args->layer,
-                         op_kind_name(args->kind));
     kind = kinds[args->kind];
-    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops,
-                                kind->max_tops,    kind->params,      kind->in_place};
-    if (op_check_blobs(args, &limits))
-        return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
     if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
     op = calloc(1, kind->size);
@@ -336,7 +255,9 @@ const struct engine_i engine_cuda = {
     .factors = cuda_inner_product_factors,
     .device = cuda_device_words,
     .finish = cuda_finish,
-    .remote = &cuda_remote,
+    .own_memory = true,
+    .copies = &cuda_copies,
+    .services = &cuda_services,
     .graph = &cuda_graph,
 #ifdef HAVE_NCCL
     .team = &cuda_team,

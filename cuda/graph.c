@@ -3,7 +3,7 @@
  * A captured kernel keeps its arguments. What changes from pass to pass without changing what is
  * launched - the place in the sample order, which dropout's masks depend on - is therefore read
  * from device memory while recording. Capture is the calling thread's own affair: copies that the
- * progress thread starts or asks after go on meanwhile. */
+ * wire thread starts or asks after go on meanwhile. */
 #include "cuda_internal.h"
 
 #include "util/error.h"

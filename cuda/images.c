@@ -39,8 +39,8 @@ void cuda_images_destroy(void *context, struct engine_images *images)
     free(images);
 }
 
-static int mean_create(struct cuda_engine *engine, const struct engine_images_args *args,
-                       struct engine_images *images)
+static int images_mean_create(struct cuda_engine *engine, const struct engine_images_args *args,
+                              struct engine_images *images)
 {
     const float *from = args->mean ? args->mean : args->channel_mean;
     int64_t pixels = args->mean ? args->mean_height * args->mean_width : 1;
@@ -57,7 +57,7 @@ static int mean_create(struct cuda_engine *engine, const struct engine_images_ar
     return cuda_write(engine, &mean, from);
 }
 
-static int buffers_create(struct engine_images *images)
+static int images_buffers_create(struct engine_images *images)
 {
     for (int i = 0; i < IMAGE_BUFFERS; i++)
         if (cuda_alloc(images->bytes, "a batch of images", &images->buffer[i].pixels) ||
@@ -89,7 +89,7 @@ int cuda_images_create(void *context, const struct engine_images_args *args, str
                                            .height = (int)args->height,
                                            .width = (int)args->width,
                                            .scale = args->scale};
-    if (mean_create(engine, args, images) || buffers_create(images)) {
+    if (images_mean_create(engine, args, images) || images_buffers_create(images)) {
         cuda_images_destroy(context, images);
         return -1;
     }

@@ -6,9 +6,7 @@
  * factored. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
+#include "engine/op_size.h"
 
 struct inner_product {
     struct cuda_op op;
@@ -22,33 +20,16 @@ struct inner_product {
     float *factor_bottom, *factor_top; /* bfloat16 only */
 };
 
-static int shapes_check(struct inner_product *ip)
+static void inner_product_sizes(struct inner_product *ip)
 {
-    const struct cuda_op *op = &ip->op;
-    const struct inner_product_args *a = &op->args.u.inner_product;
-    const struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
-    int wanted = a->bias ? 2 : 1, axis;
+    struct op_product size = op_inner_product_size(&ip->op.args);
 
-    if (op->args.nparams != wanted)
-        return error_set("inner product needs %d parameters, not %d", wanted, op->args.nparams);
-    if (shape_axis(&bottom->value.shape, a->axis, &axis))
-        return -1;
-    ip->rows = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    ip->inputs = (int64_t)shape_count(&bottom->value.shape, axis, SHAPE_MAX_AXES);
-    ip->outputs = (int64_t)shape_elems(&top->value.shape) / ip->rows;
-    if (shape_elems(&top->value.shape) != (size_t)(ip->rows * ip->outputs))
-        return error_set("the top's %zu elements are not a multiple of %" PRId64 " rows",
-                         shape_elems(&top->value.shape), ip->rows);
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)(ip->inputs * ip->outputs))
-        return error_set("the weight has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.params[0]->shape), ip->outputs, ip->inputs);
-    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)ip->outputs)
-        return error_set("the bias has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[1]->shape), ip->outputs);
-    return 0;
+    ip->rows = size.rows;
+    ip->inputs = size.inputs;
+    ip->outputs = size.outputs;
 }
 
-static int create_products(struct inner_product *ip)
+static int inner_product_products(struct inner_product *ip)
 {
     struct cuda_op *op = &ip->op;
     struct cuda_engine *engine = op->engine;
@@ -96,7 +77,7 @@ static int create_products(struct inner_product *ip)
     return cuda_matmul_create(engine, &data, &ip->back_data);
 }
 
-static int create_copies(struct inner_product *ip)
+static int inner_product_copies(struct inner_product *ip)
 {
     struct cuda_op *op = &ip->op;
     size_t rows = (size_t)ip->rows, k = (size_t)ip->inputs, o = (size_t)ip->outputs;
@@ -124,11 +105,10 @@ static int inner_product_create(struct cuda_op *op)
     struct cuda_engine *engine = op->engine;
     struct blob *bottom = op->args.bottoms[0];
 
-    if (shapes_check(ip))
-        return -1;
+    inner_product_sizes(ip);
     cuda_top_set(op->args.tops[0], cuda_plain(engine));
     if (cuda_input_create(engine, &bottom->value, cuda_plain(engine), WORK_OWN, &ip->bottom) ||
-        create_products(ip) || create_copies(ip) ||
+        inner_product_products(ip) || inner_product_copies(ip) ||
         cuda_bias_reserve(engine, (int)ip->rows, (int)ip->outputs))
         return -1;
     if (!cuda_op_propagates(op, 0))
@@ -137,7 +117,7 @@ static int inner_product_create(struct cuda_op *op)
                               &ip->bottom_grad);
 }
 
-static int copies_refresh(struct inner_product *ip)
+static int inner_product_refresh(struct inner_product *ip)
 {
     const struct cuda_op *op = &ip->op;
     const struct param *weight = op->args.params[0];
@@ -160,7 +140,7 @@ static int copies_refresh(struct inner_product *ip)
     return 0;
 }
 
-static const void *weight_data(const struct inner_product *ip)
+static const void *inner_product_weight(const struct inner_product *ip)
 {
     return ip->weight ? ip->weight : ip->op.args.params[0]->value;
 }
@@ -171,16 +151,17 @@ static int inner_product_forward(struct cuda_op *op, const struct run *run)
     const void *bias = NULL;
 
     (void)run;
-    if (cuda_input_load(op->engine, &ip->bottom) || copies_refresh(ip))
+    if (cuda_input_load(op->engine, &ip->bottom) || inner_product_refresh(ip))
         return -1;
     if (op->args.u.inner_product.bias)
         bias = ip->bias ? ip->bias : op->args.params[1]->value;
     return cuda_matmul_run(op->engine, ip->forward, 1, cuda_input_data(op->engine, &ip->bottom),
-                           weight_data(ip), 0, op->args.tops[0]->value.data, bias);
+                           inner_product_weight(ip), 0, op->args.tops[0]->value.data, bias);
 }
 
 /* Floats of what backward saw, for those who send it. */
-static int make_factors(struct inner_product *ip, const void *bottom, const void *top_grad)
+static int inner_product_make_factors(struct inner_product *ip, const void *bottom,
+                                      const void *top_grad)
 {
     cudaStream_t stream = ip->op.engine->stream;
 
@@ -205,7 +186,7 @@ static int inner_product_backward(struct cuda_op *op, const struct run *run)
 
     (void)run;
     /* the planner may turn factors on after the op was made: the flag is read now */
-    if (weight->wants_grad && weight->factored && make_factors(ip, bottom, top_grad))
+    if (weight->wants_grad && weight->factored && inner_product_make_factors(ip, bottom, top_grad))
         return -1;
     if (weight->wants_grad && !weight->factored &&
         cuda_matmul_run(engine, ip->back_weight, 1, transpose ? bottom : top_grad,
@@ -217,7 +198,7 @@ static int inner_product_backward(struct cuda_op *op, const struct run *run)
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_matmul_run(engine, ip->back_data, 1, top_grad, weight_data(ip), 0,
+    if (cuda_matmul_run(engine, ip->back_data, 1, top_grad, inner_product_weight(ip), 0,
                         cuda_output_data(engine, &ip->bottom_grad), NULL))
         return -1;
     return cuda_output_store(engine, &ip->bottom_grad);
@@ -247,11 +228,6 @@ void cuda_inner_product_factors(struct op *base, const float **bottom, const flo
 
 const struct cuda_kind cuda_inner_product = {
     .size = sizeof(struct inner_product),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,

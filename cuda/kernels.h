@@ -53,6 +53,11 @@ struct kernel_channels {
     int outer, channels, inner;
 };
 
+static inline size_t kernel_channels_elems(const struct kernel_channels *v)
+{
+    return (size_t)v->outer * (size_t)(v->channels * v->inner);
+}
+
 /* Sums over all that is not the channel: of x; of (x - mean)^2; of |x|; of dy and of dy (x - mean)
  * inverse; of dy x and of dy; of dy x where x <= 0. */
 enum kernel_sums { SUMS_X, SUMS_VARIANCE, SUMS_ABS, SUMS_BATCH_NORM, SUMS_SCALE, SUMS_PRELU };
@@ -66,6 +71,8 @@ cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_su
 /* out[c] (+)= sums[c] */
 cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out,
                               bool add);
+
+/* ---- batch_norm.cu ---- */
 
 struct kernel_batch_norm {
     double elems; /* per channel */
@@ -94,6 +101,8 @@ cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
                               const void *x, const void *dy, const float *mean,
                               const float *inverse, const float *gamma, const double *sums,
                               void *dx);
+/* ---- scale.cu ---- */
+
 /* y = x gain[c] + bias[c]; either may be NULL */
 cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
                          const void *x, const float *gain, const float *bias, void *y);
@@ -101,26 +110,29 @@ cudaError_t kernel_scale(cudaStream_t stream, enum cuda_type type, const struct 
 cudaError_t kernel_prelu(cudaStream_t stream, enum cuda_type type, const struct kernel_channels *v,
                          const void *x, const void *dy, const float *slope, bool shared, void *y);
 
-/* ---- neuron.cu ---- */
+/* ---- neuron.cu: ReLU ---- */
 
 cudaError_t kernel_relu(cudaStream_t stream, enum cuda_type type, const void *x, float slope,
                         void *y, size_t n);
 cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const void *x,
                              const void *dy, float slope, void *dx, size_t n);
 
+/* ---- unary.cu ---- */
+
 struct kernel_unary {
     int function; /* enum unary_function */
     float a, b, c;
+    bool from_top; /* y tells the derivative (op_unary_from_top) */
 };
 /* y = f(x) */
 cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
                          const void *x, void *y, size_t n);
-/* dx = dy f'(x); at: x, or y (`top`) for the functions whose derivative it tells:
- * kernel_unary_from_top */
-bool kernel_unary_from_top(const struct kernel_unary *u);
+/* dx = dy f'(x); at: x, or y (`top`) for the functions with from_top */
 cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_unary *u, bool top, const void *at,
                               const void *dy, void *dx, size_t n);
+
+/* ---- neuron.cu: dropout ---- */
 
 /* Dropout: element e of a sample (plain row-major order) is kept iff draw e of the sample's own
  * sequence is >= ratio: the bits of util/rng.h. The mask is drawn anew in backward rather than
@@ -141,6 +153,8 @@ struct kernel_dropout {
 };
 cudaError_t kernel_dropout(cudaStream_t stream, enum cuda_type type, const struct kernel_dropout *d,
                            const void *x, void *y);
+
+/* ---- eltwise.cu ---- */
 
 enum kernel_eltwise { KERNEL_PROD, KERNEL_MAX };
 /* y = y * x, or the greater of both with winner = who; Caffe's rule for equal values: the second
@@ -307,7 +321,7 @@ cudaError_t kernel_spp(cudaStream_t stream, enum cuda_type type, const struct ke
 cudaError_t kernel_spp_back(cudaStream_t stream, enum cuda_type type, const struct kernel_spp *p,
                             const void *dy, const int32_t *winner, void *dx);
 
-/* ---- row.cu: plain rows ---- */
+/* ---- reduce.cu: plain rows ---- */
 
 /* y[row] = coeff sums[row] */
 cudaError_t kernel_reduce_store(cudaStream_t stream, enum cuda_type type, const double *sums,
@@ -348,7 +362,7 @@ cudaError_t kernel_encode_bf16(cudaStream_t stream, const float *x, float *resid
 cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *residual, size_t rows,
                                  size_t n, void *out);
 
-/* ---- direct.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
+/* ---- conv.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
 
 struct kernel_conv {
     int samples, channels, height, width, outputs, top_height, top_width;

@@ -95,7 +95,8 @@ cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, cons
 }
 
 template <typename T>
-KERNEL void copy_rows(const T *from, int from_stride, T *to, int to_stride, int width, int rows)
+KERNEL void layout_copy_rows(const T *from, int from_stride, T *to, int to_stride, int width,
+                             int rows)
 {
     FOR_EACH(i, width * rows)
     to[i / width * to_stride + i % width] = from[i / width * from_stride + i % width];
@@ -104,12 +105,12 @@ KERNEL void copy_rows(const T *from, int from_stride, T *to, int to_stride, int 
 cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
                              int from_stride, void *to, int to_stride, int width, int rows)
 {
-    WITH_TYPE(type, LAUNCH(copy_rows<T>, grid_for(width * rows), THREADS, stream, (const T *)from,
-                           from_stride, (T *)to, to_stride, width, rows));
+    WITH_TYPE(type, LAUNCH(layout_copy_rows<T>, grid_for(width * rows), THREADS, stream,
+                           (const T *)from, from_stride, (T *)to, to_stride, width, rows));
     return cudaGetLastError();
 }
 
-template <typename T> KERNEL void add_bias(T *y, const float *bias, int columns, size_t n)
+template <typename T> KERNEL void layout_add_bias(T *y, const float *bias, int columns, size_t n)
 {
     FOR_EACH(i, n)
     element_set(&y[i], element(y[i]) + bias[i % columns]);
@@ -120,7 +121,8 @@ cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, c
 {
     size_t n = (size_t)(rows * columns);
 
-    WITH_TYPE(type, LAUNCH(add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns, n));
+    WITH_TYPE(type,
+              LAUNCH(layout_add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns, n));
     return cudaGetLastError();
 }
 

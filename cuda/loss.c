@@ -2,10 +2,7 @@
  * add up. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
+#include "engine/op_size.h"
 
 enum { LOSS_BOTTOMS = 3 };
 
@@ -25,9 +22,6 @@ static int loss_create(struct cuda_op *op)
     struct loss *loss = (struct loss *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
 
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("a loss gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
     loss->kernel.rows = (int)shape_dim(x, 0);
     loss->kernel.length = (int)((int64_t)shape_elems(x) / loss->kernel.rows);
     for (int i = 0; i < op->args.ntops; i++)
@@ -130,41 +124,17 @@ static int loss_backward(struct cuda_op *op, const struct run *run)
     return 0;
 }
 
-#define LOSS_KIND(variable, number, most_bottoms, most_tops, create_function)                      \
+#define LOSS_KIND(variable, create_function)                                                       \
     const struct cuda_kind variable = {                                                            \
         .size = sizeof(struct loss),                                                               \
-        .min_bottoms = number,                                                                     \
-        .max_bottoms = most_bottoms,                                                               \
-        .min_tops = 1,                                                                             \
-        .max_tops = most_tops,                                                                     \
         .create = create_function,                                                                 \
         .forward = loss_forward,                                                                   \
         .backward = loss_backward,                                                                 \
         .destroy = loss_destroy,                                                                   \
     }
 
-static int same_size_check(const struct cuda_op *op)
-{
-    size_t a = shape_elems(&op->args.bottoms[0]->value.shape);
-    size_t b = shape_elems(&op->args.bottoms[1]->value.shape);
-
-    if (a != b)
-        return error_set("the two bottoms have %zu and %zu elements; expected as many", a, b);
-    return 0;
-}
-
-static int labels_check(const struct cuda_op *op, size_t expected)
-{
-    if (cuda_op_propagates(op, 1))
-        return error_set("a loss cannot backpropagate to its labels");
-    if (shape_elems(&op->args.bottoms[1]->value.shape) != expected)
-        return error_set("%zu labels are needed, one per prediction; there are %zu", expected,
-                         shape_elems(&op->args.bottoms[1]->value.shape));
-    return 0;
-}
-
 /* What the sum is divided by; 0: by the places that count. */
-static double divisor_of(enum loss_normalization normalization, int places, int outer)
+static double loss_divisor_of(enum loss_normalization normalization, int places, int outer)
 {
     switch (normalization) {
     case LOSS_FULL:
@@ -185,31 +155,31 @@ static int sigmoid_loss_create(struct cuda_op *op)
     const struct sigmoid_loss_args *a = &op->args.u.sigmoid_loss;
     size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
 
-    if (same_size_check(op) || labels_check(op, n) || loss_create(op))
+    if (loss_create(op))
         return -1;
     loss->kernel.kind = KERNEL_SIGMOID;
     loss->kernel.has_ignore = a->has_ignore_label;
     loss->kernel.ignore = a->ignore_label;
-    loss->kernel.divisor = divisor_of(a->normalization, (int)n, loss->kernel.rows);
+    loss->kernel.divisor = loss_divisor_of(a->normalization, (int)n, loss->kernel.rows);
     return 0;
 }
 
-LOSS_KIND(cuda_sigmoid_loss, 2, 2, 1, sigmoid_loss_create);
+LOSS_KIND(cuda_sigmoid_loss, sigmoid_loss_create);
 
 static int euclidean_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
 
-    if (same_size_check(op) || loss_create(op))
+    if (loss_create(op))
         return -1;
     loss->kernel.kind = KERNEL_EUCLIDEAN;
     loss->kernel.divisor = 2 * (double)loss->kernel.rows;
     return 0;
 }
 
-LOSS_KIND(cuda_euclidean_loss, 2, 2, 1, euclidean_loss_create);
+LOSS_KIND(cuda_euclidean_loss, euclidean_loss_create);
 
-static struct kernel_labels labels_of(const struct cuda_op *op, int outer, int classes, int inner)
+static struct kernel_labels loss_labels(const struct cuda_op *op, int outer, int classes, int inner)
 {
     return (struct kernel_labels){.outer = outer,
                                   .classes = classes,
@@ -219,47 +189,38 @@ static struct kernel_labels labels_of(const struct cuda_op *op, int outer, int c
 }
 
 /* One label per row. */
-static int rows_loss_create(struct cuda_op *op, enum kernel_loss_kind kind)
+static int loss_create_rows(struct cuda_op *op, enum kernel_loss_kind kind)
 {
     struct loss *loss = (struct loss *)op;
 
-    if (labels_check(op, (size_t)shape_dim(&op->args.bottoms[0]->value.shape, 0)) ||
-        loss_create(op))
+    if (loss_create(op))
         return -1;
     loss->kernel.kind = kind;
     loss->kernel.divisor = loss->kernel.rows;
-    loss->kernel.labels = labels_of(op, loss->kernel.rows, loss->kernel.length, 1);
+    loss->kernel.labels = loss_labels(op, loss->kernel.rows, loss->kernel.length, 1);
     return 0;
 }
 
 static int hinge_loss_create(struct cuda_op *op)
 {
     ((struct loss *)op)->kernel.other = op->args.u.hinge_loss.l2;
-    return rows_loss_create(op, KERNEL_HINGE);
+    return loss_create_rows(op, KERNEL_HINGE);
 }
 
-LOSS_KIND(cuda_hinge_loss, 2, 2, 1, hinge_loss_create);
+LOSS_KIND(cuda_hinge_loss, hinge_loss_create);
 
 static int multinomial_loss_create(struct cuda_op *op)
 {
-    return rows_loss_create(op, KERNEL_MULTINOMIAL);
+    return loss_create_rows(op, KERNEL_MULTINOMIAL);
 }
 
-LOSS_KIND(cuda_multinomial_loss, 2, 2, 1, multinomial_loss_create);
+LOSS_KIND(cuda_multinomial_loss, multinomial_loss_create);
 
 static int contrastive_loss_create(struct cuda_op *op)
 {
     struct loss *loss = (struct loss *)op;
-    size_t similar = shape_elems(&op->args.bottoms[2]->value.shape);
     int64_t pairs = shape_dim(&op->args.bottoms[0]->value.shape, 0);
 
-    if (same_size_check(op))
-        return -1;
-    if (cuda_op_propagates(op, 2))
-        return error_set("the similarities take no gradient");
-    if (similar != (size_t)pairs)
-        return error_set("%" PRId64 " similarities are needed, one per pair; there are %zu", pairs,
-                         similar);
     if (loss_create(op))
         return -1;
     loss->kernel.kind = KERNEL_CONTRASTIVE;
@@ -269,7 +230,7 @@ static int contrastive_loss_create(struct cuda_op *op)
     return cuda_alloc((size_t)pairs * sizeof(double), "the distances of a loss", &loss->distance);
 }
 
-LOSS_KIND(cuda_contrastive_loss, 3, 3, 1, contrastive_loss_create);
+LOSS_KIND(cuda_contrastive_loss, contrastive_loss_create);
 
 /* The matrix if it was given, which is for this call only, and room for the sums of its rows. */
 static int infogain_matrix(struct loss *loss, size_t classes)
@@ -281,14 +242,8 @@ static int infogain_matrix(struct loss *loss, size_t classes)
     matrix.bytes = classes * classes * sizeof(float);
     if (cuda_alloc(classes * sizeof(float), "sums of the infogain matrix", &loss->row_sums))
         return -1;
-    if (op->args.nbottoms == 3) {
-        if (shape_elems(&op->args.bottoms[2]->value.shape) != classes * classes)
-            return error_set("the infogain matrix has %zu elements, not %zu",
-                             shape_elems(&op->args.bottoms[2]->value.shape), classes * classes);
+    if (op->args.nbottoms == 3)
         return 0;
-    }
-    if (!given)
-        return error_set("infogain loss has no matrix");
     if (cuda_alloc(matrix.bytes, "the infogain matrix", &loss->matrix))
         return -1;
     matrix.data = loss->matrix;
@@ -301,26 +256,19 @@ static int infogain_loss_create(struct cuda_op *op)
     struct loss *loss = (struct loss *)op;
     const struct infogain_loss_args *a = &op->args.u.infogain_loss;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int axis, outer, inner;
+    struct op_axes axes = op_axes_at(x, a->axis);
+    int outer = (int)axes.outer, inner = (int)axes.inner;
 
-    if (shape_axis(x, a->axis, &axis))
-        return -1;
-    outer = (int)shape_count(x, 0, axis);
-    inner = (int)shape_count(x, axis + 1, x->naxes);
-    if (labels_check(op, (size_t)outer * (size_t)inner) || loss_create(op) ||
-        infogain_matrix(loss, (size_t)x->dim[axis]))
+    if (loss_create(op) || infogain_matrix(loss, (size_t)axes.length))
         return -1;
     loss->kernel.kind = KERNEL_INFOGAIN;
-    loss->kernel.divisor = divisor_of(a->normalization, outer * inner, outer);
-    loss->kernel.labels = labels_of(op, outer, (int)x->dim[axis], inner);
+    loss->kernel.divisor = loss_divisor_of(a->normalization, outer * inner, outer);
+    loss->kernel.labels = loss_labels(op, outer, (int)axes.length, inner);
     loss->kernel.labels.has_ignore = a->has_ignore_label;
     loss->kernel.labels.ignore = a->ignore_label;
-    if (op->args.ntops == 2) {
-        if (!shape_equal(x, &op->args.tops[1]->value.shape))
-            return error_set("the probabilities must have the scores' shape");
+    if (op->args.ntops == 2)
         return 0;
-    }
     return cuda_alloc(shape_elems(x) * sizeof(float), "class probabilities", &loss->own);
 }
 
-LOSS_KIND(cuda_infogain_loss, 2, 3, 2, infogain_loss_create);
+LOSS_KIND(cuda_infogain_loss, infogain_loss_create);

@@ -20,7 +20,7 @@ static DEVICE bool sigmoid_ignored(const struct kernel_loss &l, float target)
 }
 
 /* Cut to an integer, not 0. */
-static DEVICE bool is_similar(float similar)
+static DEVICE bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
 }
@@ -73,7 +73,7 @@ static DEVICE double loss_term(const struct kernel_loss &l, const struct kernel_
     if (KIND == KERNEL_CONTRASTIVE) {
         double away = (double)l.margin - (l.other ? d.distance[i] : sqrt(d.distance[i]));
         away = away < 0 ? 0 : away;
-        return is_similar(d.third[i]) ? d.distance[i] : l.other ? away : away * away;
+        return contrastive_similar(d.third[i]) ? d.distance[i] : l.other ? away : away * away;
     }
     struct infogain_at a = infogain_place(l, d, i);
     float p = d.x[i];
@@ -122,7 +122,7 @@ KERNEL void loss_total(struct kernel_loss l, bool labelled, const float *labels,
         note_bad(&l.labels, labels, bad);
 }
 
-static size_t scores_of(const struct kernel_loss *l)
+static size_t loss_scores(const struct kernel_loss *l)
 {
     if (l->kind == KERNEL_INFOGAIN)
         return (size_t)l->labels.outer * (size_t)(l->labels.classes * l->labels.inner);
@@ -136,7 +136,7 @@ static void loss_launch(cudaStream_t stream, const struct kernel_loss *l,
     const int blocks = (KERNEL_LOSS_SCRATCH - 1) / 2;
     bool by_row = KIND == KERNEL_MULTINOMIAL || KIND == KERNEL_CONTRASTIVE;
     bool labelled = KIND == KERNEL_HINGE || KIND == KERNEL_MULTINOMIAL || KIND == KERNEL_INFOGAIN;
-    int n = by_row ? l->rows : (int)scores_of(l);
+    int n = by_row ? l->rows : (int)loss_scores(l);
 
     LAUNCH(loss_part<KIND>, blocks, THREADS, stream, *l, *d, n, scratch + 1);
     LAUNCH(loss_total, 1, THREADS, stream, *l, labelled, d->t, (const double *)(scratch + 1),
@@ -211,7 +211,7 @@ static DEVICE float loss_slope(const struct kernel_loss &l, const struct kernel_
     if (KIND == KERNEL_CONTRASTIVE) {
         double d2 = d.distance[i / l.length], away = (double)l.margin - (l.other ? d2 : sqrt(d2));
         double factor = away > 0 ? (l.other ? -1 : -away / (sqrt(d2) + 1e-4)) : 0;
-        if (is_similar(d.third[i / l.length]))
+        if (contrastive_similar(d.third[i / l.length]))
             factor = 1;
         return (float)(2 * scale * factor * ((double)d.x[i] - (double)d.t[i]));
     }
@@ -233,14 +233,15 @@ cudaError_t kernel_loss_back(cudaStream_t stream, const struct kernel_loss *l,
                              const struct kernel_loss_data *d, const float *weight,
                              const double *divisor, float sign, float *dx)
 {
-    size_t n = scores_of(l);
+    size_t n = loss_scores(l);
 
     WITH_LOSS(l->kind, LAUNCH(loss_slopes<KIND>, grid_for(n), THREADS, stream, *l, *d, weight,
                               divisor, (double)sign, dx, n))
     return cudaGetLastError();
 }
 
-KERNEL void distances(const float *a, const float *b, int rows, int length, double *distance)
+KERNEL void contrastive_distances(const float *a, const float *b, int rows, int length,
+                                  double *distance)
 {
     for (int row = (int)blockIdx.x; row < rows; row += (int)gridDim.x) {
         double sum = 0;
@@ -257,11 +258,11 @@ KERNEL void distances(const float *a, const float *b, int rows, int length, doub
 cudaError_t kernel_distances(cudaStream_t stream, const float *a, const float *b, int rows,
                              int length, double *distance)
 {
-    LAUNCH(distances, grid_rows(rows), THREADS, stream, a, b, rows, length, distance);
+    LAUNCH(contrastive_distances, grid_rows(rows), THREADS, stream, a, b, rows, length, distance);
     return cudaGetLastError();
 }
 
-KERNEL void row_sums(const float *x, int rows, int length, float *sums)
+KERNEL void infogain_row_sums(const float *x, int rows, int length, float *sums)
 {
     for (int row = (int)blockIdx.x; row < rows; row += (int)gridDim.x) {
         double sum = 0;
@@ -275,6 +276,6 @@ KERNEL void row_sums(const float *x, int rows, int length, float *sums)
 
 cudaError_t kernel_row_sums(cudaStream_t stream, const float *x, int rows, int length, float *sums)
 {
-    LAUNCH(row_sums, grid_rows(rows), THREADS, stream, x, rows, length, sums);
+    LAUNCH(infogain_row_sums, grid_rows(rows), THREADS, stream, x, rows, length, sums);
     return cudaGetLastError();
 }

@@ -1,8 +1,6 @@
 /* Local response normalisation in NHWC; see lrn.cu. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
 struct lrn {
     struct cuda_op op;
     struct kernel_lrn shape;
@@ -19,15 +17,7 @@ static int lrn_create(struct cuda_op *op)
     struct blob *bottom = op->args.bottoms[0];
     const struct shape *shape = &bottom->value.shape;
     const struct cuda_format *format = cuda_nhwc(engine);
-    char text[128];
 
-    if (shape->naxes != 4)
-        return error_set("LRN needs a blob of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(shape, text, sizeof text));
-    if (!shape_equal(shape, &op->args.tops[0]->value.shape))
-        return error_set("LRN's top must have its bottom's shape");
-    if (a->local_size < 1 || a->local_size % 2 == 0)
-        return error_set("LRN's local_size must be odd and positive, not %d", a->local_size);
     lrn->shape = (struct kernel_lrn){.samples = (int)shape->dim[0],
                                      .channels = (int)shape->dim[1],
                                      .height = (int)shape->dim[2],
@@ -87,10 +77,6 @@ static void lrn_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_lrn = {
     .size = sizeof(struct lrn),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = lrn_create,
     .forward = lrn_forward,
     .backward = lrn_backward,

@@ -4,13 +4,13 @@
  * is needed rather than stored. Backward first leaves ratio = dy x s^(-beta-1), then sums it. */
 #include "kernel.cuh"
 
-struct place {
+struct lrn_place {
     int c, w, h, sample;
 };
 
-static DEVICE struct place place_of(const struct kernel_lrn *l, int i)
+static DEVICE struct lrn_place lrn_place_of(const struct kernel_lrn *l, int i)
 {
-    struct place p;
+    struct lrn_place p;
 
     p.c = i % l->channels;
     p.w = i / l->channels % l->width;
@@ -21,7 +21,8 @@ static DEVICE struct place place_of(const struct kernel_lrn *l, int i)
 
 /* Sum of f over the window around place p; f is x squared or x itself. */
 template <typename T>
-static DEVICE float window_sum(const struct kernel_lrn *l, struct place p, const T *x, bool square)
+static DEVICE float lrn_window_sum(const struct kernel_lrn *l, struct lrn_place p, const T *x,
+                                   bool square)
 {
     float sum = 0;
 
@@ -47,7 +48,7 @@ static DEVICE float window_sum(const struct kernel_lrn *l, struct place p, const
 }
 
 /* s^-beta; 0.75, which nearly all nets use, without powf */
-static DEVICE float power(float s, float beta)
+static DEVICE float lrn_power(float s, float beta)
 {
     if (beta == 0.75f) {
         float root = sqrtf(s);
@@ -60,8 +61,8 @@ template <typename T> KERNEL void lrn(struct kernel_lrn l, const T *x, T *y, siz
 {
     FOR_EACH(i, n)
     {
-        float s = l.k + l.scale * window_sum(&l, place_of(&l, i), x, true);
-        element_set(&y[i], element(x[i]) * power(s, l.beta));
+        float s = l.k + l.scale * lrn_window_sum(&l, lrn_place_of(&l, i), x, true);
+        element_set(&y[i], element(x[i]) * lrn_power(s, l.beta));
     }
 }
 
@@ -79,8 +80,8 @@ KERNEL void lrn_ratio(struct kernel_lrn l, const T *x, const T *dy, float *ratio
 {
     FOR_EACH(i, n)
     {
-        float s = l.k + l.scale * window_sum(&l, place_of(&l, i), x, true);
-        float p = power(s, l.beta), d = element(dy[i]);
+        float s = l.k + l.scale * lrn_window_sum(&l, lrn_place_of(&l, i), x, true);
+        float p = lrn_power(s, l.beta), d = element(dy[i]);
         ratio[i] = d * element(x[i]) * p / s;
         element_set(&dx[i], d * p);
     }
@@ -92,7 +93,7 @@ KERNEL void lrn_back(struct kernel_lrn l, const T *x, const float *ratio, T *dx,
 {
     FOR_EACH(i, n)
     {
-        float sum = window_sum(&l, place_of(&l, i), ratio, false);
+        float sum = lrn_window_sum(&l, lrn_place_of(&l, i), ratio, false);
         element_set(&dx[i], element(dx[i]) - 2 * l.scale * l.beta * element(x[i]) * sum);
     }
 }

@@ -16,28 +16,29 @@ struct cuda_matmul {
     size_t workspace;
 };
 
-static cudaDataType_t data_type(enum cuda_type type)
+static cudaDataType_t matmul_data_type(enum cuda_type type)
 {
     return type == CUDA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-static cublasComputeType_t compute_type(const struct cuda_engine *engine, enum cuda_type type)
+static cublasComputeType_t matmul_compute_type(const struct cuda_engine *engine,
+                                               enum cuda_type type)
 {
     return type == CUDA_F32 && engine->math != MATH_FP32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                          : CUBLAS_COMPUTE_32F;
 }
 
-static int describe(struct cuda_engine *engine, struct cuda_matmul *m)
+static int matmul_describe(struct cuda_engine *engine, struct cuda_matmul *m)
 {
     const struct cuda_libs *lib = &engine->libs;
     const struct cuda_matmul_shape *s = &m->shape;
     cublasOperation_t a = s->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t b = s->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = s->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    cudaDataType_t in = data_type(s->type), out = data_type(s->type_c);
+    cudaDataType_t in = matmul_data_type(s->type), out = matmul_data_type(s->type_c);
 
     if (cublaslt_check(engine, lib->cublasLtMatmulDescCreate_(
-                                   &m->desc, compute_type(engine, s->type), CUDA_R_32F)) ||
+                                   &m->desc, matmul_compute_type(engine, s->type), CUDA_R_32F)) ||
         cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
                                    m->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a)) ||
         cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
@@ -59,7 +60,7 @@ static int describe(struct cuda_engine *engine, struct cuda_matmul *m)
 }
 
 /* The library's first choice. It never adds with atomics unless asked to, so its bits repeat. */
-static int choose(struct cuda_engine *engine, struct cuda_matmul *m)
+static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m)
 {
     const struct cuda_libs *lib = &engine->libs;
     cublasLtMatmulPreference_t preference = NULL;
@@ -109,7 +110,7 @@ int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shap
     if (!m)
         return error_memory(sizeof *m, "a matrix product");
     m->shape = *shape;
-    if (describe(engine, m) || choose(engine, m) ||
+    if (matmul_describe(engine, m) || matmul_choose(engine, m) ||
         cuda_work_reserve(engine, WORK_LIBRARY, m->workspace)) {
         cuda_matmul_destroy(engine, m);
         return -1;

@@ -2,9 +2,7 @@
  * and parameter. All but embed's sums are copies, so they work in the format that comes. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
+#include "engine/op_size.h"
 
 int cuda_pair_create(struct cuda_op *op, int i, const struct cuda_format *format, bool kept,
                      struct cuda_pair *out)
@@ -38,13 +36,6 @@ static int crop_create(struct cuda_op *op)
     const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[0]->value);
     const int64_t *offset = op->args.u.crop.offset;
 
-    if (x->naxes != y->naxes || x->naxes == 0)
-        return error_set("crop's top has %d axes, its bottom %d", y->naxes, x->naxes);
-    for (int i = 0; i < x->naxes; i++)
-        if (offset[i] < 0 || offset[i] + y->dim[i] > x->dim[i])
-            return error_set("offset %" PRId64 " and size %" PRId64
-                             " do not fit axis %d of size %" PRId64,
-                             offset[i], y->dim[i], i, x->dim[i]);
     crop->type = cuda_format_type(format);
     crop->window.naxes = x->naxes;
     for (int i = 0; i < x->naxes; i++) {
@@ -79,10 +70,6 @@ static int crop_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_crop = {
     .size = sizeof(struct crop),
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = crop_create,
     .forward = crop_forward,
     .backward = crop_backward,
@@ -99,17 +86,10 @@ static int tile_create(struct cuda_op *op)
     struct tile *tile = (struct tile *)op;
     const struct tile_args *a = &op->args.u.tile;
     const struct tensor *x = &op->args.bottoms[0]->value;
-    size_t in = shape_elems(&x->shape);
-    int axis;
 
-    if (shape_axis(&x->shape, a->axis, &axis))
-        return -1;
-    if (a->tiles < 1 || shape_elems(&op->args.tops[0]->value.shape) != in * (size_t)a->tiles)
-        return error_set("%d tiles of %zu elements do not make a top of %zu", a->tiles, in,
-                         shape_elems(&op->args.tops[0]->value.shape));
     tile->type = cuda_format_type(cuda_tensor_format(x));
-    tile->outer = cuda_pieces(&x->shape, cuda_tensor_format(x), axis);
-    tile->length = (int)in / tile->outer;
+    tile->outer = cuda_pieces(&x->shape, cuda_tensor_format(x), op_axis(&x->shape, a->axis));
+    tile->length = (int)shape_elems(&x->shape) / tile->outer;
     cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
     return 0;
 }
@@ -138,17 +118,13 @@ static int tile_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_tile = {
     .size = sizeof(struct tile),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = tile_create,
     .forward = tile_forward,
     .backward = tile_backward,
 };
 
 /* Row numbers: `count` of them, into a table of `rows`. */
-static struct kernel_labels numbers_of(const struct cuda_op *op, size_t count, int64_t rows)
+static struct kernel_labels move_row_numbers(const struct cuda_op *op, size_t count, int64_t rows)
 {
     return (struct kernel_labels){.outer = (int)count,
                                   .classes = (int)rows,
@@ -173,14 +149,7 @@ static int reindex_create(struct cuda_op *op)
     const struct shape *y = &op->args.tops[0]->value.shape;
     size_t count = shape_elems(&op->args.bottoms[1]->value.shape);
 
-    if (cuda_op_propagates(op, 1))
-        return error_set("the indices of batch reindex take no gradient");
-    if (x->shape.naxes != y->naxes || y->naxes < 1 ||
-        shape_count(&x->shape, 1, y->naxes) != shape_count(y, 1, y->naxes) ||
-        count != (size_t)y->dim[0])
-        return error_set("batch reindex: %zu indices do not make a top of %" PRId64 " rows", count,
-                         shape_dim(y, 0));
-    reindex->numbers = numbers_of(op, count, x->shape.dim[0]);
+    reindex->numbers = move_row_numbers(op, count, x->shape.dim[0]);
     reindex->type = cuda_format_type(cuda_tensor_format(x));
     reindex->length = (int)shape_count(y, 1, y->naxes);
     cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
@@ -221,10 +190,6 @@ static void reindex_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_batch_reindex = {
     .size = sizeof(struct reindex),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = reindex_create,
     .forward = reindex_forward,
     .backward = reindex_backward,
@@ -243,17 +208,9 @@ static int embed_create(struct cuda_op *op)
     struct embed *embed = (struct embed *)op;
     struct cuda_engine *engine = op->engine;
     size_t count = shape_elems(&op->args.bottoms[0]->value.shape);
-    int wanted = op->args.u.embed.bias ? 2 : 1;
 
-    if (cuda_op_propagates(op, 0))
-        return error_set("embed cannot backpropagate to its row numbers");
-    if (op->args.nparams != wanted || op->args.params[0]->shape.naxes != 2)
-        return error_set("embed needs %d parameters, the first of 2 axes", wanted);
-    embed->numbers = numbers_of(op, count, op->args.params[0]->shape.dim[0]);
+    embed->numbers = move_row_numbers(op, count, op->args.params[0]->shape.dim[0]);
     embed->outputs = (int)op->args.params[0]->shape.dim[1];
-    if (shape_elems(&op->args.tops[0]->value.shape) != count * (size_t)embed->outputs)
-        return error_set("embed's top has %zu elements, not %zu x %d",
-                         shape_elems(&op->args.tops[0]->value.shape), count, embed->outputs);
     cuda_top_set(op->args.tops[0], cuda_plain(engine));
     if (cuda_bias_reserve(engine, (int)count, embed->outputs))
         return -1;
@@ -301,11 +258,6 @@ static void embed_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_embed = {
     .size = sizeof(struct embed),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = embed_create,
     .forward = embed_forward,
     .backward = embed_backward,
@@ -322,12 +274,7 @@ static int shuffle_create(struct cuda_op *op)
 {
     struct shuffle *shuffle = (struct shuffle *)op;
     const struct tensor *x = &op->args.bottoms[0]->value;
-    int group = op->args.u.shuffle.group;
 
-    if (!shape_equal(&x->shape, &op->args.tops[0]->value.shape) || x->shape.naxes < 2)
-        return error_set("shuffle needs a bottom of at least 2 axes and a top of its shape");
-    if (group < 1 || x->shape.dim[1] % group)
-        return error_set("%d groups do not divide %" PRId64 " channels", group, x->shape.dim[1]);
     cuda_channels_view(x, 1, 1, &shuffle->view);
     shuffle->type = cuda_format_type(cuda_tensor_format(x));
     cuda_top_set(op->args.tops[0], cuda_tensor_format(x));
@@ -359,10 +306,6 @@ static int shuffle_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_shuffle = {
     .size = sizeof(struct shuffle),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = shuffle_create,
     .forward = shuffle_forward,
     .backward = shuffle_backward,
@@ -395,7 +338,6 @@ static int silence_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_silence = {
     .size = sizeof(struct cuda_op),
-    .min_bottoms = 1,
     .create = silence_create,
     .forward = silence_forward,
     .backward = silence_backward,
@@ -403,9 +345,6 @@ const struct cuda_kind cuda_silence = {
 
 static int parameter_create(struct cuda_op *op)
 {
-    if (op->args.nparams != 1 ||
-        shape_elems(&op->args.params[0]->shape) != shape_elems(&op->args.tops[0]->value.shape))
-        return error_set("a parameter operator needs one parameter of its top's shape");
     cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
     return 0;
 }
@@ -434,9 +373,6 @@ static int parameter_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_parameter = {
     .size = sizeof(struct cuda_op),
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 1,
     .create = parameter_create,
     .forward = parameter_forward,
     .backward = parameter_backward,

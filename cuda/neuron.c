@@ -1,7 +1,5 @@
-/* ReLU, dropout and functions of one element: one value in, one value out, whatever the format. */
+/* ReLU and dropout: one value in, one value out, whatever the format. */
 #include "cuda_internal.h"
-
-#include "util/error.h"
 
 struct relu {
     struct cuda_op op;
@@ -9,30 +7,17 @@ struct relu {
 
 static int relu_create(struct cuda_op *op)
 {
-    if (cuda_op_in_place(op)) {
-        /* backward sees only the output, whose sign is the input's unless the slope is negative */
-        if (op->args.train && op->args.u.relu.negative_slope < 0)
-            return error_set("ReLU with the negative slope %g cannot work in place",
-                             (double)op->args.u.relu.negative_slope);
-        return 0;
-    }
-    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
-        return error_set("ReLU's top must have its bottom's shape");
-    cuda_top_set(op->args.tops[0], cuda_tensor_format(&op->args.bottoms[0]->value));
+    if (!cuda_op_in_place(op))
+        cuda_top_set(op->args.tops[0], cuda_tensor_format(&op->args.bottoms[0]->value));
     return 0;
-}
-
-/* Both ends have one format: in place, or the top was given the bottom's. */
-static enum cuda_type type_of(const struct cuda_op *op)
-{
-    return cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
 }
 
 static int relu_forward(struct cuda_op *op, const struct run *run)
 {
     (void)run;
-    return cuda_check(kernel_relu(op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
-                                  op->args.u.relu.negative_slope, op->args.tops[0]->value.data,
+    return cuda_check(kernel_relu(op->engine->stream, cuda_bottom_type(op),
+                                  op->args.bottoms[0]->value.data, op->args.u.relu.negative_slope,
+                                  op->args.tops[0]->value.data,
                                   shape_elems(&op->args.tops[0]->value.shape)));
 }
 
@@ -42,79 +27,16 @@ static int relu_backward(struct cuda_op *op, const struct run *run)
     if (!cuda_op_propagates(op, 0))
         return 0;
     return cuda_check(kernel_relu_back(
-        op->engine->stream, type_of(op), op->args.bottoms[0]->value.data,
+        op->engine->stream, cuda_bottom_type(op), op->args.bottoms[0]->value.data,
         op->args.tops[0]->grad.data, op->args.u.relu.negative_slope, op->args.bottoms[0]->grad.data,
         shape_elems(&op->args.tops[0]->value.shape)));
 }
 
 const struct cuda_kind cuda_relu = {
     .size = sizeof(struct relu),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = relu_create,
     .forward = relu_forward,
     .backward = relu_backward,
-};
-
-struct unary {
-    struct cuda_op op;
-    struct kernel_unary args;
-};
-
-static int unary_create(struct cuda_op *op)
-{
-    struct unary *unary = (struct unary *)op;
-    const struct unary_args *a = &op->args.u.unary;
-
-    unary->args =
-        (struct kernel_unary){.function = (int)a->function, .a = a->a, .b = a->b, .c = a->c};
-    if (cuda_op_in_place(op)) {
-        if (op->args.train && !kernel_unary_from_top(&unary->args))
-            return error_set("this function cannot be trained in place: its gradient needs what it "
-                             "overwrites");
-        return 0;
-    }
-    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
-        return error_set("the top must have its bottom's shape");
-    cuda_top_set(op->args.tops[0], cuda_tensor_format(&op->args.bottoms[0]->value));
-    return 0;
-}
-
-static int unary_forward(struct cuda_op *op, const struct run *run)
-{
-    (void)run;
-    return cuda_check(kernel_unary(op->engine->stream, type_of(op), &((struct unary *)op)->args,
-                                   op->args.bottoms[0]->value.data, op->args.tops[0]->value.data,
-                                   shape_elems(&op->args.tops[0]->value.shape)));
-}
-
-static int unary_backward(struct cuda_op *op, const struct run *run)
-{
-    struct unary *unary = (struct unary *)op;
-
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    /* a top of its own may be gone by now */
-    return cuda_check(kernel_unary_back(op->engine->stream, type_of(op), &unary->args,
-                                        cuda_op_in_place(op), op->args.bottoms[0]->value.data,
-                                        op->args.tops[0]->grad.data, op->args.bottoms[0]->grad.data,
-                                        shape_elems(&op->args.tops[0]->value.shape)));
-}
-
-const struct cuda_kind cuda_unary = {
-    .size = sizeof(struct unary),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
-    .create = unary_create,
-    .forward = unary_forward,
-    .backward = unary_backward,
 };
 
 struct dropout {
@@ -129,10 +51,6 @@ static int dropout_create(struct cuda_op *op)
     const struct cuda_format *format = cuda_tensor_format(bottom);
     float ratio = op->args.u.dropout.ratio;
 
-    if (!(ratio >= 0 && ratio < 1))
-        return error_set("dropout ratio %g is not in [0, 1)", (double)ratio);
-    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
-        return error_set("dropout's top must have its bottom's shape");
     if (!op->args.train) {
         if (!cuda_op_in_place(op))
             cuda_top_alias(op->args.tops[0], op->args.bottoms[0], false);
@@ -152,8 +70,8 @@ static int dropout_create(struct cuda_op *op)
 static int dropout_run(struct dropout *drop, const void *from, void *to)
 {
     drop->args.at = cuda_recorded_run(drop->op.engine);
-    return cuda_check(
-        kernel_dropout(drop->op.engine->stream, type_of(&drop->op), &drop->args, from, to));
+    return cuda_check(kernel_dropout(drop->op.engine->stream, cuda_bottom_type(&drop->op),
+                                     &drop->args, from, to));
 }
 
 static int dropout_forward(struct cuda_op *op, const struct run *run)
@@ -178,11 +96,6 @@ static int dropout_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_dropout = {
     .size = sizeof(struct dropout),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = dropout_create,
     .forward = dropout_forward,
     .backward = dropout_backward,

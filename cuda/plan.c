@@ -31,66 +31,70 @@ struct cuda_plan {
 
 /* ---- descriptors ---- */
 
-static int make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
-                cudnnBackendDescriptor_t *out)
+static int descriptor_make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
+                           cudnnBackendDescriptor_t *out)
 {
     *out = NULL;
     return cudnn_check(engine, engine->libs.cudnnBackendCreateDescriptor_(type, out));
 }
 
-static void drop(struct cuda_engine *engine, cudnnBackendDescriptor_t *descriptor)
+static void descriptor_drop(struct cuda_engine *engine, cudnnBackendDescriptor_t *descriptor)
 {
     if (*descriptor)
         engine->libs.cudnnBackendDestroyDescriptor_(*descriptor);
     *descriptor = NULL;
 }
 
-static int finalize(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor)
+static int descriptor_finalize(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor)
 {
     return cudnn_check(engine, engine->libs.cudnnBackendFinalize_(descriptor));
 }
 
-static int set(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
-               cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
-               const void *values)
+static int descriptor_set(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                          cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                          int64_t count, const void *values)
 {
     return cudnn_check(
         engine, engine->libs.cudnnBackendSetAttribute_(descriptor, name, type, count, values));
 }
 
-static int set_longs(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
-                     cudnnBackendAttributeName_t name, int64_t count, const int64_t *values)
+static int descriptor_set_longs(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                                cudnnBackendAttributeName_t name, int64_t count,
+                                const int64_t *values)
 {
-    return set(engine, descriptor, name, CUDNN_TYPE_INT64, count, values);
+    return descriptor_set(engine, descriptor, name, CUDNN_TYPE_INT64, count, values);
 }
 
-static int set_descriptor(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
-                          cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
+static int descriptor_set_descriptor(struct cuda_engine *engine,
+                                     cudnnBackendDescriptor_t descriptor,
+                                     cudnnBackendAttributeName_t name,
+                                     cudnnBackendDescriptor_t value)
 {
-    return set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    return descriptor_set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
 /* n, c, h, w lie in memory as n, h, w, c. */
-static int make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
-                       cudnnDataType_t type, cudnnBackendDescriptor_t *out)
+static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
+                            cudnnDataType_t type, cudnnBackendDescriptor_t *out)
 {
     const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = ALIGNMENT;
     const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
     bool is_virtual = uid == UID_SUM;
 
-    if (make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
-        set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type) ||
-        set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
-        set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
-        set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
-        set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment) ||
-        set(engine, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual))
+    if (descriptor_make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
+        descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment) ||
+        descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
+                       &is_virtual))
         return -1;
-    return finalize(engine, *out);
+    return descriptor_finalize(engine, *out);
 }
 
-static int make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
-                            cudnnBackendDescriptor_t *out)
+static int plan_make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
+                                 cudnnBackendDescriptor_t *out)
 {
     const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]},
                   stride[2] = {c->stride[0], c->stride[1]};
@@ -98,17 +102,18 @@ static int make_convolution(struct cuda_engine *engine, const struct kernel_conv
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
 
-    if (make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
-        set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute) ||
-        set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1,
-            &mode) ||
-        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
-        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
-        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
-        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride) ||
-        set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dilation))
+    if (descriptor_make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
+        descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
+                       &compute) ||
+        descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
+                       1, &mode) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride) ||
+        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dilation))
         return -1;
-    return finalize(engine, *out);
+    return descriptor_finalize(engine, *out);
 }
 
 /* The attributes' names differ by direction only. */
@@ -156,57 +161,63 @@ struct parts {
     cudnnBackendDescriptor_t bias, sum, add, addition; /* PLAN_FORWARD_BIAS */
 };
 
-static void parts_drop(struct cuda_engine *engine, struct parts *p)
+static void plan_parts_drop(struct cuda_engine *engine, struct parts *p)
 {
-    drop(engine, &p->graph);
-    drop(engine, &p->addition);
-    drop(engine, &p->add);
-    drop(engine, &p->sum);
-    drop(engine, &p->bias);
-    drop(engine, &p->operation);
-    drop(engine, &p->conv);
-    drop(engine, &p->y);
-    drop(engine, &p->w);
-    drop(engine, &p->x);
+    descriptor_drop(engine, &p->graph);
+    descriptor_drop(engine, &p->addition);
+    descriptor_drop(engine, &p->add);
+    descriptor_drop(engine, &p->sum);
+    descriptor_drop(engine, &p->bias);
+    descriptor_drop(engine, &p->operation);
+    descriptor_drop(engine, &p->conv);
+    descriptor_drop(engine, &p->y);
+    descriptor_drop(engine, &p->w);
+    descriptor_drop(engine, &p->x);
 }
 
-static int make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind, struct parts *p)
+static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                               struct parts *p)
 {
     const struct direction *d = &directions[kind];
     const double one = 1, zero = 0;
 
-    if (make(engine, d->type, &p->operation) ||
-        set_descriptor(engine, p->operation, d->conv, p->conv) ||
-        set_descriptor(engine, p->operation, d->x, p->x) ||
-        set_descriptor(engine, p->operation, d->w, p->w) ||
-        set_descriptor(engine, p->operation, d->y, p->sum ? p->sum : p->y) ||
-        set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
-        set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
+    if (descriptor_make(engine, d->type, &p->operation) ||
+        descriptor_set_descriptor(engine, p->operation, d->conv, p->conv) ||
+        descriptor_set_descriptor(engine, p->operation, d->x, p->x) ||
+        descriptor_set_descriptor(engine, p->operation, d->w, p->w) ||
+        descriptor_set_descriptor(engine, p->operation, d->y, p->sum ? p->sum : p->y) ||
+        descriptor_set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
+        descriptor_set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
         return -1;
-    return finalize(engine, p->operation);
+    return descriptor_finalize(engine, p->operation);
 }
 
 /* y = sum + bias, where sum is what the convolution gives and is never stored. */
-static int make_addition(struct cuda_engine *engine, struct parts *p)
+static int plan_make_addition(struct cuda_engine *engine, struct parts *p)
 {
     cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
 
-    if (make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &p->add) ||
-        set(engine, p->add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode) ||
-        set(engine, p->add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute) ||
-        finalize(engine, p->add) ||
-        make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &p->addition) ||
-        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p->add) ||
-        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p->sum) ||
-        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p->bias) ||
-        set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p->y))
+    if (descriptor_make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &p->add) ||
+        descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
+                       &mode) ||
+        descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
+                       &compute) ||
+        descriptor_finalize(engine, p->add) ||
+        descriptor_make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &p->addition) ||
+        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                                  p->add) ||
+        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                  p->sum) ||
+        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                                  p->bias) ||
+        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p->y))
         return -1;
-    return finalize(engine, p->addition);
+    return descriptor_finalize(engine, p->addition);
 }
 
-static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind,
-                      const struct kernel_conv *c, struct parts *p)
+static int plan_make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                           const struct kernel_conv *c, struct parts *p)
 {
     const int x[4] = {c->samples, c->channels, c->height, c->width};
     const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
@@ -216,27 +227,29 @@ static int make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind,
     cudnnBackendDescriptor_t operations[2];
     int count = kind == PLAN_FORWARD_BIAS ? 2 : 1;
 
-    if (make_tensor(engine, UID_X, x, type, &p->x) || make_tensor(engine, UID_W, w, type, &p->w) ||
-        make_tensor(engine, UID_Y, y, type, &p->y) || make_convolution(engine, c, &p->conv))
+    if (plan_make_tensor(engine, UID_X, x, type, &p->x) ||
+        plan_make_tensor(engine, UID_W, w, type, &p->w) ||
+        plan_make_tensor(engine, UID_Y, y, type, &p->y) ||
+        plan_make_convolution(engine, c, &p->conv))
         return -1;
-    if (count == 2 && (make_tensor(engine, UID_BIAS, bias, type, &p->bias) ||
-                       make_tensor(engine, UID_SUM, y, CUDNN_DATA_FLOAT, &p->sum)))
+    if (count == 2 && (plan_make_tensor(engine, UID_BIAS, bias, type, &p->bias) ||
+                       plan_make_tensor(engine, UID_SUM, y, CUDNN_DATA_FLOAT, &p->sum)))
         return -1;
-    if (make_operation(engine, kind, p) || (count == 2 && make_addition(engine, p)))
+    if (plan_make_operation(engine, kind, p) || (count == 2 && plan_make_addition(engine, p)))
         return -1;
     operations[0] = p->operation;
     operations[1] = p->addition;
-    if (make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
-        set(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
-            operations))
+    if (descriptor_make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
+        descriptor_set(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+                       CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations))
         return -1;
-    return finalize(engine, p->graph);
+    return descriptor_finalize(engine, p->graph);
 }
 
 /* ---- candidates ---- */
 
 /* Tensor cores round their inputs; other notes say the same in other words. */
-static bool allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
+static bool plan_allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
 {
     const struct cuda_libs *lib = &engine->libs;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -244,7 +257,7 @@ static bool allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
     int64_t count = 0;
     bool fits = false;
 
-    if (make(engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &kernel) ||
+    if (descriptor_make(engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &kernel) ||
         lib->cudnnBackendGetAttribute_(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &kernel) ||
         lib->cudnnBackendGetAttribute_(kernel, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
@@ -262,41 +275,44 @@ static bool allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t config)
             fits = false;
     }
 done:
-    drop(engine, &kernel);
+    descriptor_drop(engine, &kernel);
     return fits;
 }
 
-static int ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
-               cudnnBackendHeurMode_t mode, struct cuda_configs *out)
+static int plan_ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
+                    cudnnBackendHeurMode_t mode, struct cuda_configs *out)
 {
     const struct cuda_libs *lib = &engine->libs;
     cudnnBackendDescriptor_t heuristics = NULL, found[CUDA_CONFIGS] = {NULL};
     int64_t count = 0;
     int status = -1;
 
-    if (make(engine, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics) ||
-        set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph) ||
-        set(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode) ||
-        set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, engine->described))
+    if (descriptor_make(engine, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics) ||
+        descriptor_set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                                  graph) ||
+        descriptor_set(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1,
+                       &mode) ||
+        descriptor_set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                                  engine->described))
         goto done;
     status = 0;
     if (lib->cudnnBackendFinalize_(heuristics) != CUDNN_STATUS_SUCCESS)
         goto done; /* it knows nothing of such a convolution: no error */
     for (int i = 0; i < CUDA_CONFIGS && !status; i++)
-        status = make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &found[i]);
+        status = descriptor_make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &found[i]);
     if (status || lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDA_CONFIGS,
                                                  &count, found) != CUDNN_STATUS_SUCCESS)
         count = 0;
     for (int64_t i = 0; i < count && out->count < CUDA_CONFIGS; i++)
-        if (allowed(engine, found[i])) {
+        if (plan_allowed(engine, found[i])) {
             out->config[out->count++] = found[i];
             found[i] = NULL;
         }
 done:
     for (int i = 0; i < CUDA_CONFIGS; i++)
-        drop(engine, &found[i]);
-    drop(engine, &heuristics);
+        descriptor_drop(engine, &found[i]);
+    descriptor_drop(engine, &heuristics);
     return status;
 }
 
@@ -307,18 +323,18 @@ int cuda_configs_list(struct cuda_engine *engine, enum cuda_plan_kind kind,
     int status;
 
     memset(out, 0, sizeof *out);
-    status = make_graph(engine, kind, conv, &parts);
+    status = plan_make_graph(engine, kind, conv, &parts);
     if (!status)
-        status = ask(engine, parts.graph, CUDNN_HEUR_MODE_A, out) ||
-                 (out->count == 0 && ask(engine, parts.graph, CUDNN_HEUR_MODE_FALLBACK, out));
-    parts_drop(engine, &parts);
+        status = plan_ask(engine, parts.graph, CUDNN_HEUR_MODE_A, out) ||
+                 (out->count == 0 && plan_ask(engine, parts.graph, CUDNN_HEUR_MODE_FALLBACK, out));
+    plan_parts_drop(engine, &parts);
     return status ? error_context("convolution %s", directions[kind].name) : 0;
 }
 
 void cuda_configs_drop(struct cuda_engine *engine, struct cuda_configs *configs)
 {
     for (int i = 0; i < configs->count; i++)
-        drop(engine, &configs->config[i]);
+        descriptor_drop(engine, &configs->config[i]);
     configs->count = 0;
 }
 
@@ -329,10 +345,11 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
     int64_t count = 0;
 
     *workspace = 0;
-    if (make(engine, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan) ||
-        set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config) ||
-        set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, engine->described)) {
-        drop(engine, plan);
+    if (descriptor_make(engine, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan) ||
+        descriptor_set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config) ||
+        descriptor_set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                  engine->described)) {
+        descriptor_drop(engine, plan);
         return -1;
     }
     if (lib->cudnnBackendFinalize_(*plan) != CUDNN_STATUS_SUCCESS ||
@@ -340,7 +357,7 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
                                        CUDNN_TYPE_INT64, 1, &count,
                                        workspace) != CUDNN_STATUS_SUCCESS ||
         *workspace < 0 || (size_t)*workspace > engine->workspace) {
-        drop(engine, plan);
+        descriptor_drop(engine, plan);
         return 1;
     }
     return 0;
@@ -348,20 +365,20 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
 
 /* ---- plans ---- */
 
-static int pack(struct cuda_engine *engine, struct cuda_plan *plan, void *const data[4])
+static int plan_pack(struct cuda_engine *engine, struct cuda_plan *plan, void *const data[4])
 {
     const int64_t uids[4] = {UID_X, UID_W, UID_Y, UID_BIAS};
     int64_t count = plan->bias ? 4 : 3;
     void *workspace = engine->work[WORK_LIBRARY].data;
 
-    if (make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack) ||
-        set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
-            data) ||
-        set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, uids) ||
-        set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
-            &workspace) ||
-        finalize(engine, plan->pack)) {
-        drop(engine, &plan->pack);
+    if (descriptor_make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack) ||
+        descriptor_set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                       CUDNN_TYPE_VOID_PTR, count, data) ||
+        descriptor_set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, uids) ||
+        descriptor_set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
+                       1, &workspace) ||
+        descriptor_finalize(engine, plan->pack)) {
+        descriptor_drop(engine, &plan->pack);
         return -1;
     }
     memcpy(plan->at, data, sizeof plan->at);
@@ -378,8 +395,8 @@ int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void
                 !memcmp(plan->at, data, sizeof data);
 
     if (!same) { /* the net has placed its blobs since, or places them anew */
-        drop(engine, &plan->pack);
-        if (pack(engine, plan, data))
+        descriptor_drop(engine, &plan->pack);
+        if (plan_pack(engine, plan, data))
             return -1;
     }
     return cudnn_check(engine,
@@ -390,14 +407,14 @@ void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan)
 {
     if (!plan)
         return;
-    drop(engine, &plan->pack);
-    drop(engine, &plan->plan);
+    descriptor_drop(engine, &plan->pack);
+    descriptor_drop(engine, &plan->plan);
     free(plan);
 }
 
 /* What is timed: a plan, or, without one, the bias on its own. */
-static int run_once(struct cuda_engine *engine, struct cuda_plan *plan, const struct kernel_conv *c,
-                    void *const data[4])
+static int plan_run_once(struct cuda_engine *engine, struct cuda_plan *plan,
+                         const struct kernel_conv *c, void *const data[4])
 {
     if (plan)
         return cuda_plan_run(engine, plan, data[0], data[1], data[2], data[3]);
@@ -406,19 +423,19 @@ static int run_once(struct cuda_engine *engine, struct cuda_plan *plan, const st
 }
 
 /* Seconds of one run, the least of a few; negative if it cannot run. */
-static double measure(struct cuda_engine *engine, struct cuda_plan *plan,
-                      const struct kernel_conv *conv, void *const data[4])
+static double plan_measure(struct cuda_engine *engine, struct cuda_plan *plan,
+                           const struct kernel_conv *conv, void *const data[4])
 {
     cudaEvent_t begin = NULL, end = NULL;
     double best = -1;
 
     if (cuda_check(cudaEventCreate(&begin)) || cuda_check(cudaEventCreate(&end)) ||
-        run_once(engine, plan, conv, data))
+        plan_run_once(engine, plan, conv, data))
         goto done;
     for (int i = 0; i < REPEATS; i++) {
         float ms = 0;
         if (cuda_check(cudaEventRecord(begin, engine->stream)) ||
-            run_once(engine, plan, conv, data) ||
+            plan_run_once(engine, plan, conv, data) ||
             cuda_check(cudaEventRecord(end, engine->stream)) ||
             cuda_check(cudaEventSynchronize(end)) ||
             cuda_check(cudaEventElapsedTime(&ms, begin, end)))
@@ -434,8 +451,8 @@ done:
     return best;
 }
 
-static struct cuda_plan *build(struct cuda_engine *engine, enum cuda_plan_kind kind,
-                               cudnnBackendDescriptor_t config)
+static struct cuda_plan *plan_build(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                                    cudnnBackendDescriptor_t config)
 {
     struct cuda_plan *plan = calloc(1, sizeof *plan);
 
@@ -453,8 +470,8 @@ static struct cuda_plan *build(struct cuda_engine *engine, enum cuda_plan_kind k
 }
 
 /* Buffers of the real sizes; blank ones do, for no kernel's time depends on values. */
-static int take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c,
-                        void *data[4])
+static int plan_take_buffers(const struct cuda_engine *engine, const struct kernel_conv *c,
+                             void *data[4])
 {
     size_t size = cuda_type_bytes(engine->type);
     size_t x = (size_t)c->samples * (size_t)c->channels * (size_t)(c->height * c->width);
@@ -471,20 +488,20 @@ static int take_buffers(const struct cuda_engine *engine, const struct kernel_co
 }
 
 /* Which candidate is the fastest, and its plan; -1 if none runs. */
-static int race(struct cuda_engine *engine, enum cuda_plan_kind kind,
-                const struct cuda_configs *configs, const struct kernel_conv *conv,
-                struct cuda_plan **out)
+static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                     const struct cuda_configs *configs, const struct kernel_conv *conv,
+                     struct cuda_plan **out)
 {
     void *data[4] = {NULL};
     double best = -1;
     int winner = -1, timed = 0;
 
     *out = NULL;
-    if (take_buffers(engine, conv, data))
+    if (plan_take_buffers(engine, conv, data))
         timed = TIMED; /* no room: the library's first guess, below */
     for (int i = 0; i < configs->count && timed < TIMED; i++) {
-        struct cuda_plan *plan = build(engine, kind, configs->config[i]);
-        double seconds = plan ? measure(engine, plan, conv, data) : -1;
+        struct cuda_plan *plan = plan_build(engine, kind, configs->config[i]);
+        double seconds = plan ? plan_measure(engine, plan, conv, data) : -1;
         timed += seconds >= 0;
         if (seconds >= 0 && (best < 0 || seconds < best)) {
             cuda_plan_destroy(engine, *out);
@@ -498,12 +515,12 @@ static int race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     if (*out) {
         (*out)->seconds = best;
         if (kind == PLAN_FORWARD) /* for those who have a bias still to add */
-            (*out)->bias_seconds = measure(engine, NULL, conv, data);
+            (*out)->bias_seconds = plan_measure(engine, NULL, conv, data);
     }
     for (int i = 0; i < 4; i++)
         cuda_free(data[i]);
     for (int i = 0; i < configs->count && winner < 0; i++) {
-        *out = build(engine, kind, configs->config[i]);
+        *out = plan_build(engine, kind, configs->config[i]);
         winner = *out ? i : -1;
     }
     return winner;
@@ -519,9 +536,9 @@ int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
     if (cuda_configs_list(engine, kind, conv, &configs))
         return -1;
     if (known >= 0 && known < configs.count)
-        *out = build(engine, kind, configs.config[known]);
+        *out = plan_build(engine, kind, configs.config[known]);
     if (!*out && configs.count > 0 && known != NEVER)
-        winner = race(engine, kind, &configs, conv, out);
+        winner = plan_race(engine, kind, &configs, conv, out);
     cuda_configs_drop(engine, &configs);
     if (winner >= 0)
         cuda_choice_note(engine, kind, conv, winner);
@@ -560,10 +577,10 @@ int cuda_plans_open(struct cuda_engine *engine)
 {
     const int32_t device = engine->device;
 
-    if (make(engine, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &engine->described) ||
-        set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1,
-            &device) ||
-        finalize(engine, engine->described))
+    if (descriptor_make(engine, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &engine->described) ||
+        descriptor_set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32,
+                       1, &device) ||
+        descriptor_finalize(engine, engine->described))
         return -1;
     return cuda_choices_open(engine);
 }
@@ -571,5 +588,5 @@ int cuda_plans_open(struct cuda_engine *engine)
 void cuda_plans_close(struct cuda_engine *engine)
 {
     cuda_choices_close(engine);
-    drop(engine, &engine->described);
+    descriptor_drop(engine, &engine->described);
 }

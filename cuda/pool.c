@@ -1,9 +1,6 @@
 /* Pooling in NHWC; see pool.cu for why it is ours. */
 #include "cuda_internal.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
 struct pool {
     struct cuda_op op;
     struct kernel_pool shape;
@@ -12,7 +9,7 @@ struct pool {
     int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
 };
 
-static void shape_fill(struct pool *pool)
+static void pool_shape_fill(struct pool *pool)
 {
     const struct pool_args *a = &pool->op.args.u.pool;
     const struct shape *bottom = &pool->op.args.bottoms[0]->value.shape;
@@ -38,9 +35,7 @@ static int pool_create(struct cuda_op *op)
     struct blob *bottom = op->args.bottoms[0];
     void *where = NULL;
 
-    if (op_check_pool(&op->args))
-        return -1;
-    shape_fill(pool);
+    pool_shape_fill(pool);
     cuda_top_set(op->args.tops[0], format);
     /* places are whole numbers beyond what bfloat16 holds */
     if (op->args.ntops == 2)
@@ -101,10 +96,6 @@ static void pool_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_pool = {
     .size = sizeof(struct pool),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = pool_create,
     .forward = pool_forward,
     .backward = pool_backward,

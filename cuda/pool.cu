@@ -10,7 +10,7 @@ struct span {
     int begin, end, padded; /* clipped to the image; length clipped to the padded image */
 };
 
-static DEVICE struct span span_of(int at, int kernel, int stride, int pad, int size)
+static DEVICE struct span pool_span_of(int at, int kernel, int stride, int pad, int size)
 {
     int begin = at * stride - pad, end = begin + kernel;
     struct span s;
@@ -23,13 +23,13 @@ static DEVICE struct span span_of(int at, int kernel, int stride, int pad, int s
 }
 
 /* What an empty window has: the lowest number of the type, where rounding would give infinity. */
-static DEVICE float lowest(const float *type)
+static DEVICE float pool_lowest(const float *type)
 {
     (void)type;
     return -FLT_MAX;
 }
 
-static DEVICE float lowest(const struct bf16 *type)
+static DEVICE float pool_lowest(const struct bf16 *type)
 {
     (void)type;
     return -3.38953139e38f;
@@ -43,8 +43,8 @@ KERNEL void pool_max(struct kernel_pool p, const T *x, T *y, int32_t *where, siz
         int c = i % p.channels, pw = i / p.channels % p.top_width;
         int ph = i / (p.channels * p.top_width) % p.top_height;
         int sample = i / (p.channels * p.top_width * p.top_height);
-        struct span rows = span_of(ph, p.kernel[0], p.stride[0], p.pad[0], p.height);
-        struct span columns = span_of(pw, p.kernel[1], p.stride[1], p.pad[1], p.width);
+        struct span rows = pool_span_of(ph, p.kernel[0], p.stride[0], p.pad[0], p.height);
+        struct span columns = pool_span_of(pw, p.kernel[1], p.stride[1], p.pad[1], p.width);
         float best = -FLT_MAX;
         int32_t at = -1;
         for (int h = rows.begin; h < rows.end; h++)
@@ -56,7 +56,7 @@ KERNEL void pool_max(struct kernel_pool p, const T *x, T *y, int32_t *where, siz
                     at = (int32_t)here;
                 }
             }
-        element_set(&y[i], at < 0 ? lowest(y) : best);
+        element_set(&y[i], at < 0 ? pool_lowest(y) : best);
         if (where)
             where[i] = at;
     }
@@ -69,8 +69,8 @@ template <typename T> KERNEL void pool_ave(struct kernel_pool p, const T *x, T *
         int c = i % p.channels, pw = i / p.channels % p.top_width;
         int ph = i / (p.channels * p.top_width) % p.top_height;
         int sample = i / (p.channels * p.top_width * p.top_height);
-        struct span rows = span_of(ph, p.kernel[0], p.stride[0], p.pad[0], p.height);
-        struct span columns = span_of(pw, p.kernel[1], p.stride[1], p.pad[1], p.width);
+        struct span rows = pool_span_of(ph, p.kernel[0], p.stride[0], p.pad[0], p.height);
+        struct span columns = pool_span_of(pw, p.kernel[1], p.stride[1], p.pad[1], p.width);
         float sum = 0, divisor = (float)(rows.padded * columns.padded);
         for (int h = rows.begin; h < rows.end; h++)
             for (int w = columns.begin; w < columns.end; w++)
@@ -94,8 +94,8 @@ cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct k
 }
 
 /* The top positions whose window holds place `at` of the image: [begin, end). */
-static DEVICE void readers_of(int at, int kernel, int stride, int pad, int tops, int *begin,
-                              int *end)
+static DEVICE void pool_readers_of(int at, int kernel, int stride, int pad, int tops, int *begin,
+                                   int *end)
 {
     int most = (at + pad) / stride + 1;
 
@@ -113,8 +113,8 @@ KERNEL void pool_back(struct kernel_pool p, const T *dy, const int32_t *where, T
         int sample = i / (p.channels * p.width * p.height);
         int h0, h1, w0, w1;
         float sum = 0;
-        readers_of(h, p.kernel[0], p.stride[0], p.pad[0], p.top_height, &h0, &h1);
-        readers_of(w, p.kernel[1], p.stride[1], p.pad[1], p.top_width, &w0, &w1);
+        pool_readers_of(h, p.kernel[0], p.stride[0], p.pad[0], p.top_height, &h0, &h1);
+        pool_readers_of(w, p.kernel[1], p.stride[1], p.pad[1], p.top_width, &w0, &w1);
         for (int ph = h0; ph < h1; ph++)
             for (int pw = w0; pw < w1; pw++) {
                 int at = ((sample * p.top_height + ph) * p.top_width + pw) * p.channels + c;
@@ -122,8 +122,10 @@ KERNEL void pool_back(struct kernel_pool p, const T *dy, const int32_t *where, T
                     if (where[at] == (int32_t)(h * p.width + w))
                         sum += element(dy[at]);
                 } else {
-                    struct span rows = span_of(ph, p.kernel[0], p.stride[0], p.pad[0], p.height);
-                    struct span columns = span_of(pw, p.kernel[1], p.stride[1], p.pad[1], p.width);
+                    struct span rows =
+                        pool_span_of(ph, p.kernel[0], p.stride[0], p.pad[0], p.height);
+                    struct span columns =
+                        pool_span_of(pw, p.kernel[1], p.stride[1], p.pad[1], p.width);
                     sum += element(dy[at]) / (float)(rows.padded * columns.padded);
                 }
             }

@@ -2,9 +2,7 @@
  * channel (channel.cu) see as channels of one sample. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
+#include "engine/op_size.h"
 
 struct reduce {
     struct cuda_op op;
@@ -16,16 +14,9 @@ static int reduce_create(struct cuda_op *op)
 {
     struct reduce *reduce = (struct reduce *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int axis = op->args.u.reduce.axis;
-    size_t rows;
+    struct op_axes axes = op_axes_from(x, op->args.u.reduce.axis);
 
-    if (axis < 0 || axis > x->naxes)
-        return error_set("axis %d of a reduction is not in 0..%d", axis, x->naxes);
-    rows = shape_count(x, 0, axis);
-    if (shape_elems(&op->args.tops[0]->value.shape) != rows)
-        return error_set("a reduction's top has %zu elements, not %zu",
-                         shape_elems(&op->args.tops[0]->value.shape), rows);
-    reduce->rows = (struct kernel_channels){1, (int)rows, (int)(shape_elems(x) / rows)};
+    reduce->rows = (struct kernel_channels){1, (int)axes.outer, (int)axes.length};
     cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
     if (cuda_work_reserve(op->engine, WORK_SCRATCH,
                           kernel_sums_scratch(&reduce->rows) * sizeof(double)))
@@ -92,10 +83,6 @@ static void reduce_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_reduce = {
     .size = sizeof(struct reduce),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = reduce_create,
     .forward = reduce_forward,
     .backward = reduce_backward,
@@ -112,28 +99,14 @@ static int argmax_create(struct cuda_op *op)
 {
     struct argmax *argmax = (struct argmax *)op;
     const struct argmax_args *a = &op->args.u.argmax;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    bool both = !a->has_axis && a->out_max_val;
-    size_t outer, length, rows, expected;
-    int axis = 1;
+    struct op_axes axes = op_argmax_axes(&op->args);
 
-    if (a->has_axis && shape_axis(x, a->axis, &axis))
-        return -1;
-    outer = shape_count(x, 0, axis);
-    length = a->has_axis ? (size_t)x->dim[axis] : shape_count(x, 1, x->naxes);
-    rows = shape_elems(x) / length;
-    if (a->top_k < 1 || (size_t)a->top_k > length)
-        return error_set("top_k %d is not in 1..%zu", a->top_k, length);
-    expected = rows * (size_t)a->top_k * (both ? 2 : 1);
-    if (shape_elems(&op->args.tops[0]->value.shape) != expected)
-        return error_set("argmax's top has %zu elements, not %zu",
-                         shape_elems(&op->args.tops[0]->value.shape), expected);
-    argmax->kernel = (struct kernel_argmax){.outer = (int)outer,
-                                            .length = (int)length,
-                                            .inner = (int)(rows / outer),
+    argmax->kernel = (struct kernel_argmax){.outer = (int)axes.outer,
+                                            .length = (int)axes.length,
+                                            .inner = (int)axes.inner,
                                             .top_k = a->top_k,
                                             .values = a->has_axis && a->out_max_val,
-                                            .both = both};
+                                            .both = !a->has_axis && a->out_max_val};
     cuda_top_set(op->args.tops[0], NULL); /* places need more bits than bfloat16 has */
     return cuda_input_create(op->engine, &op->args.bottoms[0]->value, cuda_plain(op->engine),
                              WORK_TOP_GRAD, &argmax->in);
@@ -154,10 +127,6 @@ static int argmax_forward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_argmax = {
     .size = sizeof(struct argmax),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = argmax_create,
     .forward = argmax_forward,
 };
@@ -174,11 +143,9 @@ static int mvn_create(struct cuda_op *op)
     struct mvn *mvn = (struct mvn *)op;
     struct cuda_engine *engine = op->engine;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int64_t rows = shape_dim(x, 0) * (op->args.u.mvn.across ? 1 : shape_dim(x, 1));
+    int64_t rows = op_mvn_groups(&op->args);
     double *one = NULL;
 
-    if (!shape_equal(x, &op->args.tops[0]->value.shape))
-        return error_set("MVN's top must have its bottom's shape");
     mvn->rows = (struct kernel_channels){1, (int)rows, (int)((int64_t)shape_elems(x) / rows)};
     if (cuda_alloc((size_t)rows * sizeof(float), "means", &mvn->mean) ||
         cuda_alloc((size_t)rows * sizeof(float), "variances", &mvn->inverse) ||
@@ -256,10 +223,6 @@ static void mvn_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_mvn = {
     .size = sizeof(struct mvn),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = mvn_create,
     .forward = mvn_forward,
     .backward = mvn_backward,

@@ -1,10 +1,8 @@
-/* Operators that change the plane: interp, spatial pyramid pooling, windows as columns. The first
- * works in the format that comes, the others on plain rows. */
+/* Operators that change the plane: interp, in the format that comes, and spatial pyramid pooling,
+ * on plain rows. */
 #include "cuda_internal.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
+#include "engine/op_size.h"
 
 struct interp {
     struct cuda_op op;
@@ -19,12 +17,6 @@ static int interp_create(struct cuda_op *op)
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[0]->value);
 
-    if (x->naxes != 4 || y->naxes != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1])
-        return error_set("interp needs blobs of 4 axes that differ in height and width only");
-    if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= a->crop_begin + a->crop_end ||
-        x->dim[3] <= a->crop_begin + a->crop_end)
-        return error_set("interp cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
-                         a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
     interp->type = cuda_format_type(format);
     interp->kernel = (struct kernel_interp){.samples = (int)x->dim[0],
                                             .channels = (int)x->dim[1],
@@ -62,10 +54,6 @@ static int interp_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_interp = {
     .size = sizeof(struct interp),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = interp_create,
     .forward = interp_forward,
     .backward = interp_backward,
@@ -78,42 +66,19 @@ struct spp {
     void *winner; /* MAX in TRAIN */
 };
 
-/* Fails where a bin of some level would be empty. */
-static int bins_check(const struct shape *x, int levels)
-{
-    for (int l = 0; l < levels; l++)
-        for (int i = 2; i < 4; i++) {
-            int64_t size = x->dim[i], bins = (int64_t)1 << l, kernel = (size + bins - 1) / bins;
-            int64_t pad = (kernel * bins - size + 1) / 2;
-            if (kernel <= pad || (bins - 1) * kernel - pad >= size)
-                return error_set("axis %d of size %" PRId64 " is too small for %d bins", i, size,
-                                 1 << l);
-        }
-    return 0;
-}
-
 static int spp_create(struct cuda_op *op)
 {
     struct spp *spp = (struct spp *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int levels = op->args.u.spp.levels, places = 0;
+    int levels = op->args.u.spp.levels;
     size_t outs = shape_elems(&op->args.tops[0]->value.shape);
 
-    if (x->naxes != 4 || levels < 1 || levels > 12)
-        return error_set("SPP needs a bottom of 4 axes and 1 to 12 levels");
-    if (bins_check(x, levels))
-        return -1;
-    for (int l = 0; l < levels; l++)
-        places += 1 << 2 * l;
-    if (outs != (size_t)(x->dim[0] * x->dim[1] * places))
-        return error_set("SPP's top has %zu elements, not %" PRId64, outs,
-                         x->dim[0] * x->dim[1] * places);
     spp->kernel = (struct kernel_spp){.samples = (int)x->dim[0],
                                       .channels = (int)x->dim[1],
                                       .height = (int)x->dim[2],
                                       .width = (int)x->dim[3],
                                       .levels = levels,
-                                      .places = places,
+                                      .places = (int)op_spp_places(levels),
                                       .max = op->args.u.spp.method == POOL_MAX};
     if (op->args.train && spp->kernel.max &&
         cuda_alloc(outs * sizeof(int32_t), "the places of maxima", &spp->winner))
@@ -160,81 +125,8 @@ static void spp_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_spp = {
     .size = sizeof(struct spp),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = spp_create,
     .forward = spp_forward,
     .backward = spp_backward,
     .destroy = spp_destroy,
-};
-
-struct im2col {
-    struct cuda_op op;
-    struct cuda_pair plain;
-    struct kernel_conv kernel;
-};
-
-static int im2col_create(struct cuda_op *op)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-
-    if (x->naxes != 4 || y->naxes != 4 ||
-        y->dim[1] != x->dim[1] * a->kernel[0] * (int64_t)a->kernel[1])
-        return error_set(
-            "im2col needs a bottom of 4 axes and a top with the kernel's places in each "
-            "channel");
-    if (cuda_window_check(a, x, y))
-        return -1;
-    im2col->kernel = cuda_conv_shape(a, x, y);
-    cuda_top_set(op->args.tops[0], cuda_plain(op->engine));
-    return cuda_pair_create(op, 0, cuda_plain(op->engine), false, &im2col->plain);
-}
-
-static int im2col_forward(struct cuda_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    struct cuda_engine *engine = op->engine;
-
-    (void)run;
-    if (cuda_input_load(engine, &im2col->plain.in))
-        return -1;
-    return cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, false,
-                                     cuda_input_data(engine, &im2col->plain.in),
-                                     op->args.tops[0]->value.data));
-}
-
-static int im2col_backward(struct cuda_op *op, const struct run *run)
-{
-    struct im2col *im2col = (struct im2col *)op;
-    struct cuda_engine *engine = op->engine;
-
-    (void)run;
-    if (!cuda_op_propagates(op, 0))
-        return 0;
-    if (cuda_check(kernel_columns(engine->stream, engine->type, &im2col->kernel, true,
-                                  op->args.tops[0]->grad.data,
-                                  cuda_output_data(engine, &im2col->plain.out))))
-        return -1;
-    return cuda_output_store(engine, &im2col->plain.out);
-}
-
-static void im2col_destroy(struct cuda_op *op)
-{
-    cuda_pair_destroy(&((struct im2col *)op)->plain);
-}
-
-const struct cuda_kind cuda_im2col = {
-    .size = sizeof(struct im2col),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .create = im2col_create,
-    .forward = im2col_forward,
-    .backward = im2col_backward,
-    .destroy = im2col_destroy,
 };

@@ -8,12 +8,12 @@ struct tap {
     float weight;
 };
 
-static DEVICE double tap_ratio(int used, int out)
+static DEVICE double interp_tap_ratio(int used, int out)
 {
     return out > 1 ? (double)(used - 1) / (double)(out - 1) : 0;
 }
 
-static DEVICE struct tap tap_of(int i, int used, double ratio)
+static DEVICE struct tap interp_tap_of(int i, int used, double ratio)
 {
     double from = ratio * (double)i;
     struct tap t;
@@ -25,15 +25,15 @@ static DEVICE struct tap tap_of(int i, int used, double ratio)
 }
 
 /* What target i takes of source s. */
-static DEVICE float tap_share(int i, int s, int used, double ratio)
+static DEVICE float interp_tap_share(int i, int s, int used, double ratio)
 {
-    struct tap t = tap_of(i, used, ratio);
+    struct tap t = interp_tap_of(i, used, ratio);
 
     return (t.first == s ? 1 - t.weight : 0) + (t.second == s ? t.weight : 0);
 }
 
 /* The targets that may take from source s: [begin, end), one too many on either side. */
-static DEVICE void tap_range(int s, int out, double ratio, int *begin, int *end)
+static DEVICE void interp_tap_range(int s, int out, double ratio, int *begin, int *end)
 {
     double from = ratio > 0 ? (double)(s - 1) / ratio - 1 : 0;
     double to = ratio > 0 ? (double)(s + 1) / ratio + 2 : (double)out;
@@ -76,12 +76,13 @@ static DEVICE int spot_at(const struct spot &s, bool nhwc, int channels, int hei
 template <typename T> KERNEL void interp(struct kernel_interp p, const T *x, T *y, size_t n)
 {
     int used_h = p.height - p.begin - p.end, used_w = p.width - p.begin - p.end;
-    double ratio_h = tap_ratio(used_h, p.top_height), ratio_w = tap_ratio(used_w, p.top_width);
+    double ratio_h = interp_tap_ratio(used_h, p.top_height),
+           ratio_w = interp_tap_ratio(used_w, p.top_width);
 
     FOR_EACH(i, n)
     {
         struct spot s = spot_of(i, p.nhwc, p.channels, p.top_height, p.top_width);
-        struct tap r = tap_of(s.h, used_h, ratio_h), c = tap_of(s.w, used_w, ratio_w);
+        struct tap r = interp_tap_of(s.h, used_h, ratio_h), c = interp_tap_of(s.w, used_w, ratio_w);
         float corner[4];
         for (int k = 0; k < 4; k++)
             corner[k] = element(x[spot_at(s, p.nhwc, p.channels, p.height, p.width,
@@ -106,7 +107,8 @@ cudaError_t kernel_interp(cudaStream_t stream, enum cuda_type type, const struct
 template <typename T> KERNEL void interp_back(struct kernel_interp p, const T *dy, T *dx, size_t n)
 {
     int used_h = p.height - p.begin - p.end, used_w = p.width - p.begin - p.end;
-    double ratio_h = tap_ratio(used_h, p.top_height), ratio_w = tap_ratio(used_w, p.top_width);
+    double ratio_h = interp_tap_ratio(used_h, p.top_height),
+           ratio_w = interp_tap_ratio(used_w, p.top_width);
 
     FOR_EACH(i, n)
     {
@@ -114,13 +116,13 @@ template <typename T> KERNEL void interp_back(struct kernel_interp p, const T *d
         int row = s.h - p.begin, column = s.w - p.begin, h0 = 0, h1 = 0, w0 = 0, w1 = 0;
         double sum = 0;
         if (row >= 0 && row < used_h && column >= 0 && column < used_w) {
-            tap_range(row, p.top_height, ratio_h, &h0, &h1);
-            tap_range(column, p.top_width, ratio_w, &w0, &w1);
+            interp_tap_range(row, p.top_height, ratio_h, &h0, &h1);
+            interp_tap_range(column, p.top_width, ratio_w, &w0, &w1);
         }
         for (int h = h0; h < h1; h++) {
-            float share = tap_share(h, row, used_h, ratio_h);
+            float share = interp_tap_share(h, row, used_h, ratio_h);
             for (int w = w0; w < w1 && share != 0; w++)
-                sum += (double)(share * tap_share(w, column, used_w, ratio_w) *
+                sum += (double)(share * interp_tap_share(w, column, used_w, ratio_w) *
                                 element(dy[spot_at(s, p.nhwc, p.channels, p.top_height, p.top_width,
                                                    h, w)]));
         }
@@ -144,19 +146,19 @@ struct bin {
     int size;       /* with the padding: the divisor */
 };
 
-static DEVICE int bin_kernel(int size, int bins)
+static DEVICE int spp_bin_kernel(int size, int bins)
 {
     return (size + bins - 1) / bins;
 }
 
-static DEVICE int bin_pad(int size, int bins)
+static DEVICE int spp_bin_pad(int size, int bins)
 {
-    return (bin_kernel(size, bins) * bins - size + 1) / 2;
+    return (spp_bin_kernel(size, bins) * bins - size + 1) / 2;
 }
 
-static DEVICE struct bin bin_of(int size, int bins, int i)
+static DEVICE struct bin spp_bin_of(int size, int bins, int i)
 {
-    int kernel = bin_kernel(size, bins), pad = bin_pad(size, bins);
+    int kernel = spp_bin_kernel(size, bins), pad = spp_bin_pad(size, bins);
     int begin = i * kernel - pad, end = begin + kernel < size + pad ? begin + kernel : size + pad;
     struct bin b;
 
@@ -175,8 +177,8 @@ KERNEL void spp(struct kernel_spp p, const T *x, T *y, int32_t *winner, size_t n
             bins = 1;
         for (; rest >= p.channels * bins * bins; bins *= 2)
             rest -= p.channels * bins * bins;
-        struct bin h = bin_of(p.height, bins, rest / bins % bins),
-                   w = bin_of(p.width, bins, rest % bins);
+        struct bin h = spp_bin_of(p.height, bins, rest / bins % bins),
+                   w = spp_bin_of(p.width, bins, rest % bins);
         const T *plane = x + (sample * p.channels + rest / (bins * bins)) * p.height * p.width;
         int best = h.begin * p.width + w.begin;
         float most = -FLT_MAX;
@@ -219,14 +221,14 @@ KERNEL void spp_back(struct kernel_spp p, const T *dy, const int32_t *winner, T 
         int at = s.sample * p.channels * p.places;
         float sum = 0;
         for (int l = 0, bins = 1; l < p.levels; l++, bins *= 2) {
-            int h = (s.h + bin_pad(p.height, bins)) / bin_kernel(p.height, bins);
-            int w = (s.w + bin_pad(p.width, bins)) / bin_kernel(p.width, bins);
+            int h = (s.h + spp_bin_pad(p.height, bins)) / spp_bin_kernel(p.height, bins);
+            int w = (s.w + spp_bin_pad(p.width, bins)) / spp_bin_kernel(p.width, bins);
             int from = at + (s.c * bins + h) * bins + w;
             if (p.max)
                 sum += winner[from] == s.h * p.width + s.w ? element(dy[from]) : 0;
             else
-                sum += element(dy[from]) /
-                       (float)(bin_of(p.height, bins, h).size * bin_of(p.width, bins, w).size);
+                sum += element(dy[from]) / (float)(spp_bin_of(p.height, bins, h).size *
+                                                   spp_bin_of(p.width, bins, w).size);
             at += p.channels * bins * bins;
         }
         element_set(&dx[i], sum);

@@ -1,9 +1,8 @@
 /* Softmax, softmax loss and accuracy, on plain floats seen as outer x classes x inner. */
 #include "cuda_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
-
-#include <inttypes.h>
 
 /* Scores as every operator here sees them. */
 struct scores {
@@ -11,16 +10,14 @@ struct scores {
     struct cuda_input plain;
 };
 
-static int scores_create(struct cuda_op *op, int axis, struct scores *out)
+static int softmax_scores_create(struct cuda_op *op, int axis, struct scores *out)
 {
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    int at;
+    struct op_axes axes = op_axes_at(&bottom->shape, axis);
 
-    if (shape_axis(&bottom->shape, axis, &at))
-        return -1;
-    out->outer = (int)shape_count(&bottom->shape, 0, at);
-    out->classes = (int)bottom->shape.dim[at];
-    out->inner = (int)shape_count(&bottom->shape, at + 1, SHAPE_MAX_AXES);
+    out->outer = (int)axes.outer;
+    out->classes = (int)axes.length;
+    out->inner = (int)axes.inner;
     return cuda_input_create(op->engine, bottom, NULL, WORK_TOP_GRAD, &out->plain);
 }
 
@@ -35,10 +32,8 @@ static int softmax_create(struct cuda_op *op)
     struct softmax *sm = (struct softmax *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    if (!shape_equal(&bottom->value.shape, &top->value.shape))
-        return error_set("softmax's top must have its bottom's shape");
     cuda_top_set(top, NULL);
-    if (scores_create(op, op->args.u.softmax.axis, &sm->scores))
+    if (softmax_scores_create(op, op->args.u.softmax.axis, &sm->scores))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
@@ -74,20 +69,15 @@ static int softmax_backward(struct cuda_op *op, const struct run *run)
 
 const struct cuda_kind cuda_softmax = {
     .size = sizeof(struct softmax),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = softmax_create,
     .forward = softmax_forward,
     .backward = softmax_backward,
 };
 
-static int labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore,
-                         int ignore, struct kernel_labels *out)
+static int softmax_labels_create(const struct cuda_op *op, const struct scores *s, bool has_ignore,
+                                 int ignore, struct kernel_labels *out)
 {
     const struct blob *blob = op->args.bottoms[1];
-    char text[128];
 
     *out = (struct kernel_labels){.outer = s->outer,
                                   .classes = s->classes,
@@ -99,9 +89,6 @@ static int labels_create(const struct cuda_op *op, const struct scores *s, bool 
     if (cuda_tensor_format(&blob->value))
         return error_set("the labels come in the format %s; plain ones are needed",
                          cuda_tensor_format(&blob->value)->name);
-    if (shape_elems(&blob->value.shape) != (size_t)s->outer * (size_t)s->inner)
-        return error_set("%d labels are needed, one per prediction; the labels' shape is %s",
-                         s->outer * s->inner, shape_text(&blob->value.shape, text, sizeof text));
     return 0;
 }
 
@@ -121,17 +108,10 @@ static int softmax_loss_create(struct cuda_op *op)
     struct blob *bottom = op->args.bottoms[0];
     void *terms = NULL;
 
-    if (cuda_op_propagates(op, 1))
-        return error_set("softmax loss cannot backpropagate to its labels");
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("softmax loss gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 && !shape_equal(&bottom->value.shape, &op->args.tops[1]->value.shape))
-        return error_set("the probabilities must have the scores' shape");
     for (int i = 0; i < op->args.ntops; i++)
         cuda_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, &sl->scores) ||
-        labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
+    if (softmax_scores_create(op, a->axis, &sl->scores) ||
+        softmax_labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
         return -1;
     if (cuda_alloc(((size_t)sl->scores.outer * (size_t)sl->scores.inner + 1) * sizeof(double),
                    "the terms of a loss", &terms))
@@ -145,7 +125,7 @@ static int softmax_loss_create(struct cuda_op *op)
     return cuda_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sl->bottom_grad);
 }
 
-static float *probabilities(const struct softmax_loss *sl)
+static float *softmax_loss_probabilities(const struct softmax_loss *sl)
 {
     return sl->own ? sl->own : sl->op.args.tops[1]->value.data;
 }
@@ -162,13 +142,13 @@ static int softmax_loss_forward(struct cuda_op *op, const struct run *run)
 
     (void)run;
     if (cuda_input_load(op->engine, &sl->scores.plain) ||
-        cuda_check(kernel_softmax(stream, cuda_input_data(op->engine, &s->plain), probabilities(sl),
-                                  s->outer, s->classes, s->inner)))
+        cuda_check(kernel_softmax(stream, cuda_input_data(op->engine, &s->plain),
+                                  softmax_loss_probabilities(sl), s->outer, s->classes, s->inner)))
         return -1;
-    return cuda_check(
-        kernel_softmax_loss(stream, &sl->labels, probabilities(sl), op->args.bottoms[1]->value.data,
-                            normalizations[op->args.u.softmax_loss.normalization], sl->divisor + 1,
-                            sl->divisor, op->args.tops[0]->value.data));
+    return cuda_check(kernel_softmax_loss(
+        stream, &sl->labels, softmax_loss_probabilities(sl), op->args.bottoms[1]->value.data,
+        normalizations[op->args.u.softmax_loss.normalization], sl->divisor + 1, sl->divisor,
+        op->args.tops[0]->value.data));
 }
 
 static int softmax_loss_backward(struct cuda_op *op, const struct run *run)
@@ -178,10 +158,10 @@ static int softmax_loss_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_check(kernel_softmax_loss_back(op->engine->stream, &sl->labels, probabilities(sl),
-                                            op->args.bottoms[1]->value.data,
-                                            op->args.tops[0]->grad.data, sl->divisor,
-                                            cuda_output_data(op->engine, &sl->bottom_grad))))
+    if (cuda_check(kernel_softmax_loss_back(
+            op->engine->stream, &sl->labels, softmax_loss_probabilities(sl),
+            op->args.bottoms[1]->value.data, op->args.tops[0]->grad.data, sl->divisor,
+            cuda_output_data(op->engine, &sl->bottom_grad))))
         return -1;
     return cuda_output_store(op->engine, &sl->bottom_grad);
 }
@@ -196,10 +176,6 @@ static void softmax_loss_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_softmax_loss = {
     .size = sizeof(struct softmax_loss),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = softmax_loss_create,
     .forward = softmax_loss_forward,
     .backward = softmax_loss_backward,
@@ -220,19 +196,9 @@ static int accuracy_create(struct cuda_op *op)
 
     for (int i = 0; i < op->args.ntops; i++)
         cuda_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, &acc->scores) ||
-        labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
+    if (softmax_scores_create(op, a->axis, &acc->scores) ||
+        softmax_labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
         return -1;
-    if (a->top_k < 1 || a->top_k > acc->scores.classes)
-        return error_set("top_k %d is not in 1..%d, the number of classes", a->top_k,
-                         acc->scores.classes);
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("accuracy gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 &&
-        shape_elems(&op->args.tops[1]->value.shape) != (size_t)acc->scores.classes)
-        return error_set("accuracy per class gives %d numbers; its top has %zu elements",
-                         acc->scores.classes, shape_elems(&op->args.tops[1]->value.shape));
     return cuda_alloc((size_t)acc->scores.outer * (size_t)acc->scores.inner * sizeof(int32_t),
                       "hits", &acc->hits);
 }
@@ -257,10 +223,6 @@ static void accuracy_destroy(struct cuda_op *op)
 
 const struct cuda_kind cuda_accuracy = {
     .size = sizeof(struct accuracy),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = accuracy_create,
     .forward = accuracy_forward,
     .destroy = accuracy_destroy,

@@ -2,7 +2,7 @@
  * position: the classes are shared out among its threads. */
 #include "label.cuh"
 
-static DEVICE float block_max(float value)
+static DEVICE float softmax_block_max(float value)
 {
 #ifdef __CUDACC__
     __shared__ float part[THREADS];
@@ -21,7 +21,7 @@ static DEVICE float block_max(float value)
 }
 
 /* Threads of a block for that many classes: a power of two, as the sums need. */
-static int threads_for(int classes)
+static int softmax_threads(int classes)
 {
     int threads = 32;
 
@@ -37,7 +37,7 @@ KERNEL void softmax(const float *x, float *p, int classes, int inner, int positi
         float most = -INFINITY, sum = 0;
         for (int c = threadIdx.x; c < classes; c += blockDim.x)
             most = fmaxf(most, x[at + c * inner]);
-        most = block_max(most);
+        most = softmax_block_max(most);
         for (int c = threadIdx.x; c < classes; c += blockDim.x) {
             float e = expf(x[at + c * inner] - most);
             p[at + c * inner] = e;
@@ -52,8 +52,8 @@ KERNEL void softmax(const float *x, float *p, int classes, int inner, int positi
 cudaError_t kernel_softmax(cudaStream_t stream, const float *x, float *p, int outer, int classes,
                            int inner)
 {
-    LAUNCH(softmax, grid_rows(outer * inner), threads_for(classes), stream, x, p, classes, inner,
-           outer * inner);
+    LAUNCH(softmax, grid_rows(outer * inner), softmax_threads(classes), stream, x, p, classes,
+           inner, outer * inner);
     return cudaGetLastError();
 }
 
@@ -75,14 +75,15 @@ KERNEL void softmax_back(const float *p, const float *dy, float *dx, int classes
 cudaError_t kernel_softmax_back(cudaStream_t stream, const float *p, const float *dy, float *dx,
                                 int outer, int classes, int inner)
 {
-    LAUNCH(softmax_back, grid_rows(outer * inner), threads_for(classes), stream, p, dy, dx, classes,
-           inner, outer * inner);
+    LAUNCH(softmax_back, grid_rows(outer * inner), softmax_threads(classes), stream, p, dy, dx,
+           classes, inner, outer * inner);
     return cudaGetLastError();
 }
 
 /* -log of the label's probability; NaN where it is one, -1 where it is ignored (no loss is
  * negative). */
-KERNEL void loss_terms(struct kernel_labels l, const float *p, const float *labels, double *terms)
+KERNEL void softmax_loss_terms(struct kernel_labels l, const float *p, const float *labels,
+                               double *terms)
 {
     FOR_EACH(i, l.outer * l.inner)
     {
@@ -94,9 +95,9 @@ KERNEL void loss_terms(struct kernel_labels l, const float *p, const float *labe
     }
 }
 
-KERNEL void loss_finish(struct kernel_labels l, const float *labels,
-                        enum kernel_normalization normalization, const double *terms,
-                        double *out_divisor, float *loss)
+KERNEL void softmax_loss_finish(struct kernel_labels l, const float *labels,
+                                enum kernel_normalization normalization, const double *terms,
+                                double *out_divisor, float *loss)
 {
     int n = l.outer * l.inner, bad = first_bad(&l, labels);
     double sum = 0, valid = 0, divisor = 1;
@@ -126,15 +127,16 @@ cudaError_t kernel_softmax_loss(cudaStream_t stream, const struct kernel_labels 
                                 const float *labels, enum kernel_normalization normalization,
                                 double *terms, double *divisor, float *loss)
 {
-    LAUNCH(loss_terms, grid_for(l->outer * l->inner), THREADS, stream, *l, p, labels, terms);
-    LAUNCH(loss_finish, 1, THREADS, stream, *l, labels, normalization, (const double *)terms,
-           divisor, loss);
+    LAUNCH(softmax_loss_terms, grid_for(l->outer * l->inner), THREADS, stream, *l, p, labels,
+           terms);
+    LAUNCH(softmax_loss_finish, 1, THREADS, stream, *l, labels, normalization,
+           (const double *)terms, divisor, loss);
     return cudaGetLastError();
 }
 
 /* (p - 1 at the label) * loss weight / divisor */
-KERNEL void loss_back(struct kernel_labels l, const float *p, const float *labels,
-                      const float *weight, const double *divisor, float *dx)
+KERNEL void softmax_loss_back(struct kernel_labels l, const float *p, const float *labels,
+                              const float *weight, const double *divisor, float *dx)
 {
     float scale = (float)(*weight / *divisor);
 
@@ -150,8 +152,8 @@ cudaError_t kernel_softmax_loss_back(cudaStream_t stream, const struct kernel_la
                                      const float *p, const float *labels, const float *weight,
                                      const double *divisor, float *dx)
 {
-    LAUNCH(loss_back, grid_for(l->outer * l->classes * l->inner), THREADS, stream, *l, p, labels,
-           weight, divisor, dx);
+    LAUNCH(softmax_loss_back, grid_for(l->outer * l->classes * l->inner), THREADS, stream, *l, p,
+           labels, weight, divisor, dx);
     return cudaGetLastError();
 }
 
@@ -199,7 +201,7 @@ cudaError_t kernel_accuracy(cudaStream_t stream, const struct kernel_labels *l, 
 {
     int counts = per_class ? l->classes + 1 : 1;
 
-    LAUNCH(accuracy_hits, grid_rows(l->outer * l->inner), threads_for(l->classes), stream, *l,
+    LAUNCH(accuracy_hits, grid_rows(l->outer * l->inner), softmax_threads(l->classes), stream, *l,
            top_k, x, labels, hits);
     LAUNCH(accuracy_count, grid_rows(counts), THREADS, stream, *l, labels, (const int32_t *)hits,
            accuracy, per_class, counts);

@@ -3,13 +3,13 @@
 
 #include "engine/ops.h"
 
-static DEVICE float logistic(float x)
+static DEVICE float unary_logistic(float x)
 {
     return 1 / (1 + expf(-x));
 }
 
 /* 1 where c is 0, whatever the base. */
-static DEVICE float power_of(float base, float c)
+static DEVICE float unary_power(float base, float c)
 {
     if (c == 1)
         return base;
@@ -18,7 +18,7 @@ static DEVICE float power_of(float base, float c)
     return c == 0 ? 1 : powf(base, c);
 }
 
-static DEVICE float value_of(const struct kernel_unary *u, float x)
+static DEVICE float unary_value(const struct kernel_unary *u, float x)
 {
     switch (u->function) {
     case UNARY_ABS:
@@ -34,13 +34,13 @@ static DEVICE float value_of(const struct kernel_unary *u, float x)
     case UNARY_LOG:
         return u->c * logf(u->a * x + u->b);
     case UNARY_POWER:
-        return power_of(u->a * x + u->b, u->c);
+        return unary_power(u->a * x + u->b, u->c);
     case UNARY_RELU6:
         return x < 0 ? 0 : x > 6 ? 6 : x;
     case UNARY_SIGMOID:
-        return logistic(x);
+        return unary_logistic(x);
     case UNARY_SWISH:
-        return x * logistic(u->a * x);
+        return x * unary_logistic(u->a * x);
     case UNARY_TANH:
         return tanhf(x);
     case UNARY_THRESHOLD:
@@ -51,7 +51,7 @@ static DEVICE float value_of(const struct kernel_unary *u, float x)
 }
 
 /* v: y for the functions whose derivative it tells, else x. */
-static DEVICE float slope_of(const struct kernel_unary *u, float v)
+static DEVICE float unary_slope(const struct kernel_unary *u, float v)
 {
     float e, s;
 
@@ -72,13 +72,13 @@ static DEVICE float slope_of(const struct kernel_unary *u, float v)
     case UNARY_POWER:
         if (u->c == 1 || u->c == 0 || u->a == 0)
             return u->c == 1 ? u->a : 0;
-        return u->c * u->a * power_of(u->a * v + u->b, u->c - 1);
+        return u->c * u->a * unary_power(u->a * v + u->b, u->c - 1);
     case UNARY_RELU6:
         return v > 0 && v < 6 ? 1 : 0;
     case UNARY_SIGMOID:
         return v * (1 - v);
     case UNARY_SWISH:
-        s = logistic(u->a * v);
+        s = unary_logistic(u->a * v);
         return u->a * v * s + s * (1 - u->a * v * s);
     case UNARY_TANH:
         return 1 - v * v;
@@ -87,27 +87,10 @@ static DEVICE float slope_of(const struct kernel_unary *u, float v)
     }
 }
 
-bool kernel_unary_from_top(const struct kernel_unary *u)
-{
-    switch (u->function) {
-    case UNARY_EXP:
-    case UNARY_RELU6:
-    case UNARY_SIGMOID:
-    case UNARY_TANH:
-        return true;
-    case UNARY_ELU: /* with a negative a, y has both signs on either side */
-        return u->a >= 0;
-    case UNARY_POWER:
-        return u->c == 1;
-    default:
-        return false;
-    }
-}
-
 template <typename T> KERNEL void unary(struct kernel_unary u, const T *x, T *y, size_t n)
 {
     FOR_EACH(i, n)
-    element_set(&y[i], value_of(&u, element(x[i])));
+    element_set(&y[i], unary_value(&u, element(x[i])));
 }
 
 cudaError_t kernel_unary(cudaStream_t stream, enum cuda_type type, const struct kernel_unary *u,
@@ -124,7 +107,7 @@ KERNEL void unary_back(struct kernel_unary u, bool again, const T *at, const T *
     FOR_EACH(i, n)
     {
         float v = element(at[i]);
-        element_set(&dx[i], element(dy[i]) * slope_of(&u, again ? value_of(&u, v) : v));
+        element_set(&dx[i], element(dy[i]) * unary_slope(&u, again ? unary_value(&u, v) : v));
     }
 }
 
@@ -132,7 +115,7 @@ cudaError_t kernel_unary_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_unary *u, bool top, const void *at,
                               const void *dy, void *dx, size_t n)
 {
-    bool again = !top && kernel_unary_from_top(u);
+    bool again = !top && u->from_top;
 
     WITH_TYPE(type, LAUNCH(unary_back<T>, grid_for(n), THREADS, stream, *u, again, (const T *)at,
                            (const T *)dy, (T *)dx, n));

@@ -35,30 +35,30 @@ KERNEL void update(struct engine_update u, float *value, const float *grad, floa
     {
         float w = value[i], g = effective(&u, grad[i], w), h = history[i], old = h, second, d;
         switch (u.rule) {
-        case ENGINE_SGD:
+        case RULE_SGD:
             h = ADD(MUL(u.momentum, h), MUL(u.rate, g));
             w = ADD(w, -h);
             break;
-        case ENGINE_NESTEROV:
+        case RULE_NESTEROV:
             h = ADD(MUL(u.momentum, old), MUL(u.rate, g));
             w = ADD(w, -ADD(MUL(1 + u.momentum, h), -MUL(u.momentum, old)));
             break;
-        case ENGINE_ADAGRAD:
+        case RULE_ADAGRAD:
             h = ADD(h, MUL(g, g));
             w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
             break;
-        case ENGINE_RMSPROP:
+        case RULE_RMSPROP:
             h = average(u.rms_decay, h, MUL(g, g));
             w = ADD(w, -MUL(u.rate, g / ADD(sqrtf(h), u.delta)));
             break;
-        case ENGINE_ADADELTA:
+        case RULE_ADADELTA:
             second = history[stride + i];
             h = average(u.momentum, h, MUL(g, g));
             d = MUL(g, sqrtf(ADD(second, u.delta) / ADD(h, u.delta)));
             history[stride + i] = average(u.momentum, second, MUL(d, d));
             w = ADD(w, -MUL(u.rate, d));
             break;
-        case ENGINE_ADAM:
+        case RULE_ADAM:
             h = average(u.momentum, h, g);
             second = average(u.momentum2, history[stride + i], MUL(g, g));
             history[stride + i] = second;

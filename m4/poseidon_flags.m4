@@ -65,7 +65,9 @@ AS_IF([test "$poseidon_linked" = no],
       [POSEIDON_MISSING([--enable-sanitizers=$enable_sanitizers], [the compiler cannot link it],
                         [libgcc-12-dev], [gcc])])])
 AC_SUBST([SANITIZE_CFLAGS])
-AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" != no])])
+AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" != no])
+AM_CONDITIONAL([ADDRESS_SANITIZER],
+    [AS_CASE([$enable_sanitizers], [*address*], [:], [false])])])
 
 AC_DEFUN([POSEIDON_COVERAGE],
 [AC_ARG_ENABLE([coverage],
@@ -77,3 +79,38 @@ AC_ARG_VAR([GCOV], [coverage reader that fits the compiler])
 AC_CHECK_PROGS([GCOV], [gcov], [gcov])
 AC_SUBST([COVERAGE_CFLAGS])
 AM_CONDITIONAL([COVERAGE], [test "$enable_coverage" = yes])])
+
+# POSEIDON_KERNELS: what src/engine/kernel.h needs.
+# MATH_CFLAGS: nobody looks at errno after a square root, and with it a loop of roots takes no
+# vectors. A pragma does not do: GCC decides that before it reads the file.
+# HAVE_TARGET_CLONES: one function can be compiled for several instruction sets, of which the loader
+# takes one. A program is run where programs can be: the loader's choice happens before a thread
+# sanitizer is ready, and ends in a crash.
+AC_DEFUN([POSEIDON_KERNELS],
+[MATH_CFLAGS=-fno-math-errno
+AC_MSG_CHECKING([whether $CC accepts $MATH_CFLAGS])
+poseidon_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS $MATH_CFLAGS"
+AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])],
+                  [AC_MSG_RESULT([no]); MATH_CFLAGS=])
+CFLAGS=$poseidon_save_CFLAGS
+AC_SUBST([MATH_CFLAGS])
+m4_define([poseidon_clones_source], [AC_LANG_PROGRAM([
+@%:@define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
+KERNEL static void twice(float *x, int n) { for (int i = 0; i < n; i++) x@<:@i@:>@ += x@<:@i@:>@; }
+struct table { void (*function)(float *, int); };
+const struct table table = {twice};],
+[float x@<:@3@:>@ = {1, 2, 3};
+table.function(x, 3);
+return x@<:@0@:>@ + x@<:@1@:>@ + x@<:@2@:>@ == 12 ? 0 : 1;])])
+AC_MSG_CHECKING([whether $CC compiles a function for several instruction sets])
+poseidon_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS $SANITIZE_CFLAGS -Werror"
+AC_RUN_IFELSE([poseidon_clones_source],
+    [poseidon_clones=yes], [poseidon_clones=no],
+    [AC_LINK_IFELSE([poseidon_clones_source], [poseidon_clones=yes], [poseidon_clones=no])])
+CFLAGS=$poseidon_save_CFLAGS
+AC_MSG_RESULT([$poseidon_clones])
+AS_IF([test "$poseidon_clones" = yes],
+      [AC_DEFINE([HAVE_TARGET_CLONES], [1],
+                 [A function can be compiled for several instruction sets.])])])

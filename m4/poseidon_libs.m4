@@ -139,6 +139,10 @@ AS_IF([test "$poseidon_linked" = no],
       [POSEIDON_MISSING([The mathematical library], [it could not be linked], [libc6-dev], [gcc])])
 AC_MSG_RESULT([${poseidon_try:-in the C library}])
 SYSTEM_LIBS="$poseidon_try $PTHREAD_CFLAGS"
+poseidon_saved_libs=$LIBS
+LIBS="$SYSTEM_LIBS $LIBS"
+AC_CHECK_FUNCS([sem_clockwait])
+LIBS=$poseidon_saved_libs
 AC_SUBST([PTHREAD_CFLAGS])
 AC_SUBST([SYSTEM_LIBS])])
 

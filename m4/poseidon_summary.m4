@@ -5,6 +5,9 @@ AC_DEFUN([POSEIDON_SUMMARY],
        [poseidon_tests="not built: Check is missing (Debian: check, Spack: check)"
 poseidon_check_version=no])
 poseidon_compiler=`$CC --version 2>/dev/null | head -n 1`
+AS_IF([test "$poseidon_clones" = yes],
+      [poseidon_kernels='for AVX-512, AVX2 and the baseline, chosen at start'],
+      [poseidon_kernels='for the baseline of the compiler flags'])
 poseidon_flags=`AS_ECHO(["$CFLAGS $OPENMP_CFLAGS $SANITIZE_CFLAGS $COVERAGE_CFLAGS"]) | sed 's/  */ /g; s/ $//'`
 AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
 
@@ -13,6 +16,7 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   compiler      $CC: $poseidon_compiler
   flags         $poseidon_flags
   warnings     $WARN_CFLAGS
+  kernels       $poseidon_kernels
   MPI           $poseidon_mpi_version (MPI $poseidon_mpi_standard)
   HDF5          $poseidon_hdf5_version, from $poseidon_hdf5_where
   oneDNN        $poseidon_dnnl_version, from $poseidon_dnnl_where

@@ -5,14 +5,16 @@
  */
 #include "commands/commands.h"
 #include "commands/convert.h"
+#include "commands/options.h"
 
 #include "convert/imageset.h"
 #include "convert/mean_image.h"
+#include "solver/signals.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,104 +28,78 @@ struct convert {
     int nsources;
     char **sources;         /* borrowed from argv */
     const char *out, *mean; /* mean: NULL for none */
+    const char *half;       /* --split as given; NULL: not given */
     enum imageset_split split;
-    bool split_given, shuffle, seed_given, force, json, classes_given;
-    uint64_t seed;
+    bool shuffle, force, json;
+    long long seed; /* -1: not given */
     int gzip;
-    int classes;
+    int classes; /* -1: not given */
     int pad;
 };
 
-static const char usage[] =
-    "usage: poseidon convert cifar10 SRC DST.h5 [options]\n"
-    "       poseidon convert mnist SRC DST.h5 [options]\n"
-    "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [options]\n"
-    "\n"
-    "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
-    "N x C x H x W, the original bytes, and `label`, int32 N.\n"
-    "\n"
-    "  cifar10 SRC   the binary version: its folder, cifar-10-binary.tar.gz (or .tar), or one\n"
-    "                or more .bin files\n"
-    "  mnist SRC     the folder with the IDX files (train-images-idx3-ubyte[.gz] ...), or an\n"
-    "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
-    "  images        JPEG and PNG files; see its own options below\n"
-    "\n"
-    "  --split=train|test  which half of a folder or archive (default train)\n"
-    "  --mean=FILE         also write the mean image of exactly these records (for mean_file):\n"
-    "                      HDF5, or Caffe's form where FILE ends in .binaryproto\n"
-    "  --shuffle           put the records into a random order\n"
-    "  --seed=N            the seed of that order (default 1)\n"
-    "  --classes=N         mnist: labels are 0..N-1 (default 10)\n"
-    "  --pad=N             a border of N pixels of the mean colour, for crops of the old size\n"
-    "  --gzip=LEVEL        compress, 1..9 (default 0: larger, but any record is read at once)\n"
-    "  --force             replace DST.h5 and FILE where they exist\n"
-    "  --json              the summary as JSON\n"
-    "  --help              this text\n";
-
-/* The value of "--NAME=VALUE" where argument is that option, else NULL. */
-static const char *value_of(const char *argument, const char *name)
+/* Returns 0, 1 where --help was printed, -1 with a message. The plain words are in
+ * argv[1..*nwords].
+ */
+static int options_read(struct convert *c, int argc, char **argv, int *nwords)
 {
-    size_t length = strlen(name);
+    const struct option options[] = {
+        {"split", OPTION_TEXT, &c->half, "train|test",
+         "which half of a folder or archive (default train)"},
+        {"mean", OPTION_TEXT, &c->mean, "FILE",
+         "also write the mean image of exactly these records (for mean_file): HDF5, or "
+         "Caffe's form where FILE ends in .binaryproto"},
+        {"shuffle", OPTION_FLAG, &c->shuffle, NULL, "put the records into a random order"},
+        {"seed", OPTION_SEED, &c->seed, "N", "the seed of that order (default 1)"},
+        {"classes", OPTION_INT, &c->classes, "N", "mnist: labels are 0..N-1 (default 10)"},
+        {"pad", OPTION_INT, &c->pad, "N",
+         "a border of N pixels of the mean colour, for crops of the old size"},
+        {"gzip", OPTION_INT, &c->gzip, "LEVEL",
+         "compress, 1..9 (default 0: larger, but any record is read at once)"},
+        {"force", OPTION_FLAG, &c->force, NULL, "replace DST.h5 and FILE where they exist"},
+        {"json", OPTION_FLAG, &c->json, NULL, "the summary as JSON"},
+    };
+    const struct command_line line = {
+        .command = "convert",
+        .synopsis = "cifar10 SRC DST.h5 [OPTIONS]\n"
+                    "       poseidon convert mnist SRC DST.h5 [OPTIONS]\n"
+                    "       poseidon convert images DIR|LIST DST.h5|DST_lmdb [OPTIONS]",
+        .about =
+            "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
+            "N x C x H x W, the original bytes, and `label`, int32 N.\n"
+            "\n"
+            "  cifar10 SRC   the binary version: its folder, cifar-10-binary.tar.gz (or .tar), or "
+            "one\n"
+            "                or more .bin files\n"
+            "  mnist SRC     the folder with the IDX files (train-images-idx3-ubyte[.gz] ...), or "
+            "an\n"
+            "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
+            "  images        JPEG and PNG files; see its own options below",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
+        .max_words = INT_MAX,
+    };
 
-    if (strncmp(argument, "--", 2) != 0 || strncmp(argument + 2, name, length) != 0 ||
-        argument[2 + length] != '=')
-        return NULL;
-    return argument + 3 + length;
+    return options_parse(&line, argc, argv, nwords);
 }
 
-static int number_parse(const char *option, const char *text, uint64_t low, uint64_t high,
-                        uint64_t *out)
+static int range_check(const char *option, int number, int low, int high)
 {
-    char *end;
-
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || *out < low || *out > high)
-        return error_set("--%s=%s: expected a number from %llu to %llu", option, text,
-                         (unsigned long long)low, (unsigned long long)high);
+    if (number < low || number > high)
+        return error_set("--%s=%d: expected a number from %d to %d", option, number, low, high);
     return 0;
 }
 
-static int option_parse(struct convert *c, const char *argument)
+static int values_check(struct convert *c)
 {
-    const char *value;
-    uint64_t number = 0;
-
-    if (strcmp(argument, "--shuffle") == 0) {
-        c->shuffle = true;
-    } else if (strcmp(argument, "--force") == 0) {
-        c->force = true;
-    } else if (strcmp(argument, "--json") == 0) {
-        c->json = true;
-    } else if ((value = value_of(argument, "split"))) {
-        if (strcmp(value, "train") != 0 && strcmp(value, "test") != 0)
-            return error_set("--split=%s: expected train or test", value);
-        c->split = strcmp(value, "test") == 0 ? IMAGESET_TEST : IMAGESET_TRAIN;
-        c->split_given = true;
-    } else if ((value = value_of(argument, "mean"))) {
-        if (!*value)
-            return error_set("--mean=: expected a file name");
-        c->mean = value;
-    } else if ((value = value_of(argument, "seed"))) {
-        c->seed_given = true;
-        return number_parse("seed", value, 0, UINT64_MAX, &c->seed);
-    } else if ((value = value_of(argument, "classes"))) {
-        if (number_parse("classes", value, 1, IMAGESET_MAX_CLASSES, &number))
-            return -1;
-        c->classes = (int)number;
-        c->classes_given = true;
-    } else if ((value = value_of(argument, "pad"))) {
-        if (number_parse("pad", value, 0, MAX_PAD, &number))
-            return -1;
-        c->pad = (int)number;
-    } else if ((value = value_of(argument, "gzip"))) {
-        if (number_parse("gzip", value, 0, 9, &number))
-            return -1;
-        c->gzip = (int)number;
-    } else {
-        return error_set("unknown option '%s'; --help lists them", argument);
-    }
-    return 0;
+    if (c->half && strcmp(c->half, "train") != 0 && strcmp(c->half, "test") != 0)
+        return error_set("--split=%s: expected train or test", c->half);
+    if (c->half && strcmp(c->half, "test") == 0)
+        c->split = IMAGESET_TEST;
+    if (c->mean && !*c->mean)
+        return error_set("--mean=: expected a file name");
+    if (c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES))
+        return -1;
+    return range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9) ? -1 : 0;
 }
 
 /* Options that contradict each other or the source. */
@@ -132,13 +108,13 @@ static int options_check(const struct convert *c)
     struct stat st;
     bool single;
 
-    if (c->seed_given && !c->shuffle)
+    if (c->seed >= 0 && !c->shuffle)
         return error_set("--seed has no effect without --shuffle");
-    if (c->classes_given && !c->mnist)
+    if (c->classes >= 0 && !c->mnist)
         return error_set("--classes is for mnist; CIFAR-10 has 10 classes");
     single = c->mnist ? stat(c->sources[0], &st) == 0 && !S_ISDIR(st.st_mode)
                       : imageset_is_cifar10_file(c->sources[0]);
-    if (c->split_given && single)
+    if (c->half && single)
         return error_set("--split is for folders and archives; '%s' is a single file",
                          c->sources[0]);
     if (c->nsources > 1 && !single)
@@ -150,28 +126,25 @@ static int options_check(const struct convert *c)
     return 0;
 }
 
-/* Sorts the arguments; plain ones are moved to the front of argv. */
+/* Returns 0, 1 where --help was printed, -1 with a message. */
 static int arguments_parse(struct convert *c, int argc, char **argv)
 {
-    int n = 0;
+    int nwords, status;
 
-    *c = (struct convert){.seed = 1, .classes = 10};
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--", 2) != 0)
-            argv[n++] = argv[i];
-        else if (option_parse(c, argv[i]))
-            return -1;
-    }
-    if (n < 3)
+    *c = (struct convert){.split = IMAGESET_TRAIN, .seed = -1, .classes = -1};
+    status = options_read(c, argc, argv, &nwords);
+    if (status)
+        return status;
+    if (nwords < 3)
         return error_set(
             "expected a kind (cifar10, mnist or images), SRC and DST.h5; --help explains");
-    if (strcmp(argv[0], "cifar10") != 0 && strcmp(argv[0], "mnist") != 0)
-        return error_set("unknown kind '%s'; expected cifar10, mnist or images", argv[0]);
-    c->mnist = strcmp(argv[0], "mnist") == 0;
-    c->sources = argv + 1;
-    c->nsources = n - 2;
-    c->out = argv[n - 1];
-    return options_check(c);
+    if (strcmp(argv[1], "cifar10") != 0 && strcmp(argv[1], "mnist") != 0)
+        return error_set("unknown kind '%s'; expected cifar10, mnist or images", argv[1]);
+    c->mnist = strcmp(argv[1], "mnist") == 0;
+    c->sources = argv + 2;
+    c->nsources = nwords - 2;
+    c->out = argv[nwords];
+    return values_check(c) || options_check(c) ? -1 : 0;
 }
 
 static int set_read(const struct convert *c, struct imageset *set)
@@ -179,13 +152,15 @@ static int set_read(const struct convert *c, struct imageset *set)
     int status;
 
     if (c->mnist)
-        status = imageset_read_mnist(c->sources[0], c->split, c->classes, set);
+        status =
+            imageset_read_mnist(c->sources[0], c->split, c->classes < 0 ? 10 : c->classes, set);
     else if (imageset_is_cifar10_file(c->sources[0]))
         status = imageset_read_cifar10_files(c->nsources, c->sources, set);
     else
         status = imageset_read_cifar10(c->sources[0], c->split, set);
     if (status == 0 &&
-        ((c->shuffle && imageset_shuffle(set, c->seed)) || (c->pad && imageset_pad(set, c->pad)))) {
+        ((c->shuffle && imageset_shuffle(set, c->seed < 0 ? 1 : (uint64_t)c->seed)) ||
+         (c->pad && imageset_pad(set, c->pad)))) {
         imageset_free(set);
         status = -1;
     }
@@ -259,12 +234,9 @@ static int summary_json(const struct convert *c, const struct imageset *set, con
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "file");
-    json_string(&json, c->out);
-    json_key(&json, "mean_file");
-    json_string(&json, c->mean);
-    json_key(&json, "records");
-    json_uint(&json, set->count);
+    json_put_string(&json, "file", c->out);
+    json_put_string(&json, "mean_file", c->mean);
+    json_put_uint(&json, "records", set->count);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < 3; i++)
@@ -306,19 +278,18 @@ static int convert_run(const struct convert *c)
 
 int command_convert(int argc, char **argv)
 {
+    char images[] = "images", help[] = "--help", *images_help[] = {images, help, NULL};
     struct convert c;
+    int status;
 
     if (argc > 1 && strcmp(argv[1], "images") == 0)
         return command_convert_images(argc - 1, argv + 1);
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0) {
-            char images[] = "images", help[] = "--help", *arguments[] = {images, help, NULL};
-
-            fputs(usage, stdout);
-            printf("\n");
-            return command_convert_images(2, arguments);
-        }
-    if (arguments_parse(&c, argc, argv)) {
+    status = arguments_parse(&c, argc, argv);
+    if (status > 0) {
+        printf("\n");
+        return command_convert_images(2, images_help);
+    }
+    if (status) {
         fprintf(stderr, "poseidon convert: %s\n", error_text());
         return 2;
     }

@@ -15,10 +15,4 @@ int output_check(const char *path, bool force, int nsources, char *const *source
 /* Fails where the folder that `path` is in cannot be written to. */
 int output_check_folder(const char *path);
 
-/* Holds SIGINT, SIGTERM and SIGHUP back from now on, for loops that ask signal_pending. What they
- * would have done is done by signals_release. */
-void signals_hold(void);
-bool signal_pending(void);
-void signals_release(void);
-
 #endif

@@ -7,6 +7,7 @@
 #include "input/list.h"
 #include "convert/mean_image.h"
 #include "input/shuffle.h"
+#include "solver/signals.h"
 #include "util/thread_pool.h"
 #include "convert/sink.h"
 #include "input/source_internal.h"
@@ -344,7 +345,7 @@ static int images_write(struct conversion *c)
         return -1;
     while (status == 0 && (place = pool_next(pool)) >= 0) {
         status = result_write(c, number_of(c, job++), &c->result[place]);
-        if (status == 0 && signal_pending())
+        if (status == 0 && signals_pending())
             status = error_set("interrupted by a signal; nothing was written");
         progress_show(c, job, false);
     }
@@ -406,12 +407,9 @@ static int summary_json(const struct conversion *c, uint64_t count)
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "file");
-    json_string(&json, r->out);
-    json_key(&json, "mean_file");
-    json_string(&json, r->mean);
-    json_key(&json, "records");
-    json_uint(&json, count);
+    json_put_string(&json, "file", r->out);
+    json_put_string(&json, "mean_file", r->mean);
+    json_put_uint(&json, "records", count);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < 3 && !c->varies; i++)
@@ -422,16 +420,13 @@ static int summary_json(const struct conversion *c, uint64_t count)
     for (int k = 0; k < c->list.nclasses; k++)
         json_string(&json, c->list.class_name[k]);
     json_array_end(&json);
-    json_key(&json, "refused");
-    json_uint(&json, c->refused);
+    json_put_uint(&json, "refused", c->refused);
     json_key(&json, "refused_first");
     json_array_begin(&json);
     for (uint64_t i = 0; i < c->refused && i < SHOWN_REFUSALS; i++) {
         json_object_begin(&json);
-        json_key(&json, "path");
-        json_string(&json, c->refusal[i].name);
-        json_key(&json, "reason");
-        json_string(&json, c->refusal[i].reason);
+        json_put_string(&json, "path", c->refusal[i].name);
+        json_put_string(&json, "reason", c->refusal[i].reason);
         json_object_end(&json);
     }
     json_array_end(&json);

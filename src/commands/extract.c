@@ -178,8 +178,7 @@ static int print_report(const struct extraction *x)
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "file");
-    json_string(&json, x->out);
+    json_put_string(&json, "file", x->out);
     json_key(&json, "blobs");
     json_object_begin(&json);
     for (int i = 0; i < x->nfeatures; i++) {

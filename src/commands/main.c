@@ -57,9 +57,8 @@ static int print_usage(FILE *to)
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(
-        to,
-        "\n'poseidon COMMAND --help' tells a command's options; man poseidon tells the rest.\n");
+    fprintf(to, "\n'poseidon COMMAND --help' shows a command's options; man poseidon documents the "
+                "rest.\n");
     return 0;
 }
 
@@ -110,13 +109,15 @@ int command_start_mpi(int *argc, char ***argv)
     if (level < MPI_THREAD_SERIALIZED)
         return error_set(
             "this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == 1 && tasks && atoi(tasks) > 1 && !getenv("OMPI_COMM_WORLD_SIZE"))
         return error_set("srun started %s separate programs instead of one job of %s ranks: use "
                          "'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun",
                          tasks, tasks);
     return 0;
+fail:
+    return -1;
 }
 
 int command_end_mpi(const char *command, int status, bool in_flight)
@@ -128,7 +129,7 @@ int command_end_mpi(const char *command, int status, bool in_flight)
         command_fail(command);
     fflush(NULL);
     if (status && in_flight) {
-        MPI_Barrier(MPI_COMM_WORLD);
+        (void)MPI_Barrier(MPI_COMM_WORLD); /* the message is out everywhere; the end comes anyway */
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Finalize();

@@ -4,6 +4,7 @@
 #include "commands/options.h"
 
 #include "convert/mean_image.h"
+#include "solver/signals.h"
 #include "util/thread_pool.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -112,7 +113,7 @@ static int images_add(struct averaging *a)
         else if (mean_image_add(&a->mean, &result->record.shape, result->record.type,
                                 result->record.data))
             status = error_context("%s: record %llu", a->path, (unsigned long long)done);
-        else if (signal_pending())
+        else if (signals_pending())
             status = error_set("interrupted by a signal; nothing was written");
         progress_show(a, ++done);
     }
@@ -139,10 +140,8 @@ static int result_json(const struct averaging *a)
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "file");
-    json_string(&json, a->out);
-    json_key(&json, "records");
-    json_uint(&json, a->mean.count);
+    json_put_string(&json, "file", a->out);
+    json_put_uint(&json, "records", a->mean.count);
     json_key(&json, "shape");
     json_array_begin(&json);
     for (int i = 0; i < a->mean.shape.naxes; i++)

@@ -10,6 +10,7 @@
 #include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "spec/read.h"
+#include "util/choice.h"
 #include "util/error.h"
 
 static int define(const struct model_options *o, struct model *model)
@@ -121,14 +122,15 @@ int model_open(const struct model_options *o, struct model *model)
                             .seed = 1,
                             .notices = &model->notices,
                             .base_file = o->model};
+    static const char *const phases[] = {"TRAIN", "TEST", NULL};
     long long chw[3];
     int64_t sizes[3];
     bool with_weights;
-    int status;
+    int status, phase;
 
     memset(model, 0, sizeof *model);
-    if (strcasecmp(o->phase, "TEST") && strcasecmp(o->phase, "TRAIN"))
-        return error_set("--phase=%s is not known (TRAIN or TEST)", o->phase);
+    if (choice_parse_caseless("phase", o->phase, phases, &phase))
+        return -1;
     if (o->input_shape) {
         if (parse_chw(o->input_shape, chw))
             return -1;

@@ -21,9 +21,9 @@ static void print_help(const struct command_line *line)
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
                  o->value ? o->value : "");
-        printf("  %-26s %s\n", left, o->help);
+        printf("  %-*s %s\n", OPTIONS_INDENT - 3, left, o->help);
     }
-    printf("  %-26s %s\n", "--help", "print this and stop");
+    printf("  %-*s %s\n", OPTIONS_INDENT - 3, "--help", "print this and stop");
 }
 
 static int parse_number(const char *name, const char *text, long long least, long long most,

@@ -17,6 +17,8 @@ enum option_type {
     OPTION_FLAG,  /* bool * */
 };
 
+enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
+
 struct option {
     const char *name; /* without dashes */
     enum option_type type;

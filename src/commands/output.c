@@ -4,7 +4,6 @@
 #include "util/error.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -39,37 +38,4 @@ int output_check(const char *path, bool force, int nsources, char *const *source
             return error_set("%s exists already; --force replaces it", path);
     }
     return output_check_folder(path);
-}
-
-static void signals_of(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
-}
-
-void signals_hold(void)
-{
-    sigset_t set;
-
-    signals_of(&set);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
-void signals_release(void)
-{
-    sigset_t set;
-
-    signals_of(&set);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
-bool signal_pending(void)
-{
-    sigset_t pending;
-
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
-            sigismember(&pending, SIGHUP) == 1);
 }

@@ -8,6 +8,7 @@
 
 #include "spec/modelfile.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/h5.h"
 
 #define MAX_FILE ((size_t)256 << 20) /* bytes of an image file */
@@ -84,7 +85,7 @@ int photo_set_mean(const char *text, struct photo_options *o)
             o->mean[c] = given[count == 3 ? c : 0];
         return 0;
     }
-    if (h5_is_file(text))
+    if (file_is_hdf5(text))
         return load_hdf5(text, o);
     status = stored_blob_load(text, &blob, &values);
     if (!status)

@@ -2,7 +2,7 @@
 #include "commands/commands.h"
 #include "commands/plan_forecast.h"
 #include "commands/options.h"
-#include "commands/units.h"
+#include "util/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +29,7 @@ struct request { /* texts still to be parsed; NULL: not given */
 
 static int parse_words(struct request *r, int argc, char **argv)
 {
+    char comm_words[COMM_HELP_BYTES];
     int nwords;
     struct forecast_options *o = &r->options;
     const struct option options[] = {
@@ -37,7 +38,8 @@ static int parse_words(struct request *r, int argc, char **argv)
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
         {"hierarchy", OPTION_TEXT, &r->hierarchy, "HOW",
-         "auto (default): a node's ranks add up in shared memory and one speaks; off: all speak"},
+         "auto (default): a node's ranks add up in shared memory and one sends for all; off: all "
+         "send"},
         {"batch", OPTION_COUNT, &o->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",
@@ -60,10 +62,9 @@ static int parse_words(struct request *r, int argc, char **argv)
          "at which a rank copies and sums (default 10GB)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "measured figures; options above override them"},
-        {"comm", OPTION_TEXT, &r->comm, "MODE",
-         "what is chosen: auto (default), paper, ps, sfb, allreduce, adam, onebit, none"},
+        {"comm", OPTION_TEXT, &r->comm, "HOW", comm_words},
         {"overlap", OPTION_TEXT, &r->overlap, "HOW",
-         "full: forward waits per layer (default); wfbp: for all; none: traffic after backward"},
+         "as of train: wfbp (default), backward or none"},
         {"wire", OPTION_TEXT, &r->wire, "FORM",
          "fp32 (default), or bf16: PS and allreduce send half the bytes"},
         {"servers", OPTION_INT, &o->servers, "K",
@@ -74,7 +75,7 @@ static int parse_words(struct request *r, int argc, char **argv)
          "small neighbouring layers travel together until they hold that much; 0: each alone "
          "(default: ditto)"},
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
-         "ranks have no core to spare for the progress thread"},
+         "ranks have no core to spare for the communication thread"},
         {"layers", OPTION_FLAG, &o->all_tables, NULL,
          "the layer table for every number of nodes, not the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},
@@ -89,19 +90,8 @@ static int parse_words(struct request *r, int argc, char **argv)
                  "would take and why, and how training would scale. Needs no cluster and no data.",
     };
 
+    comm_help(o->registry, OPTIONS_INDENT, comm_words);
     return options_parse(&line, argc, argv, &nwords);
-}
-
-static int parse_overlap(const char *text, enum cost_overlap *out)
-{
-    static const char *const names[] = {"none", "wfbp", "full"};
-
-    for (int i = COST_OVERLAP_NONE; i <= COST_OVERLAP_FULL; i++)
-        if (!strcmp(text, names[i])) {
-            *out = (enum cost_overlap)i;
-            return 0;
-        }
-    return error_set("--overlap=%s is not known (full, wfbp or none)", text);
 }
 
 /* Measured figures, then what the options say. */
@@ -151,16 +141,17 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     if (o->chunk_bytes < sizeof(float))
         return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
                          o->chunk_bytes, sizeof(float));
-    if ((long long)o->ranks_per_node * FORECAST_MAX_NODES > 1 << 28)
-        return error_set("--ranks-per-node=%d is more than a node can hold (at most %d)",
-                         o->ranks_per_node, (1 << 28) / FORECAST_MAX_NODES);
     if (strcmp(r->hierarchy, "auto") && strcmp(r->hierarchy, "off"))
         return error_set("--hierarchy=%s is not known (auto or off)", r->hierarchy);
     o->flat = !strcmp(r->hierarchy, "off");
     o->npoints =
         units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
-    if (o->npoints < 0 || forecast_mode_parse(r->comm, &o->mode) ||
-        parse_overlap(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
+    for (int i = 0; i < o->npoints; i++)
+        if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
+            return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
+                             o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
+    if (o->npoints < 0 || comm_parse(o->registry, r->comm, &o->comm) ||
+        cost_overlap_parse(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
         return -1;
     if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
         return -1;
@@ -187,12 +178,13 @@ int command_plan(int argc, char **argv)
     struct request request = {
         .options = {.model = {.phase = "TRAIN", .look_only = true},
                     .ranks_per_node = 1,
+                    .registry = scheme_registry,
                     .iter_size = 1,
                     .chunk_bytes = COST_SIZE_CHOSEN,
                     .merge_bytes = COST_SIZE_CHOSEN},
         .nodes = "1,2,4,8,16,32",
         .comm = "auto",
-        .overlap = "full",
+        .overlap = "wfbp",
         .wire = "fp32",
         .hierarchy = "auto",
     };

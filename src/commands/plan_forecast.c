@@ -1,29 +1,12 @@
 /* Plans without a cluster. */
 #include "commands/plan_forecast.h"
 
+#include "solver/groups.h"
+#include "solver/work.h"
 #include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const mode_names[FORECAST_MODES] = {"ps",     "sfb",   "allreduce", "adam",
-                                                       "onebit", "paper", "auto",      "none"};
-
-const char *forecast_mode_name(enum forecast_mode mode)
-{
-    return mode_names[mode];
-}
-
-int forecast_mode_parse(const char *text, enum forecast_mode *out)
-{
-    for (int i = 0; i < FORECAST_MODES; i++)
-        if (!strcmp(text, mode_names[i])) {
-            *out = (enum forecast_mode)i;
-            return 0;
-        }
-    return error_set(
-        "--comm=%s is not known (auto, paper, ps, sfb, allreduce, adam, onebit or none)", text);
-}
 
 static int find_batch(const struct net *net, int *out)
 {
@@ -35,18 +18,27 @@ static int find_batch(const struct net *net, int *out)
     return error_set("%s: the net has no data layer, so its batch is not known", net->def->file);
 }
 
+/* ---- one number of nodes ---- */
+
 /* As --hierarchy=auto of the training: more than one node, more than one worker on some. Dedicated
  * servers are the last ranks, so they leave whole nodes before they leave parts. */
-static void add_up_first(const struct forecast_options *options, int workers,
-                         struct cost_setup *out)
+static int add_up_first(const struct forecast_options *options, struct forecast_point *point)
 {
-    int each = options->ranks_per_node, nodes = (workers + each - 1) / each;
+    int each = options->ranks_per_node, nodes = (point->workers + each - 1) / each;
 
+    point->how.leaders_per_host = each;
+    point->locals = 1;
     if (options->flat || nodes < 2 || each < 2)
-        return;
-    out->nworkers = nodes;
-    out->locals = each;
-    out->ranks_per_node = 1;
+        return 0;
+    point->node_of = calloc((size_t)point->workers, sizeof *point->node_of);
+    if (!point->node_of)
+        return error_memory((uint64_t)point->workers * sizeof *point->node_of, "the nodes");
+    for (int w = 0; w < point->workers; w++)
+        point->node_of[w] = w / each;
+    point->how.nodes = point->node_of;
+    point->how.leaders_per_host = 1;
+    point->locals = each;
+    return 0;
 }
 
 static struct cost_sizes sizes_of(const struct forecast *f)
@@ -64,7 +56,6 @@ static int set_up(const struct forecast *f, int nodes, struct forecast_point *po
 {
     const struct forecast_options *options = f->options;
     struct cost_sizes sizes = sizes_of(f);
-    struct cost_setup *out = &point->setup;
     int ranks = nodes * options->ranks_per_node;
 
     if (options->servers >= ranks)
@@ -73,72 +64,138 @@ static int set_up(const struct forecast *f, int nodes, struct forecast_point *po
             options->servers, nodes, nodes == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
     point->nodes = nodes;
     point->workers = ranks - options->servers;
-    *out = (struct cost_setup){
-        .nworkers = point->workers,
-        .dedicated = options->servers > 0,
-        .ranks_per_node = options->ranks_per_node,
-        .iter_size = options->iter_size,
+    point->how = (struct plan_options){
+        .wire = options->wire,
+        .nranks = ranks,
+        .servers = options->servers,
         .chunk_bytes = sizes.chunk,
         .merge_bytes = sizes.merge,
-        .wire = options->wire,
+        .latency_bytes = sizes.latency,
+        .iter_size = options->iter_size,
     };
-    add_up_first(options, point->workers, out);
-    out->nservers = out->dedicated ? options->servers : out->nworkers;
+    if (add_up_first(options, point))
+        return -1;
+    point->servers = options->servers > 0 ? options->servers
+                     : point->locals > 1  ? (point->workers + point->locals - 1) / point->locals
+                                          : point->workers;
     return 0;
 }
 
-/* The iteration where every layer goes by the mode; `chosen`: its schemes. */
-static int run_mode(const struct forecast *f, const struct forecast_point *point,
-                    enum forecast_mode mode, enum cost_overlap overlap, struct cost *costs,
-                    enum scheme *chosen, struct cost_iteration *out)
+static int choose(const struct forecast *f, const struct forecast_point *point,
+                  enum cost_overlap overlap, struct cost_answer *out)
 {
-    if (mode == FORECAST_AUTO &&
-        cost_choose(&f->work, &f->cluster, &point->setup, overlap, COST_AUTO_SCHEMES, chosen, out))
-        return -1;
-    for (int g = 0; g < f->work.ngroups; g++) {
-        enum scheme scheme =
-            mode == FORECAST_NONE ? SCHEME_NONE : (enum scheme)(SCHEME_PS + (int)mode);
-        if (mode != FORECAST_AUTO)
-            chosen[g] =
-                cost_single(&point->setup, &f->work.groups[g], scheme, mode == FORECAST_PAPER);
-        costs[g] = point->table[(size_t)g * SCHEMES + chosen[g]];
+    struct plan_options how = point->how;
+    struct cost_question question = {.work = &f->work,
+                                     .cluster = &f->cluster,
+                                     .how = &how,
+                                     .registry = f->options->registry,
+                                     .groups = f->groups,
+                                     .overlap = overlap};
+
+    how.merge_bytes = f->options->merge_bytes;
+    return cost_choose(&question, out);
+}
+
+/* The iteration where every layer goes as `comm` says. */
+static int run_comm(const struct forecast *f, const struct forecast_point *point, struct comm comm,
+                    struct cost_iteration *out)
+{
+    struct plan_options how = point->how;
+    struct cost_answer answer;
+
+    if (comm.policy == COMM_AUTO) {
+        if (choose(f, point, f->options->overlap, &answer))
+            return -1;
+        *out = answer.iteration;
+        cost_answer_free(&answer);
+        return 0;
     }
-    return cost_iterate(&f->work, costs, overlap, out);
+    how.comm = comm;
+    return cost_predict(&f->work, &f->cluster, &how, f->groups, f->options->overlap, out);
+}
+
+/* Counts of the rank that has most. Homes are dealt lowest ranks first, so the first ones hold as
+ * much as any. */
+static void count_most(const struct plan *plan, struct forecast_point *point)
+{
+    enum { ENOUGH = 4096 };
+
+    for (int l = 0; l < plan->nleaders; l++) {
+        uint64_t messages, memory;
+        if (l >= ENOUGH && l < plan->nworkers)
+            continue;
+        messages = plan_messages(plan, plan->world_rank[l]);
+        memory = plan_memory(plan, plan->world_rank[l]);
+        point->messages = messages > point->messages ? messages : point->messages;
+        point->memory = memory > point->memory ? memory : point->memory;
+    }
+}
+
+static int play_plan(const struct forecast *f, const struct plan *plan,
+                     struct forecast_point *point)
+{
+    struct cost *costs = calloc((size_t)plan->nbuckets + 1, sizeof *costs);
+    int status = 0;
+
+    if (!costs)
+        return error_memory((uint64_t)plan->nbuckets * sizeof *costs, "the plan's costs");
+    cost_plan(&f->cluster, plan, costs);
+    for (int o = 0; o < COST_OVERLAPS && !status; o++)
+        status = cost_iterate(&f->work, plan, costs, (enum cost_overlap)o, &point->by_overlap[o]);
+    point->chosen_iteration = point->by_overlap[f->options->overlap];
+    free(costs);
+    return status;
+}
+
+/* What options.comm makes of it, with all figures. */
+static int run_chosen(const struct forecast *f, struct forecast_point *point)
+{
+    struct plan_options how = point->how;
+    struct cost_answer answer = {0};
+    struct plan *plan;
+    int status;
+
+    how.comm = f->options->comm;
+    if (how.comm.policy == COMM_AUTO) {
+        if (choose(f, point, f->options->overlap, &answer))
+            return -1;
+        how.schemes = answer.scheme;
+        how.merge_bytes = answer.merge_bytes;
+        point->bounded = answer.bounded;
+    }
+    status = plan_create(&how, f->work.ngroups, f->groups, &plan);
+    cost_answer_free(&answer);
+    if (status)
+        return -1;
+    for (int g = 0; g < f->work.ngroups; g++)
+        point->chosen[g] = plan->buckets[plan->bucket_of[g]].scheme;
+    point->merge_bytes = how.merge_bytes;
+    point->buckets = plan->nbuckets;
+    point->chunks = plan->nchunks;
+    count_most(plan, point);
+    status = play_plan(f, plan, point);
+    plan_destroy(plan);
+    return status;
 }
 
 static int run_point(const struct forecast *f, struct forecast_point *point)
 {
-    size_t groups = (size_t)f->work.ngroups + 1;
-    struct cost *costs = calloc(groups, sizeof *costs);
-    enum scheme *chosen = calloc(groups, sizeof *chosen);
-    int status = -1;
+    size_t groups = (size_t)f->work.ngroups + 1, schemes = (size_t)f->nschemes;
 
-    point->table = calloc(groups * SCHEMES, sizeof *point->table);
+    point->table = calloc(groups * schemes, sizeof *point->table);
     point->chosen = calloc(groups, sizeof *point->chosen);
-    if (!costs || !chosen || !point->table || !point->chosen) {
-        error_memory(groups * SCHEMES * sizeof *point->table, "the plan");
-        goto done;
-    }
-    for (int g = 0; g < f->work.ngroups; g++)
-        for (int s = 0; s < SCHEMES; s++)
-            point->table[(size_t)g * SCHEMES + (size_t)s] =
-                cost_of(&f->cluster, &point->setup, &f->work.groups[g], (enum scheme)s);
-    for (int m = 0; m < FORECAST_MODES; m++)
-        if (run_mode(f, point, (enum forecast_mode)m, f->options->overlap, costs, chosen,
-                     &point->by_mode[m]))
-            goto done;
-    if (run_mode(f, point, f->options->mode, f->options->overlap, costs, point->chosen,
-                 &point->chosen_iteration))
-        goto done;
-    for (int o = COST_OVERLAP_NONE; o <= COST_OVERLAP_FULL; o++)
-        if (cost_iterate(&f->work, costs, (enum cost_overlap)o, &point->by_overlap[o]))
-            goto done;
-    status = 0;
-done:
-    free(costs);
-    free(chosen);
-    return status;
+    if (!point->table || !point->chosen)
+        return error_memory(groups * schemes * sizeof *point->table, "the plan");
+    if (cost_table(&f->cluster, &point->how, f->options->registry, f->work.ngroups, f->groups,
+                   point->table))
+        return -1;
+    for (int i = 0; i < f->ncomms; i++)
+        if (run_comm(f, point, f->comms[i], &point->by_comm[i]))
+            return -1;
+    return run_chosen(f, point);
 }
+
+/* ---- all of it ---- */
 
 /* The passes by operations, or as measured. Only the last micro-batch's backward makes
  * gradients final and only the first one's forward waits: those between are as one long layer on
@@ -150,9 +207,8 @@ static int find_work(struct forecast *f)
 
     if (find_batch(f->model.net, &f->batch))
         return -1;
-    if (f->options->profile
-            ? cost_work_profile(f->model.net, f->options->profile, &f->cluster, &f->work)
-            : cost_work_create(f->model.net, &f->cluster, &f->work))
+    if (f->options->profile ? work_read(f->model.net, f->options->profile, &f->cluster, &f->work)
+                            : work_estimate(f->model.net, &f->cluster, &f->work))
         return -1;
     if (rate > 0)
         cost_work_scale(&f->work, f->batch / rate);
@@ -169,24 +225,31 @@ static int find_work(struct forecast *f)
 
 static int find_alone(struct forecast *f)
 {
-    const struct cost_setup one = {.nworkers = 1,
-                                   .nservers = 1,
-                                   .ranks_per_node = 1,
-                                   .iter_size = f->options->iter_size,
-                                   .chunk_bytes = sizes_of(f).chunk};
-    size_t groups = (size_t)f->work.ngroups + 1;
-    struct cost *costs = calloc(groups, sizeof *costs);
+    const struct plan_options one = {.comm = {.policy = COMM_NONE},
+                                     .nranks = 1,
+                                     .chunk_bytes = sizes_of(f).chunk,
+                                     .iter_size = f->options->iter_size};
     struct cost_iteration iteration = {.seconds = 0};
-    int status;
+    int status =
+        cost_predict(&f->work, &f->cluster, &one, f->groups, f->options->overlap, &iteration);
 
-    if (!costs)
-        return error_memory(groups * sizeof *costs, "the plan");
-    for (int g = 0; g < f->work.ngroups; g++)
-        costs[g] = cost_of(&f->cluster, &one, &f->work.groups[g], SCHEME_NONE);
-    status = cost_iterate(&f->work, costs, f->options->overlap, &iteration);
     f->alone_seconds = iteration.seconds;
-    free(costs);
     return status;
+}
+
+static int list_comms(struct forecast *f)
+{
+    static const enum comm_policy policies[] = {COMM_PAPER, COMM_AUTO, COMM_NONE};
+
+    f->nschemes = cost_count_schemes(f->options->registry);
+    if (f->nschemes > FORECAST_MAX_COMMS - 3)
+        return error_set("%d schemes are more than a plan has columns for", f->nschemes);
+    for (int s = 0; s < f->nschemes; s++)
+        f->comms[f->ncomms++] =
+            (struct comm){.policy = COMM_SCHEME, .scheme = f->options->registry[s]};
+    for (int p = 0; p < 3; p++)
+        f->comms[f->ncomms++] = (struct comm){.policy = policies[p]};
+    return 0;
 }
 
 int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
@@ -195,7 +258,10 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     memset(out, 0, sizeof *out);
     out->options = options;
     out->cluster = *cluster;
-    if (model_open(&options->model, &out->model) || find_work(out) || find_alone(out))
+    if (list_comms(out) || model_open(&options->model, &out->model))
+        goto fail;
+    out->groups = groups_create(out->model.net);
+    if (!out->groups || find_work(out) || find_alone(out))
         goto fail;
     for (int i = 0; i < options->npoints; i++) {
         if (set_up(out, options->nodes[i], &out->points[i]) || run_point(out, &out->points[i]))
@@ -210,34 +276,23 @@ fail:
 void forecast_free(struct forecast *f)
 {
     for (int i = 0; i < FORECAST_MAX_POINTS; i++) {
+        free(f->points[i].node_of);
         free(f->points[i].table);
         free(f->points[i].chosen);
     }
     cost_work_free(&f->work);
+    free(f->groups);
     model_close(&f->model);
     memset(f, 0, sizeof *f);
 }
 
-void forecast_reason(const struct forecast *f, const struct forecast_point *point, int g, char *out,
-                     size_t bytes)
+const struct cost *forecast_cost(const struct forecast *f, const struct forecast_point *point,
+                                 int group, const struct scheme *scheme)
 {
-    const struct param_group *group = &f->work.groups[g];
-    const struct cost *row = point->table + (size_t)g * SCHEMES;
-
-    if (f->options->mode == FORECAST_AUTO || !group->trains || point->setup.nworkers == 1)
-        cost_explain(&f->cluster, &point->setup, group, point->chosen[g], COST_AUTO_SCHEMES, out,
-                     bytes);
-    else if (f->options->mode == FORECAST_PAPER && group->factorable)
-        snprintf(out, bytes, "the paper's rule: SFB moves %.4g million parameters a node, PS %.4g",
-                 (row[SCHEME_SFB].worker.sent + row[SCHEME_SFB].worker.received) / 4e6,
-                 (row[SCHEME_PS].worker.sent + row[SCHEME_PS].worker.received +
-                  row[SCHEME_PS].server.sent + row[SCHEME_PS].server.received) /
-                     4e6);
-    else if (f->options->mode == FORECAST_PAPER)
-        snprintf(out, bytes, "the paper's rule: no factors, so PS");
-    else
-        snprintf(out, bytes, "as --comm=%s says%s", mode_names[f->options->mode],
-                 group->factorable ? "" : ", for a layer without factors");
+    for (int s = 0; s < f->nschemes; s++)
+        if (f->options->registry[s] == scheme)
+            return &point->table[group * f->nschemes + s];
+    return NULL;
 }
 
 double forecast_images(const struct forecast *f, const struct forecast_point *point,

@@ -6,39 +6,30 @@
 #include <stdio.h>
 
 #include "commands/model.h"
-#include "plan/cost.h"
+#include "plan/timeline.h"
 #include "util/json.h"
-
-/* What --comm may say. The first SCHEMES - 1 are schemes, in enum scheme's order. */
-enum forecast_mode {
-    FORECAST_PS,
-    FORECAST_SFB,
-    FORECAST_ALLREDUCE,
-    FORECAST_ADAM,
-    FORECAST_ONEBIT,
-    FORECAST_PAPER, /* BestScheme */
-    FORECAST_AUTO,  /* cost_choose */
-    FORECAST_NONE,  /* no traffic: the ceiling */
-    FORECAST_MODES
-};
 
 #define FORECAST_MAX_POINTS 32
 #define FORECAST_MAX_NODES  65536
+#define FORECAST_MAX_RANKS  (1 << 20)
+
+/* The registry's schemes, then the policies paper, auto and none: what --comm could be. */
+#define FORECAST_MAX_COMMS 32
 
 struct forecast_options {
     struct model_options model;
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    bool flat;   /* every worker speaks for itself; else the workers of a node add up first
-                    (sync/node.h) */
+    bool flat;   /* every worker is its own leader; else the workers of a node add up first */
     int servers; /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
     int iter_size;
     const char *profile; /* measured times of the layers, or NULL */
-    enum wire wire;
+    enum wire_format wire;
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
-    enum forecast_mode mode;
+    struct comm comm;
+    const struct scheme *const *registry; /* what there is to choose from; borrowed */
     enum cost_overlap overlap;
     bool all_tables;          /* a layer table for every number of nodes, not for the last alone */
     const char *cluster_file; /* where figures come from, or NULL */
@@ -47,19 +38,30 @@ struct forecast_options {
 /* One number of nodes. */
 struct forecast_point {
     int nodes;
-    int workers; /* in all */
-    struct cost_setup setup;
-    struct cost *table;  /* SCHEMES per group */
-    enum scheme *chosen; /* per group, under options.mode */
+    int workers;                  /* in all */
+    int locals;                   /* workers that one leader sends for; 1: every one for itself */
+    int servers;                  /* dedicated ones, or all leaders */
+    int *node_of;                 /* per worker, where nodes add up first; owned; else NULL */
+    struct plan_options how;      /* all but the schemes, under options.comm */
+    struct cost *table;           /* per group and scheme (cost_table) */
+    const struct scheme **chosen; /* per group, under options.comm */
+    size_t merge_bytes;           /* as chosen */
+    int buckets, chunks;
+    uint64_t messages; /* of the rank that sends most */
+    uint64_t memory;   /* of the rank that keeps most for communication */
+    bool bounded;      /* auto would have chosen otherwise if there were more memory */
     struct cost_iteration chosen_iteration;
-    struct cost_iteration by_mode[FORECAST_MODES];
-    struct cost_iteration by_overlap[COST_OVERLAP_FULL + 1]; /* of what is chosen */
+    struct cost_iteration by_comm[FORECAST_MAX_COMMS];
+    struct cost_iteration by_overlap[COST_OVERLAPS]; /* of what is chosen */
 };
 
 struct forecast {
     const struct forecast_options *options;
     struct cost_cluster cluster;
     struct model model;
+    struct group *groups; /* the net's; owned */
+    int nschemes, ncomms;
+    struct comm comms[FORECAST_MAX_COMMS];
     struct cost_work work;
     int batch; /* images per rank and iteration */
     double forward_seconds, backward_seconds;
@@ -67,10 +69,6 @@ struct forecast {
         alone_seconds; /* an iteration of one rank, its update included: what speed-ups refer to */
     struct forecast_point points[FORECAST_MAX_POINTS];
 };
-
-/* "ps", "sfb", ... */
-const char *forecast_mode_name(enum forecast_mode mode);
-int forecast_mode_parse(const char *text, enum forecast_mode *out);
 
 /* options are borrowed for the forecast's life. */
 int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
@@ -82,6 +80,11 @@ double forecast_images(const struct forecast *forecast, const struct forecast_po
                        const struct cost_iteration *iteration);
 double forecast_speedup(const struct forecast *forecast, const struct forecast_point *point,
                         const struct cost_iteration *iteration);
+
+/* The group by itself by that scheme of the registry; NULL for no scheme. */
+const struct cost *forecast_cost(const struct forecast *forecast,
+                                 const struct forecast_point *point, int group,
+                                 const struct scheme *scheme);
 
 /* Why the group goes as it goes, without a full stop. */
 void forecast_reason(const struct forecast *forecast, const struct forecast_point *point, int group,

@@ -19,11 +19,9 @@ static void put_string(struct json *json, const char *key, const char *value)
     json_string(json, value);
 }
 
-/* Schemes by the names that --comm takes. */
-static const char *scheme_key(enum scheme scheme)
+static const char *name_of(const struct scheme *scheme)
 {
-    return scheme == SCHEME_NONE ? "none"
-                                 : forecast_mode_name((enum forecast_mode)(scheme - SCHEME_PS));
+    return scheme ? scheme->name : "none";
 }
 
 static void put_cluster(const struct forecast *f, struct json *json)
@@ -46,7 +44,7 @@ static void put_cluster(const struct forecast *f, struct json *json)
 
 static void put_cost(const struct cost *cost, struct json *json)
 {
-    json_key(json, scheme_key(cost->scheme));
+    json_key(json, name_of(cost->scheme));
     if (!cost->possible) {
         json_null(json);
         return;
@@ -58,6 +56,7 @@ static void put_cost(const struct cost *cost, struct json *json)
     put_double(json, "server_sent", cost->server.sent);
     put_double(json, "server_received", cost->server.received);
     put_double(json, "messages", cost->messages);
+    put_double(json, "memory_bytes", cost->memory);
     put_double(json, "wire_seconds", cost->wire_seconds);
     put_double(json, "skew_seconds", cost->skew_seconds);
     put_double(json, "latency_seconds", cost->latency_seconds);
@@ -71,7 +70,7 @@ static void put_cost(const struct cost *cost, struct json *json)
 static void put_layer(const struct forecast *f, const struct forecast_point *point, int g,
                       struct json *json)
 {
-    const struct param_group *group = &f->work.groups[g];
+    const struct group *group = &f->groups[g];
     char reason[256];
 
     json_object_begin(json);
@@ -81,15 +80,14 @@ static void put_layer(const struct forecast *f, const struct forecast_point *poi
         put_uint(json, "m", (uint64_t)group->m);
         put_uint(json, "n", (uint64_t)group->n);
         put_uint(json, "rows",
-                 (uint64_t)group->k * (uint64_t)point->setup.iter_size *
-                     (uint64_t)(point->setup.locals > 1 ? point->setup.locals : 1));
+                 (uint64_t)group->k * (uint64_t)f->options->iter_size * (uint64_t)point->locals);
     }
     json_key(json, "costs");
     json_object_begin(json);
-    for (int s = SCHEME_PS; s < SCHEMES; s++)
-        put_cost(&point->table[(size_t)g * SCHEMES + (size_t)s], json);
+    for (int s = 0; s < f->nschemes; s++)
+        put_cost(&point->table[g * f->nschemes + s], json);
     json_object_end(json);
-    put_string(json, "choice", scheme_key(point->chosen[g]));
+    put_string(json, "choice", name_of(point->chosen[g]));
     forecast_reason(f, point, g, reason, sizeof reason);
     put_string(json, "reason", reason);
     json_object_end(json);
@@ -114,29 +112,33 @@ static void put_iteration(const struct forecast *f, const struct forecast_point 
 static void put_point(const struct forecast *f, const struct forecast_point *point,
                       struct json *json)
 {
-    static const char *const overlaps[] = {"none", "wfbp", "full"};
-
     json_object_begin(json);
     put_uint(json, "nodes", (uint64_t)point->nodes);
     put_uint(json, "workers", (uint64_t)point->workers);
-    put_uint(json, "workers_per_speaker",
-             (uint64_t)(point->setup.locals > 1 ? point->setup.locals : 1));
-    put_uint(json, "servers", (uint64_t)point->setup.nservers);
+    put_uint(json, "workers_per_leader", (uint64_t)point->locals);
+    put_uint(json, "servers", (uint64_t)point->servers);
     json_key(json, "dedicated");
-    json_bool(json, point->setup.dedicated);
+    json_bool(json, point->how.servers > 0);
+    put_uint(json, "merge_bytes", point->merge_bytes);
+    put_uint(json, "buckets", (uint64_t)point->buckets);
+    put_uint(json, "chunks", (uint64_t)point->chunks);
+    put_uint(json, "messages", point->messages);
+    put_uint(json, "memory_bytes", point->memory);
+    json_key(json, "memory_bounded");
+    json_bool(json, point->bounded);
     json_key(json, "chosen");
     put_iteration(f, point, &point->chosen_iteration, json);
     json_key(json, "by_comm");
     json_object_begin(json);
-    for (int m = 0; m < FORECAST_MODES; m++) {
-        json_key(json, forecast_mode_name((enum forecast_mode)m));
-        put_iteration(f, point, &point->by_mode[m], json);
+    for (int i = 0; i < f->ncomms; i++) {
+        json_key(json, comm_name(f->comms[i]));
+        put_iteration(f, point, &point->by_comm[i], json);
     }
     json_object_end(json);
     json_key(json, "by_overlap");
     json_object_begin(json);
-    for (int o = COST_OVERLAP_NONE; o <= COST_OVERLAP_FULL; o++) {
-        json_key(json, overlaps[o]);
+    for (int o = COST_OVERLAP_NONE; o < COST_OVERLAPS; o++) {
+        json_key(json, cost_overlap_name((enum cost_overlap)o));
         put_iteration(f, point, &point->by_overlap[o], json);
     }
     json_object_end(json);
@@ -155,7 +157,7 @@ void forecast_json(const struct forecast *f, struct json *json)
     put_string(json, "net", f->model.def->name);
     put_uint(json, "parameters", f->model.net->nlearnable);
     put_uint(json, "images_per_rank", (uint64_t)f->batch);
-    put_string(json, "comm", forecast_mode_name(f->options->mode));
+    put_string(json, "comm", comm_name(f->options->comm));
     put_cluster(f, json);
     put_double(json, "forward_seconds", f->forward_seconds);
     put_double(json, "backward_seconds", f->backward_seconds);

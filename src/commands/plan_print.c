@@ -93,21 +93,16 @@ static void print_head(const struct forecast *f, FILE *to)
     fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
             f->cluster.gemm_flops / 1e9, a, b, f->options->ranks_per_node);
     if (f->cluster.core_share > 0)
-        fprintf(to,
-                "          no core to spare: %.0f %% of what the progress thread works delays the "
-                "passes\n",
-                100 * f->cluster.core_share);
+        fprintf(
+            to,
+            "          no core to spare: %.0f %% of what the communication thread works delays the "
+            "passes\n",
+            100 * f->cluster.core_share);
     cost_print_seconds(f->forward_seconds, a);
     cost_print_seconds(f->backward_seconds, b);
     cost_print_seconds(f->alone_seconds, c);
     fprintf(to, "one rank  %s an iteration, %.4g images/s: forward %s, backward %s\n", c,
             f->batch / f->alone_seconds, a, b);
-}
-
-static double busiest(const struct cost *cost)
-{
-    return fmax(fmax(cost->worker.sent, cost->worker.received),
-                fmax(cost->server.sent, cost->server.received));
 }
 
 /* What one scheme costs one layer, 13 columns. */
@@ -116,7 +111,7 @@ static const char *cost_cell(const struct cost *cost, bool trains, bool chosen, 
     char bytes[CELL], seconds[CELL];
 
     if (cost->possible)
-        snprintf(out, CELL, "%5.5s %6.6s%s", short_count(busiest(cost), bytes),
+        snprintf(out, CELL, "%5.5s %6.6s%s", short_count(cost->busiest, bytes),
                  short_seconds(cost->seconds, seconds), chosen ? "*" : "");
     else
         snprintf(out, CELL, "%12s", trains ? "-" : "frozen");
@@ -126,41 +121,59 @@ static const char *cost_cell(const struct cost *cost, bool trains, bool chosen, 
 static void print_layer(const struct forecast *f, const struct forecast_point *point, int g,
                         FILE *to)
 {
-    const struct param_group *group = &f->work.groups[g];
+    const struct group *group = &f->groups[g];
     char name[NAME_WIDTH + 1], cell[CELL];
 
     fprintf(to, "%-*s %5s", NAME_WIDTH, short_name(group->name, name),
             short_count((double)group->elems, cell));
-    for (int s = SCHEME_PS; s < SCHEMES; s++)
-        fprintf(to, s + 1 < SCHEMES ? " %-13s" : " %s",
-                cost_cell(&point->table[(size_t)g * SCHEMES + (size_t)s], group->trains,
-                          (int)point->chosen[g] == s, cell));
+    for (int s = 0; s < f->nschemes; s++)
+        fprintf(to, s + 1 < f->nschemes ? " %-13s" : " %s",
+                cost_cell(&point->table[g * f->nschemes + s], group->trains,
+                          point->chosen[g] == f->options->registry[s], cell));
     fputc('\n', to);
+}
+
+/* How the layers travel together, and what that asks of one rank. */
+static void print_plan(const struct forecast *f, const struct forecast_point *point, FILE *to)
+{
+    char a[COST_CELL], b[COST_CELL], c[COST_CELL];
+
+    if (point->messages == 0)
+        return;
+    cost_print_bytes((double)point->merge_bytes, a);
+    cost_print_bytes((double)point->memory, b);
+    cost_print_bytes(2.0 * sizeof(float) * (double)f->model.net->nlearnable + COST_MEMORY_FREE, c);
+    fprintf(to,
+            "\nPlan: %d bucket%s (merged up to %s) in %d chunk%s; a rank sends at most %llu "
+            "messages and\nkeeps at most %s for communication (auto's bound: %s in the mean%s).\n",
+            point->buckets, point->buckets == 1 ? "" : "s", a, point->chunks,
+            point->chunks == 1 ? "" : "s", (unsigned long long)point->messages, b, c,
+            point->bounded ? "; it mattered" : "");
 }
 
 static void print_layers(const struct forecast *f, const struct forecast_point *point, FILE *to)
 {
     fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s",
             point->workers, point->workers == 1 ? "" : "s");
-    if (point->setup.locals > 1)
-        fprintf(to, "%d of them add up and speak as one, ", point->setup.locals);
-    if (point->setup.dedicated)
-        fprintf(to, "%d dedicated server%s\n", point->setup.nservers,
-                point->setup.nservers == 1 ? "" : "s");
+    if (point->locals > 1)
+        fprintf(to, "%d of them add up and one sends for all, ", point->locals);
+    if (point->how.servers > 0)
+        fprintf(to, "%d dedicated server%s\n", point->servers, point->servers == 1 ? "" : "s");
     else
-        fprintf(to, "every %s serves\n", point->setup.locals > 1 ? "node" : "worker");
+        fprintf(to, "every %s serves\n", point->locals > 1 ? "node" : "worker");
     fprintf(to, "%-*s %5s", NAME_WIDTH, "layer", "param");
-    for (int s = SCHEME_PS; s < SCHEMES; s++)
-        fprintf(to, s + 1 < SCHEMES ? " %12s " : " %12s", scheme_name((enum scheme)s));
+    for (int s = 0; s < f->nschemes; s++)
+        fprintf(to, s + 1 < f->nschemes ? " %12s " : " %12s",
+                scheme_label(f->options->registry[s]));
     fputc('\n', to);
-    print_line(to, NAME_WIDTH + 6 + 14 * (SCHEMES - 1));
+    print_line(to, NAME_WIDTH + 6 + 14 * f->nschemes);
     for (int g = 0; g < f->work.ngroups; g++)
         print_layer(f, point, g, to);
     fprintf(to,
             "Bytes: what the busiest rank sends or receives in an iteration, the larger of both. "
             "Time: the\n"
             "layer alone, from its gradient to its new parameters. *: chosen (--comm=%s).\n",
-            forecast_mode_name(f->options->mode));
+            comm_name(f->options->comm));
 }
 
 /* Fully connected layers one by one; of the others, per scheme, the largest speaks for all. */
@@ -170,25 +183,25 @@ static void print_reasons(const struct forecast *f, const struct forecast_point 
 
     fprintf(to, "\nWhy:\n");
     for (int g = 0; g < f->work.ngroups; g++) {
-        if (!f->work.groups[g].factorable || !f->work.groups[g].trains)
+        if (!f->groups[g].factorable || !f->groups[g].trains)
             continue;
         forecast_reason(f, point, g, reason, sizeof reason);
-        fprintf(to, "  %-*s ", NAME_WIDTH, short_name(f->work.groups[g].name, name));
+        fprintf(to, "  %-*s ", NAME_WIDTH, short_name(f->groups[g].name, name));
         print_wrapped(to, reason, NAME_WIDTH + 3, NAME_WIDTH + 3);
     }
-    for (int s = SCHEME_NONE; s < SCHEMES; s++) {
+    for (int s = -1; s < f->nschemes; s++) {
+        const struct scheme *scheme = s < 0 ? NULL : f->options->registry[s];
         int count = 0, largest = -1;
         for (int g = 0; g < f->work.ngroups; g++)
-            if (!(f->work.groups[g].factorable && f->work.groups[g].trains) &&
-                (int)point->chosen[g] == s) {
+            if (!(f->groups[g].factorable && f->groups[g].trains) && point->chosen[g] == scheme) {
                 count++;
-                if (largest < 0 || f->work.groups[g].elems > f->work.groups[largest].elems)
+                if (largest < 0 || f->groups[g].elems > f->groups[largest].elems)
                     largest = g;
             }
         if (!count)
             continue;
         forecast_reason(f, point, largest, reason, sizeof reason);
-        snprintf(text, sizeof text, "%s: %s", f->work.groups[largest].name, reason);
+        snprintf(text, sizeof text, "%s: %s", f->groups[largest].name, reason);
         snprintf(name, sizeof name, count == 1 ? "1 other" : "%d others", count);
         fprintf(to, "  %-*s ", NAME_WIDTH, name);
         print_wrapped(to, text, NAME_WIDTH + 3, NAME_WIDTH + 3);
@@ -202,7 +215,7 @@ static void print_choices(const struct forecast *f, FILE *to)
     bool any = false;
 
     for (int g = 0; g < f->work.ngroups; g++)
-        any |= f->work.groups[g].factorable && f->work.groups[g].trains;
+        any |= f->groups[g].factorable && f->groups[g].trains;
     if (!any || shown < 2)
         return;
     fprintf(to, "\nChoice by number of nodes\n%-*s", NAME_WIDTH, "layer");
@@ -211,11 +224,11 @@ static void print_choices(const struct forecast *f, FILE *to)
     fputc('\n', to);
     print_line(to, NAME_WIDTH + 10 * shown);
     for (int g = 0; g < f->work.ngroups; g++) {
-        if (!f->work.groups[g].factorable || !f->work.groups[g].trains)
+        if (!f->groups[g].factorable || !f->groups[g].trains)
             continue;
-        fprintf(to, "%-*s", NAME_WIDTH, short_name(f->work.groups[g].name, name));
+        fprintf(to, "%-*s", NAME_WIDTH, short_name(f->groups[g].name, name));
         for (int i = 0; i < shown; i++)
-            fprintf(to, " %9s", scheme_name(f->points[i].chosen[g]));
+            fprintf(to, " %9s", scheme_label(f->points[i].chosen[g]));
         fputc('\n', to);
     }
 }
@@ -224,7 +237,7 @@ static void print_totals(const struct forecast *f, FILE *to)
 {
     char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], h[CELL];
 
-    fprintf(to, "\nOne iteration, --comm=%s\n", forecast_mode_name(f->options->mode));
+    fprintf(to, "\nOne iteration, --comm=%s\n", comm_name(f->options->comm));
     fprintf(to, "%5s %7s %8s %8s %9s %9s %9s %9s %10s %8s %6s\n", "nodes", "workers", "sent",
             "received", "on wire", "computing", "waiting", "iteration", "images/s", "speed-up",
             "of it");
@@ -246,38 +259,33 @@ static void print_totals(const struct forecast *f, FILE *to)
             "the link%s.\n"
             "It lasts the longer of computing and traffic, and what nothing could hide on top "
             "(waiting).\n",
-            f->options->overlap == COST_OVERLAP_FULL
+            f->options->overlap == COST_OVERLAP_WFBP
                 ? ",\nthe one the next forward pass needs first overtakes"
                 : "");
 }
 
 static void print_speedups(const struct forecast *f, FILE *to)
 {
-    static const enum forecast_mode modes[] = {FORECAST_PS,   FORECAST_SFB,    FORECAST_ALLREDUCE,
-                                               FORECAST_ADAM, FORECAST_ONEBIT, FORECAST_PAPER,
-                                               FORECAST_AUTO, FORECAST_NONE};
-
     fprintf(to, "\nSpeed-up against one rank by what --comm could be\n%5s", "nodes");
-    for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
-        fprintf(to, " %9s", forecast_mode_name(modes[m]));
+    for (int c = 0; c < f->ncomms; c++)
+        fprintf(to, " %9s", comm_name(f->comms[c]));
     fprintf(to, "\n");
     print_line(to, 85);
     for (int i = 0; i < f->options->npoints; i++) {
         fprintf(to, "%5d", f->points[i].nodes);
-        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++)
-            fprintf(to, " %9.2f",
-                    forecast_speedup(f, &f->points[i], &f->points[i].by_mode[modes[m]]));
+        for (int c = 0; c < f->ncomms; c++)
+            fprintf(to, " %9.2f", forecast_speedup(f, &f->points[i], &f->points[i].by_comm[c]));
         fprintf(to, "\n");
     }
-    fprintf(to,
-            "\nWhat overlap gives, --comm=%s: speed-up with --overlap=none, wfbp, and with "
-            "priority too\n%5s",
-            forecast_mode_name(f->options->mode), "nodes");
-    fprintf(to, " %9s %9s %9s\n", "none", "wfbp", "full");
+    fprintf(to, "\nSpeed-up by what --overlap could be, --comm=%s\n%5s",
+            comm_name(f->options->comm), "nodes");
+    for (int o = COST_OVERLAP_NONE; o < COST_OVERLAPS; o++)
+        fprintf(to, " %9s", cost_overlap_name((enum cost_overlap)o));
+    fprintf(to, "\n");
     print_line(to, 35);
     for (int i = 0; i < f->options->npoints; i++) {
         fprintf(to, "%5d", f->points[i].nodes);
-        for (int o = COST_OVERLAP_NONE; o <= COST_OVERLAP_FULL; o++)
+        for (int o = COST_OVERLAP_NONE; o < COST_OVERLAPS; o++)
             fprintf(to, " %9.2f", forecast_speedup(f, &f->points[i], &f->points[i].by_overlap[o]));
         fprintf(to, "\n");
     }
@@ -290,6 +298,7 @@ int forecast_print(const struct forecast *f, FILE *to)
     print_head(f, to);
     for (int i = f->options->all_tables ? 0 : last; i <= last; i++) {
         print_layers(f, &f->points[i], to);
+        print_plan(f, &f->points[i], to);
         print_reasons(f, &f->points[i], to);
     }
     print_choices(f, to);

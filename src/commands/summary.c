@@ -48,11 +48,11 @@ int command_summary(int argc, char **argv)
         fputs(model.notices, stderr);
     if (as_json) {
         struct json json = {.depth = 0};
-        net_json_summary(model.net, NULL, &json);
+        net_table_json(model.net, NULL, &json);
         status = json_print(&json, stdout);
         json_free(&json);
     } else {
-        status = net_print_summary(model.net, NULL, stdout);
+        status = net_table_print(model.net, NULL, stdout);
     }
     model_close(&model);
     return status ? command_fail("summary") : 0;

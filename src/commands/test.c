@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "report/outputs.h"
 #include "snapshot/checkpoint.h"
-#include "solver/trainer.h"
-#include "solver/device.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/json.h"
+#include "util/log.h"
+#include "util/topology.h"
 
 struct test_run {
     struct model_options model_options;
@@ -73,13 +74,15 @@ static int load(struct test_run *t)
         return -1;
     for (size_t at = 0; at < net->elems; at += 1 << 24) {
         size_t n = net->elems - at < (1 << 24) ? net->elems - at : 1 << 24;
-        MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        MPI_TRY(MPI_Bcast(net->values + at, (int)n, MPI_FLOAT, 0, MPI_COMM_WORLD));
     }
     for (int g = 0; g < net->ngroups && !status; g++) {
         status = net_push_values(net, g);
         net_touch(net, g);
     }
     return error_agree(MPI_COMM_WORLD, status);
+fail:
+    return -1;
 }
 
 static int run_batches(struct test_run *t)
@@ -89,7 +92,7 @@ static int run_batches(struct test_run *t)
     for (int b = t->rank; b < t->iterations; b += t->nranks) {
         double *row = t->table + (size_t)b * t->width;
         if (net_forward(t->model.net, &run, NULL, &row[t->width - 1]) ||
-            trainer_read_outputs(t->model.net, row))
+            outputs_read(t->model.net, row))
             return error_context("batch %d", b);
     }
     return 0;
@@ -129,27 +132,12 @@ static int print_json(struct test_run *t)
     const struct net *net = t->model.net;
     const double *mean = t->table + (size_t)t->iterations * t->width;
     struct json json = {.depth = 0};
-    size_t at = 0;
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "iterations");
-    json_int(&json, t->iterations);
-    json_key(&json, "loss");
-    json_double(&json, mean[t->width - 1]);
-    json_key(&json, "test");
-    json_object_begin(&json);
-    for (int i = 0; i < net->noutputs; i++) {
-        size_t n = shape_elems(&net->outputs[i].blob->value.shape);
-        json_key(&json, net->outputs[i].blob->name);
-        if (n != 1)
-            json_array_begin(&json);
-        for (size_t e = 0; e < n; e++)
-            json_double(&json, mean[at++]);
-        if (n != 1)
-            json_array_end(&json);
-    }
-    json_object_end(&json);
+    json_put_int(&json, "iterations", t->iterations);
+    json_put_double(&json, "loss", mean[t->width - 1]);
+    outputs_put_json(&json, "test", net, mean);
     json_object_end(&json);
     status = json_print(&json, stdout);
     json_free(&json);
@@ -158,12 +146,16 @@ static int print_json(struct test_run *t)
 
 static int score(struct test_run *t)
 {
+    struct topology topology;
     size_t cells;
     int status;
 
     t->model_options.rank = t->rank;
     t->model_options.nranks = t->nranks;
-    t->engine_options.device = device_local_rank(MPI_COMM_WORLD);
+    if (topology_create(MPI_COMM_WORLD, &topology))
+        return -1;
+    t->engine_options.device = topology.local_rank;
+    topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
@@ -171,7 +163,7 @@ static int score(struct test_run *t)
         status = model_build(&t->model, t->engine, &t->engine_options, 1);
     if (error_agree(MPI_COMM_WORLD, status) || load(t))
         return -1;
-    t->width = count_outputs(t->model.net) + 1;
+    t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;
     t->table = calloc(cells, sizeof *t->table);
     if (!t->table)
@@ -179,11 +171,13 @@ static int score(struct test_run *t)
     LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))
         return -1;
-    MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, t->table, (int)cells, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
     if (t->rank != 0)
         return 0;
     print_scores(t);
     return t->json ? print_json(t) : 0;
+fail:
+    return -1;
 }
 
 int command_test(int argc, char **argv)

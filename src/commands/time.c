@@ -217,10 +217,8 @@ static void json_step(const struct net *net, const char *key, int step, struct j
 {
     json_key(json, key);
     json_object_begin(json);
-    json_key(json, "pass");
-    json_string(json, step_pass(net, step));
-    json_key(json, "layer");
-    json_string(json, step_layer(net, step));
+    json_put_string(json, "pass", step_pass(net, step));
+    json_put_string(json, "layer", step_layer(net, step));
     json_object_end(json);
 }
 
@@ -229,27 +227,19 @@ static void json_memory(const struct net *net, struct json *json)
     const struct net_memory_plan *plan = net_memory_plan(net);
 
     json_object_begin(json);
-    json_key(json, "arena_bytes");
-    json_uint(json, plan->bytes);
-    json_key(json, "without_sharing_bytes");
-    json_uint(json, plan->apart);
-    json_key(json, "in_use_bytes");
-    json_uint(json, plan->load);
-    json_key(json, "parameter_bytes");
-    json_uint(json, net_memory(net) - plan->bytes);
+    json_put_uint(json, "arena_bytes", plan->bytes);
+    json_put_uint(json, "without_sharing_bytes", plan->apart);
+    json_put_uint(json, "in_use_bytes", plan->load);
+    json_put_uint(json, "parameter_bytes", net_memory(net) - plan->bytes);
     json_key(json, "pieces");
     json_array_begin(json);
     for (int i = 0; i < plan->npieces; i++) {
         const struct net_piece *piece = &plan->pieces[i];
         json_object_begin(json);
-        json_key(json, "blob");
-        json_string(json, piece->blob->name);
-        json_key(json, "holds");
-        json_string(json, piece->grad ? "gradient" : "values");
-        json_key(json, "offset");
-        json_uint(json, piece->offset);
-        json_key(json, "bytes");
-        json_uint(json, piece->bytes);
+        json_put_string(json, "blob", piece->blob->name);
+        json_put_string(json, "holds", piece->grad ? "gradient" : "values");
+        json_put_uint(json, "offset", piece->offset);
+        json_put_uint(json, "bytes", piece->bytes);
         json_step(net, "first", piece->begin, json);
         json_step(net, "last", piece->end, json);
         json_object_end(json);
@@ -265,28 +255,19 @@ static int print_json(struct timing *t)
     int status;
 
     json_object_begin(&json);
-    json_key(&json, "iterations");
-    json_int(&json, t->iterations);
-    json_key(&json, "forward_ms");
-    json_double(&json, sum(t, t->forward));
-    json_key(&json, "backward_ms");
-    json_double(&json, sum(t, t->backward));
-    json_key(&json, "forward_backward_ms");
-    json_double(&json, t->total * 1e3 / t->iterations);
+    json_put_int(&json, "iterations", t->iterations);
+    json_put_double(&json, "forward_ms", sum(t, t->forward));
+    json_put_double(&json, "backward_ms", sum(t, t->backward));
+    json_put_double(&json, "forward_backward_ms", t->total * 1e3 / t->iterations);
     json_key(&json, "layers");
     json_array_begin(&json);
     for (int i = 0; i < net->nlayers; i++) {
         json_object_begin(&json);
-        json_key(&json, "name");
-        json_string(&json, net->layers[i].def->name);
-        json_key(&json, "type");
-        json_string(&json, net->layers[i].def->type);
-        json_key(&json, "forward_ms");
-        json_double(&json, t->forward[i] * 1e3 / t->iterations);
-        json_key(&json, "backward_ms");
-        json_double(&json, t->backward[i] * 1e3 / t->iterations);
-        json_key(&json, "flops");
-        json_double(&json, net->layers[i].flops);
+        json_put_string(&json, "name", net->layers[i].def->name);
+        json_put_string(&json, "type", net->layers[i].def->type);
+        json_put_double(&json, "forward_ms", t->forward[i] * 1e3 / t->iterations);
+        json_put_double(&json, "backward_ms", t->backward[i] * 1e3 / t->iterations);
+        json_put_double(&json, "flops", net->layers[i].flops);
         json_object_end(&json);
     }
     json_array_end(&json);
@@ -327,11 +308,9 @@ static int measure_gemm(struct timing *t, double *out)
 static int measure_update(struct timing *t, double *out)
 {
     const struct engine *engine = &t->model.engine;
-    const struct engine_remote_i *remote = engine->i->remote;
     enum { ELEMS = 1 << 24, TIMES = 5 };
     const struct rule rule = {
-        .type = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
-    const struct rule_step step = {.rate = 0.01f, .scale = 1};
+        .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
     struct engine_update update;
     void *memory;
     int status = 0;
@@ -340,16 +319,13 @@ static int measure_update(struct timing *t, double *out)
                          "parameters, gradients and history", &memory))
         return -1;
     float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
-    rule_describe(&rule, &step, 1, 1, &update);
+    rule_describe(&rule, 0, 0.01f, 1, 1, 1, &update);
     *out = 0;
     for (int i = 0; i < TIMES && !status; i++) {
         double start = clock_seconds(), seconds;
-        if (remote)
-            status = remote->update(engine->context, &update, values, grads, history, ELEMS, ELEMS,
-                                    false) ||
-                     finish(t);
-        else
-            rule_apply(&rule, &step, 1, 1, values, grads, history, ELEMS, ELEMS);
+        status = engine->i->services->update(engine->context, &update, values, grads, history,
+                                             ELEMS, ELEMS, ENGINE_IN_TURN) ||
+                 finish(t);
         seconds = (clock_seconds() - start) * (1e9 / ELEMS);
         *out = i == 0 || seconds < *out ? seconds : *out;
     }
@@ -398,8 +374,7 @@ static int prepare(struct timing *t, const struct run *run)
             return -1;
     recorded = net_recorded(net);
     if (recorded.obstacle[0])
-        LOG_INFO(&t->log,
-                 "Every kernel is launched by itself, for passes could not be recorded: %s",
+        LOG_INFO(&t->log, "CUDA graphs disabled: passes could not be recorded: %s",
                  recorded.obstacle);
     else if (recorded.possible && !t->engine_options.no_graphs)
         LOG_INFO(&t->log,

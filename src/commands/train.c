@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "solver/trainer.h"
+#include "trace/trace.h"
 #include "util/agree.h"
+#include "util/choice.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
@@ -27,11 +29,11 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
                                  o->engine)
                      : 0;
     if (o->weights || o->snapshot || o->resume)
-        return error_set(
-            "--engine=%s computes nothing and trains nothing: --%s has no meaning there", o->engine,
-            o->weights    ? "weights"
-            : o->snapshot ? "snapshot"
-                          : "resume");
+        return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
+                         o->engine,
+                         o->weights    ? "weights"
+                         : o->snapshot ? "snapshot"
+                                       : "resume");
     return 0;
 }
 
@@ -39,7 +41,7 @@ static int check_staleness(const struct trainer_options *o)
 {
     if (o->staleness < 0 || o->staleness > 64)
         return error_set("--staleness=%d is out of range: 0 to 64", o->staleness);
-    if (o->staleness > 0 && o->comm != COMM_PS)
+    if (o->staleness > 0 && (o->comm.policy != COMM_SCHEME || o->comm.scheme != &scheme_ps))
         return error_set(
             "--staleness=%d needs --comm=ps: the other schemes keep all workers in step",
             o->staleness);
@@ -54,8 +56,10 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto",
                *direct = "auto";
     const char *ps_update = "auto";
+    static const char *const orders[] = {"urgency", "fifo", NULL};
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
-    int nwords;
+    char comm_words[COMM_HELP_BYTES];
+    int nwords, found;
     const struct option options[] = {
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES",
@@ -70,14 +74,14 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"sigterm-effect", OPTION_TEXT, &effect[SIGNAL_TERM], "EFFECT",
          "SIGTERM: stop (default; writes a snapshot), snapshot or none"},
         {"sigusr1-effect", OPTION_TEXT, &effect[SIGNAL_USR1], "EFFECT",
-         "SIGUSR1, which mpirun hands to all ranks: the same"},
+         "SIGUSR1, forwarded by mpirun to all ranks: same effects as above"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
-         "who computes: cpu (default), cuda; replay: nobody, see --profile"},
+         "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
         {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL,
-         "cuda: launch every kernel by itself, record no passes"},
+         "cuda: no CUDA graphs, launch every kernel by itself"},
         {"workspace", OPTION_BYTES, &o->workspace, "SIZE",
          "cuda: temporary memory of one operator (default 1g)"},
         {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL,
@@ -93,8 +97,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
          "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W",
          "replay: input size where the net does not tell"},
-        {"comm", OPTION_TEXT, &comm, "MODE",
-         "who sends what: auto (default), ps, sfb, allreduce, paper, adam, onebit, none"},
+        {"comm", OPTION_TEXT, &comm, "HOW", comm_words},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "auto: keep the measured figures of this cluster there"},
         {"staleness", OPTION_INT, &o->staleness, "S",
@@ -104,22 +107,22 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"overlap", OPTION_TEXT, &overlap, "HOW",
          "wfbp: traffic under both passes (default); backward: under backprop alone; none"},
         {"order", OPTION_TEXT, &order, "ORDER",
-         "what is sent first: urgency (default: what forward needs first), fifo"},
+         "send order: urgency (default: what forward needs first) or fifo"},
         {"window", OPTION_BYTES, &o->window, "SIZE",
-         "bytes on their way at a time, an eighth to one rank; the rest waits by urgency; 0: no "
-         "limit (default: ditto, 8m)"},
+         "bytes in flight, at most 1/8 of them to one rank; the rest waits by urgency; 0: no "
+         "limit (default: by the measured network, else 8m)"},
         {"bandwidth-mbps", OPTION_REAL, &o->mbps, "X",
          "send no more than X Mbit/s per rank (shared clusters)"},
         {"servers", OPTION_INT, &o->servers, "K",
          "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
-         "ranks of a node add up in shared memory, or by NCCL, and one speaks: auto (default), "
-         "off, N ranks a node"},
+         "ranks of a node add up in shared memory, or by NCCL, and their leader communicates: auto "
+         "(default), off, N ranks a node"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
          "parameters per key-value chunk (default: by the measured network, else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone "
-         "(default: ditto, 64k)"},
+         "(default: by the measured network, else 64k)"},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
@@ -129,11 +132,11 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"threads", OPTION_COUNT, &o->threads, "N",
          "compute threads per rank (default: the cores it may use)"},
         {"trace", OPTION_TEXT, &o->trace, "FILE",
-         "write when what happened on all ranks, for ui.perfetto.dev"},
+         "write a timeline of all ranks, for ui.perfetto.dev"},
         {"trace-iterations", OPTION_TEXT, &iterations, "A-B",
          "keep these in the trace (default: from 0 on)"},
         {"log", OPTION_TEXT, &o->log, "FILE",
-         "write where the time went, by rank and layer, as JSON lines"},
+         "write a time breakdown by rank and layer, as JSON lines"},
         {"account", OPTION_FLAG, &o->account, NULL,
          "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
@@ -149,19 +152,20 @@ static int parse(int argc, char **argv, struct trainer_options *o)
             "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
             "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
             "batch."};
-    int status = options_parse(&line, argc, argv, &nwords);
+    int status;
+
+    comm_help(scheme_registry, OPTIONS_INDENT, comm_words);
+    status = options_parse(&line, argc, argv, &nwords);
 
     if (status)
         return status;
     if (!o->solver)
         return error_set("Need a solver definition to train: --solver=FILE");
-    if (strcmp(overlap, "wfbp") && strcmp(overlap, "backward") && strcmp(overlap, "none"))
-        return error_set("--overlap=%s is not known (wfbp, backward or none)", overlap);
-    o->overlap = strcmp(overlap, "none") != 0;
-    o->forward_waits_all = !strcmp(overlap, "backward");
-    if (strcmp(order, "urgency") && strcmp(order, "fifo"))
-        return error_set("--order=%s is not known (urgency or fifo)", order);
-    o->fifo = !strcmp(order, "fifo");
+    if (cost_overlap_parse(overlap, &o->overlap))
+        return -1;
+    if (choice_parse("order", order, orders, &found))
+        return -1;
+    o->fifo = found > 0;
     if (math && engine_math_parse(math, &o->math))
         return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))
@@ -175,10 +179,11 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
     if (iterations && trace_parse_iterations(iterations, &o->trace_first, &o->trace_last))
         return error_context("--trace-iterations");
-    if (comm_mode_parse(comm               ? comm
-                        : o->staleness > 0 ? "ps"
-                                           : "auto",
-                        &o->comm) ||
+    if (comm_parse(scheme_registry,
+                   comm               ? comm
+                   : o->staleness > 0 ? "ps"
+                                      : "auto",
+                   &o->comm) ||
         wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
         sync_direct_parse(direct, &o->direct) || ps_update_parse(ps_update, &o->ps_update))
         return -1;

@@ -85,7 +85,7 @@ static int body_read(struct gzstream *s, size_t count, size_t size, const char *
     return gzstream_expect_end(s, text);
 }
 
-static int images_read(const char *path, struct imageset *set)
+static int idx_images_read(const char *path, struct imageset *set)
 {
     struct gzstream s;
     uint32_t size[3];
@@ -186,7 +186,7 @@ int imageset_read_mnist(const char *path, enum imageset_split split, int nclasse
     } else if ((size_t)snprintf(images, sizeof images, "%s", path) >= sizeof images) {
         return error_set("%s: the name is too long", path);
     }
-    if (images_read(images, set) || labels_find(images, labels, sizeof labels) ||
+    if (idx_images_read(images, set) || labels_find(images, labels, sizeof labels) ||
         labels_read(labels, images, set)) {
         imageset_free(set);
         return -1;

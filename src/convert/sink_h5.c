@@ -60,7 +60,7 @@ static void hdf5_discard(struct sink *sink)
 }
 
 /* With the lock held, at the first image: its shape is everyone's. */
-static int data_create(struct hdf5_sink *self, const struct shape *shape)
+static int h5_data_create(struct hdf5_sink *self, const struct shape *shape)
 {
     hsize_t dim[4] = {0, (hsize_t)shape->dim[0], (hsize_t)shape->dim[1], (hsize_t)shape->dim[2]};
     hsize_t most[4] = {H5S_UNLIMITED, dim[1], dim[2], dim[3]},
@@ -87,7 +87,7 @@ static int data_create(struct hdf5_sink *self, const struct shape *shape)
 }
 
 /* With the lock held: the collected records. */
-static int block_write(struct hdf5_sink *self)
+static int h5_block_write(struct hdf5_sink *self)
 {
     size_t bytes = shape_elems(&self->shape), count = self->block.length / bytes;
     hsize_t start[4] = {self->written, 0, 0, 0};
@@ -143,13 +143,13 @@ static int hdf5_add(struct sink *sink, const struct sample *sample)
             shape_text(&self->shape, expected, sizeof expected));
     h5_lock();
     if (sink->count == 0)
-        status = data_create(self, shape);
+        status = h5_data_create(self, shape);
     if (status == 0)
         status = label_add(self, sample->label);
     if (status == 0)
         status = bytes_append(&self->block, sample->raw->data, shape_elems(shape), "images");
     if (status == 0 && self->block.length >= self->chunk * shape_elems(shape))
-        status = block_write(self);
+        status = h5_block_write(self);
     h5_unlock();
     sink->count += status == 0;
     return status;
@@ -160,7 +160,7 @@ static int contents_finish(struct hdf5_sink *self)
     char *source = (char *)self->o.source;
     const char *path = self->sink.temp;
 
-    if (block_write(self) || h5_write_labels(self->file, path, self->label, self->sink.count) ||
+    if (h5_block_write(self) || h5_write_labels(self->file, path, self->label, self->sink.count) ||
         h5_write_texts(self->file, path, "source", 1, &source) ||
         (self->o.nclasses &&
          h5_write_texts(self->file, path, "classes", self->o.nclasses, self->o.class_name)))

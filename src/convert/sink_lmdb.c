@@ -75,7 +75,7 @@ static void folder_remove(const char *path)
     rmdir(path);
 }
 
-static int failed(const struct lmdb_sink *self, int code)
+static int lmdb_failed(const struct lmdb_sink *self, int code)
 {
     return error_set("%s: cannot be written (%s)", self->sink.temp, mdb_strerror(code));
 }
@@ -107,13 +107,13 @@ static int txn_begin(struct lmdb_sink *self, size_t next)
         self->map *= 2;
         code = mdb_env_set_mapsize(self->env, self->map);
         if (code)
-            return failed(self, code);
+            return lmdb_failed(self, code);
     }
     code = mdb_txn_begin(self->env, NULL, 0, &self->txn);
     if (code == 0)
         code = mdb_dbi_open(self->txn, NULL, 0, &self->dbi);
     self->pending = self->records = 0;
-    return code ? failed(self, code) : 0;
+    return code ? lmdb_failed(self, code) : 0;
 }
 
 static int txn_end(struct lmdb_sink *self)
@@ -121,7 +121,7 @@ static int txn_end(struct lmdb_sink *self)
     int code = self->txn ? mdb_txn_commit(self->txn) : 0;
 
     self->txn = NULL;
-    return code ? failed(self, code) : 0;
+    return code ? lmdb_failed(self, code) : 0;
 }
 
 static int lmdb_add(struct sink *sink, const struct sample *sample)
@@ -150,7 +150,7 @@ static int lmdb_add(struct sink *sink, const struct sample *sample)
     v.mv_size = self->value.length;
     code = mdb_put(self->txn, self->dbi, &k, &v, MDB_APPEND);
     if (code)
-        return failed(self, code);
+        return lmdb_failed(self, code);
     sink->count++;
     self->total += v.mv_size + k.mv_size + 8192; /* a value may leave most of a page empty */
     self->pending += v.mv_size;
@@ -211,7 +211,7 @@ static int lmdb_commit(struct sink *sink)
     int status = txn_end(self), code;
 
     if (status == 0 && (code = mdb_env_sync(self->env, 1)) != 0)
-        status = failed(self, code);
+        status = lmdb_failed(self, code);
     mdb_env_close(self->env);
     self->env = NULL;
     if (status == 0)
@@ -245,7 +245,7 @@ static int env_open(struct lmdb_sink *self)
     /* Nobody else knows the file yet, and it is forced to the disk at its end. */
     if (code == 0)
         code = mdb_env_open(self->env, self->sink.temp, MDB_NOSYNC, 0666);
-    return code ? failed(self, code) : 0;
+    return code ? lmdb_failed(self, code) : 0;
 }
 
 int sink_create_lmdb(const char *path, const struct sink_options *o, struct sink **out)

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "engine/kernel.h"
+
 /* ---- bfloat16 ---- */
 
 static size_t bf16_bytes(size_t rows, size_t n)
@@ -12,42 +14,56 @@ static size_t bf16_bytes(size_t rows, size_t n)
     return (rows * n * sizeof(uint16_t) + 3) / 4 * 4;
 }
 
-static uint16_t to_bf16(float x)
+static inline uint32_t bits_of(float x)
 {
     uint32_t bits;
 
     memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return 0x7fc0; /* whichever NaN it was */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return bits;
 }
 
-static float from_bf16(uint16_t half)
+static inline float float_of(uint32_t bits)
 {
-    uint32_t bits = (uint32_t)half << 16;
     float x;
 
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
+/* The nearest bfloat16 as a float. */
+static inline uint32_t round_to_bf16(uint32_t bits)
+{
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded; /* whichever NaN it was */
+}
+
+KERNEL static void encode_halves(const float *restrict x, float *restrict residual, size_t n,
+                                 uint16_t *restrict half)
+{
+    for (size_t i = 0; i < n; i++) {
+        float value = x[i] + residual[i];
+        uint32_t rounded = round_to_bf16(bits_of(value));
+
+        half[i] = (uint16_t)(rounded >> 16);
+        residual[i] = value - float_of(rounded);
+    }
+}
+
+KERNEL static void add_halves(const uint16_t *restrict half, size_t n, float *restrict sum)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] += float_of((uint32_t)half[i] << 16);
+}
+
 static void bf16_encode(const float *x, float *residual, size_t rows, size_t n, void *out)
 {
-    uint16_t *half = out;
-
-    for (size_t i = 0; i < rows * n; i++) {
-        float value = x[i] + residual[i];
-        half[i] = to_bf16(value);
-        residual[i] = value - from_bf16(half[i]);
-    }
+    encode_halves(x, residual, rows * n, out);
 }
 
 static void bf16_add(const void *in, size_t rows, size_t n, float *sum)
 {
-    const uint16_t *half = in;
-
-    for (size_t i = 0; i < rows * n; i++)
-        sum[i] += from_bf16(half[i]);
+    add_halves(in, rows * n, sum);
 }
 
 const struct codec codec_bf16 = {.name = "bf16",
@@ -120,7 +136,8 @@ static float mean_of(double sum, size_t count)
     return isnan(mean) ? NAN : mean; /* whichever it was: the same bits */
 }
 
-static void encode_row(const float *x, float *residual, size_t n, float mean[2], uint32_t *words)
+KERNEL static void encode_row(const float *restrict x, float *restrict residual, size_t n,
+                              float mean[2], uint32_t *restrict words)
 {
     struct row_sums sums;
     size_t lanes = n < CODEC_LANES ? n : CODEC_LANES, others = 0, whole = n / 32 * 32;
@@ -151,16 +168,31 @@ static void onebit_encode(const float *x, float *residual, size_t rows, size_t n
                    (uint32_t *)(void *)(to + 2 * sizeof(float)));
 }
 
+KERNEL static void add_row(const float mean[2], const uint32_t *restrict words, size_t n,
+                           float *restrict sum)
+{
+    const float mean0 = mean[0], mean1 = mean[1];
+    size_t whole = n / 32 * 32;
+    uint32_t bit[32]; /* baseline vectors shift all elements by the same count */
+
+    for (size_t k = 0; k < 32; k++)
+        bit[k] = (uint32_t)1 << k;
+    for (size_t at = 0; at < whole; at += 32) {
+        uint32_t word = words[at / 32];
+        for (size_t k = 0; k < 32; k++)
+            sum[at + k] += word & bit[k] ? mean1 : mean0;
+    }
+    for (size_t j = whole; j < n; j++)
+        sum[j] += words[j / 32] >> j % 32 & 1 ? mean1 : mean0;
+}
+
 static void onebit_add(const void *in, size_t rows, size_t n, float *sum)
 {
     const unsigned char *from = in;
 
-    for (size_t r = 0; r < rows; r++, from += onebit_bytes(1, n)) {
-        const float *mean = (const float *)(const void *)from;
-        const uint32_t *words = (const uint32_t *)(const void *)(from + 2 * sizeof(float));
-        for (size_t j = 0; j < n; j++)
-            sum[r * n + j] += mean[words[j / 32] >> j % 32 & 1];
-    }
+    for (size_t r = 0; r < rows; r++, from += onebit_bytes(1, n))
+        add_row((const float *)(const void *)from,
+                (const uint32_t *)(const void *)(from + 2 * sizeof(float)), n, sum + r * n);
 }
 
 const struct codec codec_onebit = {.name = "onebit",

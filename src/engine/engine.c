@@ -2,8 +2,11 @@
 #include "engine/engine.h"
 
 #include "engine/engine_internal.h"
+#include "util/choice.h"
+#include "engine/op_check.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +39,7 @@ int engine_open(const char *name, const struct engine_options *options, struct e
     for (size_t i = 0; i < ENGINES; i++) {
         if (strcmp(engines[i]->name, name) != 0)
             continue;
+        assert(engines[i]->copies && engines[i]->services);
         if (engines[i]->open(options, &out->context))
             return error_context("engine '%s'", name);
         out->i = engines[i];
@@ -53,15 +57,11 @@ int engine_open(const char *name, const struct engine_options *options, struct e
 
 int engine_math_parse(const char *name, enum engine_math *out)
 {
-    static const char *const names[] = {
-        [MATH_FP32] = "fp32", [MATH_TF32] = "tf32", [MATH_BF16] = "bf16"};
+    static const char *const words[] = {"fp32", "tf32", "bf16", NULL}; /* from MATH_FP32 on */
+    int found = 0, status = choice_parse("math", name, words, &found);
 
-    for (int math = MATH_FP32; math <= MATH_BF16; math++)
-        if (strcmp(name, names[math]) == 0) {
-            *out = (enum engine_math)math;
-            return 0;
-        }
-    return error_set("--math=%s is not known (fp32, tf32 or bf16)", name);
+    *out = (enum engine_math)(MATH_FP32 + found);
+    return status;
 }
 
 void engine_close(struct engine *engine)
@@ -79,47 +79,32 @@ bool engine_is_blank(const char *name)
     return false;
 }
 
+bool engine_supports(const struct engine *engine, enum op_kind kind)
+{
+    return kind >= 0 && kind < OP_KINDS &&
+           (!engine->i->supports || engine->i->supports(engine->context, kind));
+}
+
+int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out)
+{
+    const struct engine_i *i = engine->i;
+    const char *layer = args->layer ? args->layer : "?";
+
+    *out = NULL;
+    if (op_check(args))
+        return error_context("layer '%s'", layer);
+    if (!engine_supports(engine, args->kind))
+        return error_set("engine '%s' has no %s, which layer '%s' needs", i->name,
+                         op_kind_name(args->kind), layer);
+    return i->op_create(engine->context, args, out);
+}
+
 const char *op_kind_name(enum op_kind kind)
 {
-    static const char *const names[OP_KINDS] = {
-        [OP_CONV] = "convolution",
-        [OP_INNER_PRODUCT] = "inner product",
-        [OP_POOL] = "pooling",
-        [OP_RELU] = "ReLU",
-        [OP_LRN] = "LRN",
-        [OP_DROPOUT] = "dropout",
-        [OP_SOFTMAX] = "softmax",
-        [OP_SOFTMAX_LOSS] = "softmax loss",
-        [OP_ACCURACY] = "accuracy",
-        [OP_CONCAT] = "concat",
-        [OP_SPLIT] = "split",
-        [OP_FLATTEN] = "flatten",
-        [OP_ELTWISE] = "eltwise",
-        [OP_BATCH_NORM] = "batch normalization",
-        [OP_SCALE] = "scale",
-        [OP_UNARY] = "unary function",
-        [OP_PRELU] = "PReLU",
-        [OP_SLICE] = "slice",
-        [OP_CROP] = "crop",
-        [OP_TILE] = "tile",
-        [OP_REDUCE] = "reduction",
-        [OP_ARGMAX] = "argmax",
-        [OP_MVN] = "MVN",
-        [OP_IM2COL] = "im2col",
-        [OP_DECONV] = "deconvolution",
-        [OP_EMBED] = "embed",
-        [OP_SILENCE] = "silence",
-        [OP_PARAMETER] = "parameter",
-        [OP_BATCH_REINDEX] = "batch reindex",
-        [OP_SHUFFLE] = "channel shuffle",
-        [OP_INTERP] = "interp",
-        [OP_SPP] = "SPP",
-        [OP_SIGMOID_LOSS] = "sigmoid loss",
-        [OP_EUCLIDEAN_LOSS] = "Euclidean loss",
-        [OP_HINGE_LOSS] = "hinge loss",
-        [OP_CONTRASTIVE_LOSS] = "contrastive loss",
-        [OP_INFOGAIN_LOSS] = "infogain loss",
-        [OP_MULTINOMIAL_LOSS] = "multinomial loss",
+    static const char *const names[] = {
+#define OPERATOR_WORDS(ENUM, name, words, args) words,
+        OPERATORS(OPERATOR_WORDS)
+#undef OPERATOR_WORDS
     };
 
     return kind >= 0 && kind < OP_KINDS ? names[kind] : "unknown operator";

@@ -14,6 +14,7 @@
 #define POSEIDON_ENGINE_ENGINE_H
 
 #include "engine/ops.h"
+#include "engine/rule.h"
 #include "engine/tensor.h"
 
 struct op_args {
@@ -27,35 +28,11 @@ struct op_args {
     struct param **params; /* ditto */
     const bool *propagate; /* per bottom: backward writes its gradient. Outlives the op */
     union {
-        struct conv_args conv;
-        struct inner_product_args inner_product;
-        struct pool_args pool;
-        struct relu_args relu;
-        struct lrn_args lrn;
-        struct dropout_args dropout;
-        struct softmax_args softmax;
-        struct softmax_loss_args softmax_loss;
-        struct accuracy_args accuracy;
-        struct concat_args concat;
-        struct eltwise_args eltwise;
-        struct batch_norm_args batch_norm;
-        struct scale_args scale;
-        struct unary_args unary;
-        struct prelu_args prelu;
-        struct slice_args slice;
-        struct crop_args crop;
-        struct tile_args tile;
-        struct reduce_args reduce;
-        struct argmax_args argmax;
-        struct mvn_args mvn;
-        struct embed_args embed;
-        struct shuffle_args shuffle;
-        struct interp_args interp;
-        struct spp_args spp;
-        struct sigmoid_loss_args sigmoid_loss;
-        struct hinge_loss_args hinge_loss;
-        struct contrastive_loss_args contrastive_loss;
-        struct infogain_loss_args infogain_loss;
+#define OPERATOR_ARGS(name) struct name##_args name;
+#define OPERATOR_NONE(name)
+#define OPERATOR_MEMBER(ENUM, name, words, args) OPERATOR_##args(name)
+        OPERATORS(OPERATOR_MEMBER)
+#undef OPERATOR_MEMBER
     } u; /* conv: of OP_CONV, OP_DECONV, OP_IM2COL */
 };
 
@@ -106,30 +83,12 @@ struct engine_options {
     bool no_graphs;   /* passes are not recorded: every op is launched by itself */
 };
 
-/* The solver's rules, as far as an engine applies them (update below). */
-enum engine_rule {
-    ENGINE_SGD,
-    ENGINE_NESTEROV,
-    ENGINE_ADAGRAD,
-    ENGINE_RMSPROP,
-    ENGINE_ADADELTA,
-    ENGINE_ADAM
-};
-
-struct engine_update {
-    enum engine_rule rule;
-    bool l1;     /* decay works on the sign of the value, not on the value */
-    float scale; /* of the gradient */
-    float rate;  /* learning rate with all that multiplies it, Adam's correction included */
-    float decay; /* ditto */
-    float momentum, momentum2, delta, rms_decay;
-};
-
 /* How gradients are written in fewer bits (engine/codec.h). */
 enum engine_code { ENGINE_BF16, ENGINE_ONEBIT };
 
 /* `rows` pieces of `width` floats each: on the host and in the engine's memory, at their own
- * strides. */
+ * strides (in floats; they do not matter for one row). Where the engine's memory is the host's,
+ * `host` and `memory` may be the same place. */
 struct engine_rows {
     float *host;
     size_t host_stride;
@@ -156,16 +115,32 @@ struct engine_images_args {
 
 struct engine_images; /* the engine's own */
 
-struct engine_ticket; /* one copy under way; reusable after it is ready */
+/* One copy under way; of several that share a ticket, ready and order speak of the last. */
+struct engine_ticket;
 
-/* What an engine offers beyond the rest where the host cannot address its memory. Copies run beside
- * the computation; a ticket tells when one is over. Any thread may call these, each ticket from one
- * thread at a time. */
-struct engine_remote_i {
+/* When work in the engine's memory begins. */
+enum engine_turn {
+    ENGINE_IN_TURN, /* when every op that was run so far is over */
+    ENGINE_STORED,  /* when all that was stored so far, and updated after it, is over: beside the
+                       computation, which does not use that memory meanwhile */
+};
+
+/* Copies between the host's memory and the engine's. Every engine has all of these functions, so
+ * that whoever moves parameters and gradients need not ask where they are.
+ *
+ * Copies run beside the computation; a ticket says when one is over. Any thread may call these,
+ * each ticket from one thread at a time. All return 0, or -1 with a message. Not collective.
+ *
+ * Where the engine works in the host's memory (engine_host_copies), a copy is over when its
+ * function returns, rows that are to be copied onto themselves are left alone, and there are no
+ * tickets: ticket_create gives NULL, which every function takes. */
+struct engine_copies_i {
     /* The calling thread is going to hand the engine's memory to a library that reaches it by
      * itself. */
     int (*enter)(void *context);
-    /* Host memory that copies reach fast (page-locked), zeroed. */
+    /* Host memory that copies reach fast (page-locked where that matters), zeroed, aligned to a
+     * cache line. The caller's until host_free; host_free of NULL is fine. `what` it is for, in a
+     * message. */
     int (*host_alloc)(void *context, size_t bytes, const char *what, void **out);
     void (*host_free)(void *context, void *memory);
     int (*ticket_create)(void *context, struct engine_ticket **out);
@@ -176,35 +151,49 @@ struct engine_remote_i {
     /* Host to engine: begins at once; the caller knows that no op run so far still uses that
      * memory. */
     int (*store)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* The same, but it begins when every op run so far is over: they may use that memory. */
+    /* Host to engine: begins when every op run so far is over, since they may use that memory. */
     int (*store_in_turn)(void *context, const struct engine_rows *rows,
                          struct engine_ticket *ticket);
     /* Engine to host: begins when what was stored, and updated after it, is over; the computation
-     * goes on. No rows: the ticket only tells when that is over. */
+     * goes on. No rows: the ticket only says when that is over. */
     int (*fetch_stored)(void *context, const struct engine_rows *rows,
                         struct engine_ticket *ticket);
-    /* Within the engine's memory, where rows->host lies as well; takes its turn among the ops. No
-     * rows: the ticket only tells when every op run so far is over. */
+    /* Within the engine's memory, where rows->host lies as well, from rows->memory to rows->host;
+     * takes its turn among the ops. No rows: the ticket only says when every op run so far is
+     * over. */
     int (*copy)(void *context, const struct engine_rows *rows, struct engine_ticket *ticket);
-    /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write.
-     * Begins when every op run so far is over, or, if `stored`, what was stored so far; the
-     * computation goes on, and what is fetched from now on (fetch, or fetch_stored) comes after it.
-     * residual, out: as the codec of that code has them (engine/codec.h). */
-    int (*encode)(void *context, enum engine_code code, const float *x, float *residual,
-                  size_t rows, size_t n, void *out, bool stored, struct engine_ticket *ticket);
-    /* Whether the ticket's copy is over: 1, 0, or -1 with a message. Does not wait. */
+    /* Whether the ticket's last copy is over: 1, 0, or -1 with a message. Does not wait. */
     int (*ready)(void *context, struct engine_ticket *ticket);
     /* Whatever is run from now on begins after the ticket's copy; the host does not wait. */
     int (*order)(void *context, struct engine_ticket *ticket);
-    /* The solver's rule on n elements of engine memory; history: one or two blocks, `stride` apart.
-     * Takes its turn among the ops, or, if `stored`, comes after what was stored so far: beside the
-     * computation, which does not use value and grad meanwhile. */
+};
+
+/* Copies of engines that work in the host's memory. They use no context. */
+extern const struct engine_copies_i engine_host_copies;
+
+/* What an engine does for others in its own memory. Every slot is optional; NULL: the host does it
+ * (of what lies in its memory, or is fetched to it). update, sumsq and encode may be called by any
+ * thread. All return 0, or -1 with a message. Not collective. */
+struct engine_services_i {
+    /* The solver's rule (rule_update) on n elements of engine memory; history: one or two blocks,
+     * `stride` apart. Engines that compute nothing (engine_i.blank) let the time pass that it
+     * takes, and touch nothing. */
     int (*update)(void *context, const struct engine_update *update, float *value,
-                  const float *grad, float *history, size_t stride, size_t n, bool stored);
-    /* Sum of (scale x)^2 over n elements of engine memory. Waits. */
+                  const float *grad, float *history, size_t stride, size_t n,
+                  enum engine_turn turn);
+    /* Sum of (scale x)^2 over n elements of engine memory. Comes after every op that was run so
+     * far; waits. */
     int (*sumsq)(void *context, const float *x, float scale, size_t n, double *out);
+    /* Within the engine's memory: rows x n floats in fewer bits, those that the host would write.
+     * The computation goes on, and what is fetched from now on (fetch where in turn, fetch_stored
+     * where stored) comes after it. residual, out: as the codec of that code has them
+     * (engine/codec.h). */
+    int (*encode)(void *context, enum engine_code code, const float *x, float *residual,
+                  size_t rows, size_t n, void *out, enum engine_turn turn,
+                  struct engine_ticket *ticket);
     /* For a data layer, at its build: a batch of images that is turned into values on the device,
-     * to the bits that the host would give. Chooses the layout of `top`, as creating an op does. */
+     * to the bits that the host would give. Chooses the layout of `top`, as creating an op does.
+     * The three come together. */
     int (*images_create)(void *context, const struct engine_images_args *args, struct blob *top,
                          struct engine_images **out);
     void (*images_destroy)(void *context, struct engine_images *images);
@@ -214,13 +203,17 @@ struct engine_remote_i {
                         const uint8_t *pixels, const struct engine_window *windows);
 };
 
+/* update, sumsq and encode of engines that work in the host's memory, over when they return. They
+ * use no context. */
+extern const struct engine_services_i engine_host_services;
+
 enum { ENGINE_TEAM_ID = 128 };
 
 /* What an engine offers whose device and those of other ranks of its machine add up among
  * themselves, as a team. All its ranks ask for the same operations in the same order. An operation
- * takes its turn among what is stored (engine_remote_i.store): it comes after what was stored
- * before, and fetch_stored, and update with `stored`, come after it. It is over when all ranks have
- * asked for it; the host never waits. One thread at a time. */
+ * takes its turn among what is stored (engine_copies_i.store): it comes after what was stored
+ * before, and fetch_stored, and what is ENGINE_STORED, come after it. It is over when all ranks
+ * have asked for it; the host never waits. One thread at a time. */
 struct engine_team_i {
     /* The library in words ("NCCL 2.28.9"); fails with what is missing. */
     int (*library)(char *words, size_t size);
@@ -273,16 +266,16 @@ struct engine_i {
     int (*read)(void *context, const struct tensor *from, float *to);
     /* Frees tensor->layout (not its data); the tensor is plain again. */
     void (*release)(void *context, struct tensor *tensor);
+    /* Whether it has that operator, one of those that there are. NULL: it has all of them. */
     bool (*supports)(void *context, enum op_kind kind);
+    /* Called by engine_op_create alone: the engine has the operator, and args have passed op_check
+     * (engine/op_check.h). */
     int (*op_create)(void *context, const struct op_args *args, struct op **out);
     /* C = alpha op(A) op(B) + beta C, all plain row-major engine memory: C is m x n, inner size k.
      */
     int (*gemm)(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
                 float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
                 float *c, int64_t ldc);
-    /* Blank engines: lets the time pass that the solver's rule takes on so many parameters. NULL:
-     * it is applied. */
-    void (*update)(void *context, size_t elems);
     /* The plain (rows x columns) input and top gradient that an inner product op saw in its last
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
@@ -293,12 +286,13 @@ struct engine_i {
     /* Every op run so far is over when this returns; for timing. NULL: ops are over when they
      * return. */
     int (*finish)(void *context);
-    /* NULL: the engine's memory is the host's; values, gradients and factors may be touched
-     * directly. Otherwise ops return before their work is done, and alloc's memory is the engine's
-     * alone. */
-    const struct engine_remote_i *remote;
-    const struct engine_graph_i *graph; /* NULL: nothing can be recorded */
-    const struct engine_team_i *team;   /* beside remote; NULL: this build has none */
+    /* The host cannot address the engine's memory, and ops return before their work is done. false:
+     * alloc gives the host's memory; values, gradients and factors may be touched directly. */
+    bool own_memory;
+    const struct engine_copies_i *copies;     /* never NULL */
+    const struct engine_services_i *services; /* never NULL; its slots may be */
+    const struct engine_graph_i *graph;       /* NULL: nothing can be recorded */
+    const struct engine_team_i *team;         /* with own_memory; NULL: this build has none */
 };
 
 struct engine {
@@ -316,6 +310,14 @@ int engine_math_parse(const char *name, enum engine_math *out);
 
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
+
+/* Whether the engine has that operator. */
+bool engine_supports(const struct engine *engine, enum op_kind kind);
+
+/* Makes an op, and chooses the layouts of its tops. Fails where the engine has no such
+ * operator, where args are not what it takes, or where the engine cannot make it; the message names
+ * the layer. */
+int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out);
 
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);

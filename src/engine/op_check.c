@@ -1,20 +1,25 @@
-/* Checks of operators that are the same on every device. */
+/* Checks of operators: the counts of each, by its signature, and what many of them share. */
 #include "engine/op_check.h"
 
+#include "engine/op_check_internal.h"
 #include "util/error.h"
 
 #include <inttypes.h>
 
-static int count_check(const char *what, int found, int min, int max)
+static int op_check_count(const char *what, int found, int min, int max)
 {
-    if (found < min || (max && found > max))
-        return error_set("takes %d to %d %ss, not %d", min, max, what, found);
-    return 0;
+    if (found >= min && (max == OP_ANY || found <= max))
+        return 0;
+    if (max == OP_ANY)
+        return error_set("takes at least %d %s%s, not %d", min, what, min == 1 ? "" : "s", found);
+    if (min == max)
+        return error_set("takes %d %s%s, not %d", min, what, min == 1 ? "" : "s", found);
+    return error_set("takes %d to %d %ss, not %d", min, max, what, found);
 }
 
-static int empty_check(const char *what, struct blob **blobs, int n)
+static int op_check_empty(const char *what, struct blob **blobs, int n)
 {
-    char text[128];
+    char text[OP_SHAPE_TEXT];
 
     for (int i = 0; i < n; i++)
         if (shape_elems(&blobs[i]->value.shape) == 0)
@@ -24,80 +29,116 @@ static int empty_check(const char *what, struct blob **blobs, int n)
     return 0;
 }
 
-int op_check_blobs(const struct op_args *args, const struct op_limits *limits)
+static int op_check_in_place(const struct op_args *args, bool allowed)
 {
-    if (count_check("bottom", args->nbottoms, limits->min_bottoms, limits->max_bottoms) ||
-        count_check("top", args->ntops, limits->min_tops, limits->max_tops) ||
-        count_check("parameter", args->nparams, 0, limits->params ? limits->params : INT32_MAX))
-        return -1;
-    if (empty_check("bottom", args->bottoms, args->nbottoms) ||
-        empty_check("top", args->tops, args->ntops))
-        return -1;
     for (int t = 0; t < args->ntops; t++)
         for (int b = 0; b < args->nbottoms; b++)
-            if (args->tops[t] == args->bottoms[b] && !(limits->in_place && t == 0 && b == 0))
+            if (args->tops[t] == args->bottoms[b] && !(allowed && t == 0 && b == 0))
                 return error_set("cannot work in place: top %d is bottom %d", t, b);
     return 0;
 }
 
-int op_check_pool(const struct op_args *args)
+static int op_check_gradients(const struct op_args *args, unsigned forbidden)
 {
-    const struct pool_args *a = &args->u.pool;
-    const struct shape *bottom = &args->bottoms[0]->value.shape;
-    const struct shape *top = &args->tops[0]->value.shape;
-    char text[128];
-
-    if (bottom->naxes != 4 || top->naxes != 4)
-        return error_set("pooling needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(bottom, text, sizeof text));
-    if (top->dim[0] != bottom->dim[0] || top->dim[1] != bottom->dim[1])
-        return error_set("pooling keeps samples and channels; the top's shape is %s",
-                         shape_text(top, text, sizeof text));
-    for (int i = 0; i < 2; i++)
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
-            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
-                             a->stride[i], a->pad[i]);
-    if (args->ntops == 2 && a->method != POOL_MAX)
-        return error_set("only MAX pooling has a second top");
-    if (args->ntops == 2 && !shape_equal(top, &args->tops[1]->value.shape))
-        return error_set("the mask's shape is %s, not the first top's",
-                         shape_text(&args->tops[1]->value.shape, text, sizeof text));
+    for (int b = 0; b < args->nbottoms && forbidden >> b; b++)
+        if ((forbidden >> b & 1) && op_args_propagates(args, b))
+            return error_set("bottom %d takes no gradient", b);
     return 0;
 }
 
-int op_check_eltwise(const struct op_args *args)
+static int op_check_signature(const struct op_args *args, const struct op_signature *s)
 {
-    enum eltwise_operation operation = args->u.eltwise.operation;
+    if (op_check_count("bottom", args->nbottoms, s->min_bottoms, s->max_bottoms) ||
+        op_check_count("top", args->ntops, s->min_tops, s->max_tops) ||
+        op_check_count("parameter", args->nparams, s->min_params, s->max_params) ||
+        op_check_empty("bottom", args->bottoms, args->nbottoms) ||
+        op_check_empty("top", args->tops, args->ntops) || op_check_in_place(args, s->in_place) ||
+        op_check_gradients(args, s->no_gradient_to))
+        return -1;
+    return s->check ? s->check(args) : 0;
+}
 
-    for (int i = 0; i < args->nbottoms; i++)
-        if (!shape_equal(&args->bottoms[i]->value.shape, &args->tops[0]->value.shape))
-            return error_set("eltwise: bottom %d and the top differ in shape", i);
-    if (op_args_in_place(args) && operation != ELTWISE_SUM)
-        return error_set("eltwise: only SUM can work in place");
-    if (args->u.eltwise.coeff && operation != ELTWISE_SUM)
-        return error_set("eltwise: only SUM takes coefficients");
+int op_check(const struct op_args *args)
+{
+    static const struct op_signature *const signatures[] = {
+#define OPERATOR_SIGNATURE(ENUM, name, words, args) &op_signature_##name,
+        OPERATORS(OPERATOR_SIGNATURE)
+#undef OPERATOR_SIGNATURE
+    };
+
+    if (args->kind < 0 || args->kind >= OP_KINDS)
+        return error_set("there is no operator %d", (int)args->kind);
+    if (op_check_signature(args, signatures[args->kind]))
+        return error_context("%s", op_kind_name(args->kind));
     return 0;
 }
 
-int op_check_batch_norm(const struct op_args *args)
+int op_check_top_like_bottom(const struct op_args *args, int i)
 {
-    const struct batch_norm_args *a = &args->u.batch_norm;
-    const struct shape *x = &args->bottoms[0]->value.shape;
-    int wanted = 3 + a->scale + a->bias;
+    char top[OP_SHAPE_TEXT], bottom[OP_SHAPE_TEXT];
 
-    if (args->nparams != wanted)
-        return error_set("batch normalization needs %d parameters, not %d", wanted, args->nparams);
-    if (a->bias && !a->scale)
-        return error_set("batch normalization has a bias only with a scale");
-    if (!shape_equal(x, &args->tops[0]->value.shape))
-        return error_set("batch normalization's top must have its bottom's shape");
+    if (shape_equal(op_top_shape(args, i), op_bottom_shape(args, 0)))
+        return 0;
+    return error_set("top %d must have the bottom's shape %s, not %s", i,
+                     shape_text(op_bottom_shape(args, 0), bottom, sizeof bottom),
+                     shape_text(op_top_shape(args, i), top, sizeof top));
+}
+
+int op_check_top_elems(const struct op_args *args, int i, int64_t expected)
+{
+    size_t found = shape_elems(op_top_shape(args, i));
+
+    if (found == (size_t)expected)
+        return 0;
+    return error_set("top %d has %zu elements, not %" PRId64, i, found, expected);
+}
+
+int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what)
+{
+    char text[OP_SHAPE_TEXT];
+
+    if (shape_elems(op_bottom_shape(args, i)) == (size_t)expected)
+        return 0;
+    return error_set("bottom %d must have %" PRId64 " %s; its shape is %s", i, expected, what,
+                     shape_text(op_bottom_shape(args, i), text, sizeof text));
+}
+
+int op_check_images(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    char bottom[OP_SHAPE_TEXT], top[OP_SHAPE_TEXT];
+
+    if (x->naxes == 4 && y->naxes == 4 && x->dim[0] == y->dim[0])
+        return 0;
+    return error_set("needs blobs of 4 axes (N, C, H, W) and one batch; the bottom's shape is %s, "
+                     "the top's %s",
+                     shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
+}
+
+int op_check_param_count(const struct op_args *args, int expected)
+{
+    return op_check_count("parameter", args->nparams, expected, expected);
+}
+
+int op_check_param_elems(const struct op_args *args, int i, const char *what, int64_t expected)
+{
+    size_t found = shape_elems(&args->params[i]->shape);
+
+    if (found == (size_t)expected)
+        return 0;
+    return error_set("the %s has %zu elements, not %" PRId64, what, found, expected);
+}
+
+int op_check_choice(const char *what, int value, int count)
+{
+    if (value >= 0 && value < count)
+        return 0;
+    return error_set("there is no %s %d", what, value);
+}
+
+int op_check_not_trained_in_place(const struct op_args *args)
+{
     if (op_args_in_place(args) && args->train)
-        return error_set("batch normalization cannot be trained in place");
-    for (int i = 0; i < wanted; i++) { /* 2: the weight of both sums */
-        int64_t expected = i == 2 ? 1 : x->naxes > 1 ? x->dim[1] : 1;
-        if (shape_elems(&args->params[i]->shape) != (size_t)expected)
-            return error_set("parameter %d of batch normalization has %zu elements, not %" PRId64,
-                             i, shape_elems(&args->params[i]->shape), expected);
-    }
+        return error_set("cannot be trained in place");
     return 0;
 }

@@ -12,47 +12,58 @@
 
 #include "engine/tensor.h"
 
+/* All operators, one line each: X(ENUM, name, words, ARGS or NONE). The enumerator is OP_ENUM; its
+ * signature is op_signature_NAME (engine/op_check.h), an engine's implementation ENGINE_NAME;
+ * messages use the words. ARGS: op_args.u.NAME is a struct NAME_args, below. Everything else that
+ * is kept per operator is made from this list. */
+/* clang-format off */
+#define OPERATORS(X)                                                \
+    X(CONV, conv, "convolution", ARGS)                              \
+    X(INNER_PRODUCT, inner_product, "inner product", ARGS)          \
+    X(POOL, pool, "pooling", ARGS)                                  \
+    X(RELU, relu, "ReLU", ARGS)                                     \
+    X(LRN, lrn, "LRN", ARGS)                                        \
+    X(DROPOUT, dropout, "dropout", ARGS)                            \
+    X(SOFTMAX, softmax, "softmax", ARGS)                            \
+    X(SOFTMAX_LOSS, softmax_loss, "softmax loss", ARGS)             \
+    X(ACCURACY, accuracy, "accuracy", ARGS)                         \
+    X(CONCAT, concat, "concat", ARGS)                               \
+    X(SPLIT, split, "split", NONE)                                  \
+    X(FLATTEN, flatten, "flatten", NONE)                            \
+    X(ELTWISE, eltwise, "eltwise", ARGS)                            \
+    X(BATCH_NORM, batch_norm, "batch normalization", ARGS)          \
+    X(SCALE, scale, "scale", ARGS)                                  \
+    X(UNARY, unary, "unary function", ARGS)                         \
+    X(PRELU, prelu, "PReLU", ARGS)                                  \
+    X(SLICE, slice, "slice", ARGS)                                  \
+    X(CROP, crop, "crop", ARGS)                                     \
+    X(TILE, tile, "tile", ARGS)                                     \
+    X(REDUCE, reduce, "reduction", ARGS)                            \
+    X(ARGMAX, argmax, "argmax", ARGS)                               \
+    X(MVN, mvn, "MVN", ARGS)                                        \
+    X(IM2COL, im2col, "im2col", NONE)                               \
+    X(DECONV, deconv, "deconvolution", NONE)                        \
+    X(EMBED, embed, "embed", ARGS)                                  \
+    X(SILENCE, silence, "silence", NONE)                            \
+    X(PARAMETER, parameter, "parameter", NONE)                      \
+    X(BATCH_REINDEX, batch_reindex, "batch reindex", NONE)          \
+    X(SHUFFLE, shuffle, "channel shuffle", ARGS)                    \
+    X(INTERP, interp, "interp", ARGS)                               \
+    X(SPP, spp, "SPP", ARGS)                                        \
+    X(SIGMOID_LOSS, sigmoid_loss, "sigmoid loss", ARGS)             \
+    X(EUCLIDEAN_LOSS, euclidean_loss, "Euclidean loss", NONE)       \
+    X(HINGE_LOSS, hinge_loss, "hinge loss", ARGS)                   \
+    X(CONTRASTIVE_LOSS, contrastive_loss, "contrastive loss", ARGS) \
+    X(INFOGAIN_LOSS, infogain_loss, "infogain loss", ARGS)          \
+    X(MULTINOMIAL_LOSS, multinomial_loss, "multinomial loss", NONE)
+
 enum op_kind {
-    OP_CONV,
-    OP_INNER_PRODUCT,
-    OP_POOL,
-    OP_RELU,
-    OP_LRN,
-    OP_DROPOUT,
-    OP_SOFTMAX,
-    OP_SOFTMAX_LOSS,
-    OP_ACCURACY,
-    OP_CONCAT,
-    OP_SPLIT,
-    OP_FLATTEN, /* same elements in the same logical order, another shape: Flatten, Reshape */
-    OP_ELTWISE,
-    OP_BATCH_NORM,
-    OP_SCALE, /* Scale, Bias */
-    OP_UNARY, /* one function of each element */
-    OP_PRELU,
-    OP_SLICE,
-    OP_CROP,
-    OP_TILE,
-    OP_REDUCE,
-    OP_ARGMAX,
-    OP_MVN,
-    OP_IM2COL,
-    OP_DECONV,
-    OP_EMBED,
-    OP_SILENCE,
-    OP_PARAMETER,
-    OP_BATCH_REINDEX,
-    OP_SHUFFLE,
-    OP_INTERP,
-    OP_SPP,
-    OP_SIGMOID_LOSS,
-    OP_EUCLIDEAN_LOSS,
-    OP_HINGE_LOSS,
-    OP_CONTRASTIVE_LOSS,
-    OP_INFOGAIN_LOSS,
-    OP_MULTINOMIAL_LOSS,
+#define OPERATOR_ENUM(ENUM, name, words, args) OP_##ENUM,
+    OPERATORS(OPERATOR_ENUM)
+#undef OPERATOR_ENUM
     OP_KINDS
 };
+/* clang-format on */
 
 /* All spatial pairs are {height, width}. */
 struct conv_args {
@@ -144,10 +155,11 @@ struct batch_norm_args {
     bool scale, bias; /* bias only with scale */
 };
 
-/* y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the same along
- * all others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b where
- * scale is false); the parameters are what remains, in the order g, b. dx = dy g; dg = sum dy x; db
- * = sum dy, over the axes along which they are the same. In place only where `train` is false. */
+/* Scale, Bias: y = x g + b. g and b have the shape of x's axes axis .. axis + naxes - 1 and are the
+ * same along all others. Each is a parameter, or bottom 1 (the first of them that there is: g, or b
+ * where scale is false); the parameters are what remains, in the order g, b. dx = dy g; dg = sum dy
+ * x; db = sum dy, over the axes along which they are the same. In place only where `train` is
+ * false. */
 struct scale_args {
     int axis, naxes; /* naxes 0: scalars */
     bool scale, bias;
@@ -246,6 +258,8 @@ struct mvn_args {
 struct embed_args {
     bool bias;
 };
+
+/* OP_FLATTEN: the same elements in the same logical order, in another shape (Flatten, Reshape). */
 
 /* OP_SILENCE: no tops. dx = 0 wherever propagate asks. */
 

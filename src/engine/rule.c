@@ -1,39 +1,34 @@
 /* Update rules. Work goes in blocks that stay in the first-level cache: first the block's effective
  * gradient, then the rule; so three gradient loops and six rule loops serve all combinations.
  *
- * Every loop must give an element the same bits wherever a stretch begins or ends. That holds as
- * long as the compiler does not fuse multiply and add in one copy of a loop and not in another,
- * hence the pragmas; without errno, square roots vectorise. */
+ * Every loop must give an element the same bits wherever a stretch begins or ends, and on any
+ * processor. That holds as long as the compiler does not fuse multiply and add in one copy of a
+ * loop and not in another: kernel.h. */
 #include "engine/rule.h"
 
-#include "engine/engine.h"
 #include "util/error.h"
 
 #include <math.h>
 #include <string.h>
 
-#if defined(__clang__)
-#pragma clang fp contract(off)
-#elif defined(__GNUC__)
-#pragma GCC optimize("O3", "fp-contract=off", "no-math-errno")
-#endif
+#include "engine/kernel.h"
 
 #define BLOCK 1024
 
 static const struct {
     const char *name;
     int histories;
-} types[] = {
+} kinds[] = {
     [RULE_SGD] = {"SGD", 1},           [RULE_NESTEROV] = {"Nesterov", 1},
     [RULE_ADAGRAD] = {"AdaGrad", 1},   [RULE_RMSPROP] = {"RMSProp", 1},
     [RULE_ADADELTA] = {"AdaDelta", 2}, [RULE_ADAM] = {"Adam", 2},
 };
 
-int rule_type_from_name(const char *name, enum rule_type *type)
+int rule_kind_from_name(const char *name, enum rule_kind *kind)
 {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(name, types[i].name) == 0) {
-            *type = (enum rule_type)i;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(name, kinds[i].name) == 0) {
+            *kind = (enum rule_kind)i;
             return 0;
         }
     }
@@ -42,31 +37,32 @@ int rule_type_from_name(const char *name, enum rule_type *type)
                      name);
 }
 
-const char *rule_type_name(enum rule_type type)
+const char *rule_kind_name(enum rule_kind kind)
 {
-    return types[type].name;
+    return kinds[kind].name;
 }
 
-int rule_type_histories(enum rule_type type)
+int rule_kind_histories(enum rule_kind kind)
 {
-    return types[type].histories;
+    return kinds[kind].histories;
 }
 
-static void plain_gradient(float *restrict g, const float *restrict grad, float scale, size_t n)
+KERNEL static void plain_gradient(float *restrict g, const float *restrict grad, float scale,
+                                  size_t n)
 {
     for (size_t i = 0; i < n; i++)
         g[i] = grad[i] * scale;
 }
 
-static void l2_gradient(float *restrict g, const float *restrict grad, float scale,
-                        const float *restrict w, float decay, size_t n)
+KERNEL static void l2_gradient(float *restrict g, const float *restrict grad, float scale,
+                               const float *restrict w, float decay, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         g[i] = grad[i] * scale + decay * w[i];
 }
 
-static void l1_gradient(float *restrict g, const float *restrict grad, float scale,
-                        const float *restrict w, float decay, size_t n)
+KERNEL static void l1_gradient(float *restrict g, const float *restrict grad, float scale,
+                               const float *restrict w, float decay, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float sign = (float)((w[i] > 0) - (w[i] < 0));
@@ -75,8 +71,8 @@ static void l1_gradient(float *restrict g, const float *restrict grad, float sca
     }
 }
 
-static void sgd(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                float momentum, size_t n)
+KERNEL static void sgd(float *restrict w, const float *restrict g, float *restrict h, float rate,
+                       float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         h[i] = momentum * h[i] + rate * g[i];
@@ -84,8 +80,8 @@ static void sgd(float *restrict w, const float *restrict g, float *restrict h, f
     }
 }
 
-static void nesterov(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                     float momentum, size_t n)
+KERNEL static void nesterov(float *restrict w, const float *restrict g, float *restrict h,
+                            float rate, float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float old = h[i];
@@ -95,8 +91,8 @@ static void nesterov(float *restrict w, const float *restrict g, float *restrict
     }
 }
 
-static void adagrad(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                    float delta, size_t n)
+KERNEL static void adagrad(float *restrict w, const float *restrict g, float *restrict h,
+                           float rate, float delta, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         h[i] += g[i] * g[i];
@@ -104,8 +100,8 @@ static void adagrad(float *restrict w, const float *restrict g, float *restrict 
     }
 }
 
-static void rmsprop(float *restrict w, const float *restrict g, float *restrict h, float rate,
-                    float delta, float decay, size_t n)
+KERNEL static void rmsprop(float *restrict w, const float *restrict g, float *restrict h,
+                           float rate, float delta, float decay, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         h[i] = decay * h[i] + (1 - decay) * (g[i] * g[i]);
@@ -113,8 +109,8 @@ static void rmsprop(float *restrict w, const float *restrict g, float *restrict 
     }
 }
 
-static void adadelta(float *restrict w, const float *restrict g, float *restrict h,
-                     float *restrict u, float rate, float delta, float momentum, size_t n)
+KERNEL static void adadelta(float *restrict w, const float *restrict g, float *restrict h,
+                            float *restrict u, float rate, float delta, float momentum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float d;
@@ -127,8 +123,9 @@ static void adadelta(float *restrict w, const float *restrict g, float *restrict
 }
 
 /* rate here includes the correction of the averages' start at zero. */
-static void adam(float *restrict w, const float *restrict g, float *restrict m, float *restrict v,
-                 float rate, float delta, float beta1, float beta2, size_t n)
+KERNEL static void adam(float *restrict w, const float *restrict g, float *restrict m,
+                        float *restrict v, float rate, float delta, float beta1, float beta2,
+                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         m[i] = beta1 * m[i] + (1 - beta1) * g[i];
@@ -144,102 +141,68 @@ static float adam_correction(const struct rule *rule, int64_t iteration)
     return (float)(sqrt(1 - pow(rule->momentum2, t)) / (1 - pow(rule->momentum, t)));
 }
 
-static void effective_gradient(const struct rule *rule, float scale, float decay, float *g,
-                               const float *grad, const float *w, size_t n)
+void rule_describe(const struct rule *rule, int64_t iteration, float rate, float scale,
+                   float lr_mult, float decay_mult, struct engine_update *out)
 {
-    if (decay == 0)
-        plain_gradient(g, grad, scale, n);
-    else if (rule->regularization == RULE_L2)
-        l2_gradient(g, grad, scale, w, decay, n);
-    else
-        l1_gradient(g, grad, scale, w, decay, n);
-}
-
-static void apply_block(const struct rule *r, float rate, float *w, const float *g, float *h,
-                        float *h2, size_t n)
-{
-    switch (r->type) {
-    case RULE_SGD:
-        sgd(w, g, h, rate, r->momentum, n);
-        break;
-    case RULE_NESTEROV:
-        nesterov(w, g, h, rate, r->momentum, n);
-        break;
-    case RULE_ADAGRAD:
-        adagrad(w, g, h, rate, r->delta, n);
-        break;
-    case RULE_RMSPROP:
-        rmsprop(w, g, h, rate, r->delta, r->rms_decay, n);
-        break;
-    case RULE_ADADELTA:
-        adadelta(w, g, h, h2, rate, r->delta, r->momentum, n);
-        break;
-    case RULE_ADAM:
-        adam(w, g, h, h2, rate, r->delta, r->momentum, r->momentum2, n);
-        break;
-    }
-}
-
-void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                   float decay_mult, struct engine_update *out)
-{
-    static const enum engine_rule rules[] = {
-        [RULE_SGD] = ENGINE_SGD,           [RULE_NESTEROV] = ENGINE_NESTEROV,
-        [RULE_ADAGRAD] = ENGINE_ADAGRAD,   [RULE_RMSPROP] = ENGINE_RMSPROP,
-        [RULE_ADADELTA] = ENGINE_ADADELTA, [RULE_ADAM] = ENGINE_ADAM,
-    };
-
-    *out = (struct engine_update){.rule = rules[rule->type],
-                                  .l1 = rule->regularization != RULE_L2,
-                                  .scale = step->scale,
-                                  .rate = step->rate * lr_mult,
+    *out = (struct engine_update){.rule = rule->kind,
+                                  .l1 = rule->regularization == RULE_L1,
+                                  .scale = scale,
+                                  .rate = rate * lr_mult,
                                   .decay = rule->weight_decay * decay_mult,
                                   .momentum = rule->momentum,
                                   .momentum2 = rule->momentum2,
                                   .delta = rule->delta,
                                   .rms_decay = rule->rms_decay};
-    if (rule->type == RULE_ADAM)
-        out->rate *= adam_correction(rule, step->iteration);
+    if (rule->kind == RULE_ADAM)
+        out->rate *= adam_correction(rule, iteration);
 }
 
-void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                float decay_mult, float *value, const float *grad, float *history, size_t stride,
-                size_t n)
+static void effective_gradient(const struct engine_update *u, float *g, const float *grad,
+                               const float *w, size_t n)
 {
-    float decay = rule->weight_decay * decay_mult, rate = step->rate * lr_mult;
-    float g[BLOCK];
+    if (u->decay == 0)
+        plain_gradient(g, grad, u->scale, n);
+    else if (u->l1)
+        l1_gradient(g, grad, u->scale, w, u->decay, n);
+    else
+        l2_gradient(g, grad, u->scale, w, u->decay, n);
+}
 
-    if (rule->type == RULE_ADAM)
-        rate *= adam_correction(rule, step->iteration);
-    for (size_t i = 0; i < n; i += BLOCK) {
-        size_t m = n - i < BLOCK ? n - i : BLOCK;
-
-        effective_gradient(rule, step->scale, decay, g, grad + i, value + i, m);
-        apply_block(rule, rate, value + i, g, history + i,
-                    rule->nhistory > 1 ? history + stride + i : NULL, m);
+static void update_block(const struct engine_update *u, float *w, const float *g, float *h,
+                         float *h2, size_t n)
+{
+    switch (u->rule) {
+    case RULE_SGD:
+        sgd(w, g, h, u->rate, u->momentum, n);
+        break;
+    case RULE_NESTEROV:
+        nesterov(w, g, h, u->rate, u->momentum, n);
+        break;
+    case RULE_ADAGRAD:
+        adagrad(w, g, h, u->rate, u->delta, n);
+        break;
+    case RULE_RMSPROP:
+        rmsprop(w, g, h, u->rate, u->delta, u->rms_decay, n);
+        break;
+    case RULE_ADADELTA:
+        adadelta(w, g, h, h2, u->rate, u->delta, u->momentum, n);
+        break;
+    case RULE_ADAM:
+        adam(w, g, h, h2, u->rate, u->delta, u->momentum, u->momentum2, n);
+        break;
     }
 }
 
-double rule_sumsq(const float *values, size_t n)
+void rule_update(const struct engine_update *update, float *value, const float *grad,
+                 float *history, size_t stride, size_t n)
 {
-    double lane[8] = {0}, sum = 0;
-    size_t i;
+    bool two = rule_kind_histories(update->rule) > 1;
+    float g[BLOCK];
 
-    for (i = 0; i + 8 <= n; i += 8)
-        for (int j = 0; j < 8; j++)
-            lane[j] += (double)values[i + j] * values[i + j];
-    for (; i < n; i++)
-        sum += (double)values[i] * values[i];
-    for (int j = 0; j < 8; j++)
-        sum += lane[j];
-    return sum;
-}
+    for (size_t i = 0; i < n; i += BLOCK) {
+        size_t m = n - i < BLOCK ? n - i : BLOCK;
 
-float rule_clip_factor(float clip, double sumsq, double *norm)
-{
-    double root = sqrt(sumsq);
-
-    if (norm)
-        *norm = root;
-    return clip >= 0 && root > clip ? (float)(clip / root) : 1.0f;
+        effective_gradient(update, g, grad + i, value + i, m);
+        update_block(update, value + i, g, history + i, two ? history + stride + i : NULL, m);
+    }
 }

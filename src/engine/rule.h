@@ -1,23 +1,25 @@
 /* Update rules: how a gradient changes a parameter, on plain arrays.
  *
- * Whoever holds a stretch of parameters (a worker, or the server of a chunk) calls rule_apply on it
- * and needs to know nothing of the solver. Every operation is elementwise, so any cut into
- * stretches gives the same bits. Not collective; no state but the caller's arrays. */
-#ifndef POSEIDON_SOLVER_RULE_H
-#define POSEIDON_SOLVER_RULE_H
+ * struct rule is what the solver file says, for a whole run; struct engine_update is one
+ * application of it, with all factors multiplied in. Whoever holds a stretch of parameters (a
+ * worker, the server of a chunk, an engine) needs the latter alone, and nothing of the solver.
+ * Every operation is elementwise, so any cut into stretches gives the same bits, on the host and on
+ * a device. Not collective; no state but the caller's arrays. */
+#ifndef POSEIDON_ENGINE_RULE_H
+#define POSEIDON_ENGINE_RULE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum rule_type { RULE_SGD, RULE_NESTEROV, RULE_ADAGRAD, RULE_RMSPROP, RULE_ADADELTA, RULE_ADAM };
+enum rule_kind { RULE_SGD, RULE_NESTEROV, RULE_ADAGRAD, RULE_RMSPROP, RULE_ADADELTA, RULE_ADAM };
 enum rule_regularization { RULE_L2, RULE_L1 };
 
 #define RULE_MAX_HISTORY 2
 
 /* Fixed for a run; settings.h makes one of a solver file. */
 struct rule {
-    enum rule_type type;
+    enum rule_kind kind;
     enum rule_regularization regularization;
     float momentum;  /* also the decay of AdaDelta's averages, and Adam's beta1 */
     float momentum2; /* Adam's beta2 */
@@ -27,25 +29,36 @@ struct rule {
     int nhistory; /* arrays of state per parameter, all zero at the start: 1 or 2 */
 };
 
-/* What changes from one iteration to the next; the same on every rank. */
-struct rule_step {
-    int64_t iteration; /* from 0, counted over the whole training, resumed or not */
-    float rate;        /* of the policy, before lr_mult */
-    float scale;       /* multiplies the gradient first: 1/iter_size times the clipping factor */
+/* One application of a rule to parameters of the same multipliers. Read by kernels on devices:
+ * plain numbers only. */
+struct engine_update {
+    enum rule_kind rule;
+    bool l1;     /* weight decay works on the sign of the value, not on the value */
+    float scale; /* multiplies the gradient first */
+    float rate;  /* the policy's learning rate, lr_mult and Adam's correction multiplied */
+    float decay; /* weight_decay and decay_mult multiplied */
+    float momentum, momentum2, delta, rms_decay; /* the rule's */
 };
 
-/* The type by Caffe's name ("SGD", "Nesterov", ...): 0, or -1 with a message naming those known. */
-int rule_type_from_name(const char *name, enum rule_type *type);
+/* The kind by Caffe's name ("SGD", "Nesterov", ...): 0, or -1 with a message naming those known. */
+int rule_kind_from_name(const char *name, enum rule_kind *kind);
 
-/* Caffe's name of the type. */
-const char *rule_type_name(enum rule_type type);
+/* Caffe's name of the kind. */
+const char *rule_kind_name(enum rule_kind kind);
 
-/* How many history arrays the type needs. */
-int rule_type_histories(enum rule_type type);
+/* How many history arrays the kind needs. */
+int rule_kind_histories(enum rule_kind kind);
 
-/* One update of n elements, in this order (Caffe's):
- *     g = grad * scale;  g += weight_decay * decay_mult * (L2: w, L1: sign(w))
- *     the rule, with r = rate * lr_mult:
+/* The rule as it is applied in one iteration to parameters with these multipliers.
+ *
+ * iteration: from 0, counted over the whole training, resumed or not. rate: the policy's, before
+ * lr_mult. scale: what multiplies the gradient (the mean over workers and passes, clipping). The
+ * same on every rank. */
+void rule_describe(const struct rule *rule, int64_t iteration, float rate, float scale,
+                   float lr_mult, float decay_mult, struct engine_update *out);
+
+/* One update of n elements of the host's memory, in this order (Caffe's), r being update->rate:
+ *     g = grad * scale;  g += decay * (L2: w, L1: sign(w))
  *     SGD       h = momentum h + r g;  w -= h
  *     Nesterov  h' = momentum h + r g;  w -= (1 + momentum) h' - momentum h
  *     AdaGrad   h += g^2;  w -= r g / (sqrt(h) + delta)
@@ -53,28 +66,14 @@ int rule_type_histories(enum rule_type type);
  *     AdaDelta  h = momentum h + (1 - momentum) g^2;  d = g sqrt((u + delta) / (h + delta));
  *               u = momentum u + (1 - momentum) d^2;  w -= r d
  *     Adam      m = momentum m + (1 - momentum) g;  v = momentum2 v + (1 - momentum2) g^2;
- *               w -= r sqrt(1 - momentum2^t) / (1 - momentum^t) m / (sqrt(v) + delta), t from 1
+ *               w -= r m / (sqrt(v) + delta)
+ * Adam's correction, of averages that began at zero, is in r (rule_describe):
+ * sqrt(1 - momentum2^t) / (1 - momentum^t), t from 1.
  *
- * grad: the gradient averaged over the workers and summed over the iter_size passes; unchanged.
- * history: nhistory arrays of n elements, `stride` elements apart (h; or h, u; or m, v).
- * The arrays may not overlap. */
-void rule_apply(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                float decay_mult, float *value, const float *grad, float *history, size_t stride,
-                size_t n);
-
-/* The same update as an engine with memory of its own takes it: everything multiplied in. */
-struct engine_update;
-void rule_describe(const struct rule *rule, const struct rule_step *step, float lr_mult,
-                   float decay_mult, struct engine_update *out);
-
-/* Sum of squares in double precision, for the norm that clipping needs. Not elementwise: a sum of
- * the results of stretches depends on the cut in its last bits, so ranks must agree on the cut. */
-double rule_sumsq(const float *values, size_t n);
-
-/* The factor that brings a gradient of squared norm `sumsq` to at most `clip`: 1 where it is
- * within, or where clip is negative (off). The norm is that of the raw gradient of the whole net:
- * averaged over workers, summed over iter_size passes, before scale and decay. *norm, if not NULL:
- * the root. */
-float rule_clip_factor(float clip, double sumsq, double *norm);
+ * value and history are changed, grad is not. history: one or two arrays of n elements, `stride`
+ * elements apart (h; or h, u; or m, v), as many as rule_kind_histories says. The arrays may not
+ * overlap. Any thread. */
+void rule_update(const struct engine_update *update, float *value, const float *grad,
+                 float *history, size_t stride, size_t n);
 
 #endif

@@ -2,14 +2,14 @@
  *
  * Work is cut into jobs: a whole batch where the source gives blocks, one sample where it gives
  * records one by one; the first kind has one thread, the second gets another one whenever training
- * had to wait. All that threads share is guarded by one mutex; a slot's memory belongs to those
- * whom its state says. A jump only raises the generation: what was begun for the old one is
- * dropped. */
+ * had to wait. One mutex guards all that threads share; a slot's memory belongs to those whom its
+ * state says. A jump only raises the generation: what was begun for the old one is dropped. */
 #include "input/feeder.h"
 
 #include "input/shuffle.h"
 #include "util/thread_pool.h"
 #include "util/clock.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -125,7 +125,7 @@ static int picks_read(struct feeder *f, uint64_t generation)
         int start = place;
 
         if (outdated(f, generation))
-            return error_set("%s: reading was called off", f->source->path);
+            return error_set("%s: reading was cancelled", f->source->path);
         for (int i = 0; i < f->source->nfields; i++)
             out[i] = f->staging[i] + (size_t)start * f->bytes[i];
         for (; k < f->o.batch; k++) {
@@ -301,7 +301,7 @@ static void job_do(struct feeder *f, struct slot *slot, struct record *record)
     slot_settle(f, slot);
 }
 
-static void *thread_main(void *argument)
+static void *feeder_main(void *argument)
 {
     struct feeder *f = argument;
     struct record record = {.label = 0};
@@ -319,7 +319,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-static int options_check(const struct feeder *f)
+static int feeder_options_check(const struct feeder *f)
 {
     const struct feeder_options *o = &f->o;
     const struct source *source = f->source;
@@ -342,34 +342,24 @@ static int options_check(const struct feeder *f)
     return 0;
 }
 
-/* calloc for `count` items of `size` bytes with a message. */
-static void *allocate(size_t count, size_t size, const char *what)
-{
-    void *memory = calloc(count ? count : 1, size);
-
-    if (!memory)
-        error_memory((unsigned long long)count * size, what);
-    return memory;
-}
-
 /* Memory of a batch; from the engine if the copies to it are to be fast. */
 static void *batch_allocate(const struct feeder *f, size_t bytes)
 {
-    const struct engine *engine = f->o.pinned;
+    const struct engine *engine = f->o.engine;
     void *memory = NULL;
 
     if (!engine)
-        return allocate(bytes, 1, "a batch");
-    return engine->i->remote->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL
+        return alloc_array(bytes, 1, "a batch");
+    return engine->i->copies->host_alloc(engine->context, bytes, "a batch", &memory) ? NULL
                                                                                      : memory;
 }
 
 static void batch_free(const struct feeder *f, void *memory)
 {
-    const struct engine *engine = f->o.pinned;
+    const struct engine *engine = f->o.engine;
 
     if (engine)
-        engine->i->remote->host_free(engine->context, memory);
+        engine->i->copies->host_free(engine->context, memory);
     else
         free(memory);
 }
@@ -391,8 +381,8 @@ static int buffers_create(struct feeder *f)
 {
     size_t batch = (size_t)f->o.batch;
 
-    f->slot = allocate((size_t)f->o.depth, sizeof *f->slot, "the feeder's slots");
-    f->pick = allocate(batch, sizeof *f->pick, "the feeder's picks");
+    f->slot = alloc_array((size_t)f->o.depth, sizeof *f->slot, "the feeder's slots");
+    f->pick = alloc_array(batch, sizeof *f->pick, "the feeder's picks");
     if (!f->slot || !f->pick)
         return -1;
     for (int i = 0; i < f->source->nfields; i++) {
@@ -404,7 +394,7 @@ static int buffers_create(struct feeder *f)
         if (f->elems[i] > (size_t)INT32_MAX / batch)
             return error_set("%s: a batch of %d times %zu values of '%s' exceeds INT_MAX (%d)",
                              f->source->path, f->o.batch, f->elems[i], field->name, INT32_MAX);
-        f->staging[i] = f->njobs > 1 ? NULL : allocate(batch, f->bytes[i], "a batch as read");
+        f->staging[i] = f->njobs > 1 ? NULL : alloc_array(batch, f->bytes[i], "a batch as read");
         if (f->njobs == 1 && !f->staging[i])
             return -1;
         for (int s = 0; s < f->o.depth; s++)
@@ -422,7 +412,7 @@ static int thread_start(struct feeder *f)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    status = pthread_create(&f->thread[f->nthreads], NULL, thread_main, f);
+    status = pthread_create(&f->thread[f->nthreads], NULL, feeder_main, f);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (status)
         return error_set("%s: the reading thread cannot be started: %s", f->source->path,
@@ -448,7 +438,7 @@ static int threads_limit(const struct feeder *f)
 int feeder_create(struct source *source, const struct transform *transform,
                   const struct feeder_options *o, struct feeder **out)
 {
-    struct feeder *f = allocate(1, sizeof *f, "a feeder");
+    struct feeder *f = alloc_array(1, sizeof *f, "a feeder");
 
     *out = NULL;
     if (!f) {
@@ -468,7 +458,7 @@ int feeder_create(struct source *source, const struct transform *transform,
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->changed_for_threads, NULL);
     pthread_cond_init(&f->changed_for_consumer, NULL);
-    if (options_check(f) || buffers_create(f) || thread_start(f)) {
+    if (feeder_options_check(f) || buffers_create(f) || thread_start(f)) {
         feeder_destroy(f);
         return -1;
     }

@@ -5,6 +5,8 @@
 #include "input/source_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
+#include "util/file.h"
 #include "util/h5.h"
 
 #include <ctype.h>
@@ -309,12 +311,8 @@ static int list_load(const char *list, char **out)
     FILE *file;
     char *text = NULL;
     size_t used = 0, size = 0;
-    bool is_hdf5;
 
-    h5_lock();
-    is_hdf5 = h5_is_file(list);
-    h5_unlock();
-    if (is_hdf5)
+    if (file_is_hdf5(list))
         return error_set(
             "%s: this is an HDF5 file; HDF5Data wants a text file that lists such files", list);
     file = fopen(list, "r");
@@ -357,32 +355,13 @@ fail:
     return -1;
 }
 
-/* A listed name as given, or beside the list where only that exists. NULL without memory. */
-static char *listed_path(const char *list, const char *name)
-{
-    const char *slash = strrchr(list, '/');
-    size_t folder = slash ? (size_t)(slash - list) + 1 : 0;
-    char *beside;
-
-    if (access(name, F_OK) == 0 || name[0] == '/' || !slash)
-        return strdup(name);
-    beside = malloc(folder + strlen(name) + 1);
-    if (!beside)
-        return NULL;
-    memcpy(beside, list, folder);
-    strcpy(beside + folder, name);
-    if (access(beside, F_OK) == 0)
-        return beside;
-    free(beside);
-    return strdup(name);
-}
-
 static int list_parse(struct hdf5_source *self, const char *list, char *text)
 {
     int line = 1;
 
     for (char *at = text; *at;) {
         char *end = at, *path;
+        bool found;
 
         if (isspace((unsigned char)*at)) {
             line += *at++ == '\n';
@@ -392,8 +371,8 @@ static int list_parse(struct hdf5_source *self, const char *list, char *text)
             end++;
         char after = *end;
         *end = '\0';
-        path = listed_path(list, at);
-        if (path && access(path, F_OK) != 0) {
+        path = path_find(at, list, &found);
+        if (path && !found) {
             error_set("%s:%d: '%s' cannot be found, neither as given nor beside the list (%s)",
                       list, line, at, strerror(errno));
             free(path);

@@ -2,12 +2,13 @@
 #include "input/source_internal.h"
 
 #include "input/list.h"
+#include "util/alloc.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MAX_FILE_BYTES ((size_t)1 << 30)
 
@@ -70,19 +71,18 @@ static const struct source_i images_i = {
 /* The root as given, or beside base_file where the first image is only there. */
 static char *root_find(const char *root, const char *base_file, const char *first)
 {
-    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
-    int folder = slash ? (int)(slash - base_file) + 1 : 0;
-    char path[4096];
-    struct stat st;
+    size_t length = strlen(root) + strlen(first) + 1;
+    char *name = alloc_array(length, 1, "a path"), *path, *found = NULL;
 
-    snprintf(path, sizeof path, "%s%s", root, first);
-    if (path[0] == '/' || folder == 0 || stat(path, &st) == 0)
-        return strdup(root);
-    snprintf(path, sizeof path, "%.*s%s%s", folder, base_file, root, first);
-    if (stat(path, &st) != 0)
-        return strdup(root);
-    snprintf(path, sizeof path, "%.*s%s", folder, base_file, root);
-    return strdup(path);
+    if (!name)
+        return NULL;
+    snprintf(name, length, "%s%s", root, first);
+    path = path_find(name, base_file, NULL);
+    if (path) /* the root is what stands before the first image's name */
+        found = path_beside(root, strcmp(path, name) ? base_file : NULL);
+    free(path);
+    free(name);
+    return found;
 }
 
 int source_open_image_list(const char *list, const struct image_list_options *o,
@@ -103,8 +103,7 @@ int source_open_image_list(const char *list, const struct image_list_options *o,
     if (status == 0) {
         self->source.nrecords = self->list.count;
         self->root = root_find(o->root, o->base_file, list_path(&self->list, 0));
-        status = self->root ? images_read(&self->source, 0, &first)
-                            : error_memory(strlen(o->root), "a path");
+        status = self->root ? images_read(&self->source, 0, &first) : -1;
     }
     if (status == 0)
         status = source_describe_images(&self->source, true, &first);

@@ -2,9 +2,11 @@
  *
  * The mean image has the size of the record and is cut at the same window as the record; the window
  * and the mirror of a sample are a function of its global index alone. */
-#include "input/feeder.h"
+#include "input/transform.h"
 
 #include "util/error.h"
+#include "util/path.h"
+#include "util/file.h"
 #include "util/h5.h"
 #include "util/rng.h"
 
@@ -115,27 +117,10 @@ done:
     return status;
 }
 
-/* The name as given, or beside the file that names it where only that exists. NULL without memory.
- */
-static char *mean_path(const char *name, const char *base_file)
-{
-    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
-    size_t folder = slash ? (size_t)(slash - base_file) + 1 : 0;
-    char *path = malloc(folder + strlen(name) + 1);
-
-    if (!path)
-        return NULL;
-    memcpy(path, base_file ? base_file : "", folder);
-    strcpy(path + folder, name);
-    if (access(name, F_OK) == 0 || name[0] == '/' || access(path, F_OK) != 0)
-        strcpy(path, name);
-    return path;
-}
-
 static int mean_load(const char *name, const char *base_file, struct transform *t)
 {
     size_t elems = shape_elems(&t->in);
-    char *path = mean_path(name, base_file);
+    char *path = path_find(name, base_file, NULL);
     struct stat st;
     int status;
 
@@ -144,12 +129,11 @@ static int mean_load(const char *name, const char *base_file, struct transform *
         free(path);
         return error_memory(elems * sizeof *t->mean, "the mean image");
     }
-    h5_lock();
-    if (h5_is_file(path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+    if (file_is_hdf5(path) || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
+        h5_lock();
         status = mean_load_hdf5(path, &t->in, t->mean);
         h5_unlock();
     } else {
-        h5_unlock();
         status = mean_load_binaryproto(path, &t->in, t->mean);
     }
     free(path);

@@ -24,7 +24,7 @@ struct batch_norm_args layer_batch_norm_args(const struct layer *layer)
     };
 }
 
-static int declare_statistic(struct layer *layer, int64_t elems)
+static int batch_norm_declare_statistic(struct layer *layer, int64_t elems)
 {
     const Caffe__ParamSpec *spec =
         (size_t)layer->nparams < layer->param->n_param ? layer->param->param[layer->nparams] : NULL;
@@ -54,8 +54,8 @@ static int batch_norm_setup(struct layer *layer, const struct layer_env *env)
     if (!(p.moving_average_fraction >= 0 && p.moving_average_fraction <= 1))
         return error_set("moving_average_fraction is %g; expected 0 to 1",
                          (double)p.moving_average_fraction);
-    if (declare_statistic(layer, channels) || declare_statistic(layer, channels) ||
-        declare_statistic(layer, 1))
+    if (batch_norm_declare_statistic(layer, channels) ||
+        batch_norm_declare_statistic(layer, channels) || batch_norm_declare_statistic(layer, 1))
         return -1;
     layer_tops_like_bottom(layer);
     layer->flops = 5.0 * (double)shape_elems(bottom);

@@ -3,6 +3,7 @@
 #include "layers/data_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <stdlib.h>
 
@@ -136,7 +137,7 @@ static int hdf5_open(struct layer *layer, struct data *state, const struct layer
                      const char *name)
 {
     const char *names[SOURCE_MAX_FIELDS];
-    char *path = data_path(name, env->base_file);
+    char *path = path_find(name, env->base_file, NULL);
     int status;
 
     if (!path)

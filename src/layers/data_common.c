@@ -5,6 +5,7 @@
 #include "layers/data_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
 #include "util/rng.h"
 
 #include <inttypes.h>
@@ -16,30 +17,6 @@
 /* Image size assumed when nothing tells. */
 #define ASSUMED_CHANNELS 3
 #define ASSUMED_SIZE     224
-
-char *data_path(const char *path, const char *base_file)
-{
-    const char *slash = base_file ? strrchr(base_file, '/') : NULL;
-    size_t folder = slash ? (size_t)(slash - base_file) + 1 : 0;
-    char *beside;
-
-    if (path[0] != '/' && folder > 0 && access(path, F_OK) != 0) {
-        beside = malloc(folder + strlen(path) + 1);
-        if (!beside) {
-            error_memory(folder + strlen(path) + 1, "a path");
-            return NULL;
-        }
-        memcpy(beside, base_file, folder);
-        strcpy(beside + folder, path);
-        if (access(beside, F_OK) == 0)
-            return beside;
-        free(beside);
-    }
-    beside = strdup(path);
-    if (!beside)
-        error_memory(strlen(path) + 1, "a path");
-    return beside;
-}
 
 int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
                      uint32_t batch_size, int *batch)
@@ -100,14 +77,14 @@ char *data_source(struct data *state, const char *source, bool own, const struct
     char *name, *path;
 
     if (!own)
-        return data_path(source, env->base_file);
+        return path_find(source, env->base_file, NULL);
     name = malloc(size);
     if (!name) {
         error_memory(size, "a path");
         return NULL;
     }
     snprintf(name, size, "%s_%d", source, env->rank);
-    path = data_path(name, env->base_file);
+    path = path_find(name, env->base_file, NULL);
     free(name);
     state->ranks_per_sample = (uint64_t)state->options.nranks;
     state->options.first_sample /= state->ranks_per_sample;
@@ -198,8 +175,7 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
                : 0;
 }
 
-/* An engine with memory of its own gets bytes, a quarter of what floats would be, and does the rest
- * itself. */
+/* An engine that makes values of images itself gets bytes, a quarter of what floats would be. */
 static int images_create(struct layer *layer, struct data *state, struct engine *engine)
 {
     const struct transform *t = &state->transform;
@@ -212,13 +188,13 @@ static int images_create(struct layer *layer, struct data *state, struct engine 
                                             .channel_mean = t->channel_mean,
                                             .scale = t->scale};
 
-    if (!engine->i->remote)
-        return 0;
-    state->options.pinned = engine;
-    if (!state->transforms || state->source->field[0].type != SOURCE_U8)
+    state->options.engine = engine;
+    if (!engine->i->services->images_create || !state->transforms ||
+        state->source->field[0].type != SOURCE_U8)
         return 0;
     state->options.bytes = true;
-    return engine->i->remote->images_create(engine->context, &args, layer->tops[0], &state->images);
+    return engine->i->services->images_create(engine->context, &args, layer->tops[0],
+                                              &state->images);
 }
 
 int data_build(struct layer *layer, struct engine *engine)
@@ -254,8 +230,8 @@ int data_forward(struct layer *layer, const struct run *run)
         return -1;
     if (state->images) {
         feeder_bytes(state->feeder, &pixels, &windows);
-        if (engine->i->remote->images_write(engine->context, state->images, &layer->tops[0]->value,
-                                            pixels, windows))
+        if (engine->i->services->images_write(engine->context, state->images,
+                                              &layer->tops[0]->value, pixels, windows))
             return -1;
     }
     for (int t = state->images ? 1 : 0; t < layer->ntops; t++)
@@ -292,7 +268,7 @@ void data_destroy(struct layer *layer)
     if (state->feeder)
         feeder_destroy(state->feeder);
     if (state->images)
-        state->engine->i->remote->images_destroy(state->engine->context, state->images);
+        state->engine->i->services->images_destroy(state->engine->context, state->images);
     transform_free(&state->transform);
     source_close(state->source);
     free(state);

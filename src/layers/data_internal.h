@@ -19,9 +19,6 @@ struct data {
     struct engine_images *images; /* the engine makes values of bytes; NULL: the feeder does */
 };
 
-/* Where the file is: as named, or beside base_file. The caller frees it; NULL with a message. */
-char *data_path(const char *path, const char *base_file);
-
 /* The batch size by definition or, in training, by the command line. */
 int data_check_batch(const struct layer *layer, const struct layer_env *env, bool has,
                      uint32_t batch_size, int *batch);
@@ -36,7 +33,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
  */
 void data_set_skip(struct data *state, uint32_t rand_skip);
 
-/* The source's path, as data_path finds it. The first Poseidon's shared_file_system, where it is
+/* The source's path, as path_find finds it. The first Poseidon's shared_file_system, where it is
  * given and false, means a source of its own for every rank: SOURCE_0, SOURCE_1, ... */
 char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env);
 
@@ -58,7 +55,7 @@ void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
-    .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .no_backward = true, .build = data_build, \
+    .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .build = data_build,                      \
     .forward = data_forward, .destroy = data_destroy, .seek = data_seek, .waits = data_waits
 
 #endif

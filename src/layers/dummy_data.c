@@ -223,7 +223,6 @@ const struct layer_i layer_dummy_data = {
     .min_tops = 1,
     .max_tops = -1,
     .is_data = true,
-    .no_backward = true,
     .setup = dummy_setup,
     .build = dummy_build,
     .forward = dummy_forward,

@@ -59,7 +59,7 @@ static int output_setup(struct layer *layer, const struct layer_env *env)
     return 0;
 }
 
-static int failed_write(const struct output *state)
+static int output_failed(const struct output *state)
 {
     char reason[512];
 
@@ -67,7 +67,7 @@ static int failed_write(const struct output *state)
 }
 
 /* A data set without rows that can grow. */
-static int dataset_create(struct output *state, int b, const struct shape *shape)
+static int output_dataset_create(struct output *state, int b, const struct shape *shape)
 {
     hsize_t dim[SHAPE_MAX_AXES], most[SHAPE_MAX_AXES], chunk[SHAPE_MAX_AXES];
     hsize_t row = sizeof(float) * (hsize_t)shape_count(shape, 1, shape->naxes);
@@ -85,7 +85,7 @@ static int dataset_create(struct output *state, int b, const struct shape *shape
     state->dataset[b] = H5Dcreate2(state->file, names[b], H5T_IEEE_F32LE, space, H5P_DEFAULT,
                                    properties, H5P_DEFAULT);
     if (state->dataset[b] < 0)
-        status = failed_write(state);
+        status = output_failed(state);
     H5Pclose(properties);
     H5Sclose(space);
     return status;
@@ -109,15 +109,15 @@ static int output_build(struct layer *layer, struct engine *engine)
     h5_lock();
     state->file = H5Fcreate(state->path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (state->file < 0)
-        status = failed_write(state);
+        status = output_failed(state);
     for (int b = 0; b < 2 && status == 0; b++)
-        status = dataset_create(state, b, &layer->bottoms[b]->value.shape);
+        status = output_dataset_create(state, b, &layer->bottoms[b]->value.shape);
     h5_unlock();
     return status;
 }
 
 /* Appends state->values, of that shape, to data set b. */
-static int rows_append(struct output *state, int b, const struct shape *shape)
+static int output_rows_append(struct output *state, int b, const struct shape *shape)
 {
     hsize_t dim[SHAPE_MAX_AXES], start[SHAPE_MAX_AXES] = {0}, size[SHAPE_MAX_AXES];
     hid_t to = -1, from = -1;
@@ -131,7 +131,7 @@ static int rows_append(struct output *state, int b, const struct shape *shape)
         (from = H5Screate_simple(shape->naxes, size, NULL)) < 0 ||
         H5Sselect_hyperslab(to, H5S_SELECT_SET, start, NULL, size, NULL) < 0 ||
         H5Dwrite(state->dataset[b], H5T_NATIVE_FLOAT, from, to, H5P_DEFAULT, state->values) < 0)
-        status = failed_write(state);
+        status = output_failed(state);
     state->rows[b] = dim[0];
     if (from >= 0)
         H5Sclose(from);
@@ -155,12 +155,12 @@ static int output_forward(struct layer *layer, const struct run *run)
         if (engine->i->read(engine->context, value, state->values))
             return -1;
         h5_lock();
-        status = rows_append(state, b, &value->shape);
+        status = output_rows_append(state, b, &value->shape);
         h5_unlock();
     }
     h5_lock();
     if (status == 0 && H5Fflush(state->file, H5F_SCOPE_LOCAL) < 0)
-        status = failed_write(state);
+        status = output_failed(state);
     h5_unlock();
     return status;
 }
@@ -197,7 +197,6 @@ const struct layer_i layer_hdf5_output = {
     .max_bottoms = 2,
     .min_tops = 0,
     .max_tops = 0,
-    .no_backward = true,
     .no_gradient_to = 3u,
     .setup = output_setup,
     .build = output_build,

@@ -4,10 +4,8 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
-
-static int declare_params(struct layer *layer, const Caffe__InnerProductParameter *p,
-                          int64_t inputs)
+static int inner_product_declare_params(struct layer *layer, const Caffe__InnerProductParameter *p,
+                                        int64_t inputs)
 {
     int64_t outputs = p->num_output;
     int64_t weight[2] = {p->transpose ? inputs : outputs, p->transpose ? outputs : inputs};
@@ -46,7 +44,7 @@ static int inner_product_setup(struct layer *layer, const struct layer_env *env)
     if (shape_set(top, axis + 1, dim, layer->tops[0]->name))
         return -1;
     layer->flops = 2.0 * (double)shape_elems(top) * (double)inputs;
-    return declare_params(layer, p, inputs);
+    return inner_product_declare_params(layer, p, inputs);
 }
 
 static int inner_product_arguments(const struct layer *layer, struct op_args *args)

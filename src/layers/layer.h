@@ -1,9 +1,9 @@
 /* The layer: what a Caffe layer means - its shapes, its parameters, what it asks of the engine.
  *
- * A layer type is one table in one file, listed in layers/registry.c. Setting up has two steps:
- * `setup` works on shapes alone (that is all that `poseidon summary` needs: no engine, no data),
- * and building creates the ops. Most layers say what their op is and have neither forward nor
- * backward of their own: the net then runs the op. */
+ * A layer type is one table in one file, and one line of LAYERS (layers_internal.h). Setting up has
+ * two steps: `setup` works on shapes alone (that is all that `poseidon summary` needs: no engine,
+ * no data), and building creates the ops. Most layers say what their op is and have neither forward
+ * nor backward of their own: the net then runs the op. */
 #ifndef POSEIDON_LAYERS_LAYER_H
 #define POSEIDON_LAYERS_LAYER_H
 
@@ -44,7 +44,6 @@ struct layer_i {
     int min_bottoms, max_bottoms; /* max -1: any number */
     int min_tops, max_tops;
     bool is_data;              /* a source of samples: has no bottoms */
-    bool no_backward;          /* asking for its gradient is an error (Accuracy) or never happens */
     bool no_in_place;          /* refuses a top named like its bottom */
     unsigned no_gradient_to;   /* bit b: bottom b never receives a gradient (labels) */
     unsigned drops_gradient;   /* of those, the ones whose wish for a gradient is passed over in
@@ -119,13 +118,14 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
 /* Starts op_args for this layer: bottoms, tops, params, names. The layer fills kind and u. */
 struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
 
-/* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
-/* Creates the layer's op. */
+/* Creates the layer's op. Fails where the engine cannot make it (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
+
+/* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
 int layer_forward(struct layer *layer, const struct run *run);
 int layer_backward(struct layer *layer, const struct run *run);
 
-/* Fills `elems` floats of host memory by Caffe's rules (caffe.md 1.8); `shape` gives fan-in and
+/* Fills `elems` floats of host memory by Caffe's rules (docs/caffe.md 8); `shape` gives fan-in and
  * fan-out. Draws depend on (seed, param_index) only. Fails on an unknown filler name. */
 int filler_fill(const Caffe__FillerParameter *filler, const struct shape *shape, uint64_t seed,
                 int param_index, float *out);

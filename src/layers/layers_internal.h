@@ -4,17 +4,75 @@
 
 #include "layers/layer.h"
 
-extern const struct layer_i layer_absval, layer_accuracy, layer_argmax, layer_batch_norm,
-    layer_batch_reindex, layer_bias, layer_bnll, layer_clip, layer_concat, layer_contrastive_loss,
-    layer_convolution, layer_convolution_depthwise, layer_crop, layer_data, layer_deconvolution,
-    layer_depthwise_convolution, layer_dropout, layer_dummy_data, layer_eltwise, layer_elu,
-    layer_embed, layer_euclidean_loss, layer_exp, layer_flatten, layer_hdf5_data, layer_hdf5_output,
-    layer_hinge_loss, layer_im2col, layer_image_data, layer_infogain_loss, layer_inner_product,
-    layer_input, layer_interp, layer_log, layer_lrn, layer_memory_data, layer_multinomial_loss,
-    layer_mvn, layer_parameter, layer_pooling, layer_power, layer_prelu, layer_reduction,
-    layer_relu, layer_relu6, layer_reshape, layer_scale, layer_shuffle_channel, layer_sigmoid,
-    layer_sigmoid_loss, layer_silence, layer_slice, layer_softmax, layer_softmax_loss, layer_split,
-    layer_spp, layer_swish, layer_tanh, layer_threshold, layer_tile;
+/* All layer types, one line each: the table layer_NAME of one of this folder's files. In
+ * alphabetical order, for the message that lists them. */
+/* clang-format off */
+#define LAYERS(X)            \
+    X(absval)                \
+    X(accuracy)              \
+    X(argmax)                \
+    X(batch_norm)            \
+    X(batch_reindex)         \
+    X(bias)                  \
+    X(bnll)                  \
+    X(clip)                  \
+    X(concat)                \
+    X(contrastive_loss)      \
+    X(convolution)           \
+    X(convolution_depthwise) \
+    X(crop)                  \
+    X(data)                  \
+    X(deconvolution)         \
+    X(depthwise_convolution) \
+    X(dropout)               \
+    X(dummy_data)            \
+    X(eltwise)               \
+    X(elu)                   \
+    X(embed)                 \
+    X(euclidean_loss)        \
+    X(exp)                   \
+    X(flatten)               \
+    X(hdf5_data)             \
+    X(hdf5_output)           \
+    X(hinge_loss)            \
+    X(im2col)                \
+    X(image_data)            \
+    X(infogain_loss)         \
+    X(inner_product)         \
+    X(input)                 \
+    X(interp)                \
+    X(log)                   \
+    X(lrn)                   \
+    X(memory_data)           \
+    X(multinomial_loss)      \
+    X(mvn)                   \
+    X(parameter)             \
+    X(pooling)               \
+    X(power)                 \
+    X(prelu)                 \
+    X(reduction)             \
+    X(relu)                  \
+    X(relu6)                 \
+    X(reshape)               \
+    X(scale)                 \
+    X(shuffle_channel)       \
+    X(sigmoid)               \
+    X(sigmoid_loss)          \
+    X(silence)               \
+    X(slice)                 \
+    X(softmax)               \
+    X(softmax_loss)          \
+    X(split)                 \
+    X(spp)                   \
+    X(swish)                 \
+    X(tanh)                  \
+    X(threshold)             \
+    X(tile)
+/* clang-format on */
+
+#define LAYER_TABLE(name) extern const struct layer_i layer_##name;
+LAYERS(LAYER_TABLE)
+#undef LAYER_TABLE
 
 /* Room for any shape_text. */
 #define SHAPE_TEXT_BYTES 288

@@ -3,22 +3,23 @@
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int set_scalar(struct layer *layer)
+static int loss_set_scalar(struct layer *layer)
 {
     layer->flops = 4.0 * (double)shape_elems(&layer->bottoms[0]->value.shape);
     return shape_set(&layer->tops[0]->value.shape, 0, NULL, layer->tops[0]->name);
 }
 
 /* Bottoms 0 and 1 with `expected` elements in the latter; `what` says why. */
-static int expect_elems(const struct layer *layer, int bottom, size_t expected, const char *what)
+static int loss_expect_elems(const struct layer *layer, int bottom, size_t expected,
+                             const char *what)
 {
     const struct blob *first = layer->bottoms[0], *other = layer->bottoms[bottom];
     char first_text[SHAPE_TEXT_BYTES], other_text[SHAPE_TEXT_BYTES];
@@ -31,7 +32,7 @@ static int expect_elems(const struct layer *layer, int bottom, size_t expected, 
 }
 
 /* Both have one batch and as many elements per sample. */
-static int expect_pair(const struct layer *layer)
+static int loss_expect_pair(const struct layer *layer)
 {
     const struct shape *a = &layer->bottoms[0]->value.shape, *b = &layer->bottoms[1]->value.shape;
     char a_text[SHAPE_TEXT_BYTES], b_text[SHAPE_TEXT_BYTES];
@@ -44,10 +45,10 @@ static int expect_pair(const struct layer *layer)
                      layer->bottoms[1]->name, shape_text(b, b_text, sizeof(b_text)));
 }
 
-static int pair_setup(struct layer *layer, const struct layer_env *env)
+static int loss_pair_setup(struct layer *layer, const struct layer_env *env)
 {
     (void)env;
-    return expect_pair(layer) ? -1 : set_scalar(layer);
+    return loss_expect_pair(layer) ? -1 : loss_set_scalar(layer);
 }
 
 const struct layer_i layer_euclidean_loss = {
@@ -58,7 +59,7 @@ const struct layer_i layer_euclidean_loss = {
     .max_tops = 1,
     .no_in_place = true,
     .auto_tops = true,
-    .setup = pair_setup,
+    .setup = loss_pair_setup,
     .op = OP_EUCLIDEAN_LOSS,
 };
 
@@ -102,13 +103,13 @@ const struct layer_i layer_sigmoid_loss = {
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
-    .setup = pair_setup,
+    .setup = loss_pair_setup,
     .op = OP_SIGMOID_LOSS,
     .arguments = sigmoid_arguments,
 };
 
 /* One label per sample. */
-static int labels_setup(struct layer *layer, const struct layer_env *env)
+static int loss_labels_setup(struct layer *layer, const struct layer_env *env)
 {
     const struct shape *scores = &layer->bottoms[0]->value.shape;
 
@@ -116,9 +117,9 @@ static int labels_setup(struct layer *layer, const struct layer_env *env)
     if (scores->naxes == 0)
         return error_set("expected a bottom of scores (N,C), found the scalar '%s'",
                          layer->bottoms[0]->name);
-    if (expect_elems(layer, 1, (size_t)scores->dim[0], "labels, one per sample,"))
+    if (loss_expect_elems(layer, 1, (size_t)scores->dim[0], "labels, one per sample,"))
         return -1;
-    return set_scalar(layer);
+    return loss_set_scalar(layer);
 }
 
 static int hinge_arguments(const struct layer *layer, struct op_args *args)
@@ -138,7 +139,7 @@ const struct layer_i layer_hinge_loss = {
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
-    .setup = labels_setup,
+    .setup = loss_labels_setup,
     .op = OP_HINGE_LOSS,
     .arguments = hinge_arguments,
 };
@@ -152,17 +153,18 @@ const struct layer_i layer_multinomial_loss = {
     .no_in_place = true,
     .auto_tops = true,
     .no_gradient_to = 1u << 1,
-    .setup = labels_setup,
+    .setup = loss_labels_setup,
     .op = OP_MULTINOMIAL_LOSS,
 };
 
 static int contrastive_setup(struct layer *layer, const struct layer_env *env)
 {
     (void)env;
-    if (expect_pair(layer) || expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
-                                           "similarities, one per pair,"))
+    if (loss_expect_pair(layer) ||
+        loss_expect_elems(layer, 2, (size_t)layer->bottoms[0]->value.shape.dim[0],
+                          "similarities, one per pair,"))
         return -1;
-    return set_scalar(layer);
+    return loss_set_scalar(layer);
 }
 
 static int contrastive_arguments(const struct layer *layer, struct op_args *args)
@@ -254,19 +256,13 @@ done:
     return status;
 }
 
-/* The file as named, or beside the model's file. */
 static int find_matrix(const char *source, const struct layer_env *env, size_t classes, float **out)
 {
-    const char *slash = env->base_file ? strrchr(env->base_file, '/') : NULL;
-    char beside[4096];
+    char *path = path_find(source, env->base_file, NULL);
+    int status = path ? read_matrix(path, classes, out) : -1;
 
-    if (source[0] != '/' && slash && access(source, F_OK) != 0) {
-        int length = snprintf(beside, sizeof(beside), "%.*s/%s", (int)(slash - env->base_file),
-                              env->base_file, source);
-        if (length > 0 && (size_t)length < sizeof(beside) && access(beside, F_OK) == 0)
-            return read_matrix(beside, classes, out);
-    }
-    return read_matrix(source, classes, out);
+    free(path);
+    return status;
 }
 
 struct infogain {
@@ -288,10 +284,10 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     if (layer_resolve_axis(layer, "infogain_loss_param axis", p ? p->axis : 1, &state->axis))
         return -1;
     state->classes = classes = (size_t)scores->dim[state->axis];
-    if (expect_elems(layer, 1, shape_elems(scores) / classes, "labels, one for each place,"))
+    if (loss_expect_elems(layer, 1, shape_elems(scores) / classes, "labels, one for each place,"))
         return -1;
     if (layer->nbottoms == 3) {
-        if (expect_elems(layer, 2, classes * classes, "values of a classes x classes matrix"))
+        if (loss_expect_elems(layer, 2, classes * classes, "values of a classes x classes matrix"))
             return -1;
     } else if (!p || !p->source || !p->source[0]) {
         return error_set("infogain_loss_param source is missing; the matrix comes from there or "
@@ -301,7 +297,7 @@ static int infogain_setup(struct layer *layer, const struct layer_env *env)
     }
     if (layer->ntops == 2)
         layer->tops[1]->value.shape = *scores;
-    return set_scalar(layer);
+    return loss_set_scalar(layer);
 }
 
 static int infogain_build(struct layer *layer, struct engine *engine)
@@ -323,7 +319,7 @@ static int infogain_build(struct layer *layer, struct engine *engine)
         .normalization = layer_loss_normalization(p, LOSS_VALID),
         .matrix = state->matrix,
     };
-    status = engine->i->op_create(engine->context, &args, &layer->op);
+    status = engine_op_create(engine, &args, &layer->op);
     free(state->matrix);
     state->matrix = NULL;
     return status;

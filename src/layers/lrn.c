@@ -4,8 +4,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
-
 static struct lrn_args lrn_args(const struct layer *layer)
 {
     const Caffe__LRNParameter defaults = CAFFE__LRNPARAMETER__INIT;

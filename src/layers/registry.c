@@ -1,5 +1,5 @@
-/* The registry: which layer types exist, and the helpers that all families use. A new type is one
- * table in one file and one line here. */
+/* The registry: which layer types exist, and the helpers that all families use. The types
+ * are listed in layers_internal.h. */
 #include "layers/layers_internal.h"
 
 #include "util/suggest.h"
@@ -10,71 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In alphabetical order, for the message that lists them. */
-/* clang-format off */
 static const struct layer_i *const layer_types[] = {
-    &layer_absval,
-    &layer_accuracy,
-    &layer_argmax,
-    &layer_batch_norm,
-    &layer_batch_reindex,
-    &layer_bias,
-    &layer_bnll,
-    &layer_clip,
-    &layer_concat,
-    &layer_contrastive_loss,
-    &layer_convolution,
-    &layer_convolution_depthwise,
-    &layer_crop,
-    &layer_data,
-    &layer_deconvolution,
-    &layer_depthwise_convolution,
-    &layer_dropout,
-    &layer_dummy_data,
-    &layer_eltwise,
-    &layer_elu,
-    &layer_embed,
-    &layer_euclidean_loss,
-    &layer_exp,
-    &layer_flatten,
-    &layer_hdf5_data,
-    &layer_hdf5_output,
-    &layer_hinge_loss,
-    &layer_im2col,
-    &layer_image_data,
-    &layer_infogain_loss,
-    &layer_inner_product,
-    &layer_input,
-    &layer_interp,
-    &layer_log,
-    &layer_lrn,
-    &layer_memory_data,
-    &layer_multinomial_loss,
-    &layer_mvn,
-    &layer_parameter,
-    &layer_pooling,
-    &layer_power,
-    &layer_prelu,
-    &layer_reduction,
-    &layer_relu,
-    &layer_relu6,
-    &layer_reshape,
-    &layer_scale,
-    &layer_shuffle_channel,
-    &layer_sigmoid,
-    &layer_sigmoid_loss,
-    &layer_silence,
-    &layer_slice,
-    &layer_softmax,
-    &layer_softmax_loss,
-    &layer_split,
-    &layer_spp,
-    &layer_swish,
-    &layer_tanh,
-    &layer_threshold,
-    &layer_tile,
+#define LAYER_ENTRY(name) &layer_##name,
+    LAYERS(LAYER_ENTRY)
+#undef LAYER_ENTRY
 };
-/* clang-format on */
 
 #define NTYPES (sizeof(layer_types) / sizeof(layer_types[0]))
 
@@ -175,7 +115,7 @@ int layer_build(struct layer *layer, struct engine *engine)
     args = layer_op_args(layer, layer->i->op);
     if (layer->i->arguments && layer->i->arguments(layer, &args))
         return -1;
-    return engine->i->op_create(engine->context, &args, &layer->op);
+    return engine_op_create(engine, &args, &layer->op);
 }
 
 int layer_forward(struct layer *layer, const struct run *run)
@@ -218,7 +158,7 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     return 0;
 }
 
-static int check_pair(const struct spatial_field *field, const int pair[2])
+static int layer_check_pair(const struct spatial_field *field, const int pair[2])
 {
     for (int i = 0; i < 2; i++)
         if (pair[i] < field->least || pair[i] > 1 << 24)
@@ -252,7 +192,7 @@ int layer_spatial_pair(const struct spatial_field *field, int out[2])
     } else {
         out[0] = out[1] = field->absent;
     }
-    return check_pair(field, out);
+    return layer_check_pair(field, out);
 }
 
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)

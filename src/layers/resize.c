@@ -23,7 +23,7 @@ static int interp_size(const Caffe__InterpParameter *p, int64_t in, int32_t fixe
     return 0;
 }
 
-static int interp_check(const struct layer *layer, const Caffe__InterpParameter *p)
+static int interp_check_param(const struct layer *layer, const Caffe__InterpParameter *p)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
     bool fixed = p && p->has_height && p->has_width;
@@ -56,7 +56,7 @@ static int interp_setup(struct layer *layer, const struct layer_env *env)
     int64_t dim[4];
 
     (void)env;
-    if (layer_expect_axes(layer, 0, 4, "N,C,H,W") || interp_check(layer, p))
+    if (layer_expect_axes(layer, 0, 4, "N,C,H,W") || interp_check_param(layer, p))
         return -1;
     for (int i = 0; i < 4; i++)
         dim[i] = layer->bottoms[0]->value.shape.dim[i];

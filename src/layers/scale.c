@@ -21,8 +21,8 @@ struct factor_field {
 };
 
 /* The factor is a parameter: which axes. */
-static int learnt_axes(const struct layer *layer, const struct factor_field *f,
-                       struct scale_args *args)
+static int scale_learnt_axes(const struct layer *layer, const struct factor_field *f,
+                             struct scale_args *args)
 {
     const struct shape *x = &layer->bottoms[0]->value.shape;
     char found[SHAPE_TEXT_BYTES];
@@ -43,8 +43,8 @@ static int learnt_axes(const struct layer *layer, const struct factor_field *f,
 }
 
 /* The factor is bottom 1: its shape says how many axes. */
-static int given_axes(const struct layer *layer, const struct factor_field *f,
-                      struct scale_args *args)
+static int scale_given_axes(const struct layer *layer, const struct factor_field *f,
+                            struct scale_args *args)
 {
     const struct shape *x = &layer->bottoms[0]->value.shape;
     const struct shape *factor = &layer->bottoms[1]->value.shape;
@@ -64,8 +64,8 @@ static int given_axes(const struct layer *layer, const struct factor_field *f,
     return 0;
 }
 
-static int declare(struct layer *layer, const struct scale_args *args,
-                   const Caffe__FillerParameter *filler)
+static int scale_declare(struct layer *layer, const struct scale_args *args,
+                         const Caffe__FillerParameter *filler)
 {
     struct shape shape;
 
@@ -74,7 +74,7 @@ static int declare(struct layer *layer, const struct scale_args *args,
     return layer_declare_param(layer, &shape, filler);
 }
 
-static int setup(struct layer *layer, const struct factor_field *f, struct scale **state)
+static int scale_resolve(struct layer *layer, const struct factor_field *f, struct scale **state)
 {
     struct scale_args *args;
 
@@ -84,7 +84,8 @@ static int setup(struct layer *layer, const struct factor_field *f, struct scale
     args = &(*state)->args;
     layer_tops_like_bottom(layer);
     layer->flops = (double)shape_elems(&layer->bottoms[0]->value.shape);
-    return layer->nbottoms == 2 ? given_axes(layer, f, args) : learnt_axes(layer, f, args);
+    return layer->nbottoms == 2 ? scale_given_axes(layer, f, args)
+                                : scale_learnt_axes(layer, f, args);
 }
 
 static Caffe__ScaleParameter scale_param(const struct layer *layer)
@@ -101,7 +102,7 @@ static int scale_setup(struct layer *layer, const struct layer_env *env)
     struct scale *state;
 
     (void)env;
-    if (setup(layer, &f, &state))
+    if (scale_resolve(layer, &f, &state))
         return -1;
     state->args.scale = true;
     caffe__filler_parameter__init(&state->one);
@@ -109,9 +110,10 @@ static int scale_setup(struct layer *layer, const struct layer_env *env)
     state->args.bias = p.bias_term;
     if (p.bias_term)
         layer->flops *= 2;
-    if (!state->args.from_bottom && declare(layer, &state->args, p.filler ? p.filler : &state->one))
+    if (!state->args.from_bottom &&
+        scale_declare(layer, &state->args, p.filler ? p.filler : &state->one))
         return -1;
-    return p.bias_term ? declare(layer, &state->args, p.bias_filler) : 0;
+    return p.bias_term ? scale_declare(layer, &state->args, p.bias_filler) : 0;
 }
 
 static int bias_setup(struct layer *layer, const struct layer_env *env)
@@ -122,10 +124,10 @@ static int bias_setup(struct layer *layer, const struct layer_env *env)
     struct scale *state;
 
     (void)env;
-    if (setup(layer, &f, &state))
+    if (scale_resolve(layer, &f, &state))
         return -1;
     state->args.bias = true;
-    return state->args.from_bottom ? 0 : declare(layer, &state->args, p->filler);
+    return state->args.from_bottom ? 0 : scale_declare(layer, &state->args, p->filler);
 }
 
 static bool scale_wants_own_top(const struct layer *layer)
@@ -144,7 +146,7 @@ static bool scale_merges(const struct layer *layer, const struct layer *before)
 }
 
 /* One op from the BatchNorm's bottom to this layer's top. */
-static int merged_arguments(const struct layer *layer, struct op_args *args)
+static int scale_merged_arguments(const struct layer *layer, struct op_args *args)
 {
     struct scale *state = layer->state;
     const struct layer *norm = layer->merged;
@@ -167,7 +169,7 @@ static int scale_arguments(const struct layer *layer, struct op_args *args)
     const struct scale *state = layer->state;
 
     if (layer->merged)
-        return merged_arguments(layer, args);
+        return scale_merged_arguments(layer, args);
     args->u.scale = state->args;
     return 0;
 }
@@ -202,4 +204,62 @@ const struct layer_i layer_bias = {
     .op = OP_SCALE,
     .arguments = scale_arguments,
     .destroy = scale_destroy,
+};
+
+static int prelu_setup(struct layer *layer, const struct layer_env *env)
+{
+    Caffe__FillerParameter *quarter;
+    const Caffe__PReLUParameter *p = layer->param->prelu_param;
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    bool shared = p && p->channel_shared;
+    char found[SHAPE_TEXT_BYTES];
+    struct shape shape;
+
+    (void)env;
+    if (bottom->naxes < 2)
+        return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
+                         layer->bottoms[0]->name, bottom->naxes,
+                         shape_text(bottom, found, sizeof(found)));
+    layer->state = quarter = malloc(sizeof(*quarter));
+    if (!quarter)
+        return error_memory(sizeof(*quarter), "a PReLU layer");
+    caffe__filler_parameter__init(quarter);
+    quarter->value = 0.25f;
+    layer_tops_like_bottom(layer);
+    layer->flops = (double)shape_elems(bottom);
+    if (shape_set(&shape, shared ? 0 : 1, &bottom->dim[1], "slope"))
+        return -1;
+    return layer_declare_param(layer, &shape, p && p->filler ? p->filler : quarter);
+}
+
+static int prelu_arguments(const struct layer *layer, struct op_args *args)
+{
+    const Caffe__PReLUParameter *p = layer->param->prelu_param;
+
+    args->u.prelu.shared = p && p->channel_shared;
+    return 0;
+}
+
+static bool prelu_wants_own_top(const struct layer *layer)
+{
+    (void)layer;
+    return true;
+}
+
+static void prelu_destroy(struct layer *layer)
+{
+    free(layer->state);
+}
+
+const struct layer_i layer_prelu = {
+    .type = "PReLU",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .wants_own_top = prelu_wants_own_top,
+    .setup = prelu_setup,
+    .op = OP_PRELU,
+    .arguments = prelu_arguments,
+    .destroy = prelu_destroy,
 };

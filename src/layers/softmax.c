@@ -49,7 +49,7 @@ const struct layer_i layer_softmax = {
 };
 
 /* There must be one label per place, however its axes are written: N, Nx1, Nx1xHxW, NxHxW. */
-static int check_labels(const struct layer *layer, int axis)
+static int softmax_check_labels(const struct layer *layer, int axis)
 {
     const struct shape *scores = &layer->bottoms[0]->value.shape;
     const struct shape *labels = &layer->bottoms[1]->value.shape;
@@ -70,7 +70,7 @@ static int softmax_loss_setup(struct layer *layer, const struct layer_env *env)
     int axis;
 
     (void)env;
-    if (softmax_axis(layer, &axis) || check_labels(layer, axis))
+    if (softmax_axis(layer, &axis) || softmax_check_labels(layer, axis))
         return -1;
     if (shape_set(&layer->tops[0]->value.shape, 0, NULL, layer->tops[0]->name))
         return -1;
@@ -127,7 +127,7 @@ static int accuracy_setup(struct layer *layer, const struct layer_env *env)
 
     (void)env;
     if (layer_resolve_axis(layer, "accuracy_param axis", p.axis, &axis) ||
-        check_labels(layer, axis))
+        softmax_check_labels(layer, axis))
         return -1;
     if (p.top_k < 1 || (int64_t)p.top_k > scores->dim[axis])
         return error_set("top_k is %" PRIu32 "; expected 1 to the number of classes, %" PRId64,
@@ -163,7 +163,6 @@ const struct layer_i layer_accuracy = {
     .max_bottoms = 2,
     .min_tops = 1,
     .max_tops = 2,
-    .no_backward = true,
     .no_in_place = true,
     .no_gradient_to = 3u,
     .no_gradient_from = 3u,

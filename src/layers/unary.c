@@ -1,15 +1,14 @@
-/* Layers that apply one function to each element, and PReLU. Any may be named like its bottom;
- * trained in place are only those whose result tells the derivative. */
+/* Layers that apply one function to each element. Any may be named like its bottom; trained in
+ * place are only those whose result tells the derivative. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The function with its constants; the message says what is wrong with the definition. */
-static int read_exp(const Caffe__ExpParameter *p, struct unary_args *args)
+static int unary_read_exp(const Caffe__ExpParameter *p, struct unary_args *args)
 {
     double log_base = 1; /* of e */
 
@@ -23,7 +22,7 @@ static int read_exp(const Caffe__ExpParameter *p, struct unary_args *args)
     return 0;
 }
 
-static int read_log(const Caffe__LogParameter *p, struct unary_args *args)
+static int unary_read_log(const Caffe__LogParameter *p, struct unary_args *args)
 {
     if (p->base_value != -1 && !(p->base_value > 0 && p->base_value != 1))
         return error_set("log_param base is %g; expected -1 (for e) or a number above 0, not 1",
@@ -34,7 +33,7 @@ static int read_log(const Caffe__LogParameter *p, struct unary_args *args)
     return 0;
 }
 
-static int read_clip(const Caffe__ClipParameter *p, struct unary_args *args)
+static int unary_read_clip(const Caffe__ClipParameter *p, struct unary_args *args)
 {
     if (!p || !p->has_min || !p->has_max)
         return error_set("clip_param %s is missing", p && p->has_min ? "max" : "min");
@@ -47,7 +46,7 @@ static int read_clip(const Caffe__ClipParameter *p, struct unary_args *args)
     const TYPE defaults = INIT;                                                                    \
     const TYPE *p = layer->param->field ? layer->param->field : &defaults
 
-static int read_power(const struct layer *layer, struct unary_args *args)
+static int unary_read_power(const struct layer *layer, struct unary_args *args)
 {
     OR_DEFAULT(power_param, Caffe__PowerParameter, CAFFE__POWER_PARAMETER__INIT);
 
@@ -57,14 +56,14 @@ static int read_power(const struct layer *layer, struct unary_args *args)
     return 0;
 }
 
-static int read_exp_or_log(const struct layer *layer, struct unary_args *args)
+static int unary_read_exp_or_log(const struct layer *layer, struct unary_args *args)
 {
     if (args->function == UNARY_EXP) {
         OR_DEFAULT(exp_param, Caffe__ExpParameter, CAFFE__EXP_PARAMETER__INIT);
-        return read_exp(p, args);
+        return unary_read_exp(p, args);
     }
     OR_DEFAULT(log_param, Caffe__LogParameter, CAFFE__LOG_PARAMETER__INIT);
-    return read_log(p, args);
+    return unary_read_log(p, args);
 }
 
 static int unary_args(const struct layer *layer, struct unary_args *args)
@@ -86,15 +85,15 @@ static int unary_args(const struct layer *layer, struct unary_args *args)
     *args = (struct unary_args){.function = functions[i].function};
     switch (args->function) {
     case UNARY_CLIP:
-        return read_clip(p->clip_param, args);
+        return unary_read_clip(p->clip_param, args);
     case UNARY_ELU:
         args->a = p->elu_param ? p->elu_param->alpha : 1;
         return 0;
     case UNARY_EXP:
     case UNARY_LOG:
-        return read_exp_or_log(layer, args);
+        return unary_read_exp_or_log(layer, args);
     case UNARY_POWER:
-        return read_power(layer, args);
+        return unary_read_power(layer, args);
     case UNARY_SWISH:
         args->a = p->swish_param ? p->swish_param->beta : 1;
         return 0;
@@ -123,20 +122,20 @@ static int unary_arguments(const struct layer *layer, struct op_args *args)
     return 0;
 }
 
-static bool always(const struct layer *layer)
+static bool unary_wants_own_top(const struct layer *layer)
 {
     (void)layer;
     return true;
 }
 
-static bool elu_wants_own_top(const struct layer *layer)
+static bool unary_elu_wants_own_top(const struct layer *layer)
 {
     const Caffe__ELUParameter *p = layer->param->elu_param;
 
     return p && !(p->alpha >= 0);
 }
 
-static bool power_wants_own_top(const struct layer *layer)
+static bool unary_power_wants_own_top(const struct layer *layer)
 {
     const Caffe__PowerParameter *p = layer->param->power_param;
 
@@ -157,66 +156,14 @@ static bool power_wants_own_top(const struct layer *layer)
     }
 
 UNARY(layer_absval, "AbsVal", .no_in_place = true);
-UNARY(layer_bnll, "BNLL", .wants_own_top = always);
-UNARY(layer_clip, "Clip", .wants_own_top = always);
-UNARY(layer_elu, "ELU", .wants_own_top = elu_wants_own_top, .keeps_top_in_place = true);
+UNARY(layer_bnll, "BNLL", .wants_own_top = unary_wants_own_top);
+UNARY(layer_clip, "Clip", .wants_own_top = unary_wants_own_top);
+UNARY(layer_elu, "ELU", .wants_own_top = unary_elu_wants_own_top, .keeps_top_in_place = true);
 UNARY(layer_exp, "Exp", .keeps_top_in_place = true);
-UNARY(layer_log, "Log", .wants_own_top = always);
-UNARY(layer_power, "Power", .wants_own_top = power_wants_own_top);
+UNARY(layer_log, "Log", .wants_own_top = unary_wants_own_top);
+UNARY(layer_power, "Power", .wants_own_top = unary_power_wants_own_top);
 UNARY(layer_relu6, "ReLU6", .keeps_top_in_place = true);
 UNARY(layer_sigmoid, "Sigmoid", .keeps_top_in_place = true);
-UNARY(layer_swish, "Swish", .wants_own_top = always);
+UNARY(layer_swish, "Swish", .wants_own_top = unary_wants_own_top);
 UNARY(layer_tanh, "TanH", .keeps_top_in_place = true);
 UNARY(layer_threshold, "Threshold", .no_gradient_to = 1u, .no_gradient_from = 1u);
-
-static int prelu_setup(struct layer *layer, const struct layer_env *env)
-{
-    Caffe__FillerParameter *quarter;
-    const Caffe__PReLUParameter *p = layer->param->prelu_param;
-    const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    bool shared = p && p->channel_shared;
-    char found[SHAPE_TEXT_BYTES];
-    struct shape shape;
-
-    (void)env;
-    if (bottom->naxes < 2)
-        return error_set("expected a bottom of at least 2 axes (N,C), found '%s' of %d: %s",
-                         layer->bottoms[0]->name, bottom->naxes,
-                         shape_text(bottom, found, sizeof(found)));
-    layer->state = quarter = malloc(sizeof(*quarter));
-    if (!quarter)
-        return error_memory(sizeof(*quarter), "a PReLU layer");
-    caffe__filler_parameter__init(quarter);
-    quarter->value = 0.25f;
-    layer_tops_like_bottom(layer);
-    layer->flops = (double)shape_elems(bottom);
-    if (shape_set(&shape, shared ? 0 : 1, &bottom->dim[1], "slope"))
-        return -1;
-    return layer_declare_param(layer, &shape, p && p->filler ? p->filler : quarter);
-}
-
-static int prelu_arguments(const struct layer *layer, struct op_args *args)
-{
-    const Caffe__PReLUParameter *p = layer->param->prelu_param;
-
-    args->u.prelu.shared = p && p->channel_shared;
-    return 0;
-}
-
-static void prelu_destroy(struct layer *layer)
-{
-    free(layer->state);
-}
-
-const struct layer_i layer_prelu = {
-    .type = "PReLU",
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .wants_own_top = always,
-    .setup = prelu_setup,
-    .op = OP_PRELU,
-    .arguments = prelu_arguments,
-    .destroy = prelu_destroy,
-};

@@ -24,16 +24,16 @@ int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 }
 
 /* An array of all parameters: in the engine's memory, and on the host where that is another. */
-static int allocate_arena(struct net *net, const char *what, float **host, float **remote)
+static int allocate_arena(struct net *net, const char *what, float **host, float **engine)
 {
-    const struct engine_remote_i *i = net->engine->i->remote;
+    const struct engine_i *i = net->engine->i;
     size_t bytes = net->elems * sizeof(float);
     void *memory;
 
-    if (!i)
-        return net_allocate(net, bytes, what, host);
-    if (net_allocate(net, bytes, what, remote) ||
-        i->host_alloc(net->engine->context, bytes, what, &memory))
+    if (net_allocate(net, bytes, what, engine))
+        return -1;
+    memory = *engine;
+    if (i->own_memory && i->copies->host_alloc(net->engine->context, bytes, what, &memory))
         return -1;
     *host = memory;
     return 0;
@@ -64,14 +64,14 @@ static int allocate_arenas(struct net *net)
     const struct net_internals *internals = net->internals;
 
     if (internals->given_values) {
-        net->values = internals->given_values;
-        net->grads = internals->given_grads;
+        net->values = net->engine_values = internals->given_values;
+        net->grads = net->engine_grads = internals->given_grads;
         return 0;
     }
-    if (allocate_arena(net, "the parameters", &net->values, &net->remote_values))
+    if (allocate_arena(net, "the parameters", &net->values, &net->engine_values))
         return -1;
     return net->train
-               ? allocate_arena(net, "the parameters' gradients", &net->grads, &net->remote_grads)
+               ? allocate_arena(net, "the parameters' gradients", &net->grads, &net->engine_grads)
                : 0;
 }
 
@@ -106,9 +106,9 @@ static int place_params(struct net *net)
     for (int i = 0; i < net->nparams; i++) {
         struct param *param = &net->params[i];
         size_t at = net_param_begin(net, i);
-        param->value = (net->remote_values ? net->remote_values : net->values) + at;
+        param->value = net->engine_values + at;
         if (net->train && param->wants_grad)
-            param->grad = (net->remote_grads ? net->remote_grads : net->grads) + at;
+            param->grad = net->engine_grads + at;
     }
     if (internals->given_values && place_statistics(net))
         return -1;

@@ -75,9 +75,15 @@ void net_touch(struct net *net, int group)
         internals->views[v].version = net->params[internals->view_of[v]].version;
 }
 
+/* Whether the host has arenas of its own beside the engine's. */
+static bool has_mirror(const struct net *net)
+{
+    return net->values != net->engine_values;
+}
+
 float *net_host_value(const struct net *net, const struct param *param)
 {
-    return net->remote_values ? net->values + (param->value - net->remote_values) : param->value;
+    return has_mirror(net) ? net->values + (param->value - net->engine_values) : param->value;
 }
 
 static struct tensor group_tensor(const struct net *net, int group)
@@ -86,14 +92,14 @@ static struct tensor group_tensor(const struct net *net, int group)
 
     return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)g->elems}},
                            .bytes = g->elems * sizeof(float),
-                           .data = net->remote_values + g->begin};
+                           .data = net->engine_values + g->begin};
 }
 
 int net_push_values(struct net *net, int group)
 {
     struct tensor tensor;
 
-    if (!net->remote_values)
+    if (!has_mirror(net))
         return 0;
     tensor = group_tensor(net, group);
     return net->engine->i->write(net->engine->context, &tensor,
@@ -102,7 +108,7 @@ int net_push_values(struct net *net, int group)
 
 int net_pull_values(struct net *net)
 {
-    for (int g = 0; g < net->ngroups && net->remote_values; g++) {
+    for (int g = 0; g < net->ngroups && has_mirror(net); g++) {
         struct tensor tensor = group_tensor(net, g);
         if (net->engine->i->read(net->engine->context, &tensor, net->values + net->groups[g].begin))
             return -1;
@@ -138,6 +144,14 @@ size_t net_memory(const struct net *net)
     return net->internals->bytes;
 }
 
+int net_batch(const struct net *net)
+{
+    for (int i = 0; i < net->nlayers; i++)
+        if (net->layers[i].i->is_data && net->layers[i].ntops > 0)
+            return (int)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
+    return 0;
+}
+
 static void destroy_layers(struct net *net)
 {
     for (int l = 0; l < net->nlayers; l++) {
@@ -170,10 +184,10 @@ static void destroy_internals(struct net *net)
 {
     struct net_internals *internals = net->internals;
 
-    if (net->remote_values)
-        net->engine->i->remote->host_free(net->engine->context, net->values);
-    if (net->remote_grads)
-        net->engine->i->remote->host_free(net->engine->context, net->grads);
+    if (net->values != net->engine_values)
+        net->engine->i->copies->host_free(net->engine->context, net->values);
+    if (net->grads != net->engine_grads)
+        net->engine->i->copies->host_free(net->engine->context, net->grads);
     for (int i = 0; i < internals->nmemory; i++)
         net->engine->i->free(net->engine->context, internals->memory[i]);
     free(internals->plan.pieces);

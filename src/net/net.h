@@ -75,14 +75,15 @@ struct net {
         *owner_of_params; /* the training net whose parameters this one uses, or NULL */
     int ngroups;
     struct param_group *groups; /* of the parameters owned; forward order of their owners */
-    int *group_of_layer;   /* per layer: the first group it reads, or -1. Layers that share name the
-                              owner's group; net_groups_of gives all that a layer reads */
-    size_t elems;          /* of each arena, padding between groups included */
-    size_t nlearnable;     /* parameters without padding */
-    float *values, *grads; /* the arenas, where the host can touch them; NULL before net_build */
-    float *remote_values,
-        *remote_grads; /* the same in the engine's memory, where ops work on them; NULL
-                where the host's memory is the engine's: then values and grads are it */
+    int *group_of_layer; /* per layer: the first group it reads, or -1. Layers that share name the
+                            owner's group; net_groups_of gives all that a layer reads */
+    size_t elems;        /* of each arena, padding between groups included */
+    size_t nlearnable;   /* parameters without padding */
+    /* The arenas where the host can touch them, and where ops work on them: the same pointers where
+     * the engine's memory is the host's. NULL before net_build, where there are no parameters, and
+     * the gradients of a net that has none. */
+    float *values, *grads;
+    float *engine_values, *engine_grads;
     int noutputs;
     struct net_output *outputs; /* unconsumed tops by name, alphabetically */
     struct engine *engine;      /* borrowed; NULL before net_build */
@@ -118,6 +119,10 @@ int net_build(struct net *net, struct engine *engine, uint64_t seed);
  * one where only some of its parameters are shared by name. Numbers are of this net's groups; in a
  * net that shares, parameters of the training net belong to none of them. */
 int net_groups_of(const struct net *net, int layer, int out[LAYER_MAX_PARAMS]);
+
+/* Samples of one pass: the first axis of what the first data layer gives; 0 where no layer is one.
+ * After net_create. */
+int net_batch(const struct net *net);
 
 /* One pass over a batch. before_forward fires for every layer and every group it reads. loss: sum
  * over tops of weight * elements; NULL if unwanted. */

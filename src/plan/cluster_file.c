@@ -40,7 +40,7 @@ static const struct figure figures[] = {
     {"served_bytes_per_second",
      "a rank, parameters updated in its engine's memory; 0: that is the host's", CLUSTER(serve_Bps),
      false, true},
-    {"transport_bytes_per_second", "a rank, of its progress thread's processor time",
+    {"transport_bytes_per_second", "a rank, of its communication thread's processor time",
      CLUSTER(transport_Bps), false, false},
     {"core_share", "how much of that time delays the passes, 0 to 2", CLUSTER(core_share), false,
      true},

@@ -1,32 +1,17 @@
-/* Costs of one layer. Bytes are whole numbers and equal what plan_traffic adds up over the ranks;
- * everything else is double: the figures it comes from are measurements. */
+/* Costs of one bucket. Bytes are what the scheme says that each rank moves, counted over classes of
+ * ranks that move the same; everything else is double: the figures it comes from are
+ * measurements. */
 #include "plan/cost.h"
 
-#include <math.h>
+#include "plan/tree.h"
+#include "util/error.h"
+#include "util/units.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 
 /* A sum reads two words and writes one; an update with one history reads three and writes two. */
 #define UPDATE_PER_SUM (5.0 / 3.0)
-
-/* Quantising reads gradient and residual and writes the residual, unless an engine does it in
- * memory of its own; the result is read back once by each rank: passes over the layer beside the
- * sum itself, each about one copy (two words). */
-#define QUANTISE_PASSES  1.5
-#define READ_BACK_PASSES 0.5
-
-static uint64_t times(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-    uint64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
 
 static double larger(double a, double b)
 {
@@ -38,33 +23,220 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-static int locals_of(const struct cost_setup *setup)
+/* ---- links ---- */
+
+static int leaders_per_host(const struct plan *plan)
 {
-    return setup->locals > 1 ? setup->locals : 1;
+    return plan->options.leaders_per_host > 1 ? plan->options.leaders_per_host : 1;
 }
 
-/* Of what a rank exchanges evenly with the other ranks of `all`, the share that leaves its node. */
-static double remote_share(const struct cost_setup *setup, int all)
+/* Of what a rank exchanges evenly with the other ranks of `all`, the share that leaves its host. */
+static double remote_share(const struct plan *plan, int all)
 {
-    if (all <= 1 || setup->ranks_per_node >= all)
-        return 0;
-    return (double)(all - setup->ranks_per_node) / (double)(all - 1);
+    int here = leaders_per_host(plan);
+
+    return all <= 1 || here >= all ? 0 : (double)(all - here) / (double)(all - 1);
 }
 
-/* `bytes` one way per rank; `sharing` ranks of a node do so at once. */
+/* `bytes` one way per rank; `sharing` ranks of a host do so at once. */
 static double on_wire(const struct cost_cluster *cluster, double bytes, double remote, int sharing)
 {
     return larger(bytes * remote * sharing / cluster->link_Bps,
                   bytes * (1 - remote) / cluster->local_Bps);
 }
 
-static double per_rank_on_wire(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                               double bytes)
+/* How many ranks of a role that `all` have share a link. */
+static int sharing(const struct plan *plan, int all)
 {
-    int all = setup->nworkers, sharing = setup->ranks_per_node < all ? setup->ranks_per_node : all;
+    int here = leaders_per_host(plan);
 
-    return on_wire(cluster, bytes, remote_share(setup, all), sharing);
+    return here < all ? here : all;
 }
+
+double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *plan, double bytes)
+{
+    return on_wire(cluster, bytes, remote_share(plan, plan->nworkers + plan->dedicated), 1);
+}
+
+static double busier(const struct cost_side *side)
+{
+    return larger(side->sent, side->received);
+}
+
+/* Along a tree a chunk's message follows upon another, there and back. */
+static double hop_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    double bytes = (double)(b->gradient_bytes + b->back_bytes);
+
+    if (!b->log_steps)
+        return 0;
+    return (tree_steps(plan->nworkers) - 1) * bytes / b->nchunks / cluster->link_Bps;
+}
+
+/* Evenly loaded links, and what the bucket's busiest rank takes longer. */
+static void cost_links(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                       struct cost *cost)
+{
+    const struct scheme *scheme = plan->buckets[bucket].scheme;
+    double alone, remote;
+
+    if (scheme->home == HOME_OWNER) {
+        cost->wire_seconds = cost_link_seconds(cluster, plan, busier(&cost->server));
+        return;
+    }
+    if (scheme->home == HOME_SERVERS && plan->dedicated) {
+        remote = leaders_per_host(plan) >= plan->nleaders ? 0 : 1;
+        cost->wire_seconds =
+            larger(on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers)),
+                   on_wire(cluster, busier(&cost->server), remote, sharing(plan, plan->nservers)));
+    } else {
+        remote = remote_share(plan, plan->nworkers);
+        cost->wire_seconds =
+            on_wire(cluster, busier(&cost->worker), remote, sharing(plan, plan->nworkers));
+    }
+    alone = on_wire(cluster, cost->busiest, remote, 1);
+    cost->skew_seconds = larger(0, alone - cost->wire_seconds) + hop_seconds(cluster, plan, bucket);
+}
+
+/* ---- bytes ---- */
+
+/* Leaders of one role that lead as many workers: without a share in a bucket they move the same. */
+enum { MOST_CLASSES = 64 };
+
+struct classes {
+    int count;
+    struct {
+        int first, members, locals;
+        bool worker;
+    } all[MOST_CLASSES];
+};
+
+static int class_of(const struct classes *classes, const struct plan *plan, int leader)
+{
+    bool worker = leader < plan->nworkers;
+
+    for (int i = 0; i < classes->count; i++)
+        if (classes->all[i].worker == worker && classes->all[i].locals == plan->locals[leader])
+            return i;
+    return -1;
+}
+
+/* More kinds than there is room for (hosts of so many different sizes) count as the last one. */
+static void find_classes(const struct plan *plan, struct classes *out)
+{
+    out->count = 0;
+    for (int l = 0; l < plan->nleaders; l++) {
+        int i = class_of(out, plan, l);
+        if (i < 0 && out->count == MOST_CLASSES)
+            i = MOST_CLASSES - 1;
+        if (i < 0) {
+            i = out->count++;
+            out->all[i].first = l;
+            out->all[i].members = 0;
+            out->all[i].locals = plan->locals[l];
+            out->all[i].worker = l < plan->nworkers;
+        }
+        out->all[i].members++;
+    }
+}
+
+/* A member of the class without a share in the bucket; -1: all have one. */
+static int find_bystander(const struct plan *plan, const struct classes *classes, int class,
+                          int bucket)
+{
+    for (int l = classes->all[class].first; l < plan->nleaders; l++)
+        if (class_of(classes, plan, l) == class && !plan_share(plan, bucket, l))
+            return l;
+    return -1;
+}
+
+struct count {
+    uint64_t bytes;
+    struct cost_side workers, servers; /* sums */
+    int nservers;                      /* counted there */
+    double memory;
+};
+
+static void count_leaders(const struct plan *plan, int bucket, int leader, int members,
+                          struct count *count, struct cost *cost)
+{
+    const struct scheme *scheme = plan->buckets[bucket].scheme;
+    struct traffic t = scheme->traffic(plan, bucket, leader);
+    bool owner = scheme->home == HOME_OWNER && plan_share(plan, bucket, leader);
+    bool server = owner || leader >= plan->nworkers;
+    struct cost_side *side = server ? &count->servers : &count->workers;
+    double sent = (double)t.sent, received = (double)t.received;
+    uint64_t all;
+
+    if (__builtin_mul_overflow(t.sent, (uint64_t)members, &all) ||
+        __builtin_add_overflow(count->bytes, all, &count->bytes))
+        count->bytes = UINT64_MAX;
+    side->sent += sent * members;
+    side->received += received * members;
+    count->nservers += owner ? members : 0;
+    cost->busiest = larger(cost->busiest, larger(sent, received));
+    cost->messages = larger(cost->messages, (double)t.messages);
+    if (scheme->memory)
+        count->memory += (double)scheme->memory(plan, bucket, leader) * members;
+}
+
+/* Along a tree leaders without a share differ, too; but sides are even, the homes, at the trees'
+ * roots, are the busiest, and of a few neighbours the memory is about what it is of all. */
+static void count_tree(const struct plan *plan, int bucket, struct cost *cost)
+{
+    enum { ENOUGH = 8 };
+    const struct bucket *b = &plan->buckets[bucket];
+    struct count count = {0};
+    uint64_t bytes = (uint64_t)(plan->nworkers - 1) * (b->gradient_bytes + b->back_bytes);
+    double each = (double)bytes / plan->nworkers;
+    int asked = 0;
+
+    for (int s = 0; s < b->nshares && s < ENOUGH; s++)
+        count_leaders(plan, bucket, plan->shares[b->first_share + s].home, 1, &count, cost);
+    cost->bytes = bytes;
+    cost->worker = (struct cost_side){each, each};
+    while (asked < ENOUGH && asked < plan->nleaders && b->scheme->memory)
+        cost->memory += (double)b->scheme->memory(plan, bucket, asked++);
+    cost->memory /= larger(asked, 1);
+}
+
+static void count_bytes(const struct plan *plan, const struct classes *classes, int bucket,
+                        struct cost *cost)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    struct count count = {0};
+    int homes[MOST_CLASSES] = {0}, workers;
+
+    if (b->log_steps) {
+        count_tree(plan, bucket, cost);
+        return;
+    }
+    for (int s = b->first_share; s < b->first_share + b->nshares; s++) {
+        int home = plan->shares[s].home, class = class_of(classes, plan, home);
+        homes[class < 0 ? MOST_CLASSES - 1 : class]++;
+        count_leaders(plan, bucket, home, 1, &count, cost);
+    }
+    for (int i = 0; i < classes->count; i++) {
+        int others = classes->all[i].members - homes[i];
+        int bystander = others > 0 ? find_bystander(plan, classes, i, bucket) : -1;
+        if (bystander >= 0)
+            count_leaders(plan, bucket, bystander, others, &count, cost);
+    }
+    if (b->scheme->home != HOME_OWNER)
+        count.nservers = plan->dedicated ? plan->nservers : 0;
+    workers = plan->nworkers - (b->scheme->home == HOME_OWNER && !plan->dedicated);
+    cost->bytes = count.bytes;
+    cost->memory = count.memory / plan->nleaders;
+    if (workers > 0)
+        cost->worker =
+            (struct cost_side){count.workers.sent / workers, count.workers.received / workers};
+    if (count.nservers > 0)
+        cost->server = (struct cost_side){count.servers.sent / count.nservers,
+                                          count.servers.received / count.nservers};
+}
+
+/* ---- processors ---- */
 
 double cost_host_update_rate(const struct cost_cluster *cluster)
 {
@@ -76,40 +248,141 @@ bool cost_updates_remotely(const struct cost_cluster *cluster)
     return cluster->serve_Bps > cost_host_update_rate(cluster);
 }
 
-static double update_seconds(const struct cost_cluster *cluster, double bytes)
+double cost_update_seconds(const struct cost_cluster *cluster, double bytes)
 {
     return bytes / cost_host_update_rate(cluster);
 }
 
-/* Of a server that is a worker and can do it in its engine's memory. */
-static double worker_update_seconds(const struct cost_cluster *cluster, double bytes)
+double cost_worker_update_seconds(const struct cost_cluster *cluster, double bytes)
 {
     return cost_updates_remotely(cluster) ? bytes / cluster->serve_Bps
-                                          : update_seconds(cluster, bytes);
+                                          : cost_update_seconds(cluster, bytes);
 }
 
-/* trips: messages that can only follow each other; overlap: into how many pieces link and progress
- * thread share the work. */
-static void total_up(struct cost *cost, const struct cost_cluster *cluster, double trips,
-                     double overlap)
+double cost_engine_update_seconds(const struct cost_cluster *cluster, double bytes)
+{
+    return cluster->update_Bps > 0 ? bytes / cluster->update_Bps
+                                   : cost_worker_update_seconds(cluster, bytes);
+}
+
+static double own_rows(const struct plan *plan, int bucket)
+{
+    return (double)plan->buckets[bucket].k * plan->options.iter_size;
+}
+
+double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+
+    return own_rows(plan, bucket) * ((double)b->m + (double)b->n) * sizeof(float) /
+           cluster->copy_Bps;
+}
+
+double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+
+    return 2.0 * (double)b->m * (double)b->n * own_rows(plan, bucket) * (plan->ncomputing - 1) /
+           cluster->gemm_flops;
+}
+
+/* ---- all together ---- */
+
+/* The ranks of a node add up whole gradients before anything travels, a slice each. */
+static double node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    double share = (double)(plan->most_locals - 1) / plan->most_locals;
+
+    if (b->scheme && b->scheme->factors)
+        return 0;
+    return share * (double)b->elems * sizeof(float) / cluster->sum_Bps;
+}
+
+static void total_up(const struct cost_cluster *cluster, double first, struct cost *cost)
 {
     double overhead = cost->messages * cluster->message_seconds;
     double link = cost->wire_seconds + overhead;
 
-    cost->stolen_seconds = cluster->core_share *
-                           (cost->sum_seconds + larger(cost->worker.sent, cost->worker.received) /
-                                                    cluster->transport_Bps);
-    cost->latency_seconds = trips * cluster->latency_seconds + overhead;
+    cost->latency_seconds = cost->trips * cluster->latency_seconds + overhead;
+    cost->seconds = larger(link, cost->sum_seconds) +
+                    smaller(link, cost->sum_seconds) / larger(cost->pieces, 1) +
+                    cost->trips * cluster->latency_seconds + cost->skew_seconds +
+                    cost->compute_seconds + first;
+    cost->sum_seconds += first;
+    cost->stolen_seconds =
+        cluster->core_share * (cost->sum_seconds + busier(&cost->worker) / cluster->transport_Bps);
     cost->busy_seconds = larger(link, cost->sum_seconds);
-    cost->seconds = cost->busy_seconds + smaller(link, cost->sum_seconds) / larger(overlap, 1) +
-                    trips * cluster->latency_seconds + cost->skew_seconds + cost->compute_seconds;
 }
 
-static double engine_update_seconds(const struct cost_cluster *cluster, double bytes)
+static void cost_bucket(const struct cost_cluster *cluster, const struct plan *plan,
+                        const struct classes *classes, int bucket, struct cost *out)
 {
-    return cluster->update_Bps > 0 ? bytes / cluster->update_Bps
-                                   : worker_update_seconds(cluster, bytes);
+    const struct bucket *b = &plan->buckets[bucket];
+
+    *out = (struct cost){.scheme = b->scheme, .possible = b->trains};
+    if (!b->trains)
+        return;
+    if (b->scheme) {
+        count_bytes(plan, classes, bucket, out);
+        cost_links(cluster, plan, bucket, out);
+        b->scheme->cost(cluster, plan, bucket, out);
+        if (b->log_steps) /* every step is a trip */
+            out->trips *= tree_steps(plan->nworkers);
+    } else {
+        out->sum_seconds = cost_update_seconds(cluster, (double)b->elems * sizeof(float));
+    }
+    total_up(cluster, b->scheme ? node_seconds(cluster, plan, bucket) : 0, out);
 }
+
+void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out)
+{
+    struct classes classes;
+
+    find_classes(plan, &classes);
+    for (int b = 0; b < plan->nbuckets; b++)
+        cost_bucket(cluster, plan, &classes, b, &out[b]);
+}
+
+int cost_count_schemes(const struct scheme *const *registry)
+{
+    int count = 0;
+
+    while (registry[count])
+        count++;
+    return count;
+}
+
+int cost_table(const struct cost_cluster *cluster, const struct plan_options *how,
+               const struct scheme *const *registry, int ngroups, const struct group *groups,
+               struct cost *out)
+{
+    int schemes = cost_count_schemes(registry), status = 0;
+    struct cost *column = calloc((size_t)ngroups + 1, sizeof *column);
+
+    if (!column)
+        return error_memory((uint64_t)ngroups * sizeof *column, "the costs of all schemes");
+    for (int s = 0; s < schemes && !status; s++) {
+        struct plan_options options = *how;
+        struct plan *plan;
+        options.comm = (struct comm){.policy = COMM_SCHEME, .scheme = registry[s]};
+        options.merge_bytes = 0;
+        status = plan_create(&options, ngroups, groups, &plan);
+        if (status)
+            break;
+        cost_plan(cluster, plan, column);
+        for (int g = 0; g < ngroups; g++) {
+            bool possible = scheme_can_move(registry[s], &groups[g]);
+            out[g * schemes + s] = possible ? column[g] : (struct cost){0};
+            out[g * schemes + s].scheme = registry[s];
+        }
+        plan_destroy(plan);
+    }
+    free(column);
+    return status;
+}
+
+/* ---- sizes ---- */
 
 static size_t bounded(double bytes, size_t least, size_t most)
 {
@@ -123,388 +396,20 @@ struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)
     double trip = (cluster->latency_seconds + cluster->message_seconds) * cluster->link_Bps;
     size_t chunk = bounded(20 * trip, 64 << 10, 4 << 20);
 
-    return (struct cost_sizes){
-        .chunk = chunk, .merge = bounded(4 * trip, 32 << 10, 256 << 10), .window = 16 * chunk};
+    return (struct cost_sizes){.chunk = chunk,
+                               .merge = bounded(4 * trip, 32 << 10, 256 << 10),
+                               .window = 16 * chunk,
+                               .latency = bounded(trip, 16 << 10, 128 << 10)};
 }
 
-/* A layer that others join carries its part of their messages' overhead. */
-static double own_messages(const struct cost_setup *setup, const struct param_group *group,
-                           double messages)
-{
-    double bytes = (double)group->elems * sizeof(float);
-
-    return bytes < (double)setup->merge_bytes ? messages * bytes / (double)setup->merge_bytes
-                                              : messages;
-}
-
-/* How a group is cut, as plan_create does: pieces of `size` elements dealt evenly to `homes`. */
-struct cut {
-    double bytes;       /* of all, as gradients travel */
-    uint64_t exact;     /* the same */
-    double pieces, own; /* in all, of the home that has most */
-    double most;        /* gradient bytes of that home */
-};
-
-static uint64_t gradient_bytes(const struct cost_setup *setup, uint64_t elems)
-{
-    bool half = setup->wire == WIRE_BF16 && setup->nworkers > 1;
-
-    return half ? plus(times(elems, 2), 3) / 4 * 4 : times(elems, sizeof(float));
-}
-
-static struct cut cut_group(const struct cost_setup *setup, const struct param_group *group,
-                            int homes)
-{
-    uint64_t size = setup->chunk_bytes / sizeof(float), elems = group->elems;
-    uint64_t part = (elems + (uint64_t)homes - 1) / (uint64_t)homes;
-    struct cut cut;
-
-    part = part < PLAN_LEAST_PART ? PLAN_LEAST_PART : part;
-    size = part < size ? part : size;
-    cut.exact = plus(times(elems / size, gradient_bytes(setup, size)),
-                     elems % size ? gradient_bytes(setup, elems % size) : 0);
-    cut.bytes = (double)gradient_bytes(setup, elems);
-    cut.pieces = ceil((double)elems / (double)size);
-    cut.own = ceil(cut.pieces / homes);
-    cut.most = smaller(cut.bytes, cut.own * (double)gradient_bytes(setup, size));
-    return cut;
-}
-
-static void cost_dedicated_ps(struct cost *cost, const struct cost_cluster *cluster,
-                              const struct cost_setup *setup, const struct param_group *group,
-                              const struct cut *cut)
-{
-    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers,
-           share = p1 / setup->nservers;
-    double remote = setup->ranks_per_node >= setup->nworkers + setup->nservers ? 0 : 1;
-    int workers = setup->ranks_per_node < setup->nworkers ? setup->ranks_per_node : setup->nworkers;
-    int servers = setup->ranks_per_node < setup->nservers ? setup->ranks_per_node : setup->nservers;
-
-    cost->bytes =
-        times((uint64_t)setup->nworkers, plus(cut->exact, times(group->elems, sizeof(float))));
-    cost->worker = (struct cost_side){cut->bytes, b};
-    cost->server = (struct cost_side){b * share, cut->bytes * share};
-    cost->messages = own_messages(setup, group, larger(cut->pieces, cut->own * p1));
-    cost->wire_seconds =
-        larger(on_wire(cluster, b, remote, workers), on_wire(cluster, b * share, remote, servers));
-    cost->skew_seconds = larger(0, on_wire(cluster, p1 * cut->most * b / cut->bytes, remote, 1) -
-                                       cost->wire_seconds);
-}
-
-/* Every worker is a home of its part: `back` bytes return for the gradient bytes of `cut`. The home
- * of most sends and receives more than the others. */
-static void cost_shared(struct cost *cost, const struct cost_cluster *cluster,
-                        const struct cost_setup *setup, const struct param_group *group,
-                        const struct cut *cut, double back)
-{
-    double p1 = setup->nworkers, each = (cut->bytes + back) * (p1 - 1) / p1;
-    double grows = back / cut->bytes, most_back = cut->most * grows;
-    double sent = (p1 - 1) * most_back + cut->bytes - cut->most;
-    double received = (p1 - 1) * cut->most + back - most_back;
-
-    cost->worker = (struct cost_side){each, each};
-    if (setup->nworkers > 1)
-        cost->messages = own_messages(setup, group, cut->pieces - cut->own + cut->own * (p1 - 1));
-    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-    cost->skew_seconds = larger(
-        0, on_wire(cluster, larger(sent, received), remote_share(setup, setup->nworkers), 1) -
-               cost->wire_seconds);
-}
-
-static void cost_ps(struct cost *cost, const struct cost_cluster *cluster,
-                    const struct cost_setup *setup, const struct param_group *group)
-{
-    struct cut cut = cut_group(setup, group, setup->nservers);
-    double b = (double)group->elems * sizeof(float), p1 = setup->nworkers, p2 = setup->nservers;
-
-    if (setup->dedicated) {
-        cost_dedicated_ps(cost, cluster, setup, group, &cut);
-    } else {
-        cost_shared(cost, cluster, setup, group, &cut, b);
-        cost->bytes = times((uint64_t)setup->nworkers - 1,
-                            plus(cut.exact, times(group->elems, sizeof(float))));
-    }
-    cost->sum_seconds = (cost->messages > 0 ? b * p1 / p2 / cluster->sum_Bps : 0) +
-                        (setup->dedicated ? update_seconds(cluster, b / p2)
-                                          : worker_update_seconds(cluster, b / p2));
-    total_up(cost, cluster, cost->messages > 0 ? 2 : 0, p1);
-}
-
-/* Rows of factors that one speaker sends. */
-static uint64_t rows_of(const struct cost_setup *setup, const struct param_group *group)
-{
-    return times(times((uint64_t)group->k, (uint64_t)setup->iter_size), (uint64_t)locals_of(setup));
-}
-
-static double factor_bytes(const struct cost_setup *setup, const struct param_group *group)
-{
-    return (double)sizeof(float) * (double)rows_of(setup, group) *
-           ((double)group->m + (double)group->n);
-}
-
-static uint64_t whole_factor_bytes(const struct cost_setup *setup, const struct param_group *group)
-{
-    return times(times(rows_of(setup, group), (uint64_t)group->m + (uint64_t)group->n),
-                 sizeof(float));
-}
-
-/* Backprop leaves the rank's own outer products to the rebuilding, so only the others' are extra.
- */
-static double rebuild_seconds(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                              const struct param_group *group)
-{
-    return 2.0 * (double)group->m * (double)group->n * (double)group->k * setup->iter_size *
-           (setup->nworkers * locals_of(setup) - 1) / cluster->gemm_flops;
-}
-
-static void cost_sfb(struct cost *cost, const struct cost_cluster *cluster,
-                     const struct cost_setup *setup, const struct param_group *group)
-{
-    double f = factor_bytes(setup, group), peers = setup->nworkers - 1;
-
-    cost->bytes = times(times((uint64_t)setup->nworkers, (uint64_t)setup->nworkers - 1),
-                        whole_factor_bytes(setup, group));
-    cost->worker = (struct cost_side){f * peers, f * peers};
-    cost->messages = peers;
-    cost->wire_seconds = per_rank_on_wire(cluster, setup, f * peers);
-    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps +
-                            rebuild_seconds(cluster, setup, group) +
-                            engine_update_seconds(cluster, (double)group->elems * sizeof(float));
-    total_up(cost, cluster, peers > 0 ? 1 : 0, 1);
-}
-
-static void cost_allreduce(struct cost *cost, const struct cost_cluster *cluster,
-                           const struct cost_setup *setup, const struct param_group *group)
-{
-    struct cut cut = cut_group(setup, group, setup->nworkers);
-    double b = (double)group->elems * sizeof(float);
-
-    cost_shared(cost, cluster, setup, group, &cut, cut.bytes);
-    cost->bytes = times((uint64_t)setup->nworkers - 1, times(2, cut.exact));
-    cost->sum_seconds = cost->messages > 0 ? b / cluster->sum_Bps : 0;
-    cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, cost->messages > 0 ? 2 : 0, setup->nworkers);
-}
-
-/* The owner is a worker or a dedicated server. Its in and out directions are used one after the
- * other: factors, then all of the matrix to everybody. */
-static void cost_adam(struct cost *cost, const struct cost_cluster *cluster,
-                      const struct cost_setup *setup, const struct param_group *group)
-{
-    uint64_t peers = (uint64_t)setup->nworkers - (setup->dedicated ? 0 : 1);
-    double b = (double)group->elems * sizeof(float), f = factor_bytes(setup, group),
-           p = (double)peers;
-    double remote = remote_share(setup, (int)peers + 1);
-    double in = on_wire(cluster, f * p, remote, 1), out = on_wire(cluster, b * p, remote, 1);
-
-    cost->bytes =
-        times(peers, plus(whole_factor_bytes(setup, group), times(group->elems, sizeof(float))));
-    cost->server = (struct cost_side){b * p, f * p};
-    if (peers)
-        cost->worker = (struct cost_side){f, b};
-    cost->messages = p;
-    cost->wire_seconds = larger(in, out);
-    cost->skew_seconds = smaller(in, out);
-    cost->sum_seconds = rebuild_seconds(cluster, setup, group) + update_seconds(cluster, b);
-    cost->compute_seconds = f / locals_of(setup) / cluster->copy_Bps;
-    total_up(cost, cluster, peers > 0 ? 2 : 0, 1);
-}
-
-static uint64_t quantised_bytes(const struct param_group *group)
-{
-    uint64_t m = (uint64_t)group->m, n = (uint64_t)group->n;
-    uint64_t row = plus(times((n + 31) / 32, 4), 2 * sizeof(float));
-
-    return plus(times(m, row), times(group->elems - (size_t)(m * n), sizeof(float)));
-}
-
-static void cost_onebit(struct cost *cost, const struct cost_cluster *cluster,
-                        const struct cost_setup *setup, const struct param_group *group)
-{
-    uint64_t q = quantised_bytes(group), peers = (uint64_t)setup->nworkers - 1;
-    double b = (double)group->elems * sizeof(float),
-           each = 2 * (double)q * (double)peers / setup->nworkers,
-           passes = READ_BACK_PASSES + (cluster->serve_Bps > 0 ? 0 : QUANTISE_PASSES);
-
-    cost->bytes = times(times(2, peers), q);
-    cost->worker = (struct cost_side){each, each};
-    cost->messages = 2 * (double)peers;
-    cost->wire_seconds = per_rank_on_wire(cluster, setup, each);
-    cost->sum_seconds = peers > 0 ? b / cluster->sum_Bps + passes * b / cluster->copy_Bps : 0;
-    cost->compute_seconds = update_seconds(cluster, b);
-    total_up(cost, cluster, peers > 0 ? 2 : 0, setup->nworkers);
-}
-
-static bool can_travel(const struct param_group *group, enum scheme scheme)
-{
-    switch (scheme) {
-    case SCHEME_SFB:
-    case SCHEME_ADAM:
-    case SCHEME_ONEBIT:
-        return group->factorable;
-    case SCHEME_NONE:
-    case SCHEME_PS:
-    case SCHEME_ALLREDUCE:
-        return true;
-    case SCHEMES:
-        break;
-    }
-    return false;
-}
-
-/* The ranks of a node add up before anything travels, a slice each. */
-static void add_up_first(struct cost *cost, const struct cost_cluster *cluster,
-                         const struct cost_setup *setup, const struct param_group *group)
-{
-    double share = (double)(locals_of(setup) - 1) / locals_of(setup);
-    double seconds = share * (double)group->elems * sizeof(float) / cluster->sum_Bps;
-
-    cost->sum_seconds += seconds;
-    cost->stolen_seconds += cluster->core_share * seconds;
-    cost->busy_seconds = larger(cost->busy_seconds, cost->sum_seconds);
-    cost->seconds += seconds;
-}
-
-struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                    const struct param_group *group, enum scheme scheme)
-{
-    struct cost cost = {.scheme = scheme, .possible = group->trains && can_travel(group, scheme)};
-
-    if (!cost.possible)
-        return cost;
-    switch (scheme) {
-    case SCHEME_PS:
-        cost_ps(&cost, cluster, setup, group);
-        break;
-    case SCHEME_SFB:
-        cost_sfb(&cost, cluster, setup, group);
-        break;
-    case SCHEME_ALLREDUCE:
-        cost_allreduce(&cost, cluster, setup, group);
-        break;
-    case SCHEME_ADAM:
-        cost_adam(&cost, cluster, setup, group);
-        break;
-    case SCHEME_ONEBIT:
-        cost_onebit(&cost, cluster, setup, group);
-        break;
-    case SCHEME_NONE:
-    case SCHEMES:
-        cost.sum_seconds = update_seconds(cluster, (double)group->elems * sizeof(float));
-        total_up(&cost, cluster, 0, 1);
-        break;
-    }
-    if (scheme == SCHEME_PS || scheme == SCHEME_ALLREDUCE || scheme == SCHEME_ONEBIT)
-        add_up_first(&cost, cluster, setup, group);
-    return cost;
-}
-
-enum scheme cost_single(const struct cost_setup *setup, const struct param_group *group,
-                        enum scheme scheme, bool paper)
-{
-    if (!group->trains || (!paper && scheme == SCHEME_NONE))
-        return SCHEME_NONE;
-    if (paper)
-        return group->factorable && setup->nworkers > 1 &&
-                       plan_prefers_sfb(group->m, group->n, (int64_t)rows_of(setup, group),
-                                        setup->nworkers, setup->nservers)
-                   ? SCHEME_SFB
-                   : SCHEME_PS;
-    if (setup->nworkers == 1 && scheme != SCHEME_ALLREDUCE)
-        return SCHEME_PS;
-    return can_travel(group, scheme) ? scheme : SCHEME_PS;
-}
-
-/* The cheapest of the others that `allowed` has; scheme SCHEMES: there is none. */
-static struct cost runner_up(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                             const struct param_group *group, enum scheme chosen,
-                             cost_schemes_t allowed)
-{
-    struct cost best = {.scheme = SCHEMES};
-
-    for (int s = SCHEME_PS; s < SCHEMES; s++) {
-        struct cost other = cost_of(cluster, setup, group, (enum scheme)s);
-        if (s != (int)chosen && (allowed & 1u << s) && other.possible &&
-            (best.scheme == SCHEMES || other.seconds < best.seconds))
-            best = other;
-    }
-    return best;
-}
-
-static double busiest_bytes(const struct cost *cost)
-{
-    return larger(larger(cost->worker.sent, cost->worker.received),
-                  larger(cost->server.sent, cost->server.received));
-}
-
-void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                  const struct param_group *group, enum scheme chosen, cost_schemes_t allowed,
-                  char *out, size_t bytes)
-{
-    struct cost mine = cost_of(cluster, setup, group, chosen);
-    struct cost other = runner_up(cluster, setup, group, chosen, allowed);
-    char b0[COST_CELL], b1[COST_CELL], s0[COST_CELL], s1[COST_CELL], c0[COST_CELL];
-
-    if (!group->trains) {
-        snprintf(out, bytes, "does not train");
-        return;
-    }
-    if (setup->nworkers == 1 && !setup->dedicated) {
-        snprintf(out, bytes, "one worker, nothing to send");
-        return;
-    }
-    cost_print_bytes(busiest_bytes(&mine), b0);
-    cost_print_seconds(mine.seconds, s0);
-    if (other.scheme == SCHEMES) {
-        snprintf(out, bytes, "%s is all that is allowed%s: %s, %s", scheme_name(chosen),
-                 group->factorable ? "" : " for a layer without factors", b0, s0);
-        return;
-    }
-    cost_print_bytes(busiest_bytes(&other), b1);
-    cost_print_seconds(other.seconds, s1);
-    if (mine.seconds <= other.seconds) {
-        snprintf(c0, sizeof c0, "%s", "");
-        if (mine.compute_seconds > 0.01 * mine.seconds)
-            cost_print_seconds(mine.compute_seconds, c0);
-        snprintf(out, bytes, "%s%s takes %s and %s%s%s%s, %s %s and %s",
-                 group->factorable ? "" : "no factors; ", scheme_name(chosen), b0, s0,
-                 *c0 ? " (" : "", c0, *c0 ? " of it computing)" : "", scheme_name(other.scheme), b1,
-                 s1);
-    } else if (mine.compute_seconds + mine.stolen_seconds <
-               other.compute_seconds + other.stolen_seconds) {
-        cost_print_seconds(other.compute_seconds + other.stolen_seconds, c0);
-        snprintf(out, bytes,
-                 "%s alone is faster, %s and not %s, but %s of that is computing: nothing hides it",
-                 scheme_name(other.scheme), s1, s0, c0);
-    } else {
-        snprintf(out, bytes,
-                 "%s alone is faster, %s and not %s, but keeps the other layers waiting longer",
-                 scheme_name(other.scheme), s1, s0);
-    }
-}
-
-static void print_scaled(double value, const char *const *units, int nunits, double step, char *out)
-{
-    int unit = 0;
-
-    for (; unit + 1 < nunits && value >= step * 0.9995; unit++)
-        value /= step;
-    if (value >= 99.95 || value == 0)
-        snprintf(out, COST_CELL, "%.0f %s", value, units[unit]);
-    else
-        snprintf(out, COST_CELL, "%.3g %s", value, units[unit]);
-}
+/* ---- words ---- */
 
 void cost_print_bytes(double bytes, char out[COST_CELL])
 {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-
-    print_scaled(bytes, units, 6, 1000, out);
+    units_print_bytes(bytes, out);
 }
 
 void cost_print_seconds(double seconds, char out[COST_CELL])
 {
-    static const char *const units[] = {"us", "ms", "s"};
-
-    print_scaled(seconds * 1e6, units, 3, 1000, out);
+    units_print_seconds(seconds, out);
 }

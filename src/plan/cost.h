@@ -1,7 +1,6 @@
-/* The cost model: what one layer's synchronisation costs by every scheme, in bytes and in seconds,
- * and what an iteration lasts when all layers' traffic shares the link with backprop going on
- * beside it. Pure arithmetic: no MPI, the same on every rank, usable without a cluster (`poseidon
- * plan`).
+/* The cost model: what the synchronisation of one bucket of a plan costs, in bytes and in seconds.
+ * Bytes are those of the plan (plan_traffic), there is no second count of them. Pure arithmetic: no
+ * MPI, the same on every rank, usable without a cluster (`poseidon plan`).
  *
  * Let P workers hold a layer of b = 4 elems bytes; m x n its weight, r = k iter_size rows a worker,
  * f = 4 r (m + n) bytes of factors, P2 the servers. Bytes that one rank sends (receives) per
@@ -9,9 +8,9 @@
  *
  *   PS, every worker serves: 2b (P-1)/P            (Zhang et al. 2017, Table 1)
  *
- *   PS, dedicated servers: worker b; server b P/P2 (ditto)
+ *   PS, dedicated servers: worker b; server b P/P2 (Table 1)
  *
- *   SFB: f (P-1)                                   (ditto; Xie et al. 2016)
+ *   SFB: f (P-1)                                   (Table 1; Xie et al. 2016)
  *
  *   allreduce: 2b (P-1)/P                          (reduce-scatter + allgather; the lower bound
  *                                                  of Patarasuk and Yuan 2009)
@@ -29,8 +28,8 @@
  * Seconds follow the usual alpha-beta-gamma model (Thakur, Rabenseifner and Gropp 2005): trips that
  * must follow each other cost the latency, every message its overhead, every byte the link's or the
  * memory's time, every operation of the reconstruction the matrix product's. */
-#ifndef POSEIDON_SYNC_COST_H
-#define POSEIDON_SYNC_COST_H
+#ifndef POSEIDON_PLAN_COST_H
+#define POSEIDON_PLAN_COST_H
 
 #include "plan/plan.h"
 
@@ -47,8 +46,8 @@ struct cost_cluster {
         serve_Bps; /* bytes of parameters a server updates per second in the memory of the engine it
                       trains on: sums there, rule, new values back; 0: that memory is the host's */
     double update_Bps; /* bytes of parameters a worker's engine updates per second after SFB, where
-                          a profile tells (cost_work_profile); 0: as fast as a server does */
-    double transport_Bps; /* bytes sent, and as many received, per second of the progress thread's
+                          a profile of the layers has it; 0: as fast as a server does */
+    double transport_Bps; /* bytes sent, and as many received, per second of the wire thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
                           a core to itself, 1 where it has none; up to COST_MOST_SHARE where the
@@ -58,75 +57,36 @@ struct cost_cluster {
 
 #define COST_MOST_SHARE 2.0
 
-struct cost_setup {
-    int nworkers;
-    int locals; /* where workers of a node add up before one speaks (node.h): the workers of a node,
-                   and nworkers counts nodes; 0 or 1: every worker speaks for itself */
-    int nservers;                    /* = nworkers where every worker serves */
-    bool dedicated;                  /* servers are ranks of their own */
-    int ranks_per_node;              /* they share a link; 1: one rank, one link */
-    int iter_size;                   /* micro-batches per iteration */
-    size_t chunk_bytes, merge_bytes; /* as in plan_options */
-    enum wire wire;                  /* ditto */
-};
-
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that
  * role. */
 struct cost_side {
     double sent, received; /* bytes */
 };
 
-/* One layer by one scheme. */
+/* One bucket of a plan. */
 struct cost {
-    enum scheme scheme;
-    bool possible;  /* false: the layer has no factors, or no traffic is wanted; all else is 0 */
+    const struct scheme *scheme; /* NULL: every rank updates alone */
+    bool possible;  /* false: the bucket does not train, or (cost_table) the scheme cannot move it;
+                       all else is 0 */
     uint64_t bytes; /* sent by all ranks together (and received); exact, UINT64_MAX: more */
     struct cost_side worker; /* a worker; where every worker serves, both roles together */
-    struct cost_side server; /* PS: a dedicated server; Adam: the layer's owner; else zero */
+    struct cost_side server; /* a dedicated server; with HOME_OWNER the owner; else zero */
+    double busiest;          /* bytes of the rank that moves most: the larger of both directions */
     double messages;         /* that the busiest rank sends */
-    double wire_seconds;     /* the busiest link is taken, if all layers share the servers evenly */
-    double skew_seconds; /* and this longer by this layer alone: it has fewer chunks than servers */
+    double memory;           /* bytes kept for communication, mean over the leaders */
+    double trips;            /* messages that can only follow each other; set by scheme->cost */
+    double pieces; /* into how many link and wire thread share the work; set by scheme->cost */
+    double wire_seconds; /* the busiest link is taken, if all buckets share the servers evenly */
+    double skew_seconds; /* and this longer by this bucket alone: it has fewer homes than ranks */
     double latency_seconds; /* trips after each other, overheads of messages */
-    double sum_seconds;     /* progress thread: adding, quantising, a server's update */
-    double
-        compute_seconds; /* compute thread: copying factors out, rebuilding the gradient (less what
-                            backprop saves by leaving that to it), updating its own parameters */
-    double stolen_seconds; /* by which the progress thread and the transport slow the passes down */
-    double busy_seconds;   /* other layers wait this long: the longer of link and progress thread */
-    double seconds;        /* the layer alone, from its gradient to its new parameters */
+    double sum_seconds;     /* wire thread: adding, quantising, a server's update; scheme->cost */
+    double compute_seconds; /* compute thread: copying factors out, rebuilding the gradient (less
+                               what backprop saves by leaving that to it), updating its own
+                               parameters; scheme->cost */
+    double stolen_seconds;  /* by which the wire thread and the transport slow the passes down */
+    double busy_seconds;    /* other buckets wait this long: the longer of link and wire thread */
+    double seconds;         /* the bucket alone, from its gradient to its new parameters */
 };
-
-/* The computation of one iteration on one rank, and which layer of it each group hangs on. */
-struct cost_work {
-    int nlayers;
-    double *forward, *backward; /* seconds per layer */
-    int ngroups;
-    const struct param_group *groups; /* borrowed from the net */
-    int *layer; /* per group: the lowest layer that reads it. Its backward makes the gradient
-                   final, its next forward waits for the parameters */
-};
-
-enum cost_overlap {
-    COST_OVERLAP_NONE, /* traffic starts after backward, forward waits for all of it */
-    COST_OVERLAP_WFBP, /* traffic starts per layer, forward waits for all of it */
-    COST_OVERLAP_FULL, /* and forward waits per layer, the most urgent layer goes first */
-};
-
-struct cost_iteration {
-    double seconds;         /* from one iteration's start to the next one's */
-    double compute_seconds; /* the passes, updates, rebuilding, what is stolen from them */
-    double wire_seconds;    /* the busiest link is taken */
-    double exposed_seconds; /* seconds - compute_seconds: the network was waited for */
-    double sent, received;  /* bytes of the rank that moves most, mean over its role */
-    uint64_t bytes;         /* of all ranks together */
-};
-
-/* Schemes as a set: bit 1 << SCHEME_PS and so on. */
-typedef unsigned cost_schemes_t;
-
-/* What --comm=auto chooses from: those that change no result. Adam's way is one of them too, but
- * never beats PS and SFB both for more than two workers: its owner sends all that PS spreads. */
-#define COST_AUTO_SCHEMES (1u << SCHEME_PS | 1u << SCHEME_SFB | 1u << SCHEME_ALLREDUCE)
 
 /* Whether a server that trains on an engine with memory of its own had better update its chunks
  * there. The host reads values, sums and history and writes two of them, the other way moves each
@@ -137,68 +97,59 @@ cost_host_update_rate(const struct cost_cluster *cluster); /* bytes of parameter
 
 /* Sizes of what is sent, in bytes. */
 struct cost_sizes {
-    size_t chunk;  /* a KV chunk, what something urgent may have to wait for */
-    size_t merge;  /* neighbours travel together until they hold it */
-    size_t window; /* in MPI's hands at a time; an eighth of it to one rank */
+    size_t chunk;   /* what something urgent may have to wait for */
+    size_t merge;   /* neighbours travel together until they hold it */
+    size_t window;  /* in MPI's hands at a time; an eighth of it to one rank */
+    size_t latency; /* what a link carries in the latency of one message */
 };
 
 /* Where nothing is known of the network. */
 #define COST_USUAL_SIZES                                                                           \
-    ((struct cost_sizes){.chunk = 512 << 10, .merge = 64 << 10, .window = 8 << 20})
+    ((struct cost_sizes){.chunk = 512 << 10,                                                       \
+                         .merge = 64 << 10,                                                        \
+                         .window = 8 << 20,                                                        \
+                         .latency = PLAN_USUAL_LATENCY_BYTES})
 #define COST_SIZE_CHOSEN ((size_t)-1) /* in options: to be replaced by what these say */
 
 /* What suits a network: a chunk's bytes take 20 times as long as its latency (so cutting costs 5
  * %), a bucket's 4 times; within bounds that overheads and memory set. The window holds sixteen
- * chunks, two to a rank (sendq.c): with fewer a link falls idle, with more an urgent chunk waits
- * longer (tests/bench/RESULTS.md). */
+ * chunks, two to a rank (sync's queue): with fewer a link falls idle, with more an urgent chunk
+ * waits longer (tests/bench/RESULTS.md). */
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 
-/* One layer by one scheme. SCHEME_NONE: no traffic, every rank updates alone. */
-struct cost cost_of(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                    const struct param_group *group, enum scheme scheme);
+/* Every bucket of the plan; out: plan->nbuckets places. Time: O(leaders + shares log shares). */
+void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out);
 
-/* The scheme of a layer under a single-scheme mode: the one named where the layer can travel by it,
- * PS where it cannot, SCHEME_NONE where it does not train. `paper`: BestScheme instead of `scheme`.
- */
-enum scheme cost_single(const struct cost_setup *setup, const struct param_group *group,
-                        enum scheme scheme, bool paper);
+/* Every group by itself by every scheme of the registry: row g of `out`, of as many places as the
+ * registry has schemes, is group g's. How: all of the plan's options but the schemes and merging.
+ * Fails for want of memory, or where no such plan can be. */
+int cost_table(const struct cost_cluster *cluster, const struct plan_options *how,
+               const struct scheme *const *registry, int ngroups, const struct group *groups,
+               struct cost *out);
 
-/* The computation of a net by the operations of its layers: products at gemm_flops, all else at the
- * rate of copying its data. Where the net has no such figures of its own. */
-int cost_work_create(const struct net *net, const struct cost_cluster *cluster,
-                     struct cost_work *out);
+/* How many schemes a registry has. */
+int cost_count_schemes(const struct scheme *const *registry);
 
-/* The same from a file of measured times (engine/replay/profile.h), one line for every layer that
- * is in the net's file. The rates of products and updates there, if any, become cluster's. */
-int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
-                      struct cost_work *out);
+/* ---- for schemes ---- */
 
-/* Stretches all seconds so that one pass forward and backward lasts that long. */
-void cost_work_scale(struct cost_work *work, double seconds);
+/* Bytes one way between one rank and all others, while nobody else uses its link. */
+double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *plan, double bytes);
 
-double cost_work_seconds(const struct cost_work *work);
-void cost_work_free(struct cost_work *work);
+/* An update of so many bytes of parameters: on the host; of a server that is a worker and may do it
+ * in its engine's memory; of a worker's engine. */
+double cost_update_seconds(const struct cost_cluster *cluster, double bytes);
+double cost_worker_update_seconds(const struct cost_cluster *cluster, double bytes);
+double cost_engine_update_seconds(const struct cost_cluster *cluster, double bytes);
 
-/* Plays iterations until they repeat. chosen: one cost per group. Fails for want of memory. */
-int cost_iterate(const struct cost_work *work, const struct cost *chosen, enum cost_overlap overlap,
-                 struct cost_iteration *out);
-
-/* One scheme per group, from `allowed`, so that the iteration is shortest. Starts from the better
- * of "every layer by what is cheapest for it alone" and each single scheme, then changes single
- * layers while that shortens the iteration by more than a thousandth. Alone, equal seconds (to 1e-9
- * of them) go to fewer bytes, then to the earlier in enum scheme. The same on every rank where the
- * figures are. scheme: ngroups places. */
-int cost_choose(const struct cost_work *work, const struct cost_cluster *cluster,
-                const struct cost_setup *setup, enum cost_overlap overlap, cost_schemes_t allowed,
-                enum scheme *scheme, struct cost_iteration *out);
-
-/* Why `chosen` and none of the others: a sentence without its full stop into `out`. */
-void cost_explain(const struct cost_cluster *cluster, const struct cost_setup *setup,
-                  const struct param_group *group, enum scheme chosen, cost_schemes_t allowed,
-                  char *out, size_t bytes);
+/* Copying one worker's factors out of the way of the next pass; rebuilding the gradient of all
+ * workers' factors. Backprop leaves the rank's own outer products to the rebuilding, so only the
+ * others' are extra. */
+double cost_stage_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket);
+double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct plan *plan,
+                            int bucket);
 
 /* "1.25 GB", "147 kB"; "12.3 ms", "41 us": at most 8 characters. */
-#define COST_CELL 24
+#define COST_CELL 24 /* UNITS_CELL */
 void cost_print_bytes(double bytes, char out[COST_CELL]);
 void cost_print_seconds(double seconds, char out[COST_CELL]);
 

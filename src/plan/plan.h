@@ -1,115 +1,126 @@
-/* The plan: which scheme moves which group of parameters, how groups are cut into chunks, which
- * server holds which chunk, and how many bytes that puts on the wire. Pure arithmetic: no MPI, the
- * same on every rank, and usable without a cluster. */
-#ifndef POSEIDON_SYNC_PLAN_H
-#define POSEIDON_SYNC_PLAN_H
+/* The plan: which scheme moves which group of parameters, how groups are merged into buckets and
+ * cut into chunks, which rank adds which chunk up, and how many bytes that puts on the wire. Pure
+ * arithmetic: no MPI, the same on every rank, and usable without a cluster. */
+#ifndef POSEIDON_PLAN_PLAN_H
+#define POSEIDON_PLAN_PLAN_H
 
-#include "net/net.h"
-#include "engine/codec.h"
-
-enum scheme {
-    SCHEME_NONE,      /* no traffic: the group does not train, or every worker updates its own
-                         (COMM_NONE) */
-    SCHEME_PS,        /* sharded parameter server */
-    SCHEME_SFB,       /* sufficient factor broadcasting */
-    SCHEME_ALLREDUCE, /* reduce-scatter and allgather among the workers */
-    SCHEME_ADAM,      /* factors to the layer's owner, the whole matrix back */
-    SCHEME_ONEBIT,    /* one bit a gradient, with error feedback */
-    SCHEMES
-};
-
-enum comm_mode {
-    COMM_PS,        /* every group by PS */
-    COMM_SFB,       /* every factorable group by SFB, the rest by PS */
-    COMM_PAPER,     /* BestScheme of the paper (Zhang et al., USENIX ATC'17, Algorithm 1) */
-    COMM_ALLREDUCE, /* every group by allreduce */
-    COMM_ADAM,      /* every factorable group by Adam's way, the rest by PS */
-    COMM_ONEBIT,    /* every factorable group in one bit a gradient, the rest by PS */
-    COMM_AUTO,      /* what the caller chose: plan_options.scheme */
-    COMM_NONE,      /* nothing is exchanged: every worker trains alone. The ceiling of speed */
-    COMM_MODES
-};
+#include "plan/comm.h"
 
 enum {
-    PLAN_LEAST_PART = 4096
-}; /* elements: a group is not spread over its homes in smaller parts */
+    PLAN_LEAST_PART = 4096, /* elements: smaller parts a bucket is never spread in */
+    /* bytes of a message: MPI's counts are ints, of what is sent and of the bytes that came */
+    PLAN_LARGEST_MESSAGE = INT32_MAX / 4 * 4,
+    PLAN_FEW_HOMES = 8,   /* up to so many homes that is the only bound; see latency_bytes */
+    PLAN_LOG_LEADERS = 32 /* with fewer leaders no bucket travels along a tree */
+};
 
-enum wire {
+/* What a link carries in the latency of one message, in bytes, where it was not measured: 26 us at
+ * 10 Gbit/s. */
+#define PLAN_USUAL_LATENCY_BYTES ((size_t)32 << 10)
+
+enum wire_format {
     WIRE_FP32,
     WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error
                   feedback */
 };
 
 struct plan_options {
-    enum comm_mode comm;
-    enum wire wire;
-    const enum scheme *scheme; /* COMM_AUTO: one per group, among those the group can travel by;
-                                  borrowed for plan_create */
-    int nranks;                /* all of them */
-    int servers; /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also
-                    a server */
+    struct comm comm;
+    enum wire_format wire;
+    const struct scheme *const
+        *schemes; /* COMM_AUTO: one per group; one that cannot move the group, or NULL, means the
+                     parameter server. Borrowed for plan_create */
+    int nranks;   /* all of them */
+    int servers;  /* > 0: that many dedicated server ranks, the last ones; 0: every worker is also
+                     a server */
     const int *nodes; /* per worker: its node, numbered as they first come; a node's workers add up
-                         among themselves and the first of them speaks for all (node.h). NULL: every
-                         worker speaks for itself. Borrowed for plan_create */
-    size_t chunk_bytes; /* most a KV chunk holds; at least 4 */
-    size_t merge_bytes; /* neighbouring groups of one scheme travel together until they hold that
-                           much; 0: each alone */
-    int iter_size;      /* micro-batches per iteration: SFB sends the factors of all of them */
-    int dilate; /* > 1: once schemes are chosen, groups shrink to 1/dilate of their elements and
+                         among themselves and the first of them, their leader, sends for all. NULL:
+                         every worker is its own leader. Borrowed for plan_create */
+    int leaders_per_host; /* leaders that share a host's link, for the cost model alone; 0: 1 */
+    size_t chunk_bytes;   /* most a chunk holds; at least 4 */
+    size_t merge_bytes;   /* neighbouring groups of one mergeable scheme travel together until they
+                             hold that much; 0: each alone */
+    size_t latency_bytes; /* what a link carries in the latency of one message; 0:
+                             PLAN_USUAL_LATENCY_BYTES. Over more than PLAN_FEW_HOMES homes a bucket
+                             is spread in parts of twice that at least */
+    bool lags;            /* workers may run ahead of each other (--staleness): no trees */
+    int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
+                             those for which it is faster, from PLAN_LOG_LEADERS leaders on */
+    int iter_size;        /* micro-batches per iteration: SFB sends the factors of all of them */
+    int dilate; /* > 1: once schemes are chosen, buckets shrink to 1/dilate of their elements and
                    factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
                    engine alone */
 };
 
-/* A bucket: one group of the net, or several neighbours that PS or allreduce moves as one while
- * each alone would cost more in messages than in bytes. It starts when the last of them has its
- * gradient. Its members lie side by side in the arenas. To the syncers a bucket is a group like any
- * other, and they call it that. */
+/* What travels as one: a group of the net, or several neighbours while each alone would cost more
+ * in messages than in bytes. It starts when the last of its groups has its gradient. */
+struct bucket {
+    const char *name;    /* "ip1", or "conv1 .. conv3"; owned by the plan */
+    int layer;           /* of its first group, for the trace */
+    size_t begin, elems; /* in the arenas; elems counts the padding between groups; dilated */
+    bool trains;
+    bool factorable;             /* false where it holds several groups */
+    int64_t m, n, k;             /* of a factorable one; m and n dilated */
+    int first_group, ngroups;    /* of the net's groups */
+    const struct scheme *scheme; /* NULL: nothing travels (does not train, or --comm=none) */
+    int first_chunk, nchunks;
+    int first_share, nshares;            /* of plan->shares */
+    uint64_t gradient_bytes, back_bytes; /* of all shares together */
+    /* Gradients are reduced to each chunk's home, and its answer sent, along a tree (plan/tree.h)
+     * instead of directly: a message between every leader and one home would take longer than the
+     * tree's few steps one after another. */
+    bool log_steps;
+};
 
-/* A KV pair: a contiguous piece of one group, the unit that a server sums, updates and sends back.
- */
+/* The unit that a home adds up and sends back (the paper's KV pair): contiguous in one bucket. */
 struct chunk {
-    int group;
+    int bucket;
     size_t begin; /* element offset in the arenas */
     size_t elems;
     size_t rows; /* the codec's rows; 1 where it has none */
-    int home; /* the speaker where gradients are added: a server, with allreduce and 1-bit a worker
-               */
+    int home;    /* the leader that adds the gradients up; where nobody does, the one that gives its
+                    norm for clipping */
 };
 
-/* Who exchanges messages are the *speakers*: one worker per node, or all where there are no nodes,
- * then the dedicated servers. They are numbered from 0 in the order of their world ranks. */
+/* A bucket's chunks of one home, together. */
+struct share {
+    int home, chunks;
+    uint64_t elems;
+    uint64_t gradient_bytes, back_bytes; /* one gradient of them, and what comes back, encoded */
+};
+
+/* Who exchanges messages are the *leaders*: one worker of each node, or all workers where there are
+ * no nodes, then the dedicated servers. They are numbered from 0 in the order of their world
+ * ranks. */
 struct plan {
-    struct plan_options options;
-    int nworkers, nservers; /* among the speakers */
-    bool dedicated;         /* servers are ranks of their own */
-    int ncomputing;         /* workers in all, whose gradients the mean is of */
-    int *speaker;           /* per world rank: who speaks for it */
-    int *world_rank;        /* per speaker */
-    int *locals;     /* per speaker that is a worker: the workers it speaks for, itself included */
+    struct plan_options options; /* its borrowed pointers are NULL */
+    int nworkers, nservers;      /* among the leaders */
+    bool dedicated;              /* servers are ranks of their own */
+    int ncomputing;              /* workers in all, whose gradients the mean is of */
+    int nleaders;                /* nworkers and dedicated servers */
+    int *leader;                 /* per world rank: the number of who leads it */
+    int *world_rank;             /* per leader */
+    int *locals;     /* per leader that is a worker: the workers it leads, itself included; 0 for
+                        dedicated servers */
     int most_locals; /* the largest of them */
-    int ngroups;     /* buckets */
-    struct param_group
-        *groups;         /* what each one moves; `elems` counts the padding between members */
-    int *first_member;   /* ngroups + 1: bucket g is groups [first_member[g], first_member[g+1]) of
-                            the net */
-    int *bucket;         /* per group of the net */
-    char **names;        /* per bucket: owned where it has several members, else NULL */
-    enum scheme *scheme; /* per bucket */
+    int ngroups;
+    const struct group *groups; /* owned copy of the net's; their names and params are borrowed */
+    int nbuckets;
+    struct bucket *buckets; /* forward order */
+    int *bucket_of;         /* per group of the net */
     int nchunks;
-    struct chunk *chunks; /* group by group */
-    int *first_chunk; /* ngroups + 1: chunks of group g are [first_chunk[g], first_chunk[g+1]) */
+    struct chunk *chunks; /* bucket by bucket */
+    int nshares;
+    struct share *shares; /* bucket by bucket, ascending by home; none of a bucket that nobody adds
+                             up */
 };
 
-/* What crosses the network for one rank in one iteration. Own chunks of a worker that is also a
- * server never cross it. Headers: there are none, the signature rides in the message tags. */
-struct traffic {
-    uint64_t sent, received; /* bytes */
-};
-
-/* ngroups, groups: the net's; names are borrowed from there. Chunks of all groups, largest first,
- * are dealt to the server (or worker) with the fewest bytes so far, so that none is hot; a group
- * that goes Adam's way has one owner. Not collective. */
-int plan_create(const struct plan_options *options, int ngroups, const struct param_group *groups,
+/* Makes a plan for those groups (of a net; their names and params outlive the plan). Buckets, those
+ * of the largest chunks first, are dealt to the servers (or workers) with the fewest bytes so far,
+ * no second chunk of a bucket to a leader before all have one, so that none is hot; a bucket whose
+ * scheme has one owner is dealt whole. Time: O(groups + chunks log
+ * leaders). Not collective. */
+int plan_create(const struct plan_options *options, int ngroups, const struct group *groups,
                 struct plan **out);
 void plan_destroy(struct plan *plan);
 
@@ -122,21 +133,25 @@ static inline int plan_home(const struct plan *plan, int chunk)
     return plan->chunks[chunk].home;
 }
 
-/* How the chunk's gradient is written on the wire (NULL: as floats), and in how many bytes. */
+/* How the chunk's gradient is written on the wire (NULL: as floats); in how many bytes; in how many
+ * bytes comes what its home sends back, encoded alike if the scheme says so. */
 const struct codec *plan_codec(const struct plan *plan, int chunk);
 size_t plan_gradient_bytes(const struct plan *plan, int chunk);
+size_t plan_back_bytes(const struct plan *plan, int chunk);
 
-/* Whether ranks must add up the group's gradients. */
-static inline bool plan_travels(const struct plan *plan, int group)
+/* Whether ranks must add up the bucket's gradients. */
+static inline bool plan_travels(const struct plan *plan, int bucket)
 {
-    return plan->scheme[group] != SCHEME_NONE;
+    return plan->buckets[bucket].scheme != NULL;
 }
 
-/* Whether that world rank computes; and whether it takes part in the traffic. */
+/* Whether that world rank computes. */
 bool plan_is_worker(const struct plan *plan, int world_rank);
-static inline bool plan_speaks(const struct plan *plan, int world_rank)
+
+/* Whether that world rank is a leader: it takes part in the traffic. */
+static inline bool plan_leads(const struct plan *plan, int world_rank)
 {
-    return plan->world_rank[plan->speaker[world_rank]] == world_rank;
+    return plan->world_rank[plan->leader[world_rank]] == world_rank;
 }
 
 /* Whether one worker does all that is left to do: nothing crosses a network. */
@@ -145,23 +160,47 @@ static inline bool plan_is_alone(const struct plan *plan)
     return plan->nworkers == 1 && !plan->dedicated;
 }
 
-/* Rows of factors that a speaker sends of a factorable group. */
-static inline int64_t plan_rows(const struct plan *plan, int group, int speaker)
+/* Rows of factors that a leader sends of a factorable bucket; leader -1: that all workers do. */
+static inline int64_t plan_rows(const struct plan *plan, int bucket, int leader)
 {
-    return plan->groups[group].k * plan->options.iter_size * plan->locals[speaker];
+    return plan->buckets[bucket].k * plan->options.iter_size *
+           (leader < 0 ? plan->ncomputing : plan->locals[leader]);
 }
 
-/* Bytes of group g in one iteration at that world rank. */
-struct traffic plan_traffic(const struct plan *plan, int group, int world_rank);
+/* What crosses the network for that world rank in one iteration: of one bucket; nothing for ranks
+ * that are no leaders. */
+struct traffic plan_traffic(const struct plan *plan, int bucket, int world_rank);
 
-/* "PS", "SFB", "allreduce", "Adam", "1-bit", "-". */
-const char *scheme_name(enum scheme scheme);
+/* Messages that the world rank sends per iteration, of all buckets. */
+uint64_t plan_messages(const struct plan *plan, int world_rank);
 
-/* "ps", "sfb", "paper", ...; "fp32", "bf16". Fail with the list. */
-int comm_mode_parse(const char *text, enum comm_mode *out);
-int wire_parse(const char *text, enum wire *out);
+/* Bytes that the world rank keeps for communication, beside parameters, gradients and history. */
+uint64_t plan_memory(const struct plan *plan, int world_rank);
 
 /* A number that differs when two ranks' plans (or the extra words given) differ. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);
+
+/* "fp32", "bf16". Fails with the list. */
+int wire_parse(const char *text, enum wire_format *out);
+const char *wire_name(enum wire_format wire);
+
+/* ---- for schemes; leaders and buckets by number ---- */
+
+/* The share of the bucket that the leader is home of; NULL: it has none. */
+const struct share *plan_share(const struct plan *plan, int bucket, int leader);
+
+/* Traffic of the leader where gradients go to their homes and answers come back, directly or along
+ * the tree. */
+struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader);
+
+/* Memory of the leader there: a place for every gradient that comes to it as a home, or for the sum
+ * of each of its children in the tree. Where gradients are encoded, also places for all of them
+ * decoded, the leader's message and what rounding lost; and the same again of sums that come back
+ * encoded. */
+uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
+
+/* Bytes of the factors that the leader sends to one rank; leader -1: that all workers do.
+ * UINT64_MAX: more than that. */
+uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader);
 
 #endif

@@ -2,6 +2,7 @@
  * so that all leave it together; rates come from whole exchanges, not from the luckiest one. */
 #include "plan/probe.h"
 
+#include "engine/vector.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -40,9 +41,8 @@ enum {
 struct prober {
     MPI_Comm comm; /* of its own */
     int rank, nranks;
-    int *node;                        /* per rank: the lowest rank of its node */
-    int on_this_node, ranks_per_node; /* ranks here, the most anywhere */
-    int *peers;                       /* those of the running measurement */
+    const struct topology *topology; /* borrowed */
+    int *peers;                      /* those of the running measurement */
     int npeers;
     char *out, *in; /* BUFFER_BYTES each */
     MPI_Request *requests;
@@ -60,28 +60,14 @@ fail:
     return -1;
 }
 
-static int find_nodes(struct prober *p)
-{
-    MPI_Comm local = MPI_COMM_NULL;
-    int leader = p->rank;
-
-    MPI_TRY(MPI_Comm_split_type(p->comm, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL, &local));
-    MPI_TRY(MPI_Bcast(&leader, 1, MPI_INT, 0, local));
-    MPI_TRY(MPI_Comm_size(local, &p->on_this_node));
-    MPI_TRY(MPI_Comm_free(&local));
-    MPI_TRY(MPI_Allgather(&leader, 1, MPI_INT, p->node, 1, MPI_INT, p->comm));
-    MPI_TRY(MPI_Allreduce(&p->on_this_node, &p->ranks_per_node, 1, MPI_INT, MPI_MAX, p->comm));
-    return 0;
-fail:
-    return -1;
-}
-
 static void choose_peers(struct prober *p, bool same_node)
 {
+    const int *machine = p->topology->machine;
+
     p->npeers = 0;
     for (int i = 1; i < p->nranks; i++) { /* rotated, so that not all begin with the same peer */
         int peer = (p->rank + i) % p->nranks;
-        if ((p->node[peer] == p->node[p->rank]) == same_node)
+        if ((machine[peer] == machine[p->rank]) == same_node)
             p->peers[p->npeers++] = peer;
     }
 }
@@ -134,7 +120,7 @@ fail:
  * where there is one. */
 static int measure_latency(struct prober *p, double *out)
 {
-    int shift = p->ranks_per_node < p->nranks ? p->ranks_per_node : 1;
+    int shift = p->topology->most_ranks < p->nranks ? p->topology->most_ranks : 1;
     int to = (p->rank + shift) % p->nranks, from = (p->rank + p->nranks - shift) % p->nranks;
     double seconds, spent = 0;
     int count = 2;
@@ -191,7 +177,7 @@ static int measure_exchange(struct prober *p, double budget, bool of_node, doubl
 
     *out = 0;
     if (agree_most(p, p->npeers, &most) ||
-        agree_most(p, p->npeers * (of_node ? p->on_this_node : 1), &streams))
+        agree_most(p, p->npeers * (of_node ? p->topology->local_ranks : 1), &streams))
         return -1;
     if (most == 0)
         return 0;
@@ -219,7 +205,7 @@ static int measure_exchange(struct prober *p, double budget, bool of_node, doubl
 
 static int measure_network(struct prober *p, struct cost_cluster *cluster)
 {
-    bool one_node = p->ranks_per_node == p->nranks;
+    bool one_node = p->topology->most_ranks == p->nranks;
 
     choose_peers(p, one_node);
     if (measure_latency(p, &cluster->latency_seconds) ||
@@ -228,7 +214,7 @@ static int measure_network(struct prober *p, struct cost_cluster *cluster)
         return -1;
     cluster->local_Bps = 0;
     if (one_node) {
-        cluster->local_Bps = cluster->link_Bps / p->ranks_per_node;
+        cluster->local_Bps = cluster->link_Bps / p->topology->most_ranks;
         return 0;
     }
     choose_peers(p, true);
@@ -283,7 +269,7 @@ static double measure_rate(double (*step)(void *context), void *context)
     return best;
 }
 
-/* What a progress thread takes from the passes: traffic in a thread of its own, products in this
+/* What a wire thread takes from the passes: traffic in a thread of its own, products in this
  * one. */
 struct theft {
     struct prober *p;
@@ -294,7 +280,7 @@ struct theft {
     atomic_bool over;
 };
 
-/* As the progress thread waits: a look now and then. */
+/* As the wire thread waits: a look now and then. */
 static int wait_in_naps(MPI_Request *requests, int n)
 {
     const struct timespec nap = {.tv_nsec = 100000};
@@ -391,12 +377,12 @@ static int measure_theft(struct prober *p, struct products *products, struct cos
     cluster->transport_Bps = cluster->copy_Bps / 4;
     cluster->core_share = 0;
     MPI_TRY(MPI_Query_thread(&level));
-    choose_peers(p, p->ranks_per_node == p->nranks);
+    choose_peers(p, p->topology->most_ranks == p->nranks);
     if (agree_most(p, p->npeers, &most))
         return -1;
     if (most == 0 || level < MPI_THREAD_SERIALIZED)
         return 0;
-    each = cluster->link_Bps / p->ranks_per_node * THEFT_BUDGET / theft.rounds / most;
+    each = cluster->link_Bps / p->topology->most_ranks * THEFT_BUDGET / theft.rounds / most;
     theft.bytes = each < BUFFER_BYTES / most ? (int)each + 1 : BUFFER_BYTES / most;
     MPI_TRY(MPI_Barrier(p->comm));
     flops = products ? mean_rate(products) : 1;
@@ -446,12 +432,6 @@ static int measure_products(struct prober *p, const struct engine *engine,
     return status;
 }
 
-static void add(float *restrict sum, const float *restrict gradient, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] += gradient[i];
-}
-
 /* Steps walk through buffers larger than caches, a piece at a time. */
 enum { PIECE = 1 << 20, PIECES = BUFFER_BYTES / PIECE };
 
@@ -480,8 +460,8 @@ static double add_piece(void *context)
     struct memory_walk *walk = context;
     size_t at = next_piece(walk);
 
-    add((float *)(void *)(walk->to + at), (const float *)(const void *)(walk->from + at),
-        PIECE / sizeof(float));
+    vector_add((float *)(void *)(walk->to + at), (const float *)(const void *)(walk->from + at),
+               PIECE / sizeof(float));
     return PIECE;
 }
 
@@ -537,12 +517,11 @@ static int allocate(struct prober *p)
     size_t n = (size_t)p->nranks;
 
     p->room = 2 * (MESSAGES + p->nranks);
-    p->node = calloc(n, sizeof *p->node);
     p->peers = calloc(n, sizeof *p->peers);
     p->requests = calloc((size_t)p->room, sizeof(MPI_Request));
     p->out = calloc(1, BUFFER_BYTES);
     p->in = calloc(1, BUFFER_BYTES);
-    if (p->node && p->peers && p->requests && p->out && p->in)
+    if (p->peers && p->requests && p->out && p->in)
         return 0;
     return error_memory(2 * (size_t)BUFFER_BYTES, "measuring the cluster");
 }
@@ -551,30 +530,30 @@ static void release(struct prober *p)
 {
     if (p->comm != MPI_COMM_NULL)
         MPI_Comm_free(&p->comm);
-    free(p->node);
     free(p->peers);
     free(p->requests);
     free(p->out);
     free(p->in);
 }
 
-int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out)
+int probe_measure(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+                  struct probe *out)
 {
-    struct prober p = {.comm = MPI_COMM_NULL};
+    struct prober p = {.comm = MPI_COMM_NULL, .topology = topology};
     double start = clock_seconds();
 
     memset(out, 0, sizeof *out);
     MPI_TRY(MPI_Comm_dup(world, &p.comm));
     MPI_TRY(MPI_Comm_rank(p.comm, &p.rank));
     MPI_TRY(MPI_Comm_size(p.comm, &p.nranks));
-    if (error_agree(p.comm, allocate(&p)) || find_nodes(&p) || measure_network(&p, &out->cluster))
+    if (error_agree(p.comm, allocate(&p)) || measure_network(&p, &out->cluster))
         goto fail;
     MPI_TRY(MPI_Barrier(p.comm));
     measure_memory(&p, &out->cluster);
     if (measure_products(&p, engine, &out->cluster) || agree_figures(&p, &out->cluster))
         goto fail;
     out->nranks = p.nranks;
-    out->ranks_per_node = p.ranks_per_node;
+    out->ranks_per_node = topology->most_ranks;
     out->took_seconds = clock_seconds() - start;
     release(&p);
     return 0;
@@ -583,48 +562,26 @@ fail:
     return -1;
 }
 
-/* Whether the file's figures are of such a job as this one. */
-static int job_is_alike(MPI_Comm world, const struct probe *known, bool *alike)
-{
-    struct prober p = {.comm = world};
-    int status = -1;
-
-    MPI_TRY(MPI_Comm_rank(world, &p.rank));
-    MPI_TRY(MPI_Comm_size(world, &p.nranks));
-    p.node = calloc((size_t)p.nranks, sizeof *p.node);
-    if (error_agree(
-            world, p.node ? 0 : error_memory((size_t)p.nranks * sizeof(int), "the ranks' nodes")) ||
-        find_nodes(&p))
-        goto fail;
-    *alike = known->nranks == p.nranks && known->ranks_per_node == p.ranks_per_node;
-    status = 0;
-fail:
-    free(p.node);
-    return status;
-}
-
-int probe_cluster(MPI_Comm world, const struct engine *engine, const char *file, struct probe *out)
+int probe_cluster(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+                  const char *file, struct probe *out)
 {
     struct probe known = {.nranks = 0};
-    bool alike = false;
     int rank = 0, status = 0;
 
     if (!file)
-        return probe_measure(world, engine, out);
+        return probe_measure(world, topology, engine, out);
     MPI_TRY(MPI_Comm_rank(world, &rank));
     if (rank == 0 && access(file, F_OK) == 0)
         status = probe_read(file, &known);
     if (error_agree(world, status))
         return -1;
     MPI_TRY(MPI_Bcast(&known, sizeof known, MPI_BYTE, 0, world));
-    if (job_is_alike(world, &known, &alike))
-        return -1;
-    if (alike) {
+    if (known.nranks == topology->nranks && known.ranks_per_node == topology->most_ranks) {
         *out = known;
         out->from_file = true;
         return 0;
     }
-    if (probe_measure(world, engine, out))
+    if (probe_measure(world, topology, engine, out))
         return -1;
     return error_agree(world, rank == 0 ? probe_write(file, out) : 0);
 fail:

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "plan/cost.h"
+#include "util/topology.h"
 
 struct probe {
     struct cost_cluster cluster;
@@ -17,11 +18,13 @@ struct probe {
     double took_seconds; /* measuring */
 };
 
-/* Measures with the ranks of `world`; the slowest rank's figures are everybody's, the same bits on
- * all ranks. engine: whose products are measured, with its memory; NULL on ranks that have none
- * (dedicated servers), but not on all. No thread may use MPI or the engine meanwhile. One rank has
- * no network: its latency is 0 and its link as fast as its copies. Collective. */
-int probe_measure(MPI_Comm world, const struct engine *engine, struct probe *out);
+/* Measures with the ranks of `world`, which `topology` describes; the slowest rank's figures are
+ * everybody's, the same bits on all ranks. engine: whose products are measured, with its memory;
+ * NULL on ranks that have none (dedicated servers), but not on all. No thread may use MPI or the
+ * engine meanwhile. One rank has no network: its latency is 0 and its link as fast as its copies.
+ * Collective. */
+int probe_measure(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+                  struct probe *out);
 
 /* Bytes of parameters that a server updates per second in this engine's memory; 0 where that is the
  * host's. Not collective. */
@@ -33,7 +36,8 @@ int probe_sums(double *Bps);
 /* As probe_measure, but figures in `file` for as many ranks, as many of them a node, are taken
  * instead of measuring; else they are measured and rank 0 writes the file. A damaged file is an
  * error, not overwritten. file NULL: measures. Collective. */
-int probe_cluster(MPI_Comm world, const struct engine *engine, const char *file, struct probe *out);
+int probe_cluster(MPI_Comm world, const struct topology *topology, const struct engine *engine,
+                  const char *file, struct probe *out);
 
 /* The file: lines KEY = NUMBER, # starts a comment. Reading fails with FILE:LINE where a line is
  * none, a key is unknown, twice there or missing, or a figure is out of range. Not collective. */

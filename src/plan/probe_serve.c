@@ -20,20 +20,21 @@ struct serving {
 
 static int serve(const struct serving *s)
 {
-    const struct engine_remote_i *remote = s->engine->i->remote;
+    const struct engine_copies_i *copies = s->engine->i->copies;
+    const struct engine_services_i *services = s->engine->i->services;
     void *context = s->engine->context;
     const struct engine_update sgd = {
-        .rule = ENGINE_SGD, .scale = 1, .rate = 0.01f, .momentum = 0.9f};
+        .rule = RULE_SGD, .scale = 1, .rate = 0.01f, .momentum = 0.9f};
     float *values = s->memory, *grad = values + ELEMS, *history = grad + ELEMS;
     const struct engine_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
     const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
     int ready;
 
-    if (remote->store(context, &up, s->ticket) ||
-        remote->update(context, &sgd, values, grad, history, ELEMS, ELEMS, true) ||
-        remote->fetch_stored(context, &back, s->ticket))
+    if (copies->store(context, &up, s->ticket) ||
+        services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, ENGINE_STORED) ||
+        copies->fetch_stored(context, &back, s->ticket))
         return -1;
-    while ((ready = remote->ready(context, s->ticket)) == 0)
+    while ((ready = copies->ready(context, s->ticket)) == 0)
         sched_yield();
     return ready < 0 ? -1 : 0;
 }
@@ -55,22 +56,22 @@ static int time_rounds(const struct serving *s, double *Bps)
 
 int probe_serving(const struct engine *engine, double *Bps)
 {
-    const struct engine_remote_i *remote = engine->i->remote;
+    const struct engine_copies_i *copies = engine->i->copies;
     struct serving s = {.engine = engine};
     int status;
 
     *Bps = 0;
-    if (!remote)
+    if (!engine->i->own_memory || !engine->i->services->update)
         return 0;
     status =
-        remote->host_alloc(engine->context, ELEMS * sizeof(float), "measuring updates", &s.host) ||
+        copies->host_alloc(engine->context, ELEMS * sizeof(float), "measuring updates", &s.host) ||
                 engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "measuring updates",
                                  &s.memory) ||
-                remote->ticket_create(engine->context, &s.ticket) || time_rounds(&s, Bps)
+                copies->ticket_create(engine->context, &s.ticket) || time_rounds(&s, Bps)
             ? -1
             : 0;
-    remote->ticket_destroy(engine->context, s.ticket);
+    copies->ticket_destroy(engine->context, s.ticket);
     engine->i->free(engine->context, s.memory);
-    remote->host_free(engine->context, s.host);
+    copies->host_free(engine->context, s.host);
     return status;
 }

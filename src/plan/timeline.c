@@ -1,132 +1,49 @@
-/* What an iteration lasts, and the choice of schemes that makes it shortest.
+/* What an iteration lasts.
  *
- * One link per rank, one layer on it at a time. The trick: gradients become final from the last
+ * One link per rank, one bucket on it at a time. The trick: gradients become final from the last
  * layer to the first, and the first layer's parameters are needed first, so under priority whatever
  * becomes ready overtakes all that waits: the link is a stack. All traffic of an iteration is over
  * before the next one's backward starts (its forward needed it), so one iteration's times are all
  * iterations'. */
-#include "plan/cost.h"
+#include "plan/timeline.h"
 
-#include "engine/replay/profile.h"
+#include "util/choice.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WORTH_CHANGING 1e-3 /* of an iteration */
-#define EQUAL          1e-9 /* of a layer's seconds */
+static const char *const overlap_names[] = {"none", "backward", "wfbp", NULL};
 
-static double moved_bytes(const struct layer *layer)
+int cost_overlap_parse(const char *text, enum cost_overlap *out)
 {
-    double bytes = 0;
+    int found = COST_OVERLAP_WFBP, status = choice_parse("overlap", text, overlap_names, &found);
 
-    for (int b = 0; b < layer->nbottoms; b++)
-        bytes += (double)shape_elems(&layer->bottoms[b]->value.shape) * sizeof(float);
-    for (int t = 0; t < layer->ntops; t++)
-        bytes += (double)shape_elems(&layer->tops[t]->value.shape) * sizeof(float);
-    return bytes;
+    *out = (enum cost_overlap)found;
+    return status;
 }
 
-/* Backward of a layer with parameters has one product for the weights' gradient and one for the
- * bottoms', each as large as the forward product. */
-static double backward_products(const struct layer *layer)
+const char *cost_overlap_name(enum cost_overlap overlap)
 {
-    bool weights = false, bottoms = false;
-
-    for (int p = 0; p < layer->nparams; p++)
-        weights |= layer->params[p]->wants_grad;
-    for (int b = 0; b < layer->nbottoms; b++)
-        bottoms |= layer->propagate[b];
-    return !layer->needs_backward ? 0
-           : layer->nparams == 0  ? 1
-                                  : (weights ? 1 : 0) + (bottoms ? 1 : 0);
+    return overlap_names[overlap];
 }
 
-static void find_layers(const struct net *net, struct cost_work *work)
+/* ---- work ---- */
+
+int cost_work_create(int nlayers, int ngroups, struct cost_work *out)
 {
-    int groups[LAYER_MAX_PARAMS];
+    size_t layers = (size_t)nlayers + 1, groups = (size_t)ngroups + 1;
 
-    for (int g = 0; g < net->ngroups; g++)
-        work->layer[g] = net->groups[g].layer;
-    for (int l = net->nlayers - 1; l >= 0; l--) {
-        int n = net_groups_of(net, l, groups);
-        for (int i = 0; i < n; i++)
-            work->layer[groups[i]] = l;
-    }
-}
-
-static int work_allocate(const struct net *net, struct cost_work *out)
-{
-    size_t layers = (size_t)net->nlayers + 1, groups = (size_t)net->ngroups + 1;
-
-    *out =
-        (struct cost_work){.nlayers = net->nlayers, .ngroups = net->ngroups, .groups = net->groups};
+    *out = (struct cost_work){.nlayers = nlayers, .ngroups = ngroups};
     out->forward = calloc(layers, sizeof *out->forward);
     out->backward = calloc(layers, sizeof *out->backward);
     out->layer = calloc(groups, sizeof *out->layer);
-    if (!out->forward || !out->backward || !out->layer) {
-        cost_work_free(out);
-        return error_memory(layers * 2 * sizeof(double), "the layers' times");
-    }
-    find_layers(net, out);
-    return 0;
-}
-
-int cost_work_create(const struct net *net, const struct cost_cluster *cluster,
-                     struct cost_work *out)
-{
-    if (work_allocate(net, out))
-        return -1;
-    for (int l = 0; l < net->nlayers; l++) {
-        const struct layer *layer = &net->layers[l];
-        double products = layer->flops / cluster->gemm_flops;
-        double moves =
-            moved_bytes(layer) / 2 / cluster->copy_Bps; /* a copy reads and writes each byte */
-        out->forward[l] = products > moves ? products : moves;
-        out->backward[l] = backward_products(layer) * out->forward[l];
-    }
-    return 0;
-}
-
-/* Layers that the net inserted (splits) may be missing in the file. */
-static int take_times(const struct net *net, const struct profile *profile, struct cost_work *work)
-{
-    for (int l = 0; l < net->nlayers; l++) {
-        const struct profile_layer *times = profile_find(profile, net->layers[l].def->name);
-        if (!times && net->layers[l].def->inserted)
-            continue;
-        if (!times)
-            return error_set("%s: there is no line for layer '%s' of %s", profile->file,
-                             net->layers[l].def->name, net->def->file);
-        work->forward[l] = times->forward;
-        work->backward[l] = times->backward;
-    }
-    return cost_work_seconds(work) > 0 ? 0
-                                       : error_set("%s: all layers' times are 0", profile->file);
-}
-
-int cost_work_profile(const struct net *net, const char *file, struct cost_cluster *cluster,
-                      struct cost_work *out)
-{
-    const struct profile_layer *product, *update;
-    struct profile profile;
-    int status;
-
-    memset(out, 0, sizeof *out);
-    if (profile_read(file, &profile))
-        return -1;
-    status = work_allocate(net, out) || take_times(net, &profile, out) ? -1 : 0;
-    product = profile_find(&profile, PROFILE_GEMM);
-    if (!status && product && product->forward > 0)
-        cluster->gemm_flops = 1e9 / product->forward;
-    update = profile_find(&profile, PROFILE_UPDATE);
-    if (!status && update && update->forward > 0)
-        cluster->update_Bps = 1e9 * sizeof(float) / update->forward;
-    if (status)
-        cost_work_free(out);
-    profile_free(&profile);
-    return status;
+    if (out->forward && out->backward && out->layer)
+        return 0;
+    cost_work_free(out);
+    return error_memory(layers * 2 * sizeof(double), "the layers' times");
 }
 
 double cost_work_seconds(const struct cost_work *work)
@@ -156,146 +73,174 @@ void cost_work_free(struct cost_work *work)
     memset(work, 0, sizeof *work);
 }
 
+/* ---- timeline ---- */
+
 struct timeline {
+    const struct cost_work *work;
+    enum cost_overlap overlap;
+    int nitems;
+    int *layer;      /* per item */
     double backward; /* seconds of all of it */
-    double *ready;   /* per group: its gradient is final; 0 is the start of backward */
+    double *ready;   /* per item: its gradient is final; 0 is the start of backward */
     double *done;    /* its parameters have arrived */
     double *left;    /* of its time on the link */
-    int *order;      /* groups as their gradients become final */
-    int *stack;      /* groups on the link, the one being served last */
+    int *order;      /* items as their gradients become final */
+    int *stack;      /* items on the link, the one being served last */
 };
 
-static void run_backward(const struct cost_work *work, enum cost_overlap overlap,
-                         struct timeline *line)
+/* Descending by layer, of one layer by number: as gradients become final. */
+static void sort_items(struct timeline *line)
 {
-    double now = 0;
-    int n = 0;
-
-    for (int l = work->nlayers - 1; l >= 0; l--) {
-        now += work->backward[l];
-        for (int g = work->ngroups - 1; g >= 0; g--)
-            if (work->layer[g] == l) {
-                line->ready[g] = now;
-                line->order[n++] = g;
-            }
+    for (int i = 0; i < line->nitems; i++) {
+        int item = line->nitems - 1 - i, at = i;
+        while (at > 0 && line->layer[line->order[at - 1]] < line->layer[item]) {
+            line->order[at] = line->order[at - 1];
+            at--;
+        }
+        line->order[at] = item;
     }
-    line->backward = now;
-    for (int g = 0; g < work->ngroups && overlap == COST_OVERLAP_NONE; g++)
-        line->ready[g] = now;
-}
-
-static void timeline_free(struct timeline *line)
-{
-    free(line->ready);
-    free(line->order);
 }
 
 /* The backward pass is the same whatever is chosen: it is run here, once. */
-static int timeline_create(const struct cost_work *work, enum cost_overlap overlap,
-                           struct timeline *out)
+static void run_backward(struct timeline *line)
 {
-    size_t n = (size_t)work->ngroups + 1;
+    const struct cost_work *work = line->work;
+    double now = 0;
+    int next = 0;
 
-    out->ready = calloc(3 * n, sizeof *out->ready);
-    out->order = calloc(2 * n, sizeof *out->order);
-    if (!out->ready || !out->order) {
-        timeline_free(out);
-        return error_memory(3 * n * sizeof *out->ready, "the timeline");
+    sort_items(line);
+    for (int l = work->nlayers - 1; l >= 0; l--) {
+        now += work->backward[l];
+        for (; next < line->nitems && line->layer[line->order[next]] == l; next++)
+            line->ready[line->order[next]] = now;
     }
-    out->done = out->ready + n;
-    out->left = out->done + n;
-    out->stack = out->order + n;
-    run_backward(work, overlap, out);
+    line->backward = now;
+    for (int i = 0; i < line->nitems && line->overlap == COST_OVERLAP_NONE; i++)
+        line->ready[i] = now;
+}
+
+int timeline_create(const struct cost_work *work, int nitems, const int *layer,
+                    enum cost_overlap overlap, struct timeline **out)
+{
+    size_t n = (size_t)nitems + 1;
+    struct timeline *line = *out = calloc(1, sizeof *line);
+
+    if (!line)
+        return error_memory(sizeof *line, "the timeline");
+    line->work = work;
+    line->overlap = overlap;
+    line->nitems = nitems;
+    line->ready = calloc(3 * n, sizeof *line->ready);
+    line->order = calloc(3 * n, sizeof *line->order);
+    if (!line->ready || !line->order) {
+        timeline_destroy(line);
+        *out = NULL;
+        return error_memory(3 * n * sizeof *line->ready, "the timeline");
+    }
+    line->done = line->ready + n;
+    line->left = line->done + n;
+    line->stack = line->order + n;
+    line->layer = line->stack + n;
+    for (int i = 0; i < nitems; i++) {
+        assert(layer[i] >= 0 && layer[i] < work->nlayers);
+        line->layer[i] = layer[i];
+    }
+    run_backward(line);
     return 0;
 }
 
+void timeline_destroy(struct timeline *line)
+{
+    if (!line)
+        return;
+    free(line->ready);
+    free(line->order);
+    free(line);
+}
+
 /* Until `until`, the link serves what lies on top of the stack. Returns the stack's new height. */
-static int serve_stack(struct timeline *line, const struct cost *chosen, int height, double *now,
+static int serve_stack(struct timeline *line, const struct cost *costs, int height, double *now,
                        double until)
 {
     while (height > 0 && *now < until) {
-        int g = line->stack[height - 1];
-        double slice = line->left[g] < until - *now ? line->left[g] : until - *now;
+        int i = line->stack[height - 1];
+        double slice = line->left[i] < until - *now ? line->left[i] : until - *now;
         *now += slice;
-        line->left[g] -= slice;
-        if (line->left[g] > 0)
+        line->left[i] -= slice;
+        if (line->left[i] > 0)
             break;
-        line->done[g] =
-            *now + chosen[g].seconds - chosen[g].compute_seconds - chosen[g].busy_seconds;
+        line->done[i] = *now + costs[i].seconds - costs[i].compute_seconds - costs[i].busy_seconds;
         height--;
     }
     return height;
 }
 
-static void run_link(const struct cost_work *work, const struct cost *chosen, bool urgent_first,
-                     struct timeline *line)
+static void run_link(struct timeline *line, const struct cost *costs)
 {
     double now = 0;
     int height = 0;
 
-    for (int i = 0; i < work->ngroups; i++) {
-        int g = line->order[i];
-        if (now < line->ready[g]) {
-            height = serve_stack(line, chosen, height, &now, line->ready[g]);
-            now = line->ready[g];
+    for (int next = 0; next < line->nitems; next++) {
+        int i = line->order[next];
+        if (now < line->ready[i]) {
+            height = serve_stack(line, costs, height, &now, line->ready[i]);
+            now = line->ready[i];
         }
-        line->left[g] = chosen[g].busy_seconds;
-        line->stack[height++] = g;
-        if (!urgent_first)
-            height = serve_stack(line, chosen, height, &now, HUGE_VAL);
+        line->left[i] = costs[i].busy_seconds;
+        line->stack[height++] = i;
+        if (line->overlap != COST_OVERLAP_WFBP)
+            height = serve_stack(line, costs, height, &now, HUGE_VAL);
     }
-    serve_stack(line, chosen, height, &now, HUGE_VAL);
+    serve_stack(line, costs, height, &now, HUGE_VAL);
 }
 
 /* Forward of the next iteration, from the end of backward; returns its end. */
-static double run_forward(const struct cost_work *work, const struct cost *chosen,
-                          enum cost_overlap overlap, const struct timeline *line)
+static double run_forward(const struct timeline *line, const struct cost *costs)
 {
     double now = line->backward;
-    int next = work->ngroups - 1;
+    int next = line->nitems - 1;
 
-    for (int g = 0; g < work->ngroups && overlap != COST_OVERLAP_FULL; g++)
-        now = line->done[g] > now ? line->done[g] : now;
-    for (int l = 0; l < work->nlayers; l++) {
-        for (; next >= 0 && work->layer[line->order[next]] == l; next--) {
-            int g = line->order[next];
-            now = line->done[g] > now ? line->done[g] : now;
-            now += chosen[g].compute_seconds;
+    for (int i = 0; i < line->nitems && line->overlap != COST_OVERLAP_WFBP; i++)
+        now = line->done[i] > now ? line->done[i] : now;
+    for (int l = 0; l < line->work->nlayers; l++) {
+        for (; next >= 0 && line->layer[line->order[next]] == l; next--) {
+            int i = line->order[next];
+            now = line->done[i] > now ? line->done[i] : now;
+            now += costs[i].compute_seconds;
         }
-        now += work->forward[l];
+        now += line->work->forward[l];
     }
     return now;
 }
 
-static void sum_costs(const struct cost_work *work, const struct cost *chosen,
+static void sum_costs(const struct timeline *line, const struct cost *costs,
                       struct cost_iteration *out)
 {
     struct cost_side worker = {0, 0}, server = {0, 0};
     const struct cost_side *most;
 
-    out->compute_seconds = cost_work_seconds(work);
-    for (int g = 0; g < work->ngroups; g++) {
-        out->compute_seconds += chosen[g].compute_seconds + chosen[g].stolen_seconds;
-        out->wire_seconds += chosen[g].wire_seconds;
-        if (__builtin_add_overflow(out->bytes, chosen[g].bytes, &out->bytes))
+    out->compute_seconds = cost_work_seconds(line->work);
+    for (int i = 0; i < line->nitems; i++) {
+        out->compute_seconds += costs[i].compute_seconds + costs[i].stolen_seconds;
+        out->wire_seconds += costs[i].wire_seconds;
+        if (__builtin_add_overflow(out->bytes, costs[i].bytes, &out->bytes))
             out->bytes = UINT64_MAX;
-        worker.sent += chosen[g].worker.sent;
-        worker.received += chosen[g].worker.received;
-        server.sent += chosen[g].server.sent;
-        server.received += chosen[g].server.received;
+        worker.sent += costs[i].worker.sent;
+        worker.received += costs[i].worker.received;
+        server.sent += costs[i].server.sent;
+        server.received += costs[i].server.received;
     }
     most = server.sent + server.received > worker.sent + worker.received ? &server : &worker;
     out->sent = most->sent;
     out->received = most->received;
 }
 
-static void play(const struct cost_work *work, const struct cost *chosen, enum cost_overlap overlap,
-                 struct timeline *line, struct cost_iteration *out)
+void timeline_play(struct timeline *line, const struct cost *costs, struct cost_iteration *out)
 {
     memset(out, 0, sizeof *out);
-    run_link(work, chosen, overlap == COST_OVERLAP_FULL, line);
-    out->seconds = run_forward(work, chosen, overlap, line);
-    sum_costs(work, chosen, out);
+    run_link(line, costs);
+    out->seconds = run_forward(line, costs);
+    sum_costs(line, costs, out);
     if (out->seconds < out->compute_seconds) /* nothing is stolen while the passes wait */
         out->seconds = out->compute_seconds;
     out->exposed_seconds = out->seconds - out->compute_seconds;
@@ -303,134 +248,50 @@ static void play(const struct cost_work *work, const struct cost *chosen, enum c
         out->exposed_seconds = 0;
 }
 
-int cost_iterate(const struct cost_work *work, const struct cost *chosen, enum cost_overlap overlap,
-                 struct cost_iteration *out)
+int cost_iterate(const struct cost_work *work, const struct plan *plan, const struct cost *costs,
+                 enum cost_overlap overlap, struct cost_iteration *out)
 {
-    struct timeline line;
+    int *layer = calloc((size_t)plan->nbuckets + 1, sizeof *layer);
+    struct timeline *line;
 
-    if (timeline_create(work, overlap, &line))
+    assert(plan->ngroups == work->ngroups);
+    if (!layer)
+        return error_memory((uint64_t)plan->nbuckets * sizeof *layer, "the timeline");
+    for (int b = 0; b < plan->nbuckets; b++) {
+        const struct bucket *bucket = &plan->buckets[b];
+        layer[b] = work->layer[bucket->first_group];
+        for (int g = 1; g < bucket->ngroups; g++)
+            if (work->layer[bucket->first_group + g] < layer[b])
+                layer[b] = work->layer[bucket->first_group + g];
+    }
+    if (timeline_create(work, plan->nbuckets, layer, overlap, &line)) {
+        free(layer);
         return -1;
-    play(work, chosen, overlap, &line, out);
-    timeline_free(&line);
+    }
+    timeline_play(line, costs, out);
+    timeline_destroy(line);
+    free(layer);
     return 0;
 }
 
-/* Alone; see cost_choose on ties. */
-static bool cheaper(const struct cost *a, const struct cost *b)
+int cost_predict(const struct cost_work *work, const struct cost_cluster *cluster,
+                 const struct plan_options *how, const struct group *groups,
+                 enum cost_overlap overlap, struct cost_iteration *out)
 {
-    double limit = EQUAL * (a->seconds > b->seconds ? a->seconds : b->seconds);
+    struct plan *plan;
+    struct cost *costs;
+    int status;
 
-    if (a->seconds < b->seconds - limit || b->seconds < a->seconds - limit)
-        return a->seconds < b->seconds;
-    return a->bytes < b->bytes;
-}
-
-struct chooser {
-    const struct cost_work *work;
-    enum cost_overlap overlap;
-    struct cost *table; /* SCHEMES per group */
-    struct cost *now;   /* per group */
-    struct cost *best;  /* per group */
-    struct timeline line;
-    double seconds; /* of best; < 0: none yet */
-};
-
-static void offer(struct chooser *c)
-{
-    struct cost_iteration iteration;
-
-    play(c->work, c->now, c->overlap, &c->line, &iteration);
-    if (c->seconds >= 0 && iteration.seconds > c->seconds * (1 - WORTH_CHANGING))
-        return;
-    c->seconds = iteration.seconds;
-    memcpy(c->best, c->now, (size_t)c->work->ngroups * sizeof *c->now);
-}
-
-static bool allows(cost_schemes_t allowed, int scheme)
-{
-    return (allowed >> scheme & 1u) != 0;
-}
-
-/* Every layer by what is cheapest for it alone, among `allowed`. */
-static void offer_cheapest(struct chooser *c, cost_schemes_t allowed)
-{
-    for (int g = 0; g < c->work->ngroups; g++) {
-        const struct cost *row = c->table + (size_t)g * SCHEMES;
-        c->now[g] = row[SCHEME_NONE];
-        for (int s = SCHEME_PS; s < SCHEMES; s++)
-            if (allows(allowed, s) && row[s].possible &&
-                (c->now[g].scheme == SCHEME_NONE || cheaper(&row[s], &c->now[g])))
-                c->now[g] = row[s];
-    }
-    offer(c);
-}
-
-/* `scheme` where it can be, else what is cheapest. */
-static void offer_single(struct chooser *c, cost_schemes_t allowed, int scheme)
-{
-    for (int g = 0; g < c->work->ngroups; g++) {
-        const struct cost *row = c->table + (size_t)g * SCHEMES;
-        c->now[g] = row[SCHEME_NONE];
-        if (row[scheme].possible)
-            c->now[g] = row[scheme];
-        for (int s = SCHEME_PS; s < SCHEMES && !row[scheme].possible; s++)
-            if (allows(allowed, s) && row[s].possible &&
-                (c->now[g].scheme == SCHEME_NONE || cheaper(&row[s], &c->now[g])))
-                c->now[g] = row[s];
-    }
-    offer(c);
-}
-
-static void change_single_layers(struct chooser *c, cost_schemes_t allowed)
-{
-    double before;
-
-    do {
-        before = c->seconds;
-        for (int g = 0; g < c->work->ngroups; g++)
-            for (int s = SCHEME_PS; s < SCHEMES; s++) {
-                const struct cost *other = c->table + (size_t)g * SCHEMES + s;
-                if (!allows(allowed, s) || !other->possible || c->best[g].scheme == other->scheme)
-                    continue;
-                memcpy(c->now, c->best, (size_t)c->work->ngroups * sizeof *c->now);
-                c->now[g] = *other;
-                offer(c);
-            }
-    } while (c->seconds < before);
-}
-
-int cost_choose(const struct cost_work *work, const struct cost_cluster *cluster,
-                const struct cost_setup *setup, enum cost_overlap overlap, cost_schemes_t allowed,
-                enum scheme *scheme, struct cost_iteration *out)
-{
-    size_t groups = (size_t)work->ngroups;
-    struct chooser c = {.work = work, .overlap = overlap, .seconds = -1};
-    int status = -1;
-
-    if (timeline_create(work, overlap, &c.line))
+    if (plan_create(how, work->ngroups, groups, &plan))
         return -1;
-    c.table = calloc((groups + 1) * (SCHEMES + 2), sizeof *c.table);
-    if (!c.table) {
-        error_memory((groups + 1) * (SCHEMES + 2) * sizeof *c.table, "the costs of all schemes");
-        goto done;
+    costs = calloc((size_t)plan->nbuckets + 1, sizeof *costs);
+    if (!costs) {
+        plan_destroy(plan);
+        return error_memory((uint64_t)work->ngroups * sizeof *costs, "the plan's costs");
     }
-    c.now = c.table + groups * SCHEMES;
-    c.best = c.now + groups;
-    for (size_t g = 0; g < groups; g++)
-        for (int s = 0; s < SCHEMES; s++)
-            c.table[g * SCHEMES + (size_t)s] =
-                cost_of(cluster, setup, &work->groups[g], (enum scheme)s);
-    offer_cheapest(&c, allowed);
-    for (int s = SCHEME_PS; s < SCHEMES; s++)
-        if (allows(allowed, s))
-            offer_single(&c, allowed, s);
-    change_single_layers(&c, allowed);
-    for (size_t g = 0; g < groups; g++)
-        scheme[g] = c.best[g].scheme;
-    play(work, c.best, overlap, &c.line, out);
-    status = 0;
-done:
-    free(c.table);
-    timeline_free(&c.line);
+    cost_plan(cluster, plan, costs);
+    status = cost_iterate(work, plan, costs, overlap, out);
+    free(costs);
+    plan_destroy(plan);
     return status;
 }

@@ -7,8 +7,8 @@
 
 enum { TAG_CLOCK = 1 };
 
-static int ask(MPI_Comm comm, const struct trace *trace, int peer, int rounds,
-               struct clock_offset *out)
+static int ask_clock(MPI_Comm comm, const struct trace *trace, int peer, int rounds,
+                     struct clock_offset *out)
 {
     out->error = 1e18;
     for (int i = 0; i < rounds; i++) {
@@ -26,7 +26,7 @@ fail:
     return -1;
 }
 
-static int answer(MPI_Comm comm, const struct trace *trace, int rounds)
+static int answer_clock(MPI_Comm comm, const struct trace *trace, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
         int64_t asked, now;
@@ -46,7 +46,7 @@ int clock_compare(MPI_Comm comm, const struct trace *trace, int rounds, struct c
     MPI_TRY(MPI_Comm_rank(comm, &rank));
     MPI_TRY(MPI_Comm_size(comm, &nranks));
     if (rank > 0) {
-        if (answer(comm, trace, rounds))
+        if (answer_clock(comm, trace, rounds))
             return -1;
         MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, 0, TAG_CLOCK, comm, MPI_STATUS_IGNORE));
         return 0;
@@ -54,7 +54,7 @@ int clock_compare(MPI_Comm comm, const struct trace *trace, int rounds, struct c
     *out = (struct clock_offset){.at = trace_clock(trace)};
     for (int peer = 1; peer < nranks; peer++) {
         struct clock_offset found;
-        if (ask(comm, trace, peer, rounds, &found))
+        if (ask_clock(comm, trace, peer, rounds, &found))
             return -1;
         MPI_TRY(MPI_Send(&found, (int)sizeof found, MPI_BYTE, peer, TAG_CLOCK, comm));
     }

@@ -1,7 +1,7 @@
 /* One clock for all ranks: every rank's clock is compared with rank 0's before and after training,
  * and times in between are moved by the offset on the straight line between the two. */
-#ifndef POSEIDON_TRACE_ALIGN_H
-#define POSEIDON_TRACE_ALIGN_H
+#ifndef POSEIDON_REPORT_CLOCKS_H
+#define POSEIDON_REPORT_CLOCKS_H
 
 #include <mpi.h>
 

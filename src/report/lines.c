@@ -5,84 +5,55 @@
 
 #include "util/json.h"
 
-static void put_double(struct json *json, const char *key, double value)
-{
-    json_key(json, key);
-    json_double(json, value);
-}
-
-/* Times and bytes that are not known are null. */
-static void put_known(struct json *json, const char *key, double value)
-{
-    json_key(json, key);
-    if (value >= 0)
-        json_double(json, value);
-    else
-        json_null(json);
-}
-
-static void put_string(struct json *json, const char *key, const char *value)
-{
-    json_key(json, key);
-    json_string(json, value);
-}
-
-static void put_int(struct json *json, const char *key, int64_t value)
-{
-    json_key(json, key);
-    json_int(json, value);
-}
-
-static void run_line(const struct report *report, struct json *json)
+static void run_line(const struct figures *figures, struct json *json)
 {
     int most;
 
-    put_string(json, "net", report->net);
-    put_int(json, "ranks", report->nranks);
-    put_int(json, "workers", report->nworkers);
-    put_int(json, "iterations", report->iterations);
-    put_int(json, "batch", report->batch);
-    json_key(json, "overlap");
-    json_bool(json, report->overlap);
-    put_double(json, "seconds_per_iteration", report->seconds);
-    put_double(json, "progress_core_share", report_progress_share(report, &most));
+    json_put_string(json, "net", figures->net);
+    json_put_int(json, "ranks", figures->nranks);
+    json_put_int(json, "workers", figures->nworkers);
+    json_put_int(json, "iterations", figures->iterations);
+    json_put_int(json, "batch", figures->batch);
+    json_put_bool(json, "overlap", figures->overlap);
+    json_put_double(json, "seconds_per_iteration", figures->seconds);
+    json_put_double(json, "progress_core_share", figures_progress_share(figures, &most));
 }
 
-static void rank_line(const struct report *report, int rank, struct json *json)
+static void rank_line(const struct figures *figures, int rank, struct json *json)
 {
-    const struct report_rank *r = &report->ranks[rank];
+    const struct figures_rank *r = &figures->ranks[rank];
 
-    put_int(json, "rank", rank);
-    put_string(json, "host", r->host);
-    json_key(json, "worker");
-    json_bool(json, r->worker);
-    put_double(json, "compute_seconds", r->compute_seconds);
-    put_double(json, "stall_seconds", r->stall_seconds);
-    put_double(json, "other_stall_seconds", r->other_stall_seconds);
-    put_double(json, "input_seconds", r->input_seconds);
-    put_double(json, "progress_cpu_seconds", r->progress_seconds);
-    put_double(json, "progress_core_share", r->progress_share);
+    json_put_int(json, "rank", rank);
+    json_put_string(json, "host", r->host);
+    json_put_bool(json, "worker", r->worker);
+    json_put_double(json, "compute_seconds", r->compute_seconds);
+    json_put_double(json, "stall_seconds", r->stall_seconds);
+    json_put_double(json, "other_stall_seconds", r->other_stall_seconds);
+    json_put_double(json, "input_seconds", r->input_seconds);
+    json_put_double(json, "progress_cpu_seconds", r->progress_seconds);
+    json_put_double(json, "progress_core_share", r->progress_share);
 }
 
-static void layer_line(const struct report *report, int i, struct json *json)
+static void layer_line(const struct figures *figures, int i, struct json *json)
 {
-    const struct report_layer *layer = &report->layers[i];
+    const struct figures_layer *layer = &figures->layers[i];
 
-    put_string(json, "layer", layer->name);
-    put_string(json, "scheme", layer->scheme);
-    put_double(json, "predicted_bytes_sent", layer->predicted_sent);
-    put_double(json, "bytes_sent", layer->sent);
-    put_double(json, "predicted_bytes_received", layer->predicted_received);
-    put_double(json, "bytes_received", layer->received);
-    put_known(json, "predicted_seconds", layer->predicted_seconds);
-    put_known(json, "alone_seconds", layer->alone_seconds);
-    put_known(json, "exposed_seconds", layer->alone_seconds >= 0 ? report_exposed(layer) : -1);
-    put_double(json, "stall_seconds", layer->stall_seconds);
-    put_double(json, "stall_seconds_most", layer->stall_most);
-    put_int(json, "stall_rank", layer->stall_rank);
+    json_put_string(json, "layer", layer->name);
+    json_put_string(json, "scheme", layer->scheme);
+    json_put_double(json, "predicted_bytes_sent", layer->predicted_sent);
+    json_put_double(json, "bytes_sent", layer->sent);
+    json_put_double(json, "predicted_bytes_received", layer->predicted_received);
+    json_put_double(json, "bytes_received", layer->received);
+    json_put_known(json, "predicted_seconds", layer->predicted_seconds);
+    json_put_known(json, "alone_seconds", layer->alone_seconds);
+    json_put_known(json, "exposed_seconds",
+                   layer->alone_seconds >= 0 ? figures_exposed(layer) : -1);
+    json_put_double(json, "stall_seconds", layer->stall_seconds);
+    json_put_double(json, "stall_seconds_most", layer->stall_most);
+    json_put_int(json, "stall_rank", layer->stall_rank);
 }
 
-static void advice_line(const struct report *report, struct json *json)
+static void advice_line(const struct figures *figures, struct json *json)
 {
     static const char *const changes[] = {
         [CHANGE_NOTHING] = "computation", [CHANGE_OVERLAP] = "overlap",
@@ -91,24 +62,24 @@ static void advice_line(const struct report *report, struct json *json)
         [CHANGE_STRAGGLER] = "straggler"};
     struct report_advice advice;
 
-    report_advise(report, &advice);
-    put_string(json, "change", changes[advice.change]);
+    report_advise(figures, &advice);
+    json_put_string(json, "change", changes[advice.change]);
     if (advice.change == CHANGE_LAYER)
-        put_string(json, "layer", report->layers[advice.which].name);
+        json_put_string(json, "layer", figures->layers[advice.which].name);
     if (advice.change == CHANGE_STRAGGLER)
-        put_int(json, "rank", advice.which);
-    put_double(json, "saves_seconds_at_most", advice.saves);
-    put_string(json, "text", advice.text);
+        json_put_int(json, "rank", advice.which);
+    json_put_double(json, "saves_seconds_at_most", advice.saves);
+    json_put_string(json, "text", advice.text);
 }
 
-static void begin(struct json *json, const char *event)
+static void begin_line(struct json *json, const char *event)
 {
     *json = (struct json){.depth = 0};
     json_object_begin(json);
-    put_string(json, "event", event);
+    json_put_string(json, "event", event);
 }
 
-static int end(struct json *json, struct strbuf *text)
+static int end_line(struct json *json, struct strbuf *text)
 {
     const char *line;
     int status;
@@ -131,27 +102,27 @@ static int end(struct json *json, struct strbuf *text)
     return status;
 }
 
-int report_lines(const struct report *report, struct strbuf *text)
+int report_lines(const struct figures *figures, struct strbuf *text)
 {
     struct json json;
     int status;
 
-    begin(&json, "run");
-    run_line(report, &json);
-    status = end(&json, text);
-    for (int r = 0; r < report->nranks && !status; r++) {
-        begin(&json, "rank");
-        rank_line(report, r, &json);
-        status = end(&json, text);
+    begin_line(&json, "run");
+    run_line(figures, &json);
+    status = end_line(&json, text);
+    for (int r = 0; r < figures->nranks && !status; r++) {
+        begin_line(&json, "rank");
+        rank_line(figures, r, &json);
+        status = end_line(&json, text);
     }
-    for (int i = 0; i < report->nlayers && !status; i++) {
-        begin(&json, "layer");
-        layer_line(report, i, &json);
-        status = end(&json, text);
+    for (int i = 0; i < figures->nlayers && !status; i++) {
+        begin_line(&json, "layer");
+        layer_line(figures, i, &json);
+        status = end_line(&json, text);
     }
     if (status)
         return -1;
-    begin(&json, "advice");
-    advice_line(report, &json);
-    return end(&json, text) || strbuf_status(text) ? -1 : 0;
+    begin_line(&json, "advice");
+    advice_line(figures, &json);
+    return end_line(&json, text) || strbuf_status(text) ? -1 : 0;
 }

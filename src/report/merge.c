@@ -6,27 +6,25 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "util/agree.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
-enum { TAG_TRACE = 2 };
+enum { TIMELINE_TAG = 2 };
 /* Events per message: MPI counts bytes in an int. */
-enum { PIECE = 1 << 20 };
+enum { EVENTS_A_MESSAGE = 1 << 20 };
 
-static void describe(const struct trace *trace, const struct trace_about *about, MPI_Comm comm,
-                     struct trace_rank *out)
+static void describe_rank(const struct trace *trace, const struct timeline_about *about,
+                          struct timeline_rank *out)
 {
-    int rank = 0;
+    int rank = about->topology->rank;
 
-    MPI_Comm_rank(comm, &rank);
-    *out = (struct trace_rank){.worker = plan_is_worker(about->plan, rank),
-                               .server =
-                                   plan_speaks(about->plan, rank) &&
-                                   (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
-    if (gethostname(out->host, sizeof out->host - 1))
-        strcpy(out->host, "?");
+    *out = (struct timeline_rank){
+        .worker = plan_is_worker(about->plan, rank),
+        .server = plan_leads(about->plan, rank) &&
+                  (!about->plan->dedicated || !plan_is_worker(about->plan, rank))};
+    memcpy(out->host, about->topology->host[rank], sizeof out->host);
     out->error =
         about->before.error > about->after.error ? about->before.error : about->after.error;
     for (int i = 0; i < TRACE_THREADS; i++) {
@@ -35,14 +33,14 @@ static void describe(const struct trace *trace, const struct trace_about *about,
     }
 }
 
-static int copy_events(const struct trace *trace, const struct trace_about *about,
-                       struct trace_rank *out)
+static int copy_events(const struct trace *trace, const struct timeline_about *about,
+                       struct timeline_rank *out)
 {
     size_t n = 0;
 
-    out->events = malloc((out->nevents + 1) * sizeof *out->events);
+    out->events = alloc_array(out->nevents, sizeof *out->events, "the trace");
     if (!out->events)
-        return error_memory(out->nevents * sizeof *out->events, "the trace");
+        return -1;
     for (int i = 0; i < TRACE_THREADS; i++)
         for (size_t e = 0; e < trace->buffer[i].used; e++) {
             struct trace_event *event = &out->events[n++];
@@ -56,13 +54,13 @@ static int copy_events(const struct trace *trace, const struct trace_about *abou
     return 0;
 }
 
-static int send_events(MPI_Comm comm, struct trace_rank *mine)
+static int send_events(MPI_Comm comm, struct timeline_rank *mine)
 {
-    MPI_TRY(MPI_Send(mine, (int)sizeof *mine, MPI_BYTE, 0, TAG_TRACE, comm));
-    for (size_t at = 0; at < mine->nevents; at += PIECE) {
-        size_t n = mine->nevents - at < PIECE ? mine->nevents - at : PIECE;
-        MPI_TRY(MPI_Send(mine->events + at, (int)(n * sizeof *mine->events), MPI_BYTE, 0, TAG_TRACE,
-                         comm));
+    MPI_TRY(MPI_Send(mine, (int)sizeof *mine, MPI_BYTE, 0, TIMELINE_TAG, comm));
+    for (size_t at = 0; at < mine->nevents; at += EVENTS_A_MESSAGE) {
+        size_t n = mine->nevents - at < EVENTS_A_MESSAGE ? mine->nevents - at : EVENTS_A_MESSAGE;
+        MPI_TRY(MPI_Send(mine->events + at, (int)(n * sizeof *mine->events), MPI_BYTE, 0,
+                         TIMELINE_TAG, comm));
     }
     return 0;
 fail:
@@ -71,12 +69,12 @@ fail:
 
 /* Lack of memory is remembered by the caller, and the messages are received all the same: nobody is
  * left waiting. */
-static int receive_events(MPI_Comm comm, int peer, struct trace_rank *out)
+static int receive_events(MPI_Comm comm, int peer, struct timeline_rank *out)
 {
     struct trace_event *events = NULL;
     size_t n;
 
-    MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, peer, TAG_TRACE, comm, MPI_STATUS_IGNORE));
+    MPI_TRY(MPI_Recv(out, (int)sizeof *out, MPI_BYTE, peer, TIMELINE_TAG, comm, MPI_STATUS_IGNORE));
     out->events = NULL;
     n = out->nevents;
     events = malloc((n + 1) * sizeof *events);
@@ -84,9 +82,9 @@ static int receive_events(MPI_Comm comm, int peer, struct trace_rank *out)
         out->nevents = 0;
         return error_memory(n * sizeof *events, "the trace of a rank");
     }
-    for (size_t at = 0; at < n; at += PIECE) {
-        size_t piece = n - at < PIECE ? n - at : PIECE;
-        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TAG_TRACE,
+    for (size_t at = 0; at < n; at += EVENTS_A_MESSAGE) {
+        size_t piece = n - at < EVENTS_A_MESSAGE ? n - at : EVENTS_A_MESSAGE;
+        MPI_TRY(MPI_Recv(events + at, (int)(piece * sizeof *events), MPI_BYTE, peer, TIMELINE_TAG,
                          comm, MPI_STATUS_IGNORE));
     }
     out->events = events;
@@ -97,20 +95,20 @@ fail:
     return -1;
 }
 
-int trace_gather(MPI_Comm comm, const struct trace *trace, const struct trace_about *about,
-                 struct trace_rank **out)
+int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
+                    struct timeline_rank **out)
 {
-    struct trace_rank mine, *ranks = NULL;
+    struct timeline_rank mine, *ranks = NULL;
     int rank, nranks, status;
 
     *out = NULL;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
-    describe(trace, about, comm, &mine);
+    describe_rank(trace, about, &mine);
     status = copy_events(trace, about, &mine);
     if (!status && rank == 0) {
-        ranks = calloc((size_t)nranks, sizeof *ranks);
-        status = ranks ? 0 : error_memory((size_t)nranks * sizeof *ranks, "the trace");
+        ranks = alloc_array((size_t)nranks, sizeof *ranks, "the trace");
+        status = ranks ? 0 : -1;
     }
     if (error_agree(comm, status)) {
         free(mine.events);
@@ -169,7 +167,7 @@ static const struct sent *find_sent(const struct sent *sent, size_t n, const str
                                                                                       : NULL;
 }
 
-static struct sent *list_sent(const struct trace_rank *ranks, int nranks, size_t *n)
+static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
 {
     struct sent *sent;
     size_t most = 1;
@@ -177,11 +175,9 @@ static struct sent *list_sent(const struct trace_rank *ranks, int nranks, size_t
     *n = 0;
     for (int r = 0; r < nranks; r++)
         most += ranks[r].nevents;
-    sent = malloc(most * sizeof *sent);
-    if (!sent) {
-        error_memory(most * sizeof *sent, "the trace's transfers");
+    sent = alloc_array(most, sizeof *sent, "the trace's transfers");
+    if (!sent)
         return NULL;
-    }
     for (int r = 0; r < nranks; r++)
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *event = &ranks[r].events[e];
@@ -196,7 +192,7 @@ static struct sent *list_sent(const struct trace_rank *ranks, int nranks, size_t
     return sent;
 }
 
-int trace_pair(struct trace_rank *ranks, int nranks, int64_t first, int64_t last)
+int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last)
 {
     size_t n;
     struct sent *sent = list_sent(ranks, nranks, &n);
@@ -239,15 +235,15 @@ static int event_compare(const void *a, const void *b)
     return (x->end < y->end) - (x->end > y->end);
 }
 
-int trace_lay_out(struct trace_rank *rank)
+int timeline_lay_out(struct timeline_rank *rank)
 {
     int64_t *busy[TRACE_KINDS] = {NULL}; /* per lane: until when */
     int status = -1;
 
     qsort(rank->events, rank->nevents, sizeof *rank->events, event_compare);
-    rank->lane = calloc(rank->nevents + 1, sizeof *rank->lane);
+    rank->lane = alloc_array(rank->nevents, sizeof *rank->lane, "the trace's lanes");
     if (!rank->lane)
-        return error_memory(rank->nevents * sizeof *rank->lane, "the trace's lanes");
+        return -1;
     for (size_t e = 0; e < rank->nevents; e++) {
         const struct trace_event *event = &rank->events[e];
         int kind = event->kind, lane = 0;
@@ -274,7 +270,7 @@ done:
     return status;
 }
 
-void trace_ranks_free(struct trace_rank *ranks, int nranks)
+void timeline_ranks_free(struct timeline_rank *ranks, int nranks)
 {
     for (int r = 0; ranks && r < nranks; r++) {
         free(ranks[r].events);

@@ -32,7 +32,7 @@ static size_t owned_params(const struct net *net, int layer, int *group)
     return 0;
 }
 
-static const char *scheme_name(const struct net_scheme *scheme, int group)
+static const char *scheme_of_layer(const struct net_table_scheme *scheme, int group)
 {
     const char *name = scheme && group >= 0 ? scheme->name(scheme->context, group) : NULL;
 
@@ -40,7 +40,7 @@ static const char *scheme_name(const struct net_scheme *scheme, int group)
 }
 
 /* 576000 -> "576.00 k" */
-static void write_flops(double flops, char *cell)
+static void print_table_flops(double flops, char *cell)
 {
     static const char *const units[] = {"", " k", " M", " G", " T", " P"};
     size_t unit = 0;
@@ -53,7 +53,7 @@ static void write_flops(double flops, char *cell)
         snprintf(cell, CELL_BYTES, "%.*f%s", unit ? 2 : 0, flops, units[unit]);
 }
 
-static void write_shape(const struct shape *shape, char *cell)
+static void print_table_shape(const struct shape *shape, char *cell)
 {
     size_t used = 0;
 
@@ -63,23 +63,24 @@ static void write_shape(const struct shape *shape, char *cell)
                                  shape->dim[i]);
 }
 
-static void write_layer(const struct net *net, int l, const struct net_scheme *scheme,
-                        struct row *row)
+static void print_table_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
+                              struct row *row)
 {
     const struct layer *layer = &net->layers[l];
     int group;
     size_t params = owned_params(net, l, &group);
-    const char *name = scheme_name(scheme, group);
+    const char *name = scheme_of_layer(scheme, group);
 
     snprintf(row->cell[LAYER], CELL_BYTES, "%s", layer->def->name);
     snprintf(row->cell[TYPE], CELL_BYTES, "%s", layer->def->type);
     if (params > 0)
         snprintf(row->cell[PARAMETERS], CELL_BYTES, "%zu", params);
-    write_flops(layer->flops, row->cell[FLOPS]);
+    print_table_flops(layer->flops, row->cell[FLOPS]);
     snprintf(row->cell[SCHEME], CELL_BYTES, "%s", name ? name : "");
 }
 
-static size_t write_rows(const struct net *net, const struct net_scheme *scheme, struct row *rows)
+static size_t print_table_rows(const struct net *net, const struct net_table_scheme *scheme,
+                               struct row *rows)
 {
     size_t n = 0;
 
@@ -90,16 +91,16 @@ static size_t write_rows(const struct net *net, const struct net_scheme *scheme,
         const struct layer *layer = &net->layers[l];
         if (layer->def->inserted)
             continue;
-        write_layer(net, l, scheme, &rows[n]);
+        print_table_layer(net, l, scheme, &rows[n]);
         for (int t = 0; t < layer->ntops; t++) {
             snprintf(rows[n + (size_t)t].cell[TOP], CELL_BYTES, "%s", layer->tops[t]->name);
-            write_shape(&layer->tops[t]->value.shape, rows[n + (size_t)t].cell[SHAPE]);
+            print_table_shape(&layer->tops[t]->value.shape, rows[n + (size_t)t].cell[SHAPE]);
         }
         n += layer->ntops ? (size_t)layer->ntops : 1;
     }
     strcpy(rows[n].cell[LAYER], "total");
     snprintf(rows[n].cell[PARAMETERS], CELL_BYTES, "%zu", net->nlearnable);
-    write_flops(net->flops, rows[n].cell[FLOPS]);
+    print_table_flops(net->flops, rows[n].cell[FLOPS]);
     return n + 1;
 }
 
@@ -119,7 +120,7 @@ static void print_row(const struct row *row, const int width[COLUMNS], int colum
     fprintf(to, "%s\n", line);
 }
 
-static void print_line(const int width[COLUMNS], int columns, FILE *to)
+static void print_table_line(const int width[COLUMNS], int columns, FILE *to)
 {
     int total = -2;
 
@@ -130,7 +131,7 @@ static void print_line(const int width[COLUMNS], int columns, FILE *to)
     fputc('\n', to);
 }
 
-int net_print_summary(const struct net *net, const struct net_scheme *scheme, FILE *to)
+int net_table_print(const struct net *net, const struct net_table_scheme *scheme, FILE *to)
 {
     int columns = scheme ? COLUMNS : COLUMNS - 1;
     int width[COLUMNS] = {0};
@@ -142,14 +143,14 @@ int net_print_summary(const struct net *net, const struct net_scheme *scheme, FI
     rows = calloc(most, sizeof(struct row));
     if (!rows)
         return error_memory(most * sizeof(struct row), "the net table");
-    n = write_rows(net, scheme, rows);
+    n = print_table_rows(net, scheme, rows);
     for (size_t r = 0; r < n; r++)
         for (int c = 0; c < columns; c++)
             if ((int)strlen(rows[r].cell[c]) > width[c])
                 width[c] = (int)strlen(rows[r].cell[c]);
     for (size_t r = 0; r < n; r++) {
         if (r == 1 || r == n - 1)
-            print_line(width, columns, to);
+            print_table_line(width, columns, to);
         print_row(&rows[r], width, columns, to);
     }
     free(rows);
@@ -175,8 +176,7 @@ static void json_blobs(const struct layer *layer, struct json *json)
     json_array_begin(json);
     for (int t = 0; t < layer->ntops; t++) {
         json_object_begin(json);
-        json_key(json, "name");
-        json_string(json, layer->tops[t]->name);
+        json_put_string(json, "name", layer->tops[t]->name);
         json_key(json, "shape");
         json_shape(&layer->tops[t]->value.shape, json);
         json_object_end(json);
@@ -189,7 +189,7 @@ static void json_blobs(const struct layer *layer, struct json *json)
     json_array_end(json);
 }
 
-static void json_layer(const struct net *net, int l, const struct net_scheme *scheme,
+static void json_layer(const struct net *net, int l, const struct net_table_scheme *scheme,
                        struct json *json)
 {
     const struct layer *layer = &net->layers[l];
@@ -197,31 +197,22 @@ static void json_layer(const struct net *net, int l, const struct net_scheme *sc
     size_t params = owned_params(net, l, &group);
 
     json_object_begin(json);
-    json_key(json, "name");
-    json_string(json, layer->def->name);
-    json_key(json, "type");
-    json_string(json, layer->def->type);
+    json_put_string(json, "name", layer->def->name);
+    json_put_string(json, "type", layer->def->type);
     json_blobs(layer, json);
-    json_key(json, "parameters");
-    json_uint(json, params);
-    json_key(json, "flops");
-    json_uint(json, (uint64_t)layer->flops);
-    json_key(json, "scheme");
-    json_string(json, scheme_name(scheme, group));
+    json_put_uint(json, "parameters", params);
+    json_put_uint(json, "flops", (uint64_t)layer->flops);
+    json_put_string(json, "scheme", scheme_of_layer(scheme, group));
     json_object_end(json);
 }
 
-void net_json_summary(const struct net *net, const struct net_scheme *scheme, struct json *json)
+void net_table_json(const struct net *net, const struct net_table_scheme *scheme, struct json *json)
 {
     json_object_begin(json);
-    json_key(json, "name");
-    json_string(json, net->def->name);
-    json_key(json, "phase");
-    json_string(json, net->train ? "TRAIN" : "TEST");
-    json_key(json, "parameters");
-    json_uint(json, net->nlearnable);
-    json_key(json, "flops");
-    json_uint(json, (uint64_t)net->flops);
+    json_put_string(json, "name", net->def->name);
+    json_put_string(json, "phase", net->train ? "TRAIN" : "TEST");
+    json_put_uint(json, "parameters", net->nlearnable);
+    json_put_uint(json, "flops", (uint64_t)net->flops);
     json_key(json, "outputs");
     json_array_begin(json);
     for (int o = 0; o < net->noutputs; o++)

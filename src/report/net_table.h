@@ -1,6 +1,6 @@
 /* The net as a table: what `poseidon summary` and the start of training show. */
-#ifndef POSEIDON_NET_SUMMARY_H
-#define POSEIDON_NET_SUMMARY_H
+#ifndef POSEIDON_REPORT_NET_TABLE_H
+#define POSEIDON_REPORT_NET_TABLE_H
 
 #include "net/net.h"
 #include "util/json.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* How a group of the net travels, for the table's last column: a short word, borrowed. */
-struct net_scheme {
+struct net_table_scheme {
     const char *(*name)(void *context, int group);
     void *context;
 };
@@ -17,13 +17,14 @@ struct net_scheme {
  * of one forward pass, scheme - and the totals. Splits that are not in the file are left out.
  * scheme: NULL leaves its column out. The net need not be built. Fails when the stream cannot be
  * written. */
-int net_print_summary(const struct net *net, const struct net_scheme *scheme, FILE *to);
+int net_table_print(const struct net *net, const struct net_table_scheme *scheme, FILE *to);
 
 /* The same as one JSON object, with the Splits that are not in the file among the layers: {"name",
  * "phase", "parameters", "flops", "outputs": [sorted names], "layers": [{"name", "type", "bottoms":
  * [names], "tops": [{"name", "shape": [...]}], "top_shapes": [[...]], "parameters", "flops",
  * "scheme"}]}. top_shapes repeats the shapes of the tops alone; scheme is null where there is none.
  */
-void net_json_summary(const struct net *net, const struct net_scheme *scheme, struct json *json);
+void net_table_json(const struct net *net, const struct net_table_scheme *scheme,
+                    struct json *json);
 
 #endif

@@ -16,9 +16,9 @@
 /* Threads of the file; lanes of reads and transfers of kind k begin at LANES * (k + 1). */
 enum { TID_COMPUTE, TID_INPUT, TID_PROGRESS, LANES = 10000 };
 
-struct writer {
+struct timeline_writer {
     FILE *to;
-    const struct trace_about *about;
+    const struct timeline_about *about;
     char **name;   /* per layer, escaped, without quotes; owned */
     char **bucket; /* per layer, the same of the bucket that begins with it; NULL: none with more
                       members */
@@ -28,7 +28,7 @@ struct writer {
 };
 
 /* chrome://tracing's names of colours; Perfetto makes its own from the spans' names. */
-static const char *color(enum trace_kind kind)
+static const char *color_of_kind(enum trace_kind kind)
 {
     static const char *const names[TRACE_KINDS] = {[TRACE_ITERATION] = "grey",
                                                    [TRACE_FORWARD] = "thread_state_running",
@@ -47,7 +47,7 @@ static const char *color(enum trace_kind kind)
     return names[kind];
 }
 
-static char *escape(const char *text)
+static char *escape_name(const char *text)
 {
     struct json json = {.depth = 0};
     const char *quoted;
@@ -64,7 +64,7 @@ static char *escape(const char *text)
     return out;
 }
 
-static int escape_names(struct writer *w)
+static int escape_names(struct timeline_writer *w)
 {
     const struct net *net = w->about->net;
 
@@ -75,18 +75,19 @@ static int escape_names(struct writer *w)
     if (!w->name || !w->bucket)
         return error_memory((size_t)net->nlayers * sizeof *w->name, "layer names");
     for (int l = 0; l < net->nlayers; l++) {
-        w->name[l] = escape(net->layers[l].def->name);
+        w->name[l] = escape_name(net->layers[l].def->name);
         if (!w->name[l])
             return -1;
     }
-    for (int b = 0; b < plan->ngroups; b++)
-        if (plan->names[b] && !(w->bucket[plan->groups[b].layer] = escape(plan->names[b])))
+    for (int b = 0; b < plan->nbuckets; b++)
+        if (plan->buckets[b].ngroups > 1 &&
+            !(w->bucket[plan->buckets[b].layer] = escape_name(plan->buckets[b].name)))
             return -1;
     return 0;
 }
 
 /* What the passes do belongs to a layer, what synchronisation does to a bucket of layers. */
-static const char *name_of(const struct writer *w, const struct trace_event *event)
+static const char *name_of_event(const struct timeline_writer *w, const struct trace_event *event)
 {
     bool pass =
         event->kind == TRACE_FORWARD || event->kind == TRACE_BACKWARD || event->kind == TRACE_INPUT;
@@ -105,21 +106,22 @@ static int tid_of(const struct trace_event *event, int lane)
     return event->kind == TRACE_INPUT ? TID_INPUT : TID_COMPUTE;
 }
 
-static void next(struct writer *w)
+static void put_comma(struct timeline_writer *w)
 {
     fputs(w->comma ? ",\n" : "\n", w->to);
     w->comma = true;
 }
 
-static void put_meta(struct writer *w, int pid, int tid, const char *what, const char *name)
+static void put_meta(struct timeline_writer *w, int pid, int tid, const char *what,
+                     const char *name)
 {
-    next(w);
+    put_comma(w);
     fprintf(w->to,
             "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}", pid,
             tid, what, name);
     if (strcmp(what, "thread_name") != 0)
         return;
-    next(w);
+    put_comma(w);
     fprintf(w->to,
             "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_"
             "index\":"
@@ -127,24 +129,24 @@ static void put_meta(struct writer *w, int pid, int tid, const char *what, const
             pid, tid, tid);
 }
 
-static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
+static int put_names(struct timeline_writer *w, int pid, const struct timeline_rank *rank)
 {
     static const char *const role[2][2] = {{"idle", "server"}, {"worker", "worker and server"}};
-    char text[192], *host = escape(rank->host);
+    char text[192], *host = escape_name(rank->host);
 
     if (!host)
         return -1;
     snprintf(text, sizeof text, "rank %d (%s, %s)", pid, role[rank->worker][rank->server], host);
     free(host);
     put_meta(w, pid, 0, "process_name", text);
-    next(w);
+    put_comma(w);
     fprintf(w->to,
             "{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
             "\"sort_index\":%d}}",
             pid, pid);
     put_meta(w, pid, TID_COMPUTE, "thread_name", "compute");
     put_meta(w, pid, TID_INPUT, "thread_name", "input");
-    put_meta(w, pid, TID_PROGRESS, "thread_name", "progress thread");
+    put_meta(w, pid, TID_PROGRESS, "thread_name", "communication thread");
     for (int k = TRACE_READ; k < TRACE_KINDS; k++)
         for (int lane = 0; lane < rank->lanes[k]; lane++) {
             snprintf(text, sizeof text, "%s: %s %d", k < TRACE_SEND ? "feeder" : "wire",
@@ -154,25 +156,25 @@ static int put_names(struct writer *w, int pid, const struct trace_rank *rank)
     return 0;
 }
 
-static void put_time(struct writer *w, const char *key, int64_t ns)
+static void put_time(struct timeline_writer *w, const char *key, int64_t ns)
 {
     fprintf(w->to, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
-static void put_event(struct writer *w, int pid, const struct trace_event *event, int lane)
+static void put_event(struct timeline_writer *w, int pid, const struct trace_event *event, int lane)
 {
     enum trace_kind kind = (enum trace_kind)event->kind;
     const char *what = trace_kind_name(kind);
-    const char *layer = name_of(w, event);
+    const char *layer = name_of_event(w, event);
 
-    next(w);
+    put_comma(w);
     if (kind == TRACE_ITERATION)
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
     else
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s\"", what, layer ? " " : "",
                 layer ? layer : "");
-    fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what, color(kind), pid,
-            tid_of(event, lane));
+    fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
+            color_of_kind(kind), pid, tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
     put_time(w, "dur", event->end - event->start);
     fprintf(w->to, ",\"args\":{\"iteration\":%d", event->iteration);
@@ -180,7 +182,8 @@ static void put_event(struct writer *w, int pid, const struct trace_event *event
         fprintf(w->to, ",\"layer\":\"%s\"", layer);
     if (kind >= TRACE_SEND)
         fprintf(w->to, ",\"bytes\":%" PRIu64 ",\"peer\":%d,\"scheme\":\"%s\"", event->bytes,
-                event->peer, scheme_name((enum scheme)event->scheme));
+                event->peer,
+                scheme_label(event->scheme == UINT8_MAX ? NULL : scheme_at(event->scheme)));
     if (kind == TRACE_SEND)
         put_time(w, "queued_us", event->start - event->posted);
     if (kind == TRACE_RECEIVE)
@@ -189,7 +192,7 @@ static void put_event(struct writer *w, int pid, const struct trace_event *event
     w->events++;
 }
 
-static void find_base(struct writer *w, const struct trace_rank *ranks, int nranks)
+static void find_base(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
 {
     w->base = INT64_MAX;
     for (int r = 0; r < nranks; r++)
@@ -197,9 +200,9 @@ static void find_base(struct writer *w, const struct trace_rank *ranks, int nran
             w->base = ranks[r].events[0].start;
 }
 
-static int put_all(struct writer *w, const struct trace_rank *ranks, int nranks)
+static int put_ranks(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
 {
-    char *net = escape(w->about->net->def->name);
+    char *net = escape_name(w->about->net->def->name);
 
     if (!net)
         return -1;
@@ -219,7 +222,8 @@ static int put_all(struct writer *w, const struct trace_rank *ranks, int nranks)
     return 0;
 }
 
-static int put_file(struct writer *w, const struct trace_rank *ranks, int nranks, const char *path)
+static int put_document(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks,
+                        const char *path)
 {
     char *temp = file_temp_name(path);
     int status = -1;
@@ -231,7 +235,7 @@ static int put_file(struct writer *w, const struct trace_rank *ranks, int nranks
         error_set("cannot write '%s': %s", path, strerror(errno));
         goto done;
     }
-    status = put_all(w, ranks, nranks);
+    status = put_ranks(w, ranks, nranks);
     if (ferror(w->to))
         status = error_set("cannot write '%s': %s", path, strerror(errno));
     if (fclose(w->to) && !status)
@@ -245,15 +249,15 @@ done:
     return status;
 }
 
-static int write_ranks(const struct trace *trace, const struct trace_about *about,
-                       struct trace_rank *ranks, int nranks, const char *path,
-                       struct trace_written *out)
+static int write_ranks(const struct trace *trace, const struct timeline_about *about,
+                       struct timeline_rank *ranks, int nranks, const char *path,
+                       struct timeline_written *out)
 {
-    struct writer w = {.about = about};
-    int status = trace_pair(ranks, nranks, trace->options.first, trace->options.last);
+    struct timeline_writer w = {.about = about};
+    int status = timeline_pair(ranks, nranks, trace->options.first, trace->options.last);
 
     for (int r = 0; r < nranks && !status; r++) {
-        status = trace_lay_out(&ranks[r]);
+        status = timeline_lay_out(&ranks[r]);
         out->dropped += ranks[r].dropped;
         out->clock_error =
             ranks[r].error * 1e-9 > out->clock_error ? ranks[r].error * 1e-9 : out->clock_error;
@@ -261,7 +265,7 @@ static int write_ranks(const struct trace *trace, const struct trace_about *abou
     if (!status)
         status = escape_names(&w);
     if (!status)
-        status = put_file(&w, ranks, nranks, path);
+        status = put_document(&w, ranks, nranks, path);
     out->events = w.events;
     for (int l = 0; w.name && w.bucket && l < about->net->nlayers; l++) {
         free(w.name[l]);
@@ -272,18 +276,18 @@ static int write_ranks(const struct trace *trace, const struct trace_about *abou
     return status;
 }
 
-int trace_write(MPI_Comm comm, const struct trace *trace, const struct trace_about *about,
-                const char *path, struct trace_written *out)
+int timeline_write(MPI_Comm comm, const struct trace *trace, const struct timeline_about *about,
+                   const char *path, struct timeline_written *out)
 {
-    struct trace_rank *ranks;
+    struct timeline_rank *ranks;
     int rank, nranks, status;
 
-    *out = (struct trace_written){.events = 0};
+    *out = (struct timeline_written){.events = 0};
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &nranks);
-    status = trace_gather(comm, trace, about, &ranks);
+    status = timeline_gather(comm, trace, about, &ranks);
     if (!status && rank == 0)
         status = write_ranks(trace, about, ranks, nranks, path, out);
-    trace_ranks_free(ranks, nranks);
+    timeline_ranks_free(ranks, nranks);
     return error_agree(comm, status);
 }

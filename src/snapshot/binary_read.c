@@ -7,6 +7,7 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +96,7 @@ static int match_sources(struct reader *r, struct snapshot_report *report)
     return 0;
 }
 
-static int check_layers(struct reader *r, struct snapshot_report *report)
+static int check_stored_layers(struct reader *r, struct snapshot_report *report)
 {
     for (int i = 0; i < r->nlayers; i++) {
         const struct snapshot_layer *layer = &r->layers[i];
@@ -120,7 +121,7 @@ static int check_layers(struct reader *r, struct snapshot_report *report)
     return 0;
 }
 
-static int read_layers(struct reader *r)
+static int read_stored_layers(struct reader *r)
 {
     for (int i = 0; i < r->nlayers; i++)
         for (int b = 0; r->matches[i].source >= 0 && b < r->layers[i].nblobs; b++)
@@ -134,7 +135,6 @@ int snapshot_read_model_binary(const char *path, const struct snapshot_layer *la
                                struct snapshot_report *report)
 {
     struct reader r = {.path = path, .layers = layers, .nlayers = nlayers};
-    struct snapshot_report found = {0};
     int status = -1;
 
     if (model_file_open(path, &r.file))
@@ -143,15 +143,11 @@ int snapshot_read_model_binary(const char *path, const struct snapshot_layer *la
     r.matches = calloc((size_t)nlayers + 1, sizeof *r.matches);
     if (r.matches == NULL)
         error_memory((size_t)nlayers * sizeof *r.matches, "the layers of a model");
-    else if (match_sources(&r, &found) == 0 && check_layers(&r, &found) == 0)
-        status = read_layers(&r);
+    else if (match_sources(&r, report) == 0 && check_stored_layers(&r, report) == 0)
+        status = read_stored_layers(&r);
     names_free(&r.names);
     free(r.matches);
     model_file_close(r.file);
-    if (status == 0 && report)
-        *report = found;
-    else
-        snapshot_report_free(&found);
     return status;
 }
 
@@ -207,7 +203,5 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
 
 done:
     state_file_close(file);
-    if (status)
-        snapshot_state_free(state);
     return status;
 }

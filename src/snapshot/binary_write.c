@@ -54,7 +54,7 @@ static void put_head(struct output *to, uint32_t field, uint64_t bytes)
     put_varint(to, bytes);
 }
 
-static void put_text(struct output *to, uint32_t field, const char *text)
+static void put_string_field(struct output *to, uint32_t field, const char *text)
 {
     put_head(to, field, strlen(text));
     put_bytes(to, text, strlen(text));
@@ -128,7 +128,7 @@ static void put_blob(struct output *to, uint32_t field, const struct snapshot_bl
 
 /* The layer as Caffe saves it: after splits, with its phase, without weights. Borrows everything.
  */
-static Caffe__LayerParameter describe(const struct layer_def *def)
+static Caffe__LayerParameter describe_layer(const struct layer_def *def)
 {
     Caffe__LayerParameter param = *def->param;
 
@@ -147,8 +147,8 @@ static Caffe__LayerParameter describe(const struct layer_def *def)
     return param;
 }
 
-static int put_layer(struct output *to, const struct layer_def *def,
-                     const struct snapshot_layer *layer)
+static int put_model_layer(struct output *to, const struct layer_def *def,
+                           const struct snapshot_layer *layer)
 {
     Caffe__LayerParameter param;
     char *name = strdup(layer->name);
@@ -159,7 +159,7 @@ static int put_layer(struct output *to, const struct layer_def *def,
     if (name == NULL)
         return error_memory(strlen(layer->name) + 1, "a name");
     if (def != NULL) {
-        param = describe(def);
+        param = describe_layer(def);
     } else {
         caffe__layer_parameter__init(&param);
         param.name = name;
@@ -184,7 +184,7 @@ static int put_layer(struct output *to, const struct layer_def *def,
 }
 
 /* Opens the temporary file that becomes `path`. */
-static int begin(const char *path, struct output *to, char **temp)
+static int begin_file(const char *path, struct output *to, char **temp)
 {
     *temp = file_temp_name(path);
     to->file = *temp != NULL ? fopen(*temp, "wb") : NULL;
@@ -194,14 +194,14 @@ static int begin(const char *path, struct output *to, char **temp)
     return to->file != NULL ? 0 : -1;
 }
 
-static int check(const struct output *to, const char *path)
+static int check_written(const struct output *to, const char *path)
 {
     return ferror(to->file) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
 }
 
 /* Seals the file, closes it, and puts it in its place unless `status` says that it is not complete.
  */
-static int finish(struct output *to, char *temp, const char *path, int status)
+static int finish_file(struct output *to, char *temp, const char *path, int status)
 {
     unsigned char seal[PROTO_SEAL_BYTES] = {0};
 
@@ -209,7 +209,7 @@ static int finish(struct output *to, char *temp, const char *path, int status)
         sha256_final(&to->sum, seal);
         put_head(to, PROTO_SEAL, sizeof seal);
         put_bytes(to, seal, sizeof seal);
-        status = check(to, path);
+        status = check_written(to, path);
     }
     if (to->file != NULL && fclose(to->file) != 0 && status == 0)
         status = error_set("cannot write '%s': %s", path, strerror(errno));
@@ -230,15 +230,15 @@ int snapshot_write_model_binary(const char *path, const struct net_def *def,
 
     if (snapshot_check_names(path, layers, nlayers))
         return error_context("the model cannot be saved");
-    status = begin(path, &to, &temp);
+    status = begin_file(path, &to, &temp);
     if (status == 0 && def != NULL && def->name[0] != '\0')
-        put_text(&to, NET_NAME, def->name);
+        put_string_field(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
-        status =
-            put_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) || check(&to, path)
-                ? -1
-                : 0;
-    return finish(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
+        status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) ||
+                         check_written(&to, path)
+                     ? -1
+                     : 0;
+    return finish_file(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
 }
 
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
@@ -246,11 +246,11 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
 {
     struct output to;
     char *temp;
-    int status = begin(path, &to, &temp);
+    int status = begin_file(path, &to, &temp);
 
     if (status == 0) {
         put_number(&to, STATE_ITER, (uint64_t)state->iter);
-        put_text(&to, STATE_NET, state->learned_net);
+        put_string_field(&to, STATE_NET, state->learned_net);
         for (int i = 0; i < nhistory && !ferror(to.file); i++)
             put_blob(&to, STATE_HISTORY, &history[i]);
         put_number(&to, STATE_STEP, (uint64_t)state->current_step);
@@ -259,5 +259,6 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         if (state->has_random_seed)
             put_number(&to, STATE_SEED, (uint64_t)state->random_seed);
     }
-    return finish(&to, temp, path, status) ? error_context("the solver state cannot be saved") : 0;
+    return finish_file(&to, temp, path, status) ? error_context("the solver state cannot be saved")
+                                                : 0;
 }

@@ -23,7 +23,7 @@ static int owner_of(const struct net *net, int param)
 }
 
 /* All layers of the net with pointers into its values; to be freed. */
-static struct snapshot_layer *describe(const struct net *net)
+static struct snapshot_layer *describe_layers(const struct net *net)
 {
     struct snapshot_layer *layers = calloc((size_t)net->nlayers + 1, sizeof *layers);
 
@@ -68,7 +68,7 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
     char *path = binary ? snapshot_state_path_binary(prefix, state->iteration)
                         : snapshot_state_path(prefix, state->iteration);
     const char *form = binary ? "binary proto" : "HDF5";
-    struct snapshot_layer *layers = describe(net);
+    struct snapshot_layer *layers = describe_layers(net);
     /* the writer only reads; one description serves both ways */
     struct snapshot_blob *blobs = describe_history(net, nhistory, (float *)(uintptr_t)history);
     struct snapshot_state file = {.iter = (int32_t)state->iteration,
@@ -104,7 +104,7 @@ done:
 
 static int read_model(const char *path, struct net *net, struct log *log)
 {
-    struct snapshot_layer *layers = describe(net);
+    struct snapshot_layer *layers = describe_layers(net);
     struct snapshot_report report;
 
     if (!layers || snapshot_read_model(path, layers, net->nlayers, &report)) {

@@ -1,7 +1,7 @@
 /* Snapshots of a training run: what is saved of nets and solver, and how it comes back. The file
  * format is snapshot/snapshot.h's. */
-#ifndef POSEIDON_SOLVER_CHECKPOINT_H
-#define POSEIDON_SOLVER_CHECKPOINT_H
+#ifndef POSEIDON_SNAPSHOT_CHECKPOINT_H
+#define POSEIDON_SNAPSHOT_CHECKPOINT_H
 
 #include <stdint.h>
 

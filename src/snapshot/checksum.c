@@ -1,4 +1,4 @@
-/* Sealing and checking. */
+/* Writing the line, and comparing it with what stands before it. */
 #include "snapshot/checksum.h"
 
 #include "util/error.h"
@@ -7,36 +7,36 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SEAL_WORD "\nposeidon sha256 "
+#define CHECKSUM_WORD "\nposeidon sha256 "
 
-static void finish(struct sha256 *hash, char line[SEAL_BYTES + 1])
+static void make_line(struct sha256 *hash, char line[CHECKSUM_BYTES + 1])
 {
     char hex[SHA256_HEX];
 
     sha256_final_hex(hash, hex);
-    snprintf(line, SEAL_BYTES + 1, "%s%s", SEAL_WORD, hex);
+    snprintf(line, CHECKSUM_BYTES + 1, "%s%s", CHECKSUM_WORD, hex);
 }
 
-void seal_write(void *bytes, size_t length)
+void checksum_append(void *bytes, size_t length)
 {
     struct sha256 hash;
-    char line[SEAL_BYTES + 1];
+    char line[CHECKSUM_BYTES + 1];
 
     sha256_init(&hash);
     sha256_update(&hash, bytes, length);
-    finish(&hash, line);
-    memcpy((char *)bytes + length, line, SEAL_BYTES);
+    make_line(&hash, line);
+    memcpy((char *)bytes + length, line, CHECKSUM_BYTES);
 }
 
-static int check(FILE *file, const char *path)
+static int compare_sums(FILE *file, const char *path)
 {
     struct sha256 hash;
-    char found[SEAL_BYTES + 1] = "", expected[SEAL_BYTES + 1], block[65536];
+    char found[CHECKSUM_BYTES + 1] = "", expected[CHECKSUM_BYTES + 1], block[65536];
     long length;
 
-    if (fseek(file, -(long)SEAL_BYTES, SEEK_END) || (length = ftell(file)) < 0 ||
-        fread(found, 1, SEAL_BYTES, file) != SEAL_BYTES ||
-        strncmp(found, SEAL_WORD, strlen(SEAL_WORD)))
+    if (fseek(file, -(long)CHECKSUM_BYTES, SEEK_END) || (length = ftell(file)) < 0 ||
+        fread(found, 1, CHECKSUM_BYTES, file) != CHECKSUM_BYTES ||
+        strncmp(found, CHECKSUM_WORD, strlen(CHECKSUM_WORD)))
         return 0;
     rewind(file);
     sha256_init(&hash);
@@ -48,18 +48,18 @@ static int check(FILE *file, const char *path)
         sha256_update(&hash, block, n);
         length -= (long)n;
     }
-    finish(&hash, expected);
+    make_line(&hash, expected);
     if (!strcmp(found, expected))
         return 0;
     return error_set(
         "%s: damaged: its SHA-256 is %.12s..., and %.12s... was written; use an older snapshot",
-        path, expected + strlen(SEAL_WORD), found + strlen(SEAL_WORD));
+        path, expected + strlen(CHECKSUM_WORD), found + strlen(CHECKSUM_WORD));
 }
 
-int seal_check(const char *path)
+int checksum_check(const char *path)
 {
     FILE *file = fopen(path, "rb");
-    int status = file ? check(file, path) : 0;
+    int status = file ? compare_sums(file, path) : 0;
 
     if (file)
         fclose(file);

@@ -1,18 +1,18 @@
-/* The seal of a snapshot: its SHA-256, on a line behind the end of the HDF5 file, where HDF5 does
- * not look. The library follows whatever a damaged file says; with the seal, damage is found before
- * it reads. */
-#ifndef POSEIDON_SOLVER_SEAL_H
-#define POSEIDON_SOLVER_SEAL_H
+/* The checksum of an HDF5 snapshot: its SHA-256, on a line behind the end of the HDF5 file, where
+ * HDF5 does not look. The library follows whatever a damaged file says; with the checksum, damage
+ * is found before it reads. */
+#ifndef POSEIDON_SNAPSHOT_CHECKSUM_H
+#define POSEIDON_SNAPSHOT_CHECKSUM_H
 
 #include <stddef.h>
 
-#define SEAL_BYTES 81
+#define CHECKSUM_BYTES 81
 
-/* Writes the seal of `length` bytes behind them: there is room for SEAL_BYTES more. */
-void seal_write(void *bytes, size_t length);
+/* Writes the checksum of `length` bytes behind them: there is room for CHECKSUM_BYTES more. */
+void checksum_append(void *bytes, size_t length);
 
-/* Fails where the file's contents are not those that its seal was made of. A file without a seal
+/* Fails where the file's contents are not those that its checksum was made of. A file without one
  * (Caffe's) passes, and one that cannot be read: who reads it says why. */
-int seal_check(const char *path);
+int checksum_check(const char *path);
 
 #endif

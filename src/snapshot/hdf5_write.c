@@ -11,8 +11,6 @@
 #include "util/strbuf.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,55 +18,7 @@
 #define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
 #define CHUNK_BYTES ((hsize_t)16 << 20)
 
-static char *path_of(const char *prefix, int64_t iter, const char *ending)
-{
-    struct strbuf path = {0};
-
-    strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
-    return strbuf_take(&path);
-}
-
-char *snapshot_model_path(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".caffemodel.h5");
-}
-
-char *snapshot_state_path(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".solverstate.h5");
-}
-
-char *snapshot_model_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".caffemodel");
-}
-
-char *snapshot_state_path_binary(const char *prefix, int64_t iter)
-{
-    return path_of(prefix, iter, ".solverstate");
-}
-
-int snapshot_probe(const char *prefix)
-{
-    char *path = path_of(prefix, 0, ".tempfile");
-    int fd, status = 0;
-
-    if (path == NULL)
-        return -1;
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        status = error_set("Cannot write to snapshot prefix '%s'.  Make sure that the directory "
-                           "exists and is writable. (%s: %s)",
-                           prefix, path, strerror(errno));
-    } else {
-        close(fd);
-        unlink(path);
-    }
-    free(path);
-    return status;
-}
-
-static int h5_failed(const char *path, const char *action, const char *name)
+static int composing_failed(const char *path, const char *action, const char *name)
 {
     char reason[512];
 
@@ -83,7 +33,7 @@ static hid_t memory_file_create(const char *path)
     if (access >= 0 && H5Pset_fapl_core(access, MEMORY_STEP, 0) >= 0)
         file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     if (file < 0)
-        h5_failed(path, "compose", "the file in memory");
+        composing_failed(path, "compose", "the file in memory");
     if (access >= 0)
         H5Pclose(access);
     return file;
@@ -96,20 +46,20 @@ static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t 
 
     *bytes = NULL;
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
-        return h5_failed(path, "flush", "the file in memory");
+        return composing_failed(path, "flush", "the file in memory");
     size = H5Fget_file_image(file, NULL, 0);
     if (size <= 0)
-        return h5_failed(path, "measure", "the file in memory");
-    *bytes = malloc((size_t)size + SEAL_BYTES);
+        return composing_failed(path, "measure", "the file in memory");
+    *bytes = malloc((size_t)size + CHECKSUM_BYTES);
     if (*bytes == NULL)
         return error_memory((unsigned long long)size, path);
     if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
         free(*bytes);
         *bytes = NULL;
-        return h5_failed(path, "copy", "the file in memory");
+        return composing_failed(path, "copy", "the file in memory");
     }
-    seal_write(*bytes, (size_t)size);
-    *length = (size_t)size + SEAL_BYTES;
+    checksum_append(*bytes, (size_t)size);
+    *length = (size_t)size + CHECKSUM_BYTES;
     return 0;
 }
 
@@ -153,7 +103,7 @@ static int write_dataset(hid_t group, const char *path, const char *name, hid_t 
 
     dataset = H5Dcreate2(group, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     if (dataset < 0 || H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        status = h5_failed(path, "write data set", name);
+        status = composing_failed(path, "write data set", name);
     if (dataset >= 0)
         H5Dclose(dataset);
     return status;
@@ -219,7 +169,7 @@ static int write_attribute(hid_t file, const char *path, const char *name, hid_t
     int status = 0;
 
     if (attribute < 0 || H5Awrite(attribute, type, value) < 0)
-        status = h5_failed(path, "write attribute", name);
+        status = composing_failed(path, "write attribute", name);
     if (attribute >= 0)
         H5Aclose(attribute);
     H5Sclose(space);
@@ -278,27 +228,7 @@ done:
     return group;
 }
 
-int snapshot_owned_blobs(const struct snapshot_layer *layer)
-{
-    int owned = 0;
-
-    for (int i = 0; i < layer->nblobs; i++)
-        owned += !layer->blobs[i].shared;
-    return owned;
-}
-
-int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers)
-{
-    for (int i = 0; i < nlayers; i++)
-        for (int j = 0; j < i && snapshot_owned_blobs(&layers[i]) > 0; j++)
-            if (snapshot_owned_blobs(&layers[j]) > 0 && strcmp(layers[i].name, layers[j].name) == 0)
-                return error_set("%s: two layers named '%s' have parameters; a snapshot holds one "
-                                 "layer of a name, rename the other",
-                                 path, layers[i].name);
-    return 0;
-}
-
-static int write_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
+static int write_model_layer(hid_t data, const char *path, const struct snapshot_layer *layer)
 {
     hid_t group;
     int status = 0;
@@ -319,10 +249,11 @@ static int compose_model(hid_t file, const char *path, const struct snapshot_lay
                          int nlayers)
 {
     hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status = data < 0 ? h5_failed(path, "write group", "data") : write_version(file, path);
+    int status =
+        data < 0 ? composing_failed(path, "write group", "data") : write_version(file, path);
 
     for (int i = 0; i < nlayers && status == 0; i++)
-        status = write_layer(data, path, &layers[i]);
+        status = write_model_layer(data, path, &layers[i]);
     if (data >= 0)
         H5Gclose(data);
     return status;
@@ -347,7 +278,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
         return -1;
     group = H5Gcreate2(file, "history", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (group < 0)
-        return h5_failed(path, "write group", "history");
+        return composing_failed(path, "write group", "history");
     for (int i = 0; i < nhistory; i++)
         if (write_blob(group, path, i, &history[i]))
             goto done;

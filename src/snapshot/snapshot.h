@@ -16,8 +16,8 @@
  * the state; then a state that is there has its model. All functions here take HDF5's lock
  * (util/h5.h) themselves where they need it, work on plain host arrays, and are not collective: one
  * rank calls them. */
-#ifndef POSEIDON_SOLVER_SNAPSHOT_H
-#define POSEIDON_SOLVER_SNAPSHOT_H
+#ifndef POSEIDON_SNAPSHOT_SNAPSHOT_H
+#define POSEIDON_SNAPSHOT_SNAPSHOT_H
 
 #include "engine/tensor.h"
 #include "spec/netdef.h"

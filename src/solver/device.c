@@ -10,20 +10,6 @@
 
 enum { IDENTITY_BYTES = 64 };
 
-int device_local_rank(MPI_Comm world)
-{
-    MPI_Comm node;
-    int rank, local = 0;
-
-    MPI_Comm_rank(world, &rank);
-    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node) ==
-        MPI_SUCCESS) {
-        MPI_Comm_rank(node, &local);
-        MPI_Comm_free(&node);
-    }
-    return local;
-}
-
 /* identities: one per rank, empty where there is none. */
 static int find_double(const char *identities, int nranks, int rank, const char *words)
 {
@@ -58,10 +44,13 @@ static int check_double(MPI_Comm world, const struct engine *engine)
         free(all);
         return -1;
     }
-    MPI_Allgather(mine, IDENTITY_BYTES, MPI_CHAR, all, IDENTITY_BYTES, MPI_CHAR, world);
+    MPI_TRY(MPI_Allgather(mine, IDENTITY_BYTES, MPI_CHAR, all, IDENTITY_BYTES, MPI_CHAR, world));
     status = find_double(all, nranks, rank, words);
     free(all);
     return error_agree(world, status);
+fail:
+    free(all);
+    return -1;
 }
 
 int device_open(MPI_Comm world, const char *name, const struct engine_options *options, bool share,

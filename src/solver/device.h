@@ -6,9 +6,6 @@
 
 #include "engine/engine.h"
 
-/* This rank's number among the ranks of its node, in their order in the world. Collective. */
-int device_local_rank(MPI_Comm world);
-
 /* Opens the engine. No two ranks may have got the same device, unless `share`: each would slow the
  * other down. Collective; fails on all ranks together. */
 int device_open(MPI_Comm world, const char *name, const struct engine_options *options, bool share,

@@ -1,8 +1,9 @@
 /* The loop, in Caffe's order of events: test, forward and backward, display, update, snapshot. The
  * update is not a step of the loop: it happens in sync while this thread computes, and the next
  * forward pass waits for it layer by layer. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
+#include "report/outputs.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
@@ -30,7 +31,7 @@ static int after_backward(void *context, int group)
     return sync_post(pass->sync, group, pass->last);
 }
 
-static bool placed(void *context, int group)
+static bool is_placed(void *context, int group)
 {
     return !sync_is_local(((struct pass *)context)->sync, group);
 }
@@ -42,13 +43,13 @@ static uint64_t samples_before(const struct trainer *t, int64_t iteration)
 }
 
 /* One iteration's passes on this worker; the loss is their mean. */
-static int compute(struct trainer *t, int64_t iteration, double *loss)
+static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
     struct pass pass = {.sync = t->sync};
     struct net_hooks hooks = {.context = &pass,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
-                              .placed = placed};
+                              .placed = is_placed};
 
     *loss = 0;
     for (int micro = 0; micro < t->iter_size; micro++) {
@@ -91,57 +92,10 @@ static double smoothed_loss(const struct trainer *t)
     return n > 0 ? sum / (double)n : 0;
 }
 
-size_t count_outputs(const struct net *net)
-{
-    size_t count = 0;
-
-    for (int i = 0; i < net->noutputs; i++)
-        count += shape_elems(&net->outputs[i].blob->value.shape);
-    return count;
-}
-
-void log_outputs(struct log *log, const char *which, const struct net *net, const double *values)
-{
-    int k = 0;
-
-    for (int i = 0; i < net->noutputs; i++) {
-        const struct net_output *output = &net->outputs[i];
-        double weight = (double)output->loss_weight;
-        for (size_t e = 0; e < shape_elems(&output->blob->value.shape); e++, k++)
-            if (output->loss_weight != 0)
-                LOG_INFO(log, "    %s net output #%d: %s = %g (* %g = %g loss)", which, k,
-                         output->blob->name, values[k], weight, weight * values[k]);
-            else
-                LOG_INFO(log, "    %s net output #%d: %s = %g", which, k, output->blob->name,
-                         values[k]);
-    }
-}
-
-int trainer_read_outputs(const struct net *net, double *values)
-{
-    size_t at = 0;
-
-    for (int i = 0; i < net->noutputs; i++) {
-        const struct blob *blob = net->outputs[i].blob;
-        size_t n = shape_elems(&blob->value.shape);
-        float *plain = malloc((n + 1) * sizeof *plain);
-        if (!plain || net_read_blob(net, blob, plain)) {
-            if (!plain)
-                error_memory(n * sizeof *plain, "an output");
-            free(plain);
-            return -1;
-        }
-        for (size_t e = 0; e < n; e++)
-            values[at++] = (double)plain[e];
-        free(plain);
-    }
-    return 0;
-}
-
 /* Loss and outputs averaged over the workers; every worker calls it at the same iterations. */
-static int display(struct trainer *t, int64_t iteration, double seconds, bool training)
+static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
-    size_t noutputs = training ? count_outputs(t->net) : 0;
+    size_t noutputs = training ? outputs_count(t->net) : 0;
     double *sums = calloc(noutputs + 1, sizeof *sums);
     double lapse = seconds - t->display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->display_iter) / lapse : 0;
@@ -152,7 +106,7 @@ static int display(struct trainer *t, int64_t iteration, double seconds, bool tr
         goto done;
     }
     sums[0] = smoothed_loss(t);
-    if (training && trainer_read_outputs(t->net, sums + 1))
+    if (training && outputs_read(t->net, sums + 1))
         goto done;
     if (sync_sum(t->sync, sums, (int)noutputs + 1))
         goto done;
@@ -163,7 +117,7 @@ static int display(struct trainer *t, int64_t iteration, double seconds, bool tr
         LOG_INFO(t->log, "Iteration %" PRId64 " (%g iter/s, %gs/%d iters), loss = %g%s", iteration,
                  rate, lapse, t->solver->display, sums[0],
                  t->blank ? " (replayed, not computed)" : "");
-        log_outputs(t->log, "Train", t->net, sums + 1);
+        outputs_log(t->log, "Train", t->net, sums + 1);
         LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)t->rates[iteration - t->at.iteration]);
     }
@@ -182,28 +136,21 @@ static int snapshot(struct trainer *t, int64_t iteration)
                                 .current_step = iteration > t->at.iteration
                                                     ? t->steps[iteration - 1 - t->at.iteration]
                                                     : t->at.current_step};
-    size_t elems = (size_t)t->rule.nhistory * t->net->elems;
-    float *history = NULL;
+    const float *history;
     bool binary =
         t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
     int status = -1;
 
-    if (t->rank == 0) {
-        history = malloc((elems + 1) * sizeof *history);
-        if (!history)
-            return error_memory(elems * sizeof *history, "a snapshot");
-    }
-    if (sync_gather_history(t->sync, history) == 0 &&
+    if (sync_gather_history(t->sync, &history) == 0 &&
         (t->rank != 0 || net_pull_values(t->net) == 0))
         status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
                                                  t->rule.nhistory, history, &state, t->log)
                               : 0;
-    free(history);
     t->last_snapshot = (int)iteration;
     return status;
 }
 
-static bool due(int64_t iteration, int interval)
+static bool is_due(int64_t iteration, int interval)
 {
     return interval > 0 && iteration % interval == 0;
 }
@@ -254,12 +201,12 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     int64_t traced = trace_begin(t->trace);
     double loss, seconds;
 
-    if (compute(t, iteration, &loss))
+    if (run_passes(t, iteration, &loss))
         return -1;
     trace_span(t->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
     remember_loss(t, loss);
     seconds = clock_seconds() - start - *paused;
-    if (due(iteration, t->solver->display) && display(t, iteration, seconds, true))
+    if (is_due(iteration, t->solver->display) && display_loss(t, iteration, seconds, true))
         return -1;
     show_progress(t, iteration, seconds);
     return log_clipping(t, iteration);
@@ -289,12 +236,12 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
     return status;
 }
 
-static int finish(struct trainer *t, double start, double *paused)
+static int finish_training(struct trainer *t, double start, double *paused)
 {
     const Caffe__SolverParameter *s = t->solver;
     int64_t end = t->end;
     bool trained = end > t->at.iteration;
-    bool save = t->stopped && t->listen.keep ? true : s->snapshot_after_train;
+    bool save = t->stopped && t->signals.keep ? true : s->snapshot_after_train;
 
     if (trained && (sync_wait_all(t->sync, end - 1) || trainer_share_statistics(t)))
         return -1;
@@ -304,16 +251,16 @@ static int finish(struct trainer *t, double start, double *paused)
         return -1;
     if (t->worker) {
         double unused = 0;
-        if (trained && display(t, end, t->train_seconds, false))
+        if (trained && display_loss(t, end, t->train_seconds, false))
             return -1;
-        if (!t->blank && !t->stopped && due(end, s->display)) {
+        if (!t->blank && !t->stopped && is_due(end, s->display)) {
             struct run run = {.seed = t->seed, .first_sample = samples_before(t, end)};
             struct net_hooks none = {.context = NULL};
             if (net_forward(t->net, &run, &none, &unused) || sync_sum(t->sync, &unused, 1))
                 return -1;
             LOG_INFO(t->log, "Iteration %" PRId64 ", loss = %g", end, unused / t->nworkers);
         }
-        if (!t->blank && !t->stopped && due(end, s->test_interval) && test_all(t, end))
+        if (!t->blank && !t->stopped && is_due(end, s->test_interval) && test_all(t, end))
             return -1;
     }
     log_progress_end(t->log);
@@ -323,30 +270,30 @@ static int finish(struct trainer *t, double start, double *paused)
 
 /* Tests, snapshots and signals between two iterations, in Caffe's order: who is to stop tests no
  * more. */
-static int between(struct trainer *t, int64_t i, double *paused)
+static int pause_between(struct trainer *t, int64_t i, double *paused)
 {
     const Caffe__SolverParameter *s = t->solver;
-    bool test = !t->blank && due(i, s->test_interval) && (i > 0 || s->test_initialization);
-    bool save = !t->blank && due(i, s->snapshot) && i > t->at.iteration;
+    bool test = !t->blank && is_due(i, s->test_interval) && (i > 0 || s->test_initialization);
+    bool save = !t->blank && is_due(i, s->snapshot) && i > t->at.iteration;
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
      * signal, and one that was interrupted is not followed by an iteration */
-    if (trainer_listen(t, i, test))
+    if (trainer_agree_signals(t, i, test))
         return -1;
-    if (t->listen.effect == SIGNAL_SNAPSHOT)
+    if (t->signals.effect == SIGNAL_SNAPSHOT)
         save = !t->blank;
-    if (t->listen.effect != SIGNAL_STOP) {
-        t->listen.effect = SIGNAL_NOTHING;
+    if (t->signals.effect != SIGNAL_STOP) {
+        t->signals.effect = SIGNAL_NOTHING;
         if (pause_for(t, i, test, save, paused))
             return -1;
-        if (test && trainer_listen(t, i, true))
+        if (test && trainer_agree_signals(t, i, true))
             return -1;
     }
-    t->stopped = t->listen.effect == SIGNAL_STOP;
+    t->stopped = t->signals.effect == SIGNAL_STOP;
     return 0;
 }
 
-static int loop(struct trainer *t)
+static int run_loop(struct trainer *t)
 {
     double start = clock_seconds(), paused = 0;
     int64_t i = t->at.iteration;
@@ -357,11 +304,11 @@ static int loop(struct trainer *t)
     if (t->max_iter == 0)
         LOG_WARNING(t->log, "%s: max_iter is 0 or not set: no iteration is run",
                     t->options->solver);
-    t->listen.asked = -1;
-    t->listen.next = t->listen.iteration = i;
-    t->listen.seconds = start;
+    t->signals.asked = -1;
+    t->signals.next = t->signals.iteration = i;
+    t->signals.seconds = start;
     for (; i < t->max_iter; i++) {
-        if (between(t, i, &paused))
+        if (pause_between(t, i, &paused))
             return -1;
         if (t->stopped)
             break;
@@ -370,15 +317,20 @@ static int loop(struct trainer *t)
             return -1;
     }
     t->end = i;
-    return finish(t, start, &paused);
+    return finish_training(t, start, &paused);
 }
 
 int trainer_run(struct trainer *t)
 {
-    int status = loop(t);
+    /* from the start to the close nobody agrees by MPI: a rank that cannot start closes at once */
+    int status = sync_start(t->sync) ? -1 : run_loop(t);
 
     log_progress_end(t->log);
     if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
         return -1;
-    return trainer_collect(t) || trainer_account(t) ? -1 : 0;
+    if (trainer_gather_figures(t))
+        return -1;
+    sync_destroy(t->sync); /* the figures are all that is still wanted of it */
+    t->sync = NULL;
+    return trainer_report(t);
 }

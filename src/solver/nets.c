@@ -48,8 +48,8 @@ fail:
     return -1;
 }
 
-static int define(const struct origin *origin, int phase, const Caffe__NetState *more,
-                  struct net_def **out)
+static int define_net(const struct origin *origin, int phase, const Caffe__NetState *more,
+                      struct net_def **out)
 {
     struct net_state state = net_state_make(phase);
     int status = net_state_merge(&state, origin->param->state) || net_state_merge(&state, more);
@@ -86,7 +86,7 @@ static int load_train(struct solver_nets *nets, const struct text_doc *doc,
     } else {
         train = (struct origin){.param = s->train_net_param, .doc = (struct text_doc *)doc};
     }
-    return define(&train, CAFFE__PHASE__TRAIN, s->train_state, &nets->train);
+    return define_net(&train, CAFFE__PHASE__TRAIN, s->train_state, &nets->train);
 }
 
 static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
@@ -124,8 +124,8 @@ static int load_tests(struct solver_nets *nets, const struct text_doc *doc,
             return error_set("%s: test_iter must not be negative, found %d", text_name(doc),
                              s->test_iter[i]);
         nets->test_iter[i] = s->test_iter[i];
-        if (define(&origin, CAFFE__PHASE__TEST, s->n_test_state ? s->test_state[i] : NULL,
-                   &nets->tests[i]))
+        if (define_net(&origin, CAFFE__PHASE__TEST, s->n_test_state ? s->test_state[i] : NULL,
+                       &nets->tests[i]))
             return -1;
         nets->ntests++;
     }

@@ -1,5 +1,5 @@
 /* The nets that a solver names: one to train and any number to test, in Caffe's order
- * (caffe.md 1.4). */
+ * (docs/caffe.md 4). */
 #ifndef POSEIDON_SOLVER_NETS_H
 #define POSEIDON_SOLVER_NETS_H
 

@@ -5,8 +5,11 @@
  * between them it is free.)
  *
  * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
+#include "plan/timeline.h"
+#include "solver/groups.h"
+#include "solver/work.h"
 #include "util/agree.h"
 #include "util/error.h"
 
@@ -20,45 +23,65 @@ static bool in_teams(const struct trainer *t)
     return t->node && t->node->team;
 }
 
-static int choose(struct trainer *t, const struct probe *probe, enum scheme *scheme)
+/* What is taken where the model has nothing better. */
+static struct comm usual_comm(const struct trainer *t)
 {
-    struct cost_setup setup;
-    enum cost_overlap overlap = !t->options->overlap            ? COST_OVERLAP_NONE
-                                : t->options->forward_waits_all ? COST_OVERLAP_WFBP
-                                                                : COST_OVERLAP_FULL;
-    int n = t->net->ngroups, status = -1;
-    struct cost *paper = calloc((size_t)n + 1, sizeof *paper);
-    enum scheme *best = calloc((size_t)n + 1, sizeof *best);
-    struct cost_work work = {0};
-    struct cost_iteration base, least;
+    return in_teams(t) ? (struct comm){.policy = COMM_SCHEME, .scheme = &scheme_ps}
+                       : (struct comm){.policy = COMM_PAPER};
+}
 
-    trainer_set_up_cost(t, &setup);
-    if (!paper || !best) {
-        error_memory((size_t)n * sizeof *paper, "the choice of schemes");
-        goto done;
+/* What rank 0 decides for all. */
+struct decision {
+    bool leaves_usual; /* schemes and merging are the model's */
+    size_t merge_bytes;
+    double seconds; /* predicted, of an iteration */
+};
+
+static void take_answer(const struct trainer *t, const struct cost_answer *answer,
+                        struct decision *out, int *scheme)
+{
+    if (answer->iteration.seconds >= GAIN_WORTH_CHANGING * out->seconds)
+        return;
+    *out = (struct decision){.leaves_usual = true,
+                             .merge_bytes = answer->merge_bytes,
+                             .seconds = answer->iteration.seconds};
+    for (int g = 0; g < t->net->ngroups; g++)
+        scheme[g] = scheme_index(answer->scheme[g]);
+}
+
+/* scheme: per group, by their numbers in the registry. */
+static int choose(struct trainer *t, const struct plan_options *how, struct decision *out,
+                  int *scheme)
+{
+    enum cost_overlap overlap = t->options->overlap;
+    struct plan_options usual = *how, free = *how;
+    struct cost_work work = {0};
+    struct cost_question question = {.work = &work,
+                                     .cluster = &t->probe.cluster,
+                                     .how = &free,
+                                     .registry = scheme_registry,
+                                     .except = in_teams(t) ? &scheme_sfb : NULL,
+                                     .groups = t->groups,
+                                     .overlap = overlap};
+    struct cost_answer answer;
+    struct cost_iteration base;
+    int status;
+
+    usual.comm = usual_comm(t);
+    if (t->options->merge == COST_SIZE_CHOSEN)
+        free.merge_bytes = COST_SIZE_CHOSEN;
+    if (t->blank ? work_read(t->net, t->options->profile, &t->probe.cluster, &work)
+                 : work_estimate(t->net, &t->probe.cluster, &work))
+        return -1;
+    status = cost_predict(&work, &t->probe.cluster, &usual, t->groups, overlap, &base) ||
+             cost_choose(&question, &answer);
+    if (!status) {
+        *out = (struct decision){.merge_bytes = how->merge_bytes, .seconds = base.seconds};
+        take_answer(t, &answer, out, scheme);
+        cost_answer_free(&answer);
     }
-    if (t->blank ? cost_work_profile(t->net, t->options->profile, &t->probe.cluster, &work)
-                 : cost_work_create(t->net, &probe->cluster, &work))
-        goto done;
-    for (int g = 0; g < n; g++) {
-        scheme[g] = cost_single(&setup, &t->net->groups[g], SCHEME_PS, !in_teams(t));
-        paper[g] = cost_of(&probe->cluster, &setup, &t->net->groups[g], scheme[g]);
-    }
-    if (cost_iterate(&work, paper, overlap, &base) ||
-        cost_choose(&work, &probe->cluster, &setup, overlap,
-                    COST_AUTO_SCHEMES & ~(in_teams(t) ? 1u << SCHEME_SFB : 0), best, &least))
-        goto done;
-    t->predicted_seconds = base.seconds;
-    if (least.seconds < GAIN_WORTH_CHANGING * base.seconds) {
-        memcpy(scheme, best, (size_t)n * sizeof *scheme);
-        t->predicted_seconds = least.seconds;
-    }
-    status = 0;
-done:
     cost_work_free(&work);
-    free(paper);
-    free(best);
-    return status;
+    return status ? -1 : 0;
 }
 
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
@@ -75,8 +98,8 @@ int trainer_probe(struct trainer *t)
         return 0;
     status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
-        status =
-            probe_cluster(t->world, t->worker ? engine : NULL, t->options->cluster_file, probe);
+        status = probe_cluster(t->world, &t->topology, t->worker ? engine : NULL,
+                               t->options->cluster_file, probe);
     if (cpu.i)
         engine_close(&cpu);
     if (t->blank)
@@ -90,6 +113,11 @@ int trainer_probe(struct trainer *t)
     return status;
 }
 
+int trainer_leaders_per_host(const struct trainer *t)
+{
+    return t->nodes.node ? t->nodes.leaders_per_host : t->probe.ranks_per_node;
+}
+
 /* Sizes that the user gave hold. */
 static void keep_wishes(struct trainer *t)
 {
@@ -100,20 +128,48 @@ static void keep_wishes(struct trainer *t)
     t->sizes.window = o->window != COST_SIZE_CHOSEN ? o->window : t->sizes.window;
 }
 
+static void use_sizes(const struct trainer *t, struct plan_options *options)
+{
+    options->chunk_bytes = t->sizes.chunk;
+    options->merge_bytes = t->sizes.merge;
+    options->latency_bytes = t->sizes.latency;
+}
+
 /* Rank 0 decides for all: the same figures give the same choice, but nobody should have to prove
- * it. */
-static int choose_together(struct trainer *t, enum scheme *scheme)
+ * it. What it decides goes into options and `scheme`, of as many places as there are groups. */
+static int choose_together(struct trainer *t, struct plan_options *options,
+                           const struct scheme **scheme)
 {
     const struct probe *probe = &t->probe;
+    struct decision decision = {0};
+    int *index, status;
 
     if (trainer_probe(t))
         return -1;
     t->sizes = cost_sizes_for(&probe->cluster);
-    MPI_Bcast(&t->sizes, (int)sizeof t->sizes, MPI_BYTE, 0, t->world);
+    MPI_TRY(MPI_Bcast(&t->sizes, (int)sizeof t->sizes, MPI_BYTE, 0, t->world));
     keep_wishes(t);
-    if (error_agree(t->world, t->rank == 0 ? choose(t, probe, scheme) : 0))
+    use_sizes(t, options);
+    options->leaders_per_host = trainer_leaders_per_host(t);
+    index = calloc((size_t)t->net->ngroups + 1, sizeof *index);
+    status = index ? 0 : error_memory(sizeof *index * (size_t)t->net->ngroups, "schemes");
+    if (!status && t->rank == 0)
+        status = choose(t, options, &decision, index);
+    status = error_agree(t->world, status);
+    if (!status)
+        status = MPI_Bcast(&decision, (int)sizeof decision, MPI_BYTE, 0, t->world) ||
+                 MPI_Bcast(index, t->net->ngroups, MPI_INT, 0, t->world);
+    for (int g = 0; g < t->net->ngroups && !status; g++)
+        scheme[g] = scheme_at(index[g]);
+    free(index);
+    if (status)
         return -1;
-    MPI_Bcast(scheme, (int)((size_t)t->net->ngroups * sizeof *scheme), MPI_BYTE, 0, t->world);
+    t->predicted_seconds = decision.seconds;
+    t->sizes.merge = options->merge_bytes = decision.merge_bytes;
+    if (decision.leaves_usual)
+        options->schemes = scheme;
+    else
+        options->comm = usual_comm(t);
     if (!probe->from_file)
         LOG_INFO(
             t->log,
@@ -121,53 +177,46 @@ static int choose_together(struct trainer *t, enum scheme *scheme)
             probe->took_seconds, probe->cluster.latency_seconds * 1e6,
             probe->cluster.link_Bps * 1e-6, probe->cluster.gemm_flops * 1e-9);
     return 0;
-}
-
-/* Ranks of one node have no network between them: what they measured would be memory and each
- * other's computation, and the next run might decide otherwise. */
-static int one_node(struct trainer *t, bool *out)
-{
-    MPI_Comm node = MPI_COMM_NULL;
-    int size = 0;
-
-    MPI_TRY(MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node));
-    MPI_TRY(MPI_Comm_size(node, &size));
-    MPI_TRY(MPI_Comm_free(&node));
-    *out = size == t->nranks;
-    return 0;
 fail:
     return -1;
 }
 
+/* Whether the cluster is to be measured and the model asked. */
+static bool asks_model(const struct trainer *t)
+{
+    /* ranks of one machine have no network between them: what they measured would be memory and
+     * each other's computation, and the next run might decide otherwise */
+    return t->options->comm.policy == COMM_AUTO && t->nworkers > 1 &&
+           (t->topology.nmachines > 1 || t->options->cluster_file);
+}
+
 int trainer_plan(struct trainer *t)
 {
-    enum scheme *scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
     struct plan_options options = {.comm = t->options->comm,
                                    .wire = t->options->wire,
-                                   .scheme = scheme,
                                    .nranks = t->nranks,
                                    .servers = t->options->servers,
                                    .nodes = t->nodes.node,
+                                   .lags = t->options->staleness > 0,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};
-    bool alone = false;
-    int status = error_agree(t->world, scheme ? 0 : error_memory(sizeof *scheme, "schemes"));
+    const struct scheme **scheme = calloc((size_t)t->net->ngroups + 1, sizeof *scheme);
+    bool asks = asks_model(t);
+    int status;
 
+    t->groups = groups_create(t->net);
+    status = error_agree(t->world, !t->groups ? -1
+                                   : scheme   ? 0
+                                              : error_memory(sizeof *scheme, "schemes"));
     t->sizes = COST_USUAL_SIZES;
     keep_wishes(t);
-    if (!status && options.comm == COMM_AUTO)
-        status = error_agree(t->world, one_node(t, &alone));
-    if (!status && options.comm == COMM_AUTO && alone && !t->options->cluster_file)
-        options.comm = COMM_PAPER;
-    if (!status && options.comm == COMM_AUTO && t->nworkers > 1)
-        status = choose_together(t, scheme);
-    if (options.comm == COMM_PAPER && in_teams(t))
-        options.comm = COMM_PS;
-    options.chunk_bytes = t->sizes.chunk;
-    options.merge_bytes = t->sizes.merge;
+    use_sizes(t, &options);
+    if (!status && asks)
+        status = choose_together(t, &options, scheme);
+    if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
+        options.comm = usual_comm(t);
     if (!status)
-        status =
-            error_agree(t->world, plan_create(&options, t->net->ngroups, t->net->groups, &t->plan));
+        status = error_agree(t->world, plan_create(&options, t->net->ngroups, t->groups, &t->plan));
     free(scheme);
     return status;
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* type is a string today; old files have the number solver_type in its place. */
-static int type_of(const Caffe__SolverParameter *solver, enum rule_type *type)
+static int rule_kind_of(const Caffe__SolverParameter *solver, enum rule_kind *kind)
 {
-    static const enum rule_type old[] = {
+    static const enum rule_kind old[] = {
         [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__SGD] = RULE_SGD,
         [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__NESTEROV] = RULE_NESTEROV,
         [CAFFE__SOLVER_PARAMETER__SOLVER_TYPE__ADAGRAD] = RULE_ADAGRAD,
@@ -22,26 +22,26 @@ static int type_of(const Caffe__SolverParameter *solver, enum rule_type *type)
     if (solver->has_solver_type && strcmp(solver->type, "SGD") == 0) {
         if (number >= sizeof old / sizeof *old)
             return error_set("Unknown solver type: %u (solver_type goes from 0 to 5)", number);
-        *type = old[number];
+        *kind = old[number];
         return 0;
     }
-    return rule_type_from_name(solver->type, type);
+    return rule_kind_from_name(solver->type, kind);
 }
 
 static int check_rule(const struct rule *rule)
 {
-    const char *name = rule_type_name(rule->type);
+    const char *name = rule_kind_name(rule->kind);
 
-    if ((rule->type == RULE_ADAGRAD || rule->type == RULE_RMSPROP) && rule->momentum != 0)
+    if ((rule->kind == RULE_ADAGRAD || rule->kind == RULE_RMSPROP) && rule->momentum != 0)
         return error_set("Momentum cannot be used with %s. (momentum is %g)", name,
                          (double)rule->momentum);
-    if (rule->type == RULE_RMSPROP && !(rule->rms_decay >= 0 && rule->rms_decay < 1))
+    if (rule->kind == RULE_RMSPROP && !(rule->rms_decay >= 0 && rule->rms_decay < 1))
         return error_set("rms_decay should lie between 0 and 1. (rms_decay is %g)",
                          (double)rule->rms_decay);
-    if (rule->type == RULE_ADAM && !(rule->momentum >= 0 && rule->momentum < 1))
+    if (rule->kind == RULE_ADAM && !(rule->momentum >= 0 && rule->momentum < 1))
         return error_set("momentum must be at least 0 and below 1 with Adam, found %g",
                          (double)rule->momentum);
-    if (rule->type == RULE_ADAM && !(rule->momentum2 >= 0 && rule->momentum2 < 1))
+    if (rule->kind == RULE_ADAM && !(rule->momentum2 >= 0 && rule->momentum2 < 1))
         return error_set("momentum2 must be at least 0 and below 1 with Adam, found %g",
                          (double)rule->momentum2);
     return 0;
@@ -56,9 +56,9 @@ int rule_from_solver(const Caffe__SolverParameter *solver, struct rule *rule)
         .delta = solver->delta,
         .weight_decay = solver->weight_decay,
     };
-    if (type_of(solver, &rule->type))
+    if (rule_kind_of(solver, &rule->kind))
         return -1;
-    rule->nhistory = rule_type_histories(rule->type);
+    rule->nhistory = rule_kind_histories(rule->kind);
     if (strcmp(solver->regularization_type, "L1") == 0)
         rule->regularization = RULE_L1;
     else if (strcmp(solver->regularization_type, "L2") != 0 && rule->weight_decay != 0)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "solver/signals.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <errno.h>
@@ -23,18 +24,26 @@ const char *signal_kind_name(enum signal_kind kind)
     return kinds[kind].name;
 }
 
+static const char *const effect_names[] = {
+    [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop"};
+
+const char *signal_effect_name(enum signal_effect effect)
+{
+    return effect_names[effect];
+}
+
 int signal_effect_parse(const char *option, const char *text, enum signal_effect *out)
 {
-    static const char *const names[] = {
-        [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop"};
+    static const char *const words[] = {
+        [SIGNAL_NOTHING] = "none", [SIGNAL_SNAPSHOT] = "snapshot", [SIGNAL_STOP] = "stop", NULL};
+    int found = choice_find(words, text);
+    char list[64];
 
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (!strcmp(text, names[i])) {
-            *out = (enum signal_effect)i;
-            return 0;
-        }
-    return error_set("Invalid signal effect \"%s\" was specified: %s wants none, snapshot or stop",
-                     text, option);
+    if (found < 0)
+        return error_set("Invalid signal effect \"%s\" was specified: %s wants %s", text, option,
+                         choice_list(words, list, sizeof list));
+    *out = (enum signal_effect)found;
+    return 0;
 }
 
 static void all_kinds(sigset_t *set)
@@ -85,4 +94,39 @@ bool signals_stop_pending(const enum signal_effect effects[SIGNALS])
         if (effects[k] == SIGNAL_STOP && sigismember(&pending, kinds[k].number) == 1)
             return true;
     return false;
+}
+
+/* ---- commands that end early and in order ---- */
+
+static void interrupting_kinds(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGHUP);
+}
+
+void signals_hold(void)
+{
+    sigset_t set;
+
+    interrupting_kinds(&set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void signals_release(void)
+{
+    sigset_t set;
+
+    interrupting_kinds(&set);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool signals_pending(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+            sigismember(&pending, SIGHUP) == 1);
 }

@@ -19,6 +19,9 @@ enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNALS };
 /* "SIGINT", ... */
 const char *signal_kind_name(enum signal_kind kind);
 
+/* "none", "snapshot", "stop". */
+const char *signal_effect_name(enum signal_effect effect);
+
 /* Fails with Caffe's sentence, Invalid signal effect "x" was specified, and what would be right. */
 int signal_effect_parse(const char *option, const char *text, enum signal_effect *out);
 
@@ -31,5 +34,13 @@ unsigned signals_take(void);
 
 /* One whose effect is to stop has come and was not taken yet. */
 bool signals_stop_pending(const enum signal_effect effects[SIGNALS]);
+
+/* For a command whose loop can end early: holds SIGINT, SIGTERM and SIGHUP back in this thread, and
+ * those that it starts, until signals_release, which lets them do what they would have done. */
+void signals_hold(void);
+void signals_release(void);
+
+/* Whether one of the three has come meanwhile. */
+bool signals_pending(void);
 
 #endif

@@ -1,8 +1,10 @@
 /* Tests during training. The batches of a test are numbered; worker w runs batches w, w+n, w+2n,
  * ... and puts each batch's outputs into its own place of one vector that is then summed over the
  * workers (zeros elsewhere), so scores are the same to the last bit at any number of ranks. */
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
+#include "report/outputs.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -23,9 +25,9 @@ int trainer_share_statistics(struct trainer *t)
         count += net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
     if (count == 0 || t->nworkers == 1 || !t->worker || t->blank)
         return 0;
-    sums = malloc(count * sizeof *sums);
+    sums = alloc_array(count, sizeof *sums, "batch statistics");
     if (!sums)
-        return error_memory(count * sizeof *sums, "batch statistics");
+        return -1;
     if (net_pull_values(t->net)) {
         free(sums);
         return -1;
@@ -47,24 +49,16 @@ int trainer_share_statistics(struct trainer *t)
     return status;
 }
 
-/* Samples in one pass of a test net. */
-static uint64_t test_batch(const struct net *net)
-{
-    for (int i = 0; i < net->nlayers; i++)
-        if (net->layers[i].i->is_data && net->layers[i].ntops > 0)
-            return (uint64_t)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
-    return 0;
-}
-
 /* This worker's batches, unless a signal stops it; per batch: outputs, then the loss. */
-static int run_batches(struct trainer *t, struct net *net, int batches, size_t width, double *table)
+static int run_test_batches(struct trainer *t, struct net *net, int batches, size_t width,
+                            double *table)
 {
     struct run run = {.seed = t->seed};
 
     for (int b = t->rank; b < batches && !signals_stop_pending(t->options->signals);
          b += t->nworkers) {
         double *row = table + (size_t)b * width;
-        if (net_forward(net, &run, NULL, &row[width - 1]) || trainer_read_outputs(net, row))
+        if (net_forward(net, &run, NULL, &row[width - 1]) || outputs_read(net, row))
             return error_context("test batch %d", b);
     }
     return 0;
@@ -74,18 +68,18 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
 {
     struct net *net = t->tests[i];
     int batches = t->defs.test_iter[i], interval = t->solver->test_interval;
-    size_t width = count_outputs(net) + 1;
+    size_t width = outputs_count(net) + 1;
     size_t rows = (size_t)batches * width;
-    double *table = calloc(rows + width + 1, sizeof *table); /* then means */
+    double *table = alloc_array(rows + width + 1, sizeof *table, "test scores"); /* then means */
     int status = -1;
 
     if (!table)
-        return error_memory(rows * sizeof *table, "test scores");
+        return -1;
     LOG_INFO(t->log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
     /* a test begins where Caffe's would have got to after all tests before it */
     uint64_t before = interval > 0 ? (uint64_t)(iteration / interval) : 0;
-    if (net_seek(net, before * (uint64_t)batches * test_batch(net)) ||
-        run_batches(t, net, batches, width, table))
+    if (net_seek(net, before * (uint64_t)batches * (uint64_t)net_batch(net)) ||
+        run_test_batches(t, net, batches, width, table))
         goto done;
     double *mean = table + rows;
     *mean = signals_stop_pending(t->options->signals); /* its first place tells the others */
@@ -104,14 +98,12 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
         mean[k] /= batches;
     if (t->solver->test_compute_loss)
         LOG_INFO(t->log, "Test loss: %g", mean[width - 1]);
-    log_outputs(t->log, "Test", net, mean);
+    outputs_log(t->log, "Test", net, mean);
     if (i == 0) {
         free(t->scores);
-        t->scores = malloc(width * sizeof *t->scores);
-        if (!t->scores) {
-            error_memory(width * sizeof *t->scores, "test scores");
+        t->scores = alloc_array(width, sizeof *t->scores, "test scores");
+        if (!t->scores)
             goto done;
-        }
         memcpy(t->scores, mean, width * sizeof *t->scores);
     }
     status = 0;

@@ -1,7 +1,7 @@
 /* From a command line to a rank that is ready to train. Every step that can fail on one rank alone
  * is followed by an agreement, so that all ranks stop together with one message. */
 #define _GNU_SOURCE
-#include "solver/trainer.h"
+#include "solver/trainer_internal.h"
 
 #include "engine/replay/profile.h"
 #include "report/net_table.h"
@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { SOURCE_OF_DIGEST_WORDS = 9 };
 
 static int check_ranks(struct trainer *t)
 {
@@ -58,7 +56,7 @@ static int note_files(struct trainer *t)
     return t->notices ? 0 : -1;
 }
 
-static int read_solver(struct trainer *t)
+static int read_solver_file(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
 
@@ -102,17 +100,6 @@ static int batch_per_pass(struct trainer *t, int *out)
     return 0;
 }
 
-/* Samples of one pass: the first axis of what the first data layer gives. */
-static int batch_of(const struct net *net, int *out)
-{
-    for (int i = 0; i < net->nlayers; i++)
-        if (net->layers[i].i->is_data && net->layers[i].ntops > 0) {
-            *out = (int)shape_dim(&net->layers[i].tops[0]->value.shape, 0);
-            return 0;
-        }
-    return error_set("%s: the net has no data layer to train from", net->def->file);
-}
-
 static int create_nets(struct trainer *t)
 {
     struct layer_env env = {.rank = t->worker ? t->rank : 0,
@@ -128,9 +115,11 @@ static int create_nets(struct trainer *t)
     if (trainer_open_trace(t))
         return -1;
     env.trace = t->trace;
-    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net) ||
-        batch_of(t->net, &t->batch))
+    if (batch_per_pass(t, &env.batch) || net_create(t->defs.train, true, &env, NULL, &t->net))
         return -1;
+    t->batch = net_batch(t->net);
+    if (t->batch == 0)
+        return error_set("%s: the net has no data layer to train from", t->net->def->file);
     t->net->trace = t->trace;
     if (!t->worker)
         return 0;
@@ -145,27 +134,21 @@ static int create_nets(struct trainer *t)
     return 0;
 }
 
-/* Cores this process may use, divided by the ranks of this node that share them. */
-static int default_threads(struct trainer *t)
+/* Cores this process may use, divided by the ranks of this machine that share them. */
+static int default_threads(const struct trainer *t)
 {
-    MPI_Comm node;
     cpu_set_t mask;
-    int local = 1, allowed = 1, online;
+    int allowed = 1, online;
 
     if (t->options->threads > 0)
         return t->options->threads;
     if (getenv("OMP_NUM_THREADS"))
         return 0; /* the engine's library reads it */
-    if (MPI_Comm_split_type(t->world, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &node) ==
-        MPI_SUCCESS) {
-        MPI_Comm_size(node, &local);
-        MPI_Comm_free(&node);
-    }
     if (!sched_getaffinity(0, sizeof mask, &mask))
         allowed = CPU_COUNT(&mask);
     online = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (allowed >= online) /* not bound: the ranks share all cores */
-        allowed /= local;
+        allowed /= t->topology.local_ranks;
     return allowed > 1 ? allowed : 1;
 }
 
@@ -176,7 +159,7 @@ static int open_engine(struct trainer *t)
     struct engine_options options = {.threads = t->threads,
                                      .profile = o->profile,
                                      .dilate = o->dilate,
-                                     .device = device_local_rank(t->world),
+                                     .device = t->topology.local_rank,
                                      .math = o->math,
                                      .deterministic = o->deterministic,
                                      .workspace = o->workspace,
@@ -282,32 +265,17 @@ static int work_out_rates(struct trainer *t)
 }
 
 /* The solver as src/sync sees it. */
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n)
+static int describe_update(void *context, int64_t iteration, float scale, float lr_mult,
+                           float decay_mult, struct engine_update *out)
 {
     const struct trainer *t = context;
-    struct rule_step step = {
-        .iteration = iteration, .scale = scale, .rate = t->rates[iteration - t->at.iteration]};
 
-    rule_apply(&t->rule, &step, lr_mult, decay_mult, value, grad, history, stride, n);
+    rule_describe(&t->rule, iteration, t->rates[iteration - t->at.iteration], scale, lr_mult,
+                  decay_mult, out);
+    return 0;
 }
 
-/* The same rule in the engine's own memory. */
-static int apply_remote(void *context, int64_t iteration, float scale, float lr_mult,
-                        float decay_mult, float *value, const float *grad, float *history,
-                        size_t stride, size_t n, bool stored)
-{
-    const struct trainer *t = context;
-    struct rule_step step = {
-        .iteration = iteration, .scale = scale, .rate = t->rates[iteration - t->at.iteration]};
-    struct engine_update update;
-
-    rule_describe(&t->rule, &step, lr_mult, decay_mult, &update);
-    return t->engine.i->remote->update(t->engine.context, &update, value, grad, history, stride, n,
-                                       stored);
-}
-
-static void warn(void *context, const char *text)
+static void warn_of_stall(void *context, const char *text)
 {
     struct trainer *t = context;
 
@@ -315,78 +283,126 @@ static void warn(void *context, const char *text)
     LOG_ERROR(t->log, "%s", text);
 }
 
-/* All that ranks could have been given differently and that would make them disagree in silence. */
-static uint64_t digest(const struct trainer *t)
+/* The net as src/sync sees it. */
+static void model_factors(void *context, int group, const float **bottom, const float **top_grad)
 {
-    const struct trainer_options *o = t->options;
-    const uint64_t words[SOURCE_OF_DIGEST_WORDS] = {
-        t->seed,
-        (uint64_t)t->max_iter,
-        (uint64_t)t->iter_size,
-        (uint64_t)t->batch,
-        (uint64_t)t->rule.type,
-        (uint64_t)t->solver->test_interval,
-        (uint64_t)t->solver->snapshot,
-        (uint64_t)t->solver->display,
-        (uint64_t)(o->signals[SIGNAL_INT] | o->signals[SIGNAL_HUP] << 2 |
-                   o->signals[SIGNAL_TERM] << 4 | o->signals[SIGNAL_USR1] << 6)};
-    uint64_t hash = 0;
+    const struct trainer *t = context;
 
-    for (int i = 0; i < SOURCE_OF_DIGEST_WORDS; i++)
-        hash = (hash ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    return hash;
+    net_factors(t->net, group, bottom, top_grad);
 }
 
-static int start_sync(struct trainer *t, const float *history)
+static void model_changed(void *context, int group)
+{
+    const struct trainer *t = context;
+
+    net_touch(t->net, group);
+}
+
+static void make_model(struct trainer *t)
+{
+    const struct net *net = t->net;
+
+    t->model = (struct sync_model){.elems = net->elems,
+                                   .values = net->values,
+                                   .grads = net->grads,
+                                   .engine_values = net->engine_values,
+                                   .engine_grads = net->engine_grads,
+                                   .engine = &t->engine,
+                                   .context = t,
+                                   .factors = model_factors,
+                                   .changed = model_changed};
+    for (int b = 0; b < t->plan->nbuckets && t->worker; b++) {
+        const struct bucket *bucket = &t->plan->buckets[b];
+        const struct param_group *group = &net->groups[bucket->first_group];
+        for (int p = 0; p < group->nparams && bucket->scheme && bucket->scheme->factors; p++)
+            net->params[group->first + p].factored = true;
+    }
+}
+
+/* Ranks of a node have their statistics outside the arena that they share (net_use_arenas). */
+static int share_statistic(struct trainer *t, int param)
+{
+    const struct param *p = &t->net->params[param];
+    size_t elems = shape_elems(&p->shape);
+    float *scratch = t->worker ? NULL : malloc(elems * sizeof *scratch);
+    float *values = t->worker ? net_host_value(t->net, p) : scratch;
+    int status = values ? 0 : error_memory(elems * sizeof *scratch, "statistics");
+
+    status = error_agree(t->world, status);
+    if (!status && MPI_Bcast(values, (int)elems, MPI_FLOAT, 0, t->world) != MPI_SUCCESS)
+        status = error_set("the statistics of rank 0 did not reach this rank");
+    free(scratch);
+    return error_agree(t->world, status);
+}
+
+/* Engines with memory of their own get the values. */
+static int push_values(struct trainer *t)
+{
+    for (int g = 0; g < t->net->ngroups && t->worker; g++) {
+        if (net_push_values(t->net, g))
+            return -1;
+        net_touch(t->net, g);
+    }
+    return 0;
+}
+
+/* Everybody has rank 0's values. */
+static int share_values(struct trainer *t)
+{
+    if (sync_share_values(t->sync))
+        return -1;
+    for (int p = 0; t->plan->most_locals > 1 && p < t->net->nparams; p++)
+        if (t->net->params[p].statistic && share_statistic(t, p))
+            return -1;
+    return error_agree(t->world, push_values(t));
+}
+
+static int create_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {
-        .context = t, .nhistory = t->rule.nhistory, .apply = apply, .apply_remote = apply_remote};
+        .context = t, .nhistory = t->rule.nhistory, .describe = describe_update};
 
     if (trainer_place_updates(t))
         return -1;
     t->sync_options = (struct sync_options){
-        .update_remotely = t->update_remotely,
-        .overlap = t->options->overlap,
-        .forward_waits_all = t->options->forward_waits_all,
+        .update_on_engine = t->update_remotely,
+        .overlap = t->options->overlap != COST_OVERLAP_NONE,
+        .forward_waits_all = t->options->overlap == COST_OVERLAP_BACKWARD,
         .staleness = t->options->staleness,
         .fifo = t->options->fifo,
         .window = t->sizes.window / (size_t)(t->options->dilate > 1 ? t->options->dilate : 1),
         .bytes_per_second = t->options->mbps * 1e6 / 8,
         .node = t->node,
         .direct = t->options->direct,
-        .engine = &t->engine,
         .threads = t->threads,
         .clip = t->solver->clip_gradients,
         .iteration = t->at.iteration,
         .stall_seconds = 60,
-        .warn = warn,
+        .warn = warn_of_stall,
         .warn_context = t,
-        .digest = digest(t),
         .trace = t->trace};
-    if (sync_create(t->world, t->plan, t->net, &update, &t->sync_options, &t->sync) ||
-        (!t->blank && sync_share_values(t->sync)))
+    make_model(t);
+    if (sync_create(t->world, t->plan, &t->model, &update, &t->sync_options, &t->sync) ||
+        (!t->blank && share_values(t)))
         return -1;
     if (t->resumed && sync_load_history(t->sync, history))
         return -1;
-    if (error_agree(t->world, trainer_start_clock(t)))
-        return -1;
-    return error_agree(t->world, sync_start(t->sync));
+    return error_agree(t->world, trainer_start_clock(t));
 }
 
 static const char *scheme_of_group(void *context, int group)
 {
     const struct trainer *t = context;
-    enum scheme scheme = t->plan->scheme[t->plan->bucket[group]];
+    const struct scheme *scheme = t->plan->buckets[t->plan->bucket_of[group]].scheme;
 
-    if (t->net->groups[group].trains &&
-        ((t->plan->nworkers == 1 && !t->plan->dedicated) || scheme == SCHEME_NONE))
+    if (t->net->groups[group].trains && (plan_is_alone(t->plan) || !scheme))
         return "local";
-    return scheme_name(scheme);
+    return scheme_label(scheme);
 }
 
-static void introduce(struct trainer *t)
+static void log_start(struct trainer *t)
 {
-    const struct net_scheme scheme = {.name = scheme_of_group, .context = t};
+    const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
     const char *words = NULL;
     char identity[64];
 
@@ -403,7 +419,7 @@ static void introduce(struct trainer *t)
             break;
     }
     if (!t->options->json)
-        net_print_summary(t->net, &scheme, stdout);
+        net_table_print(t->net, &scheme, stdout);
     if (t->blank)
         LOG_WARNING(t->log,
                     "Replaying %s: passes take the time it says and compute nothing. Every loss is "
@@ -422,7 +438,8 @@ static void introduce(struct trainer *t)
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
         LOG_INFO(t->log,
-                 "%d workers on %d node%s add up their gradients %s%s; one of each speaks for it",
+                 "%d workers on %d node%s add up their gradients %s%s; the leader of each "
+                 "communicates for it",
                  t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
                  t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
@@ -446,23 +463,27 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     t->final_loss = NAN;
     MPI_Comm_rank(world, &t->rank);
     MPI_Comm_size(world, &t->nranks);
-    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver(t)))
+    /* what follows has collective parts that depend on options, solver and nets */
+    if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver_file(t)) ||
+        trainer_compare_ranks(t))
         goto fail;
-    t->threads = default_threads(t); /* collective */
+    if (topology_create(world, &t->topology))
+        goto fail;
+    t->threads = default_threads(t);
     if (error_agree(world, create_nets(t)) || open_engine(t) ||
         error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
         error_agree(world, build_nets(t)) || trainer_plan(t) ||
         error_agree(world, load_files(t, &history)))
         goto fail;
-    MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world);
-    MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world);
+    MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
+    MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
-        start_sync(t, history))
+        create_sync(t, history))
         goto fail;
     free(history);
-    introduce(t);
+    log_start(t);
     return 0;
 fail:
     free(history);
@@ -478,12 +499,14 @@ void trainer_destroy(struct trainer *t)
     if (t->sync)
         sync_destroy(t->sync);
     plan_destroy(t->plan);
+    free(t->groups);
     for (int i = 0; t->tests && i < t->defs.ntests; i++)
         net_destroy(t->tests[i]);
     free(t->tests);
     net_destroy(t->net);
     node_destroy(t->node);
     node_map_free(&t->nodes);
+    topology_free(&t->topology);
     trace_destroy(t->trace);
     if (t->engine.i)
         engine_close(&t->engine);
@@ -494,6 +517,6 @@ void trainer_destroy(struct trainer *t)
     free(t->losses);
     free(t->scores);
     free(t->notices);
-    free(t->figures);
+    figures_free(&t->figures);
     free(t);
 }

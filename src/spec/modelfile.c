@@ -7,6 +7,7 @@
 #include "spec/stored_blob.h"
 #include "spec/text_internal.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/strbuf.h"
 
 #include <inttypes.h>
@@ -189,14 +190,11 @@ static int take_layer(struct model_file *file, const struct proto_field *field)
 static const char *other_kind(const struct model_file *file)
 {
     struct proto_field first, second;
-    unsigned char start[8] = {0};
     uint64_t at = 0, bytes = proto_bytes(file->proto);
 
     if (bytes == 0)
         return "an empty file";
-    if (proto_copy(file->proto, 0, start, bytes < 8 ? (size_t)bytes : 8))
-        return NULL;
-    if (memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0)
+    if (file_is_hdf5(proto_path(file->proto)))
         return "an HDF5 file";
     if (proto_is_text(file->proto))
         return "a text";

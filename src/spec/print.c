@@ -68,8 +68,7 @@ static void print_bytes(struct strbuf *out, const char *text, size_t length)
     strbuf_putc(out, '"');
 }
 
-static void print_scalar(struct strbuf *out, const ProtobufCFieldDescriptor *field,
-                         const void *value)
+void print_value(struct strbuf *out, const ProtobufCFieldDescriptor *field, const void *value)
 {
     const ProtobufCBinaryData *bytes = value;
     const ProtobufCEnumValue *name;
@@ -133,7 +132,7 @@ static void print_fields(struct strbuf *out, const ProtobufCMessage *message, in
                 strbuf_printf(out, "%*s}\n", 2 * depth, "");
             } else {
                 strbuf_puts(out, ": ");
-                print_scalar(out, field, value);
+                print_value(out, field, value);
                 strbuf_putc(out, '\n');
             }
         }

@@ -5,6 +5,8 @@
 #include "spec/upgrade.h"
 #include "spec/proto.h"
 #include "util/error.h"
+#include "util/path.h"
+#include "util/file.h"
 #include "util/strbuf.h"
 
 #include <stdbool.h>
@@ -59,25 +61,12 @@ static int note_missing_settings(struct text_doc *doc)
     return 0;
 }
 
-/* HDF5 models hold weights only. */
-static bool is_hdf5(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char start[8] = {0};
-    bool is =
-        file != NULL && fread(start, 1, 8, file) == 8 && memcmp(start, "\x89HDF\r\n\x1a\n", 8) == 0;
-
-    if (file != NULL)
-        fclose(file);
-    return is;
-}
-
 int spec_read_net_of(const char *path, text_check_type *check_type, struct text_doc **out)
 {
     struct text_doc *doc;
     bool binary;
 
-    if (is_hdf5(path))
+    if (file_is_hdf5(path)) /* an HDF5 model holds weights only */
         return error_set("%s: expected a net, found an HDF5 file, which holds weights or data but "
                          "no layer definitions",
                          path);
@@ -98,17 +87,9 @@ int spec_read_net(const char *path, struct text_doc **out)
     return spec_read_net_of(path, NULL, out);
 }
 
-/* The part of a path behind its last slash. */
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
 {
-    const char *base = base_name(path), *dot = strrchr(base, '.'), *given = solver->snapshot_prefix;
+    const char *base = path_base(path), *dot = strrchr(base, '.'), *given = solver->snapshot_prefix;
     size_t stem = dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
     struct strbuf prefix = {0};
     struct stat info;
@@ -159,27 +140,17 @@ static int not_found(const char *path, const char *beside)
 
 int spec_find_file(const char *path, const char *relative_to_file, char **out)
 {
-    const char *base = relative_to_file != NULL ? base_name(relative_to_file) : NULL;
-    struct strbuf beside = {0};
-    struct stat info;
-    int status = 0;
+    bool found;
+    char *beside;
+    int status;
 
+    *out = path_find(path, relative_to_file, &found);
+    if (!*out || found)
+        return *out ? 0 : -1;
+    free(*out);
     *out = NULL;
-    if (stat(path, &info) == 0) {
-        if ((*out = strdup(path)) == NULL)
-            status = error_memory(strlen(path) + 1, "a path");
-    } else if (path[0] == '/' || base == relative_to_file) {
-        status = not_found(path, NULL);
-    } else {
-        strbuf_append(&beside, relative_to_file, (size_t)(base - relative_to_file));
-        strbuf_puts(&beside, path);
-        if (strbuf_status(&beside))
-            status = -1;
-        else if (stat(strbuf_text(&beside), &info) == 0)
-            *out = strbuf_take(&beside);
-        else
-            status = not_found(path, strbuf_text(&beside));
-    }
-    strbuf_free(&beside);
+    beside = path_beside(path, relative_to_file);
+    status = beside ? not_found(path, strcmp(beside, path) ? beside : NULL) : -1;
+    free(beside);
     return status;
 }

@@ -4,7 +4,7 @@
 #include "spec/caffe.pb-c.h"
 #include "spec/field.h"
 #include "spec/scan.h"
-#include "util/suggest.h"
+#include "spec/suggest_field.h"
 #include "spec/text_internal.h"
 #include "util/error.h"
 
@@ -17,283 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MOST   64
-#define UNKNOWN_MOST 12
-
-struct reader {
-    struct scanner scan;
-    struct text_doc *doc;
-    int depth;
-    const ProtobufCMessageDescriptor *stack[DEPTH_MOST + 1]; /* open messages, outermost first */
-    const ProtobufCMessage *layer; /* the last one opened below the root */
-    text_check_type *check_type;   /* or NULL */
-    const Caffe__LayerParameter
-        *stranger;               /* the first one with a type and an unknown field; or NULL */
-    int line_of[DEPTH_MOST + 1]; /* where they were opened */
-    int field_line;              /* of the name of the field being read */
-    int nunknown;
-    char unknown[3072]; /* one line for each unknown field so far */
-};
-
-/* What a field can hold; the member that its type names is in use. */
-union value {
-    int32_t i32;
-    uint32_t u32;
-    int64_t i64;
-    uint64_t u64;
-    float f;
-    double d;
-    protobuf_c_boolean truth;
-    int number; /* of an enum */
-    char *string;
-    ProtobufCBinaryData bytes;
-    ProtobufCMessage *message;
-};
-
 static int read_fields(struct reader *r, ProtobufCMessage *message, const char *close);
 
-/* Steps over a symbol if it is there; *was says whether. */
-static int take(struct reader *r, const char *symbol, bool *was)
-{
-    *was = scan_is(&r->scan, symbol);
-    return *was ? scan_next(&r->scan) : 0;
-}
-
-static int wrong_value(struct reader *r, const ProtobufCFieldDescriptor *field,
-                       const char *expected, const char *remark)
-{
-    struct scan_shown found = scan_show(&r->scan.token);
-
-    return scan_error(&r->scan, "expected %s for field \"%s\" of \"%s\", found %s%s", expected,
-                      field->name, r->stack[r->depth]->name, found.text, remark);
-}
-
-/* An integer with an optional sign: magnitude up to `most`, or most + 1 when negative. */
-static int read_signed(struct reader *r, const ProtobufCFieldDescriptor *field, uint64_t most,
-                       int64_t *out)
-{
-    uint64_t magnitude;
-    bool negative;
-
-    if (take(r, "-", &negative))
-        return -1;
-    if (r->scan.token.kind != SCAN_INTEGER)
-        return wrong_value(r, field, "an integer", "");
-    if (!scan_integer(&r->scan.token, most + negative, &magnitude)) {
-        char expected[80];
-
-        snprintf(expected, sizeof expected, "an integer from -%llu to %llu",
-                 (unsigned long long)most + 1, (unsigned long long)most);
-        return wrong_value(r, field, expected, "");
-    }
-    *out = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
-    return scan_next(&r->scan);
-}
-
-static int read_unsigned(struct reader *r, const ProtobufCFieldDescriptor *field, uint64_t most,
-                         uint64_t *out)
-{
-    char expected[80];
-
-    if (r->scan.token.kind != SCAN_INTEGER)
-        return wrong_value(
-            r, field, scan_is(&r->scan, "-") ? "an integer that is not negative" : "an integer",
-            "");
-    snprintf(expected, sizeof expected, "an integer from 0 to %llu", (unsigned long long)most);
-    if (!scan_integer(&r->scan.token, most, out))
-        return wrong_value(r, field, expected, "");
-    return scan_next(&r->scan);
-}
-
-/* Compares a token with a lower-case word, case ignored. */
-static bool is_word(const struct scan_token *token, const char *word)
-{
-    if (token->kind != SCAN_IDENTIFIER || token->length != strlen(word))
-        return false;
-    for (size_t i = 0; i < token->length; i++)
-        if ((token->text[i] | 32) != word[i])
-            return false;
-    return true;
-}
-
-static int read_real(struct reader *r, const ProtobufCFieldDescriptor *field, double *out)
-{
-    const struct scan_token *token = &r->scan.token;
-    bool negative;
-
-    if (take(r, "-", &negative))
-        return -1;
-    if (token->kind == SCAN_INTEGER && token->length > 1 && token->text[0] == '0')
-        return wrong_value(r, field, "a decimal number", " (it is hexadecimal or octal)");
-    if (token->kind == SCAN_INTEGER || token->kind == SCAN_FLOAT)
-        *out = scan_double(token);
-    else if (is_word(token, "inf") || is_word(token, "infinity"))
-        *out = INFINITY;
-    else if (is_word(token, "nan"))
-        *out = NAN;
-    else
-        return wrong_value(r, field, "a number", "");
-    if (negative)
-        *out = -*out;
-    return scan_next(&r->scan);
-}
-
-static int read_truth(struct reader *r, const ProtobufCFieldDescriptor *field,
-                      protobuf_c_boolean *out)
-{
-    static const char *const words[] = {"false", "true", "False", "True", "f", "t"};
-    uint64_t number;
-
-    if (r->scan.token.kind == SCAN_INTEGER && scan_integer(&r->scan.token, 1, &number)) {
-        *out = number != 0;
-        return scan_next(&r->scan);
-    }
-    for (int i = 0; i < 6; i++) {
-        if (scan_is(&r->scan, words[i])) {
-            *out = i % 2;
-            return scan_next(&r->scan);
-        }
-    }
-    return wrong_value(r, field, "true or false", "");
-}
-
-/* Types of the old form are an enum, and those of forks are not in it. */
-static int unknown_type(struct reader *r, const char *type, const char *remark)
-{
-    const Caffe__V1LayerParameter *layer = (const Caffe__V1LayerParameter *)r->layer;
-    char place[96] = "";
-
-    if (r->depth == 1 && layer->name != NULL)
-        snprintf(place, sizeof place, "layer '%.64s': ", layer->name);
-    return scan_error(&r->scan,
-                      "%sunknown layer type %s for field \"type\" of \"caffe.V1LayerParameter\"%s",
-                      place, type, remark);
-}
-
-static int read_enum(struct reader *r, const ProtobufCFieldDescriptor *field, int *out)
-{
-    const ProtobufCEnumDescriptor *descriptor = field->descriptor;
-    const ProtobufCEnumValue *value = NULL;
-    struct scan_token start = r->scan.token;
-    char name[64], remark[256];
-    int64_t number;
-
-    if (start.kind == SCAN_IDENTIFIER) {
-        snprintf(name, sizeof name, "%.*s", start.length < 63 ? (int)start.length : 63, start.text);
-        value = protobuf_c_enum_descriptor_get_value_by_name(descriptor, name);
-        if (scan_next(&r->scan))
-            return -1;
-    } else if (start.kind == SCAN_INTEGER || scan_is(&r->scan, "-")) {
-        if (read_signed(r, field, INT32_MAX, &number))
-            return -1;
-        snprintf(name, sizeof name, "%lld", (long long)number);
-        value = protobuf_c_enum_descriptor_get_value(descriptor, (int)number);
-    } else {
-        return wrong_value(r, field, "a name without quotes", "");
-    }
-    if (value == NULL) {
-        r->scan.token = start;
-        suggest_value(descriptor, name, remark, sizeof remark);
-        if (descriptor == &caffe__v1_layer_parameter__layer_type__descriptor)
-            return unknown_type(r, name, remark);
-        return scan_error(&r->scan, "unknown value \"%s\" for field \"%s\" of \"%s\"%s", name,
-                          field->name, r->stack[r->depth]->name, remark);
-    }
-    *out = value->value;
-    return 0;
-}
-
-/* One string, or several in a row, which are joined. The result has a zero byte behind it. */
-static int read_string(struct reader *r, const ProtobufCFieldDescriptor *field,
-                       ProtobufCBinaryData *out)
-{
-    bool old_form = strcmp(field->name, "type") == 0 && r->scan.token.kind == SCAN_IDENTIFIER;
-    struct scan_token start = r->scan.token;
-    char *text = NULL;
-    size_t length = 0;
-
-    if (r->scan.token.kind != SCAN_STRING)
-        return wrong_value(r, field, "a string in quotes",
-                           old_form ? " (types without quotes belong to the old form, \"layers\")"
-                                    : "");
-    while (r->scan.token.kind == SCAN_STRING) {
-        char *grown = realloc(text, length + r->scan.token.length + 1);
-
-        if (grown == NULL) {
-            error_memory(length + r->scan.token.length + 1, field->name);
-            goto fail;
-        }
-        text = grown;
-        length += scan_string(&r->scan.token, text + length);
-        text[length] = '\0';
-        if (scan_next(&r->scan))
-            goto fail;
-    }
-    if (field->type == PROTOBUF_C_TYPE_STRING && memchr(text, '\0', length) != NULL) {
-        r->scan.token = start;
-        scan_error(&r->scan, "expected a string without zero bytes for field \"%s\"", field->name);
-        goto fail;
-    }
-    out->data = (uint8_t *)text;
-    out->len = length;
-    return 0;
-
-fail:
-    free(text);
-    return -1;
-}
-
-static int read_scalar(struct reader *r, const ProtobufCFieldDescriptor *field, union value *out)
-{
-    ProtobufCBinaryData bytes;
-    uint64_t u;
-    int64_t i;
-    double d;
-
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_INT32:
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-        if (read_signed(r, field, INT32_MAX, &i))
-            return -1;
-        out->i32 = (int32_t)i;
-        return 0;
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-        return read_signed(r, field, INT64_MAX, &out->i64);
-    case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
-        if (read_unsigned(r, field, UINT32_MAX, &u))
-            return -1;
-        out->u32 = (uint32_t)u;
-        return 0;
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        return read_unsigned(r, field, UINT64_MAX, &out->u64);
-    case PROTOBUF_C_TYPE_FLOAT:
-        if (read_real(r, field, &d))
-            return -1;
-        out->f = (float)d;
-        return 0;
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return read_real(r, field, &out->d);
-    case PROTOBUF_C_TYPE_BOOL:
-        return read_truth(r, field, &out->truth);
-    case PROTOBUF_C_TYPE_ENUM:
-        return read_enum(r, field, &out->number);
-    case PROTOBUF_C_TYPE_BYTES:
-        return read_string(r, field, &out->bytes);
-    default:
-        if (read_string(r, field, &bytes))
-            return -1;
-        out->string = (char *)bytes.data;
-        return 0;
-    }
-}
-
 static int put_value(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-                     const union value *value)
+                     const union field_value *value)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
         return field_append(message, field, value, true);
@@ -306,11 +33,11 @@ static int put_value(ProtobufCMessage *message, const ProtobufCFieldDescriptor *
 static int read_message(struct reader *r, ProtobufCMessage *parent,
                         const ProtobufCFieldDescriptor *field)
 {
-    union value value;
+    union field_value value;
     const char *close = scan_is(&r->scan, "<") ? ">" : "}";
 
     if (!scan_is(&r->scan, "<") && !scan_is(&r->scan, "{"))
-        return wrong_value(r, field, "\"{\"", "");
+        return reader_wrong_value(r, field, "\"{\"", "");
     if (r->depth == DEPTH_MOST)
         return scan_error(&r->scan, "expected at most %d messages inside each other", DEPTH_MOST);
     if (message_new(field->descriptor, &value.message))
@@ -346,7 +73,7 @@ static const ProtobufCFieldDescriptor *other_type(const struct reader *r,
 /* Net-level inputs are no messages and become a layer all the same: the line of each name is kept,
  * and of their sizes that of the first, under the field's own address. */
 static int keep_line(struct reader *r, const ProtobufCMessage *message,
-                     const ProtobufCFieldDescriptor *field, const union value *value)
+                     const ProtobufCFieldDescriptor *field, const union field_value *value)
 {
     const Caffe__NetParameter *net = (const Caffe__NetParameter *)message;
 
@@ -362,11 +89,11 @@ static int keep_line(struct reader *r, const ProtobufCMessage *message,
 static int read_value(struct reader *r, ProtobufCMessage *message,
                       const ProtobufCFieldDescriptor *field)
 {
-    union value value;
+    union field_value value;
 
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return read_message(r, message, field);
-    if (read_scalar(r, field, &value))
+    if (reader_scalar(r, field, &value))
         return -1;
     if (put_value(message, field, &value) == 0)
         return keep_line(r, message, field, &value);
@@ -382,17 +109,17 @@ static int read_list(struct reader *r, ProtobufCMessage *message,
 {
     bool done, more;
 
-    if (scan_next(&r->scan) || take(r, "]", &done))
+    if (scan_next(&r->scan) || reader_take(r, "]", &done))
         return -1;
     while (!done) {
         r->field_line = r->scan.token.line;
-        if (read_value(r, message, field) || take(r, "]", &done))
+        if (read_value(r, message, field) || reader_take(r, "]", &done))
             return -1;
         if (!done) {
-            if (take(r, ",", &more))
+            if (reader_take(r, ",", &more))
                 return -1;
             if (!more)
-                return wrong_value(r, field, "\",\" or \"]\" in the list", "");
+                return reader_wrong_value(r, field, "\",\" or \"]\" in the list", "");
         }
     }
     return 0;
@@ -420,11 +147,11 @@ static int skip_value(struct reader *r)
 {
     bool colon, minus;
 
-    if (take(r, ":", &colon))
+    if (reader_take(r, ":", &colon))
         return -1;
     if (scan_is(&r->scan, "{") || scan_is(&r->scan, "<") || (colon && scan_is(&r->scan, "[")))
         return skip_brackets(r);
-    if (!colon || take(r, "-", &minus))
+    if (!colon || reader_take(r, "-", &minus))
         return -1;
     if (r->scan.token.kind == SCAN_STRING) {
         while (r->scan.token.kind == SCAN_STRING)
@@ -496,7 +223,7 @@ static int read_field_value(struct reader *r, ProtobufCMessage *message,
                           "field \"%s\" of \"%s\" is given a second time, expected it once",
                           field->name, r->stack[r->depth]->name);
     }
-    if (take(r, ":", &colon))
+    if (reader_take(r, ":", &colon))
         return -1;
     if (!colon && field->type != PROTOBUF_C_TYPE_MESSAGE)
         return scan_error(&r->scan, "expected \":\" behind \"%s\", found %s", field->name,
@@ -529,9 +256,9 @@ static int read_field(struct reader *r, ProtobufCMessage *message)
     } else if (read_field_value(r, message, field, &token)) {
         return -1;
     }
-    if (take(r, ";", &was))
+    if (reader_take(r, ";", &was))
         return -1;
-    return was ? 0 : take(r, ",", &was);
+    return was ? 0 : reader_take(r, ",", &was);
 }
 
 /* Fields up to `close`, which stays the current token; NULL: up to the end of the file. */

@@ -1,161 +1,238 @@
 /* Project Adam's way (Chilimbi et al., OSDI'14), one of the paper's baselines: workers send the
  * factors of a fully connected layer to the one server that owns it, which rebuilds the gradient,
  * updates, and sends the whole matrix back to everybody. Cheap to send, dear to receive, and the
- * owner is a hot spot.
- *
- * From the rebuilt sum on it is the parameter server's business (ps.c): so it is made on the host,
- * whatever the workers' engine. */
-#include "sync/collect.h"
+ * owner is a hot spot. */
+#include "plan/cost.h"
 #include "sync/factors.h"
-
-#include "util/error.h"
+#include "sync/home.h"
+#include "sync/sync_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHAT_FACTORS_OUT = 16, WHAT_FACTORS_IN };
+/* ---- the plan ---- */
 
-struct adam {
-    struct factors factors; /* rows of all workers at the owner, of this rank elsewhere */
-    bool owner;
-    int arrived;       /* workers whose rows are here */
-    int64_t iteration; /* being collected */
-    float *gradient;   /* owner's: the group's elems */
-};
-
-static int adam_open(struct sync *sync, int group)
+static int owner_of(const struct plan *plan, int bucket)
 {
-    const struct plan *plan = sync->plan;
-    struct adam *adam = calloc(1, sizeof *adam);
-    size_t elems = plan->groups[group].elems;
-
-    sync->groups[group].own = adam;
-    if (!adam)
-        return error_memory(sizeof *adam, "sufficient factors");
-    adam->owner = plan_home(plan, plan->first_chunk[group]) == sync->rank;
-    adam->iteration = sync->options.iteration;
-    if (!adam->owner && !sync->worker)
-        return 0;
-    if (factors_open(sync, group, &adam->factors))
-        return -1;
-    adam->gradient = adam->owner ? malloc(elems * sizeof *adam->gradient) : NULL;
-    if (adam->owner && !adam->gradient)
-        return error_memory(elems * sizeof *adam->gradient, "the owner's gradient");
-    return 0;
+    return plan_home(plan, plan->buckets[bucket].first_chunk);
 }
 
-static void adam_close(struct sync *sync, int group)
+static uint64_t times(uint64_t a, uint64_t b)
 {
-    struct adam *adam = sync->groups[group].own;
+    uint64_t product;
+
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static struct traffic count_traffic(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    bool worker = leader < plan->nworkers;
+    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
+    uint64_t mine = worker ? plan_factor_bytes(plan, bucket, leader) : 0;
+    uint64_t all = plan_factor_bytes(plan, bucket, -1);
+
+    if (leader == owner_of(plan, bucket))
+        return (struct traffic){.sent = times(others, b->back_bytes),
+                                .received = all == UINT64_MAX ? all : all - mine,
+                                .messages = others * (uint64_t)b->nchunks};
+    if (worker)
+        return (struct traffic){.sent = mine, .received = b->back_bytes, .messages = 1};
+    return (struct traffic){0};
+}
+
+/* The owner keeps all workers' factors and the sum that they make, a worker its own factors. */
+static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
+{
+    if (leader == owner_of(plan, bucket))
+        return plan_factor_bytes(plan, bucket, -1) + plan->buckets[bucket].elems * sizeof(float);
+    return leader < plan->nworkers ? plan_factor_bytes(plan, bucket, leader) : 0;
+}
+
+/* The owner's in and out directions are used one after the other: factors, then all of the matrix
+ * to everybody. */
+static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                     struct cost *out)
+{
+
+    double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
+    double in = cost_link_seconds(cluster, plan, out->server.received);
+    double back = cost_link_seconds(cluster, plan, out->server.sent);
+
+    out->trips = plan_is_alone(plan) ? 0 : 2;
+    out->pieces = 1;
+    out->skew_seconds = in < back ? in : back;
+    out->sum_seconds =
+        cost_rebuild_seconds(cluster, plan, bucket) + cost_update_seconds(cluster, bytes);
+    out->compute_seconds = cost_stage_seconds(cluster, plan, bucket);
+}
+
+/* ---- steps: from the rebuilt sum on they are the parameter server's, so the sum is made on the
+ * host, whatever the workers' engine ---- */
+
+struct adam {
+    struct home home;       /* first member: home.c finds it here */
+    struct factors factors; /* rows of all workers at the owner, of this node elsewhere */
+    bool owner;
+    bool *here;        /* owner: per worker, its rows of `iteration` */
+    int arrived;       /* how many of them */
+    int64_t iteration; /* being collected */
+    float *gradient;   /* owner: the sum */
+};
+
+static int adam_open(struct sync *sync, int bucket)
+{
+    const struct plan *plan = sync->plan;
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct adam *adam = calloc(1, sizeof *adam);
+
+    sync->buckets[bucket].own = adam;
+    if (!adam)
+        return error_memory(sizeof *adam, "sufficient factors");
+    adam->owner = plan_home(plan, b->first_chunk) == sync->rank;
+    adam->iteration = sync->options.iteration;
+    if (home_open(sync, bucket, false, true, &adam->home))
+        return -1;
+    if ((adam->owner || sync->worker) && factors_open(sync, bucket, true, &adam->factors))
+        return -1;
+    if (!adam->owner)
+        return 0;
+    adam->here = calloc((size_t)plan->nworkers, sizeof *adam->here);
+    adam->gradient = gradient_alloc(sync, b->elems, "the owner's gradient");
+    return adam->here && adam->gradient ? 0
+                                        : error_memory(b->elems * sizeof(float), "the owner's sum");
+}
+
+static void adam_close(struct sync *sync, int bucket)
+{
+    struct adam *adam = sync->buckets[bucket].own;
 
     if (!adam)
         return;
-    if (adam->factors.rows)
-        factors_close(sync, &adam->factors);
-    free(adam->gradient);
+    home_close(sync, &adam->home);
+    factors_close(sync, &adam->factors);
+    gradient_free(sync, adam->gradient);
+    free(adam->here);
     free(adam);
-    sync->groups[group].own = NULL;
+    sync->buckets[bucket].own = NULL;
 }
 
-static int adam_stage(struct sync *sync, int group, int micro)
+static int adam_stage(struct sync *sync, int bucket, int micro)
 {
-    struct adam *adam = sync->groups[group].own;
+    struct adam *adam = sync->buckets[bucket].own;
 
-    return factors_stage(sync, group, &adam->factors, 0, micro);
-}
-
-/* The owner's receives of the iteration to come. */
-static int expect(struct sync *sync, int group)
-{
-    struct adam *adam = sync->groups[group].own;
-    int chunk = sync->plan->first_chunk[group];
-
-    for (int w = 0; adam->owner && w < sync->plan->nworkers; w++) {
-        struct transfer transfer = {.kind = TRANSFER_SYNCER,
-                                    .group = group,
-                                    .chunk = chunk,
-                                    .peer = w,
-                                    .what = WHAT_FACTORS_IN,
-                                    .idle = true};
-        if (w != sync->rank &&
-            progress_receive(sync, sync->data, factors_rows(&adam->factors, w, 0),
-                             factors_floats(sync, group, w),
-                             tag_of(sync, false, chunk, adam->iteration), transfer))
-            return -1;
-    }
-    return 0;
+    return factors_stage(sync, bucket, &adam->factors, 0, micro);
 }
 
 /* All rows are here: the gradient, chunk by chunk to the server. */
-static int rebuild(struct sync *sync, int group)
+static int adam_rebuild(struct sync *sync, int bucket)
 {
-    const struct plan *plan = sync->plan;
-    struct adam *adam = sync->groups[group].own;
-    size_t begin = plan->groups[group].begin;
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct adam *adam = sync->buckets[bucket].own;
 
-    if (factors_rebuild(sync, group, &adam->factors, 0, 0, adam->gradient))
+    if (factors_rebuild(sync, bucket, &adam->factors, 0, 0, adam->gradient))
         return -1;
+    memset(adam->here, 0, (size_t)sync->plan->nworkers * sizeof *adam->here);
     adam->arrived = 0;
     adam->iteration++;
-    if (expect(sync, group))
-        return -1;
-    for (int c = plan->first_chunk[group]; c < plan->first_chunk[group + 1]; c++) {
-        const struct chunk *chunk = &plan->chunks[c];
-        memcpy(ps_sum(sync, c), adam->gradient + (chunk->begin - begin),
-               chunk->elems * sizeof(float));
-        if (ps_summed(sync, c))
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        if (home_summed(sync, c, adam->gradient + (chunk_of(sync, c)->begin - b->begin)))
             return -1;
-    }
     return 0;
 }
 
-static int arrive(struct sync *sync, int group)
+static int adam_arrive(struct sync *sync, int bucket, int worker)
 {
-    struct adam *adam = sync->groups[group].own;
+    struct adam *adam = sync->buckets[bucket].own;
 
-    return ++adam->arrived == sync->plan->nworkers ? rebuild(sync, group) : 0;
+    adam->here[worker] = true;
+    return ++adam->arrived == sync->plan->nworkers ? adam_rebuild(sync, bucket) : 0;
 }
 
-static int adam_post(struct sync *sync, int group, int64_t iteration)
+static int adam_came(void *context, const struct wire_message *message)
 {
-    const struct plan *plan = sync->plan;
-    struct adam *adam = sync->groups[group].own;
-    int first = plan->first_chunk[group], count = plan->first_chunk[group + 1] - first;
-    struct transfer transfer = {.kind = TRANSFER_SYNCER,
-                                .group = group,
-                                .chunk = first,
-                                .peer = plan_home(plan, first),
-                                .what = WHAT_FACTORS_OUT};
+    struct sync *sync = context;
+    int chunk = message->tag / 2 % sync->plan->nchunks;
 
-    if (adam->owner) {
-        sync->groups[group].pending = count;
-        return arrive(sync, group);
-    }
-    sync->groups[group].pending = count + 1;
-    for (int c = first; c < first + count; c++)
-        if (ps_expect_parameters(sync, c, iteration))
-            return -1;
-    return progress_send(sync, sync->data, factors_rows(&adam->factors, 0, 0),
-                         factors_floats(sync, group, sync->rank),
-                         tag_of(sync, false, first, iteration), transfer);
+    return adam_arrive(sync, chunk_of(sync, chunk)->bucket, message->peer);
 }
 
-static int adam_complete(struct sync *sync, const struct transfer *transfer)
+static int adam_sent(void *context, const struct wire_message *message)
 {
-    if (transfer->what == WHAT_FACTORS_IN)
-        return arrive(sync, transfer->group);
-    if (transfer->what != WHAT_FACTORS_OUT)
-        return ps_complete(sync, transfer);
-    return progress_finish_one(sync, transfer->group);
+    struct sync *sync = context;
+    int chunk = message->tag / 2 % sync->plan->nchunks;
+
+    return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, (int64_t)message->user);
 }
 
-const struct syncer_i syncer_adam = {
-    .scheme = SCHEME_ADAM,
+static int adam_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
+{
+    const struct adam *adam = sync->buckets[arrival->bucket].own;
+    int64_t iteration = tag_iteration(sync, arrival, adam->iteration);
+    bool wanted = adam->owner && arrival->peer < sync->plan->nworkers && !adam->here[arrival->peer];
+
+    if (arrival->back)
+        return home_accept(sync, arrival, out);
+    if (arrival_check(sync, arrival, iteration, wanted ? adam->iteration + 1 : 0,
+                      factors_bytes(sync, arrival->bucket, arrival->peer)))
+        return -1;
+    out->buffer = factors_rows(&adam->factors, arrival->peer, 0);
+    out->done = adam_came;
+    return 0;
+}
+
+static int adam_post(struct sync *sync, int bucket, int64_t iteration)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct adam *adam = sync->buckets[bucket].own;
+
+    bucket_expect(sync, bucket, iteration, b->nchunks + (adam->owner ? 0 : 1));
+    if (adam->owner)
+        return adam_arrive(sync, bucket, sync->rank);
+    return bucket_send(sync, bucket,
+                       (struct wire_message){.buffer = factors_rows(&adam->factors, 0, 0),
+                                             .bytes = factors_bytes(sync, bucket, sync->rank),
+                                             .peer = plan_home(sync->plan, b->first_chunk),
+                                             .tag = tag_of(sync, false, b->first_chunk, iteration),
+                                             .done = adam_sent,
+                                             .user = (uint64_t)iteration});
+}
+
+static int adam_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
+{
+    const struct adam *adam = sync->buckets[bucket].own;
+
+    if (!adam->owner)
+        return home_describe_wait(sync, bucket, text, bytes);
+    for (int w = 0; adam->arrived > 0 && w < sync->plan->nworkers; w++)
+        if (!adam->here[w]) {
+            describe_one(sync, text, bytes, true, "the factors of", bucket, w);
+            return 1;
+        }
+    return 0;
+}
+
+static const struct scheme_steps steps_adam = {
     .open = adam_open,
     .close = adam_close,
     .stage = adam_stage,
-    .start = expect,
     .post = adam_post,
-    .complete = adam_complete,
-    .factors = true,
+    .accept = adam_accept,
+    .cleared = home_cleared,
+    .history = home_history,
+    .restore = home_restore,
+    .describe_wait = adam_describe_wait,
+    .home_norms = true,
+};
+
+const struct scheme scheme_adam = {
+    .name = "adam",
+    .label = "Adam",
+    .help = "factors to each layer's owner, the whole matrix back",
+    .home = HOME_OWNER,
+    .factors = true, /* and auto is not offered it: the owner sends all that PS spreads */
+    .traffic = count_traffic,
+    .memory = count_memory,
+    .cost = estimate,
+    .steps = &steps_adam,
 };

@@ -1,62 +1,135 @@
-/* Gradient clipping as Caffe means it: one L2 norm over all parameters. Traffic does not wait for
- * it; updates do. Every chunk's sum of squares is known to exactly one rank; one small allreduce of
- * the vector (zeros elsewhere, so the sum is exact in any order) gives all ranks the same numbers,
- * which are then added in chunk order. */
+/* Norms, given, agreed and turned into a scale. */
+#include "sync/clip.h"
+
+#include "engine/vector.h"
+#include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
-#include "util/agree.h"
-
 #include <math.h>
+#include <stdlib.h>
 
-double clip_sumsq(const float *sum, size_t n, float scale)
+/* Whether this rank adds the chunk up and gives its norm. */
+static bool clip_is_home(const struct sync *sync, int chunk)
 {
-    double total = 0;
+    const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
 
-    for (size_t i = 0; i < n; i++) {
-        double g = (double)sum[i] * (double)scale;
-        total += g * g;
-    }
-    return total;
+    return steps && steps->home_norms && plan_home(sync->plan, chunk) == sync->rank;
 }
 
-int clip_chunk_ready(struct sync *sync, int chunk, double sumsq)
+int clip_open(struct sync *sync)
 {
-    sync->clip.own[chunk] = sumsq;
-    sync->clip.local--;
-    return clip_advance(sync);
-}
+    size_t chunks = (size_t)sync->plan->nchunks + 1;
+    struct clip *clip = &sync->clip;
 
-int clip_advance(struct sync *sync)
-{
-    struct clip_state *clip = &sync->clip;
-    MPI_Request request;
-
-    if (clip->local > 0 || !clip->factors_ready)
+    clip->scale = 1;
+    clip->given = sync->options.iteration;
+    atomic_init(&clip->done, sync->options.iteration);
+    if (!sync_clips(sync))
         return 0;
-    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, sync->plan->nchunks, MPI_DOUBLE, MPI_SUM,
-                           sync->control, &request));
-    atomic_fetch_add(&sync->control_sent, (uint64_t)sync->plan->nchunks * sizeof(double));
-    return progress_track(sync, request, (struct transfer){.kind = TRANSFER_CLIP});
-fail:
-    return -1;
+    clip->own = calloc(chunks, sizeof *clip->own);
+    clip->all = calloc(chunks, sizeof *clip->all);
+    if (!clip->own || !clip->all)
+        return error_memory(chunks * sizeof *clip->own, "clipping norms");
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        clip->at_home += clip_is_home(sync, c);
+    clip->local = clip->at_home;
+    return 0;
 }
 
-int clip_complete(struct sync *sync)
+void clip_close(struct sync *sync)
 {
-    struct clip_state *clip = &sync->clip;
+    free(sync->clip.own);
+    free(sync->clip.all);
+}
+
+/* ---- wire thread ---- */
+
+static int clip_complete(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    struct clip *clip = &sync->clip;
     double total = 0;
 
+    (void)message;
     for (int c = 0; c < sync->plan->nchunks; c++)
         total += clip->all[c];
     clip->norm = sqrt(total);
     clip->scale = clip->norm > (double)sync->options.clip
                       ? (float)((double)sync->options.clip / clip->norm)
                       : 1.0f;
-    clip->local = clip->own_chunks;
-    clip->factors_ready = false;
-    if (ps_update_all(sync))
-        return -1;
+    clip->local = clip->at_home;
+    clip->computed = false;
+    for (int b = 0; b < sync->plan->nbuckets; b++) {
+        const struct scheme_steps *steps = sync->buckets[b].steps;
+        if (steps && steps->cleared && steps->cleared(sync, b))
+            return -1;
+    }
     atomic_fetch_add_explicit(&clip->done, 1, memory_order_release);
-    progress_wake(sync);
+    wire_wake(sync->wire);
+    return 0;
+}
+
+/* All norms of this rank are there: the allreduce begins. */
+static int clip_advance(struct sync *sync)
+{
+    struct clip *clip = &sync->clip;
+    MPI_Request request;
+
+    if (clip->local > 0 || !clip->computed)
+        return 0;
+    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, sync->plan->nchunks, MPI_DOUBLE, MPI_SUM,
+                           sync->control, &request));
+    return wire_track(sync->wire, request, (size_t)sync->plan->nchunks * sizeof(double),
+                      clip_complete, sync);
+fail:
+    return -1;
+}
+
+int clip_chunk_ready(struct sync *sync, int chunk, double sumsq)
+{
+    assert(sync->clip.local > 0);
+    sync->clip.own[chunk] = sumsq;
+    sync->clip.local--;
+    return clip_advance(sync);
+}
+
+static int clip_take(void *context, int64_t argument)
+{
+    struct sync *sync = context;
+
+    (void)argument;
+    sync->clip.computed = true;
+    return clip_advance(sync);
+}
+
+/* ---- compute thread ---- */
+
+/* Rebuilds the bucket's gradient and gives this worker's share of its norms. */
+static int clip_give_bucket(struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct sync_bucket *state = &sync->buckets[bucket];
+    int64_t iteration = state->posted - 1;
+
+    if ((state->steps->ahead && state->steps->ahead(sync, bucket, iteration)) ||
+        compute_wait(sync, &state->done, state->posted, bucket) ||
+        state->steps->rebuild(sync, bucket, iteration))
+        return -1;
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        if ((state->steps->local || c % sync->plan->nworkers == sync->rank) &&
+            gradient_sumsq(sync, c, sync_mean(sync), &sync->clip.own[c]))
+            return -1;
+    return 0;
+}
+
+int clip_give(struct sync *sync, int64_t iteration)
+{
+    if (!sync_clips(sync) || !sync->leads || sync->clip.given > iteration)
+        return 0;
+    for (int b = sync->plan->nbuckets - 1; b >= 0 && sync->worker; b--)
+        if (sync->buckets[b].steps && sync->buckets[b].steps->rebuild && clip_give_bucket(sync, b))
+            return -1;
+    sync->clip.given = iteration + 1;
+    wire_call(sync->wire, clip_take, sync, 0);
     return 0;
 }

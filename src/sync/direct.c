@@ -6,9 +6,6 @@
  * once, and long enough to go by appointment, which are different ways through every transport. */
 #include "sync/sync_internal.h"
 
-#include "util/agree.h"
-#include "util/error.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +29,6 @@ int sync_direct_parse(const char *name, enum sync_direct *out)
     return error_set("--direct=%s is not known (auto, on or off)", name);
 }
 
-const char *sync_way(const struct sync *sync)
-{
-    return sync->way[0] && !plan_is_alone(sync->plan) ? sync->way : NULL;
-}
-
 /* What worker `rank` sends; whole numbers that floats hold. */
 static float sample(int rank, int i)
 {
@@ -47,7 +39,7 @@ static float sample(int rank, int i)
  * something else arrives than was sent. */
 static int pass_on(struct sync *sync, struct tensor *half, float *host, int elems)
 {
-    const struct engine *engine = sync->net->engine;
+    const struct engine *engine = sync->model.engine;
     float *memory = half->data;
     int rank, size, from;
 
@@ -73,7 +65,7 @@ fail:
 
 static int try_both(struct sync *sync, float *memory, float *host)
 {
-    const struct engine *engine = sync->net->engine;
+    const struct engine *engine = sync->model.engine;
     struct tensor half = {.shape = {.naxes = 1, .dim = {LONG_ELEMS}},
                           .bytes = LONG_ELEMS * sizeof(float),
                           .data = memory};
@@ -95,7 +87,7 @@ static int try_both(struct sync *sync, float *memory, float *host)
 /* The same status and message on all workers. */
 static int make_trial(struct sync *sync)
 {
-    const struct engine *engine = sync->net->engine;
+    const struct engine *engine = sync->model.engine;
     float *host = malloc(LONG_ELEMS * sizeof *host);
     void *memory = NULL;
     int status;
@@ -112,10 +104,10 @@ static int make_trial(struct sync *sync)
     return status;
 }
 
-/* What speaks against it before anything was tried; NULL: nothing. */
+/* Why not, before anything was tried; NULL: nothing is known. */
 static const char *find_obstacle(const struct sync *sync)
 {
-    if (!sync->remote)
+    if (!sync->model.engine->i->own_memory)
         return "the engine works in the host's memory, there is no other";
     if (sync->options.direct == SYNC_DIRECT_OFF)
         return "--direct=off";
@@ -129,15 +121,11 @@ static const char *find_obstacle(const struct sync *sync)
 #endif
 }
 
-int direct_open(struct sync *sync)
+int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes)
 {
-    const char *obstacle;
-    int all;
+    const char *obstacle = find_obstacle(sync);
+    int all = !obstacle;
 
-    if (!sync->worker)
-        return 0;
-    obstacle = find_obstacle(sync);
-    all = !obstacle;
     MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, sync->sums));
     if (obstacle && sync->options.direct == SYNC_DIRECT_ON)
         return error_set("--direct=on: %s", obstacle);
@@ -147,11 +135,11 @@ int direct_open(struct sync *sync)
         obstacle = error_text();
         all = 0;
     }
-    sync->direct = all && sync->nranks > 1;
-    if (sync->direct)
-        snprintf(sync->way, sizeof sync->way, "straight from and to the engine's memory");
-    else if (sync->remote)
-        snprintf(sync->way, sizeof sync->way, "by way of the host's memory: %s",
+    *direct = all && sync->nranks > 1;
+    if (*direct)
+        snprintf(way, bytes, "straight from and to the engine's memory");
+    else if (sync->model.engine->i->own_memory)
+        snprintf(way, bytes, "by way of the host's memory: %s",
                  obstacle ? obstacle : "another worker's MPI does not reach the engine's");
     return 0;
 fail:

@@ -4,6 +4,7 @@
 #include "util/agree.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,74 +12,51 @@
 
 enum { LINE = 64 }; /* bytes of a cache line */
 
-/* The lowest rank on every rank's machine. */
-static int find_hosts(MPI_Comm world, int *host)
-{
-    MPI_Comm machine = MPI_COMM_NULL;
-    int rank, lowest;
-
-    MPI_Comm_rank(world, &rank);
-    lowest = rank;
-    MPI_TRY(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
-    MPI_TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, machine));
-    MPI_TRY(MPI_Comm_free(&machine));
-    MPI_TRY(MPI_Allgather(&lowest, 1, MPI_INT, host, 1, MPI_INT, world));
-    return 0;
-fail:
-    return -1;
-}
-
-/* Scratch per rank (that gives its name to its machine). */
+/* Scratch per machine. */
 struct machine {
     int last;    /* its node that has room, or -1 */
     int members; /* of that node */
-    int speakers;
+    int leaders;
 };
 
-static void put_together(struct node_map *map, const int *host, int nranks, int each,
+static void put_together(struct node_map *map, const struct topology *topology, int each,
                          struct machine *machines)
 {
-    for (int r = 0; r < nranks; r++)
-        machines[r] = (struct machine){.last = -1};
-    for (int r = 0; r < nranks; r++) {
-        struct machine *machine = &machines[host[r]];
+    for (int m = 0; m < topology->nmachines; m++)
+        machines[m] = (struct machine){.last = -1};
+    for (int r = 0; r < topology->nranks; r++) {
+        struct machine *machine = &machines[topology->machine[r]];
         if (r >= map->nworkers) {
-            machine->speakers++;
+            machine->leaders++;
         } else {
             map->hosts += machine->last < 0;
             if (machine->last < 0 || (each > 0 && machine->members == each)) {
                 machine->last = map->nnodes++;
                 machine->members = 0;
-                machine->speakers++;
+                machine->leaders++;
             }
             map->node[r] = machine->last;
             if (++machine->members > map->most)
                 map->most = machine->members;
         }
-        if (machine->speakers > map->speakers_per_host)
-            map->speakers_per_host = machine->speakers;
+        if (machine->leaders > map->leaders_per_host)
+            map->leaders_per_host = machine->leaders;
     }
 }
 
-int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out)
+int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out)
 {
-    int nranks, status = 0;
-    struct machine *machines;
-    int *host;
+    size_t nmachines = (size_t)topology->nmachines;
+    struct machine *machines = calloc(nmachines, sizeof *machines);
+    int status = 0;
 
-    MPI_Comm_size(world, &nranks);
-    *out =
-        (struct node_map){.nworkers = nworkers, .node = calloc((size_t)nranks, sizeof *out->node)};
-    host = calloc((size_t)nranks, sizeof *host);
-    machines = calloc((size_t)nranks, sizeof *machines);
-    if (!out->node || !host || !machines)
-        status = error_memory((size_t)nranks * sizeof *machines, "the nodes");
-    status = error_agree(world, status);
-    if (!status)
-        status = error_agree(world, find_hosts(world, host));
-    if (!status)
-        put_together(out, host, nranks, each, machines);
-    free(host);
+    assert(nworkers > 0 && nworkers <= topology->nranks);
+    *out = (struct node_map){.nworkers = nworkers,
+                             .node = calloc((size_t)topology->nranks, sizeof *out->node)};
+    if (!out->node || !machines)
+        status = error_memory(nmachines * sizeof *machines, "the nodes");
+    else
+        put_together(out, topology, each, machines);
     free(machines);
     return status;
 }
@@ -89,9 +67,23 @@ void node_map_free(struct node_map *map)
     map->node = NULL;
 }
 
+/* Bytes that the nodes of this rank's machine want in all. Collective over world. */
+static int sum_over_machine(MPI_Comm world, size_t mine, uint64_t *out)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+    uint64_t bytes = mine;
+
+    MPI_TRY(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
+    MPI_TRY(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, machine));
+    MPI_TRY(MPI_Comm_free(&machine));
+    return 0;
+fail:
+    return -1;
+}
+
 /* MPI keeps windows in this folder on Linux; were it full, some of its ranks would wait for the
  * others for ever, so it is looked at before. */
-static int check_space(size_t bytes, const char *what)
+static int check_space(uint64_t bytes, const char *what)
 {
     static const char folder[] = "/dev/shm";
     struct statvfs fs;
@@ -103,7 +95,7 @@ static int check_space(size_t bytes, const char *what)
     if (bytes <= there)
         return 0;
     return error_set(
-        "%s of this node's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
+        "%s of this machine's ranks take %.0f MiB of shared memory, but %s has %.0f MiB left: "
         "enlarge it, or use --hierarchy=off",
         what, (double)bytes / 1048576, folder, (double)there / 1048576);
 }
@@ -127,10 +119,13 @@ fail:
 int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, const char *what,
                      struct node_window *out)
 {
-    bool alone = node->nranks == 1;
+    bool alone = node->nranks == 1, leads = !alone && node->rank == 0;
+    uint64_t total = 0;
 
     *out = (struct node_window){.window = MPI_WIN_NULL};
-    if (error_agree(world, alone || node->rank > 0 ? 0 : check_space(bytes, what)))
+    /* all nodes of a machine share its memory */
+    if (error_agree(world, sum_over_machine(world, leads ? bytes : 0, &total)) ||
+        error_agree(world, leads ? check_space(total, what) : 0))
         return -1;
     return error_agree(world, alone ? 0 : allocate(node, bytes, out));
 }
@@ -138,7 +133,7 @@ int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, cons
 void node_window_close(struct node_window *window)
 {
     if (window->window != MPI_WIN_NULL)
-        MPI_Win_free(&window->window);
+        (void)MPI_Win_free(&window->window);
     window->memory = NULL;
 }
 

@@ -1,13 +1,13 @@
 /* Nodes: workers that share memory add up their gradients among themselves, through a shared-memory
- * window of MPI's, before the first of them speaks to the other nodes (the multi-GPU nodes of Zhang
- * et al., USENIX ATC'17, section 4.2, have one client each, too). Gradients lie in the window from
- * the start, so that nobody copies them to have them added, and there is one array of parameters
- * that all train from.
+ * window of MPI's, before the first of them, their leader, sends the sum to the other nodes (the
+ * multi-GPU nodes of Zhang et al., USENIX ATC'17, section 4.2, have one client each, too).
+ * Gradients lie in the window from the start, so that nobody copies them to have them added, and
+ * there is one array of parameters that all train from.
  *
  * Where workers compute on devices of their own that reach each other, these add up instead, and
  * bring the leader's parameters to the others.
  *
- * How the adding goes is node_reduce.c's, or team.c's; who sends how much, the plan's. */
+ * How the adding goes is gather_node.c's, or gather_team.c's; who sends how much, the plan's. */
 #ifndef POSEIDON_SYNC_NODE_H
 #define POSEIDON_SYNC_NODE_H
 
@@ -15,20 +15,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/topology.h"
+
 /* Which workers are together. */
 struct node_map {
     int nworkers;
     int *node; /* per worker; numbered as they first come. Owned */
     int nnodes;
-    int most;              /* workers of the largest node */
-    int hosts;             /* machines with workers */
-    int speakers_per_host; /* most, dedicated servers included: they share its link */
+    int most;             /* workers of the largest node */
+    int hosts;            /* machines with workers */
+    int leaders_per_host; /* most, dedicated servers included: they share its link */
     bool team; /* whoever is together adds up by its engines (engine_team_i); the caller's to say */
 };
 
 /* each: at most that many workers form a node, in rank order, among those of one machine; 0: all of
- * them do. Workers are the lowest ranks of `world`. Collective. */
-int node_map_create(MPI_Comm world, int nworkers, int each, struct node_map *out);
+ * them do. Workers are the lowest ranks of `topology`. Not collective; the same on all ranks,
+ * unless memory is lacking on one. */
+int node_map_create(const struct topology *topology, int nworkers, int each, struct node_map *out);
 void node_map_free(struct node_map *map);
 
 /* A piece of memory that the ranks of a node share. */
@@ -40,7 +43,7 @@ struct node_window {
 /* This rank's node. */
 struct node {
     MPI_Comm comm;    /* its ranks, in their order; MPI_COMM_NULL where this rank is alone */
-    int rank, nranks; /* there; 0 speaks for all */
+    int rank, nranks; /* there; 0 leads */
     bool team;        /* as the map says: no memory is shared for adding up */
     struct node_window arenas;
     size_t elems;

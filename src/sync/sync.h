@@ -1,53 +1,70 @@
 /* Synchronisation: keeps the parameters of all ranks equal, while backprop runs.
  *
- * One progress thread per rank makes every MPI call between sync_start and sync_close. The compute
- * thread tells it "gradient of group g is final" through a lock-free ring (sync_post, called from
- * net_backward's hook) and goes on; the thread posts nonblocking MPI for that group and keeps it
- * moving. The next forward pass waits group by group (sync_wait), never for all: wait-free
- * backpropagation (Zhang et al., USENIX ATC'17, section 3).
+ * The wire's thread (wire/wire.h) makes every MPI call between sync_start and sync_close. The
+ * compute thread says "the gradient of this group is final" (sync_post, called from backprop) and
+ * goes on; the wire's thread starts the traffic of the group's bucket and keeps it moving. The next
+ * forward pass waits group by group (sync_wait), never for all: wait-free backpropagation (Zhang et
+ * al., USENIX ATC'17, section 3).
  *
- * Ranks of a node may add up their gradients in shared memory first (options.node): then one of
- * them, who speaks for all, takes part in the traffic, and what it brings lands where all of them
- * train from. Devices may do so among themselves.
+ * Ranks of a node may add up their gradients among themselves first (options.node): then one of
+ * them, the leader, takes part in the traffic for all, and what it brings lands where all of them
+ * train from.
+ *
+ * Sync knows no net: what is trained are groups of floats in two arenas (struct sync_model), moved
+ * as the plan says.
  *
  * Life, every step collective over the world communicator:
  *     sync_create -> (sync_share_values, sync_load_history) -> sync_start
  *     -> per iteration: [worker: sync_post / sync_wait from the passes, sync_flush after backward]
- *                       [dedicated server: sync_serve]
+ *                       [dedicated server: sync_wait_all]
  *     -> sync_close -> sync_destroy
  *
  * Failure: a rank that fails calls sync_close with its status; the others learn of it from the
- * progress thread, and their next sync call fails; they go to sync_close too, which makes the
- * lowest failing rank's message everybody's. Nobody hangs. */
+ * wire, and their next sync call fails; they go to sync_close too, which makes the lowest failing
+ * rank's message everybody's. Nobody hangs. */
 #ifndef POSEIDON_SYNC_SYNC_H
 #define POSEIDON_SYNC_SYNC_H
 
 #include <mpi.h>
 
-#include "sync/node.h"
+#include "engine/engine.h"
 #include "plan/plan.h"
+#include "sync/node.h"
 
-/* How the solver changes parameters: called by the progress thread (PS) and by the compute thread
- * (SFB), for different elements, so it must be a pure function of its arguments. */
+struct gather_i;
+
+/* What is trained, as sync sees it. Borrowed, with all it points to, until sync_destroy. */
+struct sync_model {
+    size_t elems;          /* of each arena */
+    float *values, *grads; /* the arenas where the host can touch them; NULL on dedicated servers */
+    float *engine_values;  /* the arenas where ops work: the same addresses where the engine's */
+    float *engine_grads;   /* memory is the host's; NULL on dedicated servers */
+    const struct engine
+        *engine;   /* of those; multiplies factors also on a server that owns a layer */
+    void *context; /* of the two below, which are called on the compute thread */
+    /* The factors of a factorable group's last pass, in engine memory: bottom k x n, top_grad k x
+     * m. */
+    void (*factors)(void *context, int group, const float **bottom, const float **top_grad);
+    /* The group's values are new: ops renew their copies. NULL: nobody keeps copies. */
+    void (*changed)(void *context, int group);
+};
+
+/* How the solver changes parameters. Called by both threads for different elements, so it must be a
+ * pure function of its arguments. */
 struct sync_update {
     void *context;
     int nhistory; /* floats of history per parameter */
-    /* grad holds the SUM over workers and micro-batches; `scale` makes it the averaged, clipped
-     * one. history: nhistory blocks, `stride` elements apart. */
-    void (*apply)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n);
-    /* The same on memory of an engine that has its own (engine_remote_i.update). NULL: no such
-     * engine is used. */
-    int (*apply_remote)(void *context, int64_t iteration, float scale, float lr_mult,
-                        float decay_mult, float *value, const float *grad, float *history,
-                        size_t stride, size_t n, bool stored);
+    /* One application of the rule; NULL: parameters stay as they are. The gradient it is applied to
+     * holds the SUM over workers and micro-batches; `scale` makes it the averaged, clipped one. */
+    int (*describe)(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out);
 };
 
 /* Whether messages go straight from and to the memory of an engine that has its own, not by way of
  * the host's. */
 enum sync_direct {
     SYNC_DIRECT_AUTO, /* where MPI says that it can, and a trial on all workers bears it out */
-    SYNC_DIRECT_ON,   /* ditto, else it is an error */
+    SYNC_DIRECT_ON,   /* the same, else it is an error */
     SYNC_DIRECT_OFF,
 };
 
@@ -55,85 +72,81 @@ enum sync_direct {
 int sync_direct_parse(const char *name, enum sync_direct *out);
 
 struct sync_options {
-    bool overlap; /* false: traffic starts when backward is over, forward waits for all of it */
+    bool overlap;           /* false: traffic starts when backward is over, forward waits for all */
     bool forward_waits_all; /* the first layer of the next forward pass waits for all layers */
-    int staleness; /* S > 0: PS groups may lag S iterations behind (stale.h); not with clip */
-    bool fifo;     /* sends go in the order of posting, not of urgency */
+    int staleness;          /* S > 0: buckets of the parameter server may lag S iterations behind
+                               (gradient.h); not with clip */
+    bool fifo;              /* sends go in the order of posting, not of urgency */
     size_t window; /* bytes of training data in MPI's hands at a time, an eighth of them (or one
                       message) to one rank; 0: no limit */
     double bytes_per_second; /* most this rank sends of training data; 0: no limit */
-    const struct node *
-        node; /* the ranks that add up together, as the plan has it, and the arenas of net;
-                 borrowed; NULL: every worker speaks for itself. Not with staleness or COMM_NONE;
-                 where engines have memory of their own only as a team, and then not with factors */
+    const struct node *node; /* the ranks that add up together, as the plan has it; borrowed; NULL:
+                                every worker leads itself. Not with staleness or --comm=none; where
+                                engines have memory of their own only as a team, and then not with
+                                factors */
+    const struct gather_i *gather; /* how they do (gather.h); NULL: as node says */
     enum sync_direct direct;
-    bool update_remotely; /* a server that trains on an engine with memory of its own updates its
-                             chunks there; not with staleness. Each rank's own choice: the bits are
-                             the same */
-    const struct engine
-        *engine; /* multiplies factors (workers, and the owners of Adam's way); borrowed */
-    int threads; /* of the host's engine, which multiplies where that one cannot; 0: its default */
+    bool update_on_engine; /* a server that trains on an engine with memory of its own updates its
+                              chunks there; not with staleness. Each rank's own choice: the bits are
+                              the same */
+    int threads; /* of the host's engine, which multiplies where the model's cannot; 0: default */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int64_t iteration;    /* the first one to come */
     double stall_seconds; /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
     void *warn_context;
-    struct trace
-        *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: they are not */
-    uint64_t digest; /* of all else that ranks must agree on (solver, batch, ...) */
+    struct trace *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: none */
 };
 
 /* What the network did, summed since sync_start. */
 struct sync_stats {
-    uint64_t sent, received;     /* gradient, parameter and factor bytes */
-    uint64_t control_sent;       /* losses, clipping norms, snapshots' history */
-    double stall_seconds;        /* compute thread waiting in sync calls */
-    double *group_stall_seconds; /* per bucket of the plan; borrowed */
+    uint64_t sent, received;      /* gradient, parameter and factor bytes */
+    uint64_t control_sent;        /* losses, clipping norms, snapshots' history */
+    double stall_seconds;         /* compute thread waiting in sync calls */
+    double *bucket_stall_seconds; /* per bucket of the plan; borrowed */
     /* Of sent and received, per bucket; borrowed. Complete after sync_close. */
-    const uint64_t *group_sent, *group_received;
-    double progress_cpu_seconds; /* processor time of the progress thread */
-    double progress_seconds;     /* how long it ran; after sync_close */
+    const uint64_t *bucket_sent, *bucket_received;
+    double wire_cpu_seconds; /* processor time of the wire's thread */
+    double wire_seconds;     /* how long it ran; after sync_close */
 };
 
 struct sync;
 
-/* Checks that all ranks agree on the plan and the digest. net: this rank's training net, built
- * (net_build) on workers; on dedicated servers only created. plan and net outlive the sync.
- * Collective. */
-int sync_create(MPI_Comm world, const struct plan *plan, struct net *net,
+/* Checks that all ranks agree on the plan. plan and model outlive the sync. Collective. */
+int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
                 const struct sync_update *update, const struct sync_options *options,
                 struct sync **out);
 
-/* Rank 0's parameter values become everybody's. Before sync_start. Collective. */
+/* Rank 0's parameters become everybody's, on the host: the caller hands them on to an engine with
+ * memory of its own. Before sync_start. Collective. */
 int sync_share_values(struct sync *sync);
 
-/* Rank 0's history (nhistory blocks of net->elems; elsewhere ignored) is dealt to those who keep
+/* Rank 0's history (nhistory blocks of model->elems; elsewhere ignored) is dealt to those who keep
  * it. Before sync_start. Collective. */
 int sync_load_history(struct sync *sync, const float *history);
 
-/* Starts the progress thread. */
+/* Starts the wire's thread, which alone calls MPI from here to sync_close: ranks cannot agree on
+ * the status by MPI. A rank where it fails goes to sync_close with it. Not collective. */
 int sync_start(struct sync *sync);
 
-/* ---- workers ---- */
+/* ---- workers; compute thread ---- */
 
-/* The gradient of one micro-batch of the net's group `member` is complete. On the last micro-batch
- * (`last`) the traffic of its bucket starts when all members have come so far (or is kept for
- * sync_flush without overlap). Compute thread. */
-int sync_post(struct sync *sync, int member, bool last);
+/* The gradient of one micro-batch of `group`, the net's, is complete. On the last micro-batch
+ * (`last`) the traffic of its bucket starts when all its groups have come so far (or is kept for
+ * sync_flush without overlap). */
+int sync_post(struct sync *sync, int group, bool last);
 
-/* Backward is over: posts what waits without overlap; rebuilds SFB gradients where clipping needs
- * their norm. Compute thread. */
+/* Backward is over: posts what waits without overlap; rebuilds gradients from factors where
+ * clipping needs their norm. */
 int sync_flush(struct sync *sync);
 
-/* Until the parameters of the net's group `member`, of the iteration last posted, are in place.
- * Compute thread. */
-int sync_wait(struct sync *sync, int member);
+/* Until the parameters of `group`, of the iteration last posted, are in place. */
+int sync_wait(struct sync *sync, int group);
 
-/* Whether nobody else waits for the group: its posts and waits may then come in any order of
- * groups. */
-bool sync_is_local(const struct sync *sync, int member);
+/* Whether nobody else waits for the group: its posts and waits may then come in any order. */
+bool sync_is_local(const struct sync *sync, int group);
 
-/* ---- workers and servers ---- */
+/* ---- workers and servers; compute thread ---- */
 
 /* Workers: sync_wait for every group. Dedicated servers: until every own chunk of that iteration
  * was updated and sent. Afterwards values and history do not change before the next post. */
@@ -151,16 +164,17 @@ enum { SYNC_ASK_VALUES = 9 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 
-/* Collects the history on rank 0 (nhistory blocks of net->elems floats; NULL elsewhere), after
- * sync_wait_all of the same iteration everywhere. Collective. */
-int sync_gather_history(struct sync *sync, float *history);
+/* Collects the history on rank 0, after sync_wait_all of the same iteration everywhere: *history
+ * is nhistory blocks of model->elems floats there, NULL elsewhere. The sync owns it, and keeps it
+ * until the next call or sync_destroy. Collective. */
+int sync_gather_history(struct sync *sync, const float **history);
 
 /* Ends the traffic. status: this rank's; non-zero with its message set. Returns the agreed status,
  * with the lowest failing rank's message set on all ranks. Collective. */
 int sync_close(struct sync *sync, int status);
 
 /* Global norm and scale factor of that iteration, just finished; 0 and 1 without clipping. Not for
- * workers that another one speaks for: they are not told. */
+ * workers that another one leads: they are not told. */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
 /* By which way messages reach the engine's memory, and why, in words; NULL where it is the host's,
@@ -169,6 +183,9 @@ const char *sync_way(const struct sync *sync);
 
 const struct sync_stats *sync_stats(struct sync *sync);
 
+/* Collective (it frees communicators); NULL is fine. After a failed sync_close nothing is freed:
+ * messages may be on their way, and until the process ends MPI may read and write their buffers,
+ * the model's arenas and the node's among them. The caller keeps those, too. */
 void sync_destroy(struct sync *sync);
 
 #endif

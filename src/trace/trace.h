@@ -47,7 +47,7 @@ struct trace_event {
     int32_t peer;   /* transfers: world rank, -1: all */
     int32_t tag;    /* transfers: the message's; pairs a receive with its send */
     uint8_t kind;   /* enum trace_kind */
-    uint8_t scheme; /* transfers: enum scheme */
+    uint8_t scheme; /* transfers: its number in the registry; UINT8_MAX: none */
     uint8_t thread; /* enum trace_thread */
 };
 

@@ -38,8 +38,10 @@ static int spread(MPI_Comm comm, int failing, bool alone)
             snprintf(message, sizeof message, "%s", error_text());
     }
     if (nranks > 1)
-        MPI_Bcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm);
+        MPI_TRY(MPI_Bcast(message, MESSAGE_BYTES, MPI_CHAR, failing, comm));
     return error_set("%s", message);
+fail:
+    return -1;
 }
 
 int error_spread(MPI_Comm comm, int failing)
@@ -54,6 +56,8 @@ int error_agree(MPI_Comm comm, int status)
     MPI_Comm_rank(comm, &rank);
     /* least failing rank; 0 if even one rank did not fail */
     int mine[2] = {status ? rank : INT_MAX, status ? 1 : 0}, least[2] = {INT_MAX, 0};
-    MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm);
+    MPI_TRY(MPI_Allreduce(mine, least, 2, MPI_INT, MPI_MIN, comm));
     return least[0] == INT_MAX ? 0 : spread(comm, least[0], !least[1]);
+fail:
+    return -1;
 }

@@ -50,15 +50,3 @@ int error_memory(unsigned long long bytes, const char *what)
 {
     return error_set("out of memory: %llu bytes for %s", bytes, what);
 }
-
-#ifdef __SANITIZE_ADDRESS__
-/* MPI unloads its modules at the end, and what they never freed then has no name by which
- * tests/lsan.supp could tell it from leaks of ours: with the leak checker, modules stay. */
-int dlclose(void *handle);
-
-int dlclose(void *handle)
-{
-    (void)handle;
-    return 0;
-}
-#endif

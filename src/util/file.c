@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 char *file_temp_name(const char *path)
@@ -135,4 +136,29 @@ done:
         unlink(temp);
     free(temp);
     return status;
+}
+
+int64_t file_find_hdf5(FILE *file)
+{
+    static const char signature[8] = "\211HDF\r\n\032\n";
+    char found[sizeof signature];
+
+    for (int64_t at = 0; fseeko(file, (off_t)at, SEEK_SET) == 0; at = at > 0 ? 2 * at : 512) {
+        if (fread(found, 1, sizeof found, file) < sizeof found)
+            return -1;
+        if (memcmp(found, signature, sizeof signature) == 0)
+            return at;
+    }
+    return -1;
+}
+
+bool file_is_hdf5(const char *path)
+{
+    struct stat st;
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
+    bool is = file && file_find_hdf5(file) >= 0;
+
+    if (file)
+        fclose(file);
+    return is;
 }

@@ -3,7 +3,10 @@
 #ifndef POSEIDON_UTIL_FILE_H
 #define POSEIDON_UTIL_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
 /* The temporary name for PATH, in its folder: PATH.tmp. Always the same one, so that what a killed
  * run left behind is overwritten and not piled up. One process may write PATH at a time. Returns
@@ -20,5 +23,12 @@ int file_probe(const char *path);
 
 /* Writes `length` bytes as the file `path`, whole or not at all. */
 int file_write(const char *path, const void *data, size_t length);
+
+/* Where HDF5's signature stands in an open file: at 0, or behind a user's own block at 512, 1024,
+ * 2048, ... -1: nowhere. Moves the place of reading. */
+int64_t file_find_hdf5(FILE *file);
+
+/* Whether `path` is a readable file with that signature. Asks no library, so any thread may. */
+bool file_is_hdf5(const char *path);
 
 #endif

@@ -3,6 +3,7 @@
 #include "util/h5.h"
 
 #include "util/error.h"
+#include "util/file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -85,13 +86,6 @@ const char *h5_reason(char *buffer, size_t size)
     return buffer;
 }
 
-bool h5_is_file(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && H5Fis_hdf5(path) > 0;
-}
-
 static int file_missing(const char *path)
 {
     char folder[1024];
@@ -115,21 +109,18 @@ static uint64_t little_endian(const unsigned char *bytes, size_t n)
  * that length, 0 if there is none (HDF5 File Format Specification 3.0, II.A and II.B). */
 static uint64_t driver_block_bytes(FILE *file, uint64_t file_bytes)
 {
-    static const char signature[8] = "\211HDF\r\n\032\n";
-    unsigned char block[60], length[4] = {0};
-    uint64_t start = 0;
+    unsigned char block[60] = {0}; /* as the library reads beyond the end of a file */
+    unsigned char length[4] = {0};
+    int64_t found = file_find_hdf5(file);
+    uint64_t start = (uint64_t)found;
     size_t fixed, address;
 
-    for (; start < file_bytes; start = start ? 2 * start : 512) {
-        memset(block, 0, sizeof block); /* as the library reads beyond the end of a file */
-        if (fseeko(file, (off_t)start, SEEK_SET) || fread(block, 1, sizeof block, file) < 16)
-            return 0;
-        if (memcmp(block, signature, sizeof signature) == 0)
-            break;
-    }
+    if (found < 0 || fseeko(file, (off_t)found, SEEK_SET) ||
+        fread(block, 1, sizeof block, file) < 16)
+        return 0;
     fixed = block[8] == 1 ? 28 : 24;
     address = block[13]; /* the size of one of the four addresses; the last is the block's */
-    if (start >= file_bytes || block[8] > 1 || address > 8)
+    if (block[8] > 1 || address > 8)
         return 0;
     start += little_endian(block + fixed + 3 * address, address);
     if (start >= file_bytes || fseeko(file, (off_t)start + 4, SEEK_SET))
@@ -171,7 +162,7 @@ int h5_file_open(const char *path, hid_t *out)
         return error_set("%s: %s", path, strerror(errno));
     if (st.st_size == 0)
         return error_set("%s is not an HDF5 file: it is empty", path);
-    if (H5Fis_hdf5(path) <= 0)
+    if (!file_is_hdf5(path))
         return error_set("%s is not an HDF5 file", path);
     if (superblock_check(path, (uint64_t)st.st_size))
         return -1;

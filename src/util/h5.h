@@ -30,9 +30,6 @@ void h5_quiet(void);
 /* What HDF5 says about the call that just failed: the innermost description. Returns buffer. */
 const char *h5_reason(char *buffer, size_t size);
 
-/* Whether path is a readable file that begins like an HDF5 file. */
-bool h5_is_file(const char *path);
-
 /* Opens a file for reading. Messages tell apart: no such file (with the current folder where the
  * path is relative), a folder, no permission, empty, not HDF5, truncated, damaged. */
 int h5_file_open(const char *path, hid_t *out);

@@ -211,6 +211,45 @@ void json_null(struct json *json)
         strbuf_puts(&json->text, "null");
 }
 
+void json_put_string(struct json *json, const char *key, const char *value)
+{
+    json_key(json, key);
+    json_string(json, value);
+}
+
+void json_put_int(struct json *json, const char *key, int64_t value)
+{
+    json_key(json, key);
+    json_int(json, value);
+}
+
+void json_put_uint(struct json *json, const char *key, uint64_t value)
+{
+    json_key(json, key);
+    json_uint(json, value);
+}
+
+void json_put_double(struct json *json, const char *key, double value)
+{
+    json_key(json, key);
+    json_double(json, value);
+}
+
+void json_put_known(struct json *json, const char *key, double value)
+{
+    json_key(json, key);
+    if (value >= 0)
+        json_double(json, value);
+    else
+        json_null(json);
+}
+
+void json_put_bool(struct json *json, const char *key, bool value)
+{
+    json_key(json, key);
+    json_bool(json, value);
+}
+
 int json_text(struct json *json, const char **text)
 {
     if (json->fault)

@@ -47,6 +47,15 @@ void json_double(struct json *json, double value);
 void json_bool(struct json *json, bool value);
 void json_null(struct json *json);
 
+/* A key and its value. json_put_known: a figure that is negative where it is not known becomes
+ * null. */
+void json_put_string(struct json *json, const char *key, const char *value);
+void json_put_int(struct json *json, const char *key, int64_t value);
+void json_put_uint(struct json *json, const char *key, uint64_t value);
+void json_put_double(struct json *json, const char *key, double value);
+void json_put_known(struct json *json, const char *key, double value);
+void json_put_bool(struct json *json, const char *key, bool value);
+
 /* The finished document in *text, ending in a newline; borrowed until the writer changes or is
  * freed. Fails where it is incomplete or wrongly nested. */
 int json_text(struct json *json, const char **text);

@@ -59,7 +59,7 @@ static void write_prefix(struct strbuf *text, char level, const char *file, int 
 }
 
 /* Callers hold the lock of log->to. */
-static void draw(struct log *log)
+static void draw_line(struct log *log)
 {
     fprintf(log->to, ERASE_LINE "%s", log->line);
     fflush(log->to);
@@ -75,7 +75,7 @@ static void emit(struct log *log, const struct strbuf *text)
             fputs(ERASE_LINE, log->to);
         fwrite(text->data, 1, text->length, log->to);
         if (log->progress)
-            draw(log);
+            draw_line(log);
         fflush(log->to);
         funlockfile(log->to);
     }
@@ -131,7 +131,7 @@ void log_progress(struct log *log, const struct log_progress *progress)
         snprintf(log->line, sizeof log->line, "%lld/%lld  %.4g images/s  ETA %s  loss %.4g",
                  (long long)progress->iteration, (long long)progress->max_iter,
                  progress->images_per_second, eta, progress->loss);
-        draw(log);
+        draw_line(log);
     }
     funlockfile(log->to);
 }

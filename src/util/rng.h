@@ -1,7 +1,7 @@
 /* Counter-based random numbers (Philox 4x32-10; Salmon et al., "Parallel random numbers: as easy as
  * 1, 2, 3", SC'11). A number is a pure function of (seed, stream, a, b, index): no state, any
  * order, any thread, any number of ranks gives the same draw. Training keys everything by (seed,
- * layer, iteration, global sample index), never by rank: DESIGN.md, world-size invariance. */
+ * layer, iteration, global sample index), never by rank (docs/caffe.md 9). */
 #ifndef POSEIDON_UTIL_RNG_H
 #define POSEIDON_UTIL_RNG_H
 

@@ -26,7 +26,7 @@ struct pool {
     int nthreads;
 };
 
-static void *thread_main(void *argument)
+static void *pool_main(void *argument)
 {
     struct pool *pool = argument;
     uint64_t places = (uint64_t)pool->o.places;
@@ -59,7 +59,7 @@ static int threads_start(struct pool *pool)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (pool->nthreads < pool->o.threads && status == 0) {
-        status = pthread_create(&pool->thread[pool->nthreads], NULL, thread_main, pool);
+        status = pthread_create(&pool->thread[pool->nthreads], NULL, pool_main, pool);
         pool->nthreads += status == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);

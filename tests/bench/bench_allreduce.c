@@ -1,28 +1,20 @@
-/* Which allreduce is faster for which size: ours (src/sync/shard.c, two trips of point-to-point
+/* Which allreduce is faster for which size: ours (src/sync/allreduce.c, two trips of point-to-point
  * messages, every rank the home of a part) or MPI_Iallreduce. In turns, the same buffers, medians
- * over the repetitions of the slowest rank. Both leave the sum on every rank; ours is told from a
- * thread, as in training, and applies a rule that changes nothing.
+ * over the repetitions of the slowest rank. Both leave the sum on every rank; ours is made by
+ * the wire's thread, as in training, and applies no rule.
  *
  *     mpirun -np N bench_allreduce [REPETITIONS] */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "net/net_internal.h"
+#include "engine/engine.h"
 #include "plan/cost.h"
 #include "sync/sync.h"
 #include "util/clock.h"
 #include "util/error.h"
 
 enum { SIZES = 10, MOST = 64 };
-
-static void apply_nothing(void *context, int64_t iteration, float scale, float lr_mult,
-                          float decay_mult, float *value, const float *grad, float *history,
-                          size_t stride, size_t n)
-{
-    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
-    (void)value, (void)grad, (void)history, (void)stride, (void)n;
-}
 
 static void die(int rank)
 {
@@ -57,37 +49,35 @@ static double run_theirs(float *from, float *to, size_t elems)
     return clock_seconds() - start;
 }
 
-/* One size; the sync lives for all its repetitions, and between them MPI is the progress thread's.
+/* One size; the sync lives for all its repetitions, and between them MPI is the wire thread's.
  */
 static void compare(size_t elems, int repetitions, int rank, int nranks)
 {
-    struct param param = {.shape = {.naxes = 1, .dim = {(int64_t)elems}}, .lr_mult = 1};
-    struct param_group group = {.name = "all", .elems = elems, .nparams = 1, .trains = true};
-    struct net_internals internals = {.nviews = 0};
-    struct net net = {.internals = &internals,
-                      .groups = &group,
-                      .ngroups = 1,
-                      .params = &param,
-                      .nparams = 1,
-                      .elems = elems};
-    struct plan_options options = {.comm = COMM_ALLREDUCE,
+    static const struct engine_i table = {
+        .name = "host", .copies = &engine_host_copies, .services = &engine_host_services};
+    struct engine engine = {.i = &table};
+    struct group_param param = {.elems = elems, .lr_mult = 1};
+    struct group group = {
+        .name = "all", .elems = elems, .nparams = 1, .params = &param, .trains = true};
+    struct sync_model model = {.elems = elems, .engine = &engine};
+    struct plan_options options = {.comm = {COMM_SCHEME, scheme_find("allreduce")},
                                    .nranks = nranks,
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};
     struct sync_options how = {
         .overlap = true, .window = COST_USUAL_SIZES.window, .stall_seconds = 60};
-    struct sync_update update = {.apply = apply_nothing};
+    struct sync_update update = {.describe = NULL};
     double ours[MOST], theirs[MOST], zero = 0;
     struct plan *plan;
     struct sync *sync;
 
-    net.values = calloc(elems, sizeof(float));
-    net.grads = calloc(elems, sizeof(float));
-    if (!net.values || !net.grads || plan_create(&options, 1, &group, &plan) ||
-        sync_create(MPI_COMM_WORLD, plan, &net, &update, &how, &sync))
+    model.engine_values = model.values = calloc(elems, sizeof(float));
+    model.engine_grads = model.grads = calloc(elems, sizeof(float));
+    if (!model.values || !model.grads || plan_create(&options, 1, &group, &plan) ||
+        sync_create(MPI_COMM_WORLD, plan, &model, &update, &how, &sync))
         die(rank);
     for (int i = 0; i < repetitions; i++)
-        theirs[i] = run_theirs(net.grads, net.values, elems);
+        theirs[i] = run_theirs(model.grads, model.values, elems);
     if (sync_start(sync))
         die(rank);
     for (int i = 0; i < repetitions; i++) {
@@ -103,8 +93,8 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
         die(rank);
     sync_destroy(sync);
     plan_destroy(plan);
-    free(net.values);
-    free(net.grads);
+    free(model.values);
+    free(model.grads);
     double a = median(ours, repetitions), b = median(theirs, repetitions);
     if (rank == 0)
         printf("| %zu kB | %.3f | %.3f | %.2f |\n", elems * sizeof(float) / 1024, a * 1e3, b * 1e3,

@@ -18,6 +18,7 @@ layers' times, products and updates alike, so that a pass forward and backward l
 
 --parts adds, for the first scheme, the same without what makes it fast, one thing at a time: no overlap with
 computation; forward waits for all layers; messages in order of posting; no merging of small layers.
+--against=PROGRAM runs another build in turns with the first, and gives the median of the ratios: what a change costs.
 Ends with rows for tests/bench/RESULTS.md.
 """
 import argparse
@@ -133,11 +134,11 @@ def profile(o, name, net, batch, folder):
     return path, seconds
 
 
-def iterate(o, folder, net, times, options):
+def iterate(o, program, folder, net, times, options):
     """Seconds of an iteration, the first third left out, and the bytes that the busiest rank sends in one."""
     summary = os.path.join(folder, "summary.json")
     command = bench_ddp.mpirun(o.ranks) + [
-        o.poseidon, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
+        program, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
         "--input-shape=%s" % ",".join(map(str, net.shape)), "--summary=" + summary] + options
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
     if done.returncode:
@@ -168,16 +169,23 @@ def bench(o, name, link):
             variants += [("%s, %s" % (variants[0][0], part), variants[0][1] + options)
                          for part, options in PARTS.items()]
         found = {label: [] for label, _ in variants}
+        others = {label: [] for label, _ in variants}
         for _ in range(o.rounds):
             for label, options in variants:
                 options = options + (["--dilate=%d" % o.dilate] if o.dilate > 1 else [])
-                found[label].append(iterate(o, folder, net, times, options))
+                found[label].append(iterate(o, o.poseidon, folder, net, times, options))
+                if o.against:
+                    others[label].append(iterate(o, o.against, folder, net, times, options)[0])
     for label, _ in variants:
         seconds = statistics.median(seconds for seconds, _ in found[label])
         sent = found[label][0][1] * max(1, o.dilate)
         bound = max(alone, sent / link)
-        print("| %s | %d | %s | %.1f | %.1f | %.1f | %.1f | %.2f |" % (
-            name, batch, label, sent / 1e6, alone * 1e3, sent / link * 1e3, seconds * 1e3, seconds / bound),
+        ratio = ""
+        if o.against:
+            ratios = [mine / theirs for (mine, _), theirs in zip(found[label], others[label])]
+            ratio = " %.1f | %.3f |" % (statistics.median(others[label]) * 1e3, statistics.median(ratios))
+        print("| %s | %d | %s | %.1f | %.1f | %.1f | %.1f | %.2f |%s" % (
+            name, batch, label, sent / 1e6, alone * 1e3, sent / link * 1e3, seconds * 1e3, seconds / bound, ratio),
             flush=True)
 
 
@@ -188,6 +196,7 @@ BATCHES = dict(bench_ddp.BATCHES, vgg19_22k=32)
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--poseidon")
+    parser.add_argument("--against", help="another program, run in turns with the first")
     parser.add_argument("--comm", default="auto,paper,ps,allreduce,sfb")
     parser.add_argument("--parts", action="store_true")
     parser.add_argument("--rounds", type=int, default=1)
@@ -206,13 +215,15 @@ def main():
     if "BOX_HOSTS" not in os.environ or not o.poseidon:
         sys.exit("bench_replay.py runs inside tests/cluster/box.sh and wants --poseidon=PROGRAM")
     o.ranks = len(os.environ["BOX_HOSTS"].split())
+    o.against = o.against and os.path.abspath(o.against)
     o.poseidon, o.profiles = os.path.abspath(o.poseidon), os.path.abspath(o.profiles)
     link = goodput()
     print("%d hosts, links %s, goodput of plain streams %.1f MB/s%s\n" % (
         o.ranks, os.environ["BOX_RATE"] or "unlimited", link / 1e6,
         ", bytes divided by %d" % o.dilate if o.dilate > 1 else ""))
     print("| net | images a rank | scheme | MB sent | computing ms | bytes / goodput ms | iteration ms | over the "
-          "bound |\n|---|---|---|---|---|---|---|---|", flush=True)
+          "bound |%s\n|---|---|---|---|---|---|---|---|%s" % (
+              (" --against ms | ratio |", "---|---|") if o.against else ("", "")), flush=True)
     for name in o.nets:
         bench(o, name, link)
 

@@ -4,6 +4,7 @@
 #include "convert/imageset.h"
 #include "convert/tar.h"
 #include "tests/input/test_input_common.h"
+#include "tests/suite.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -407,12 +408,9 @@ START_TEST(shuffle_is_a_permutation_that_the_seed_decides)
 }
 END_TEST
 
-int main(void)
+SUITE("convert")
 {
-    Suite *suite = suite_create("convert");
-    TCase *tcase = tcase_create("readers");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "readers");
 
     tcase_add_checked_fixture(tcase, folder_make, folder_remove);
     tcase_set_timeout(tcase, 60);
@@ -426,9 +424,4 @@ int main(void)
     tcase_add_test(tcase, tar_cut_at_any_offset_names_file_and_offset);
     tcase_add_test(tcase, tar_with_any_header_byte_damaged_is_an_error);
     tcase_add_test(tcase, shuffle_is_a_permutation_that_the_seed_decides);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

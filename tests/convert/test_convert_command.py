@@ -162,7 +162,7 @@ class Convert(unittest.TestCase):
         self.check(out, expected, self.labels)
         with h5py.File(mean, "r") as f:
             self.assertEqual(f["mean"][0, 0, 0], colour)
-        self.bad("mnist", self.dir, self.path("y.h5"), "--pad=x", says=["--pad=x: expected a number"],
+        self.bad("mnist", self.dir, self.path("y.h5"), "--pad=x", says=["--pad wants a whole number, found 'x'"],
                  status=2)
 
     def test_json_summary(self):
@@ -342,6 +342,25 @@ class Convert(unittest.TestCase):
                 self.assertIn(status, (-signal.SIGINT, 1, 130))
             self.assertEqual(sorted(os.listdir(self.dir)), before)
 
+    # ---- forms of options
+    def test_every_form_that_other_commands_take(self):
+        self.put_idx("t10k")
+        out, mean = self.path("x.h5"), self.path("m.h5")
+        self.good("-split", "test", "mnist", "--shuffle", "--seed", "3", self.dir, "-gzip=2", out, "--mean", mean)
+        with h5py.File(out, "r") as f:
+            spaced = f["label"][:]
+            self.assertEqual(f["data"].compression_opts, 2)
+        self.assertTrue(os.path.exists(mean))
+        self.good("mnist", self.dir, out, "--split=test", "--shuffle=true", "--seed=3", "--force")
+        with h5py.File(out, "r") as f:
+            self.assertTrue((f["label"][:] == spaced).all())
+        self.good("mnist", self.dir, out, "--split=test", "--force", "--noshuffle")
+        self.check(out, self.images[:, None], self.labels)
+        for form in ("--help", "-help", "-h"):
+            said = self.good(form)
+            for words in ("usage: poseidon convert cifar10", "--seed=N", "usage: poseidon convert images", "--resize"):
+                self.assertIn(words, said)
+
     # ---- wrong usage
     def test_wrong_usage(self):
         self.put_idx()
@@ -351,7 +370,7 @@ class Convert(unittest.TestCase):
                 (["mnist", self.dir], "expected a kind"),
                 (["svhn", self.dir, out], "unknown kind 'svhn'"),
                 (["mnist", self.dir, out, "--gzip=10"], "--gzip=10: expected a number from 0 to 9"),
-                (["mnist", self.dir, out, "--gzip=x"], "--gzip=x: expected a number"),
+                (["mnist", self.dir, out, "--gzip=x"], "--gzip wants a whole number, found 'x'"),
                 (["mnist", self.dir, out, "--split=validation"], "expected train or test"),
                 (["mnist", self.dir, out, "--seed=4"], "no effect without --shuffle"),
                 (["mnist", images, out, "--split=test"], "is a single file"),
@@ -359,7 +378,9 @@ class Convert(unittest.TestCase):
                 (["cifar10", self.dir, out, "--classes=10"], "--classes is for mnist"),
                 (["mnist", self.dir, out, "--classes=0"], "from 1 to 256"),
                 (["mnist", self.dir, out, "--mean="], "expected a file name"),
-                (["mnist", self.dir, out, "--sufle"], "unknown option '--sufle'")]:
+                (["mnist", self.dir, out, "--sufle"], "unknown option --sufle; did you mean --shuffle?"),
+                (["mnist", self.dir, out, "--seed"], "--seed wants a value"),
+                (["mnist", self.dir, out, "--pad=-1"], "--pad=-1 is out of range")]:
             self.bad(*arguments, says=[says], status=2)
         self.bad("mnist", self.dir, out, "--mean=" + out, says=["the same file"])
         self.bad("mnist", self.path("nowhere"), out, says=["nowhere", "No such file"])

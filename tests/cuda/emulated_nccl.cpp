@@ -52,6 +52,20 @@ static bool all_at(const struct ncclComm *comm, uint64_t team_rank::*counter, ui
     return true;
 }
 
+/* Number i of all ranks, along the fixed tree over them (engine/tree_sum.h): NCCL promises no
+ * order, and so one node gives the bits of ranks that exchange messages. */
+static float sum_at(const struct team_rank *rank, int nranks, uint64_t i)
+{
+    float sum[TEAM_RANKS];
+
+    for (int r = 0; r < nranks; r++)
+        sum[r] = rank[r].data[i];
+    for (int step = 1; step < nranks; step *= 2)
+        for (int r = 0; r + step < nranks; r += 2 * step)
+            sum[r] += sum[r + step];
+    return sum[0];
+}
+
 enum { TEAM_REDUCE = 1, TEAM_BROADCAST };
 
 static bool work_off(ncclComm_t comm, uint64_t kind, float *x, uint64_t count, uint64_t number)
@@ -81,9 +95,8 @@ static bool work_off(ncclComm_t comm, uint64_t kind, float *x, uint64_t count, u
     }
     if (kind == TEAM_BROADCAST)
         memcpy(x, rank[0].data, count * sizeof(float));
-    for (int r = 1; kind == TEAM_REDUCE && comm->rank == 0 && r < comm->nranks; r++)
-        for (uint64_t i = 0; i < count; i++)
-            x[i] += rank[r].data[i];
+    for (uint64_t i = 0; kind == TEAM_REDUCE && comm->rank == 0 && i < count; i++)
+        x[i] = sum_at(rank, comm->nranks, i);
     __atomic_store_n(&mine->finished, number, __ATOMIC_RELEASE);
     return true;
 }

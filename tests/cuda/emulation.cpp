@@ -25,20 +25,20 @@ struct CUevent_st {
     unsigned long wanted, reached;
 };
 
+#include "../../cuda/batch_norm.cu"
 #include "../../cuda/channel.cu"
-#undef STRIPES
 #include "../../cuda/codec.cu"
-#include "../../cuda/direct.cu"
+#include "../../cuda/conv.cu"
+#include "../../cuda/eltwise.cu"
 #include "../../cuda/layout.cu"
 #include "../../cuda/loss.cu"
-#define place lrn_place
 #include "../../cuda/lrn.cu"
-#undef place
 #include "../../cuda/move.cu"
 #include "../../cuda/neuron.cu"
 #include "../../cuda/pool.cu"
+#include "../../cuda/reduce.cu"
 #include "../../cuda/resize.cu"
-#include "../../cuda/row.cu"
+#include "../../cuda/scale.cu"
 #include "../../cuda/softmax.cu"
 #include "../../cuda/unary.cu"
 #include "../../cuda/update.cu"
@@ -67,7 +67,7 @@ static cudaError_t unless_capturing(void)
             return refused;                                                                        \
     } while (0)
 
-/* One lock for all queues: compute and progress thread both come here. Recursive, as work may push.
+/* One lock for all queues: compute and wire thread both come here. Recursive, as work may push.
  */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
@@ -114,11 +114,11 @@ static bool run_first(cudaStream_t stream)
     return true;
 }
 
-/* Works off the event's stream until it is reached. */
-static bool try_reach(cudaEvent_t event, unsigned long wanted)
+/* Works off the stream that the event was recorded in until it is reached. */
+static bool try_reach(cudaEvent_t event, cudaStream_t in, unsigned long wanted)
 {
     while (event->reached < wanted)
-        if (!run_first(event->stream))
+        if (!run_first(in))
             return false;
     return true;
 }
@@ -141,7 +141,7 @@ template <typename F> static void insist(F attempt)
 
 static void reach(cudaEvent_t event, unsigned long wanted)
 {
-    insist([=]() { return try_reach(event, wanted); });
+    insist([=]() { return try_reach(event, event->stream, wanted); });
 }
 
 static void drain(cudaStream_t stream)
@@ -392,8 +392,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     (void)flags;
     pthread_mutex_lock(&lock);
     unsigned long number = event->wanted;
+    cudaStream_t in = event->stream; /* it may be recorded in another one before this is over */
     if (number > 0)
-        emulated_later(stream, [=]() { return try_reach(event, number); });
+        emulated_later(stream, [=]() { return try_reach(event, in, number); });
     pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
@@ -413,7 +414,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     cudaError_t answer = cudaSuccess;
 
     pthread_mutex_lock(&lock);
-    if (event->reached < event->wanted && (++asked % 4 || !try_reach(event, event->wanted)))
+    if (event->reached < event->wanted &&
+        (++asked % 4 || !try_reach(event, event->stream, event->wanted)))
         answer = cudaErrorNotReady;
     pthread_mutex_unlock(&lock);
     return answer;

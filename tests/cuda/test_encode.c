@@ -1,6 +1,7 @@
 /* Gradients that the engine encodes in its own memory against the host's codecs: the same bits, and
  * the same residuals for the next ones. Emulated here; on a GPU by tests/gpu/run.sh. */
 #include "tests/engine/codec_rows.h"
+#include "tests/suite.h"
 #include "engine/codec.h"
 #include "util/error.h"
 
@@ -38,16 +39,16 @@ static void open_bench(struct bench *b)
     b->residual = take_memory(b);
     b->out = take_memory(b);
     ck_assert_int_eq(
-        b->engine.i->remote->host_alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
+        b->engine.i->copies->host_alloc(b->engine.context, MOST * sizeof(float), "a test", &memory),
         0);
     b->fetched = memory;
-    ck_assert_int_eq(b->engine.i->remote->ticket_create(b->engine.context, &b->ticket), 0);
+    ck_assert_int_eq(b->engine.i->copies->ticket_create(b->engine.context, &b->ticket), 0);
 }
 
 static void close_bench(struct bench *b)
 {
-    b->engine.i->remote->ticket_destroy(b->engine.context, b->ticket);
-    b->engine.i->remote->host_free(b->engine.context, b->fetched);
+    b->engine.i->copies->ticket_destroy(b->engine.context, b->ticket);
+    b->engine.i->copies->host_free(b->engine.context, b->fetched);
     b->engine.i->free(b->engine.context, b->x);
     b->engine.i->free(b->engine.context, b->residual);
     b->engine.i->free(b->engine.context, b->out);
@@ -65,7 +66,7 @@ static struct tensor tensor_at(float *memory, size_t elems)
 /* Another gradient on top of what the last ones lost. */
 static void check_round(struct bench *b, const struct codec *codec, size_t rows, size_t n)
 {
-    const struct engine_remote_i *remote = b->engine.i->remote;
+    const struct engine_copies_i *copies = b->engine.i->copies;
     size_t bytes = codec->bytes(rows, n);
     struct engine_rows all = {
         .host = b->fetched, .memory = b->out, .width = bytes / sizeof(float), .rows = 1};
@@ -75,12 +76,12 @@ static void check_round(struct bench *b, const struct codec *codec, size_t rows,
     memset(b->host_out, 0, bytes);
     codec->encode(b->host_x, b->host_residual, rows, n, b->host_out);
     ck_assert_int_eq(b->engine.i->write(b->engine.context, &x, b->host_x), 0);
-    ck_assert_msg(remote->encode(b->engine.context, codec->code, b->x, b->residual, rows, n, b->out,
-                                 false, b->ticket) == 0,
+    ck_assert_msg(b->engine.i->services->encode(b->engine.context, codec->code, b->x, b->residual,
+                                                rows, n, b->out, ENGINE_IN_TURN, b->ticket) == 0,
                   "%s", error_text());
-    ck_assert_int_eq(remote->fetch(b->engine.context, &all, b->ticket), 0);
+    ck_assert_int_eq(copies->fetch(b->engine.context, &all, b->ticket), 0);
     do
-        ready = remote->ready(b->engine.context, b->ticket);
+        ready = copies->ready(b->engine.context, b->ticket);
     while (ready == 0);
     ck_assert_int_eq(ready, 1);
     ck_assert_int_eq(b->engine.i->read(b->engine.context, &residual, b->found), 0);
@@ -153,19 +154,11 @@ START_TEST(bfloat16_is_that_of_the_host_for_every_float)
 }
 END_TEST
 
-int main(void)
+SUITE("cuda codec")
 {
-    Suite *suite = suite_create("cuda codec");
-    TCase *tcase = tcase_create("cuda codec");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "cuda codec");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_bits_are_those_of_the_host, 0, 2);
     tcase_add_test(tcase, bfloat16_is_that_of_the_host_for_every_float);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }

@@ -6,6 +6,7 @@ build=${abs_top_builddir:?}/tests
 
 timeout 120 "$build/cuda/engine_conformance" --engine=cuda || exit 1
 POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_memory" || exit 1
+POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_copies" || exit 1
 timeout 120 "$build/cuda/engine_conformance" --engine=cuda --math=bf16 || exit 1
 timeout 120 "$build/cuda/layer_values" --engine=cuda "${abs_top_srcdir:?}/tests/data/layers_more/values.txt" || exit 1
 timeout 60 "$build/engine/engine_conformance" --engine=cuda --cases=3

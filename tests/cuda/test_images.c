@@ -1,5 +1,6 @@
 /* Images that reach the engine as bytes against the host's own transform: the same bits. */
 #include "input/feeder.h"
+#include "tests/suite.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -100,16 +101,16 @@ static void check_case(struct engine *engine, int number)
     size_t n = shape_elems(&top.value.shape);
     uint8_t *pixels = malloc(n);
     float *expected = malloc(n * sizeof *expected), *found = malloc(n * sizeof *found);
-    const struct engine_remote_i *remote = engine->i->remote;
-    ck_assert_msg(remote->images_create(engine->context, &args, &top, &images) == 0, "%s",
+    const struct engine_services_i *services = engine->i->services;
+    ck_assert_msg(services->images_create(engine->context, &args, &top, &images) == 0, "%s",
                   error_text());
     ck_assert_int_eq(engine->i->alloc(engine->context, top.value.bytes, "data", &memory), 0);
     top.value.data = memory;
     for (uint64_t batch = 0; batch < 5; batch++) {
         make_batch(&t, record, 100 + batch * SAMPLES, expected, pixels, windows);
-        ck_assert_msg(remote->images_write(engine->context, images, &top.value, pixels, windows) ==
-                          0,
-                      "%s", error_text());
+        ck_assert_msg(
+            services->images_write(engine->context, images, &top.value, pixels, windows) == 0, "%s",
+            error_text());
         memset(pixels, 0xAA, n); /* it may be */
         memset(windows, 0, sizeof windows);
         if (batch % 2 == 1)
@@ -120,7 +121,7 @@ static void check_case(struct engine *engine, int number)
                           "case %d, batch %d: value %zu is %.9g, not %.9g", number, (int)batch, e,
                           (double)found[e], (double)expected[e]);
     }
-    remote->images_destroy(engine->context, images);
+    services->images_destroy(engine->context, images);
     engine->i->free(engine->context, memory);
     engine->i->release(engine->context, &top.value);
     transform_free(&t);
@@ -141,19 +142,10 @@ START_TEST(bytes_become_the_values_that_the_host_makes)
 }
 END_TEST
 
-int main(void)
+SUITE("images")
 {
-    Suite *suite = suite_create("images");
-    TCase *tcase = tcase_create("images");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "images");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, bytes_become_the_values_that_the_host_makes);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Nodes whose emulated GPUs add up among themselves, by an emulated NCCL that adds in the order of ranks: one node trains
-# to the last bit as ranks that speak for themselves; several, but for the rounding of sums of sums. Streams of the
+# Nodes whose emulated GPUs add up among themselves, by an emulated NCCL that adds along the fixed tree: one node trains
+# to the last bit as ranks that lead themselves; several, but for the rounding of sums of sums. Streams of the
 # emulated GPUs are worked off as late as can be, so what is used too early shows.
 set -u
 . "${abs_top_srcdir:?}/tests/cuda/common.sh"
@@ -32,7 +32,7 @@ one_node() { # RANKS ARGUMENTS...
     expected=$(value parameters_sha256)
     loss=$(value final_loss)
     go "$@" || return
-    grep -q "$1 workers on 1 node add up their gradients by NCCL 2\.[0-9.]*; one of each speaks for it" log ||
+    grep -q "$1 workers on 1 node add up their gradients by NCCL 2\.[0-9.]*; the leader of each communicates for it" log ||
         fail "$*: no word of NCCL"
     [ "$(value parameters_sha256) $(value final_loss)" = "$expected $loss" ] || fail "$*: other parameters than by --comm=ps"
     [ "$(value bytes_sent_per_iteration)" = 0 ] || fail "$*: $(value bytes_sent_per_iteration) bytes sent within a node"
@@ -62,7 +62,7 @@ transport_bytes_per_second = 1e9
 core_share = 0
 END
 one_node 4 --solver=plain.prototxt --account --cluster-file=cluster
-grep -q '^.*account.c.*conv1 ' log || fail 'no account of one node'
+grep -q 'outcome\.c.*conv1 ' log || fail 'no account of one node'
 
 # Several nodes: the parameters, as near as sums of sums are; what is sent is what was planned, by the leaders.
 cat >compare.py <<'END'
@@ -142,8 +142,8 @@ left_out() { # REASON ARGUMENTS...
     reason=$1; shift
     go 2 --solver=plain.prototxt "$@" || return
     grep -q 'add up their gradients' log && fail "$*: NCCL is used"
-    grep -q "No use of NCCL: .*$reason" log || { cat log; fail "$*: no word of '$reason'"; }
-    go_wrong "--hierarchy=2: the ranks of a node cannot go together: .*$reason" 2 --solver=plain.prototxt --hierarchy=2 "$@"
+    grep -q "NCCL disabled: .*$reason" log || { cat log; fail "$*: no word of '$reason'"; }
+    go_wrong "--hierarchy=2: the ranks of a node cannot be grouped: .*$reason" 2 --solver=plain.prototxt --hierarchy=2 "$@"
 }
 go_wrong() { # PATTERN RANKS ARGUMENTS...
     pattern=$1 ranks=$2; shift 2

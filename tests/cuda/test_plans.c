@@ -109,7 +109,7 @@ static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer,
     return built;
 }
 
-/* Only in fp32 may cuDNN have nothing: direct.cu does it then. */
+/* Only in fp32 may cuDNN have nothing: conv.cu does it then. */
 static int try_device(struct cuda_engine *engine, const struct device *device)
 {
     int failed = 0;
@@ -238,7 +238,9 @@ static int ask_model(const struct model *model)
                                           .alloc = give_nothing,
                                           .free = take_nothing,
                                           .release = release_nothing,
-                                          .op_create = note_op};
+                                          .op_create = note_op,
+                                          .copies = &engine_host_copies,
+                                          .services = &engine_host_services};
     const char *folder = getenv("abs_top_srcdir");
     struct engine engine = {.i = &table};
     struct layer_env env = {.look_only = true,

@@ -44,7 +44,7 @@ done
 
 # by itself it says what it measured
 run 2 --solver=plain.prototxt --comm=ps &&
-    grep -q 'Parameter servers update \(on the host\|in the device.s memory\): [0-9.]* GB/s there, [0-9.]* GB/s on' log ||
+    grep -q 'Parameter servers update \(on the host\|in the device.s memory\): [0-9.]* [kMGT]*B/s there, [0-9.]* [kMGT]*B/s on' log ||
     { cat log; fail 'the log does not say where servers update'; }
 run 2 --solver=plain.prototxt --comm=sfb --ps-update=device
 

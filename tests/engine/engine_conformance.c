@@ -133,7 +133,7 @@ static int check_engine(const struct settings *s, struct engine *engine)
         if (elsewhere || !chosen(s, op_kind_name(kind)))
             continue;
         run++;
-        if (engine->i->supports(engine->context, kind))
+        if (engine_supports(engine, kind))
             failed += check_kind(s, engine, kind, op_kind_name(kind), check_case);
         else
             printf("%-19s not supported\n", op_kind_name(kind));

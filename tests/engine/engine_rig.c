@@ -69,7 +69,7 @@ int rig_lay_out(struct rig *rig, int i)
     maker.args.bottoms = maker.bottoms;
     maker.args.tops = maker.tops;
     maker.args.params = maker.params;
-    status = rig->engine->i->op_create(rig->engine->context, &maker.args, &maker.op);
+    status = engine_op_create(rig->engine, &maker.args, &maker.op);
     op_destroy(maker.op);
     return status;
 }
@@ -106,7 +106,7 @@ int rig_create(struct rig *rig)
     rig->args.tops = rig->tops;
     rig->args.params = rig->params;
     rig->args.propagate = rig->propagate;
-    if (i->op_create(rig->engine->context, &rig->args, &rig->op))
+    if (engine_op_create(rig->engine, &rig->args, &rig->op))
         return -1;
     for (int b = 0; b < rig->args.nbottoms; b++)
         if (blob_place(rig, rig->bottoms[b]))

@@ -1,6 +1,7 @@
 /* What goes through a codec against its definition, computed another way, and what error feedback
  * promises: nothing is lost, only late. */
 #include "tests/engine/codec_rows.h"
+#include "tests/suite.h"
 #include "engine/codec.h"
 
 #include <check.h>
@@ -191,22 +192,14 @@ START_TEST(adding_adds)
 }
 END_TEST
 
-int main(void)
+SUITE("codec")
 {
-    Suite *suite = suite_create("codec");
-    TCase *tcase = tcase_create("codec");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "codec");
 
-    suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, bf16_rounds_to_the_nearest_even);
     tcase_add_test(tcase, bf16_keeps_what_is_no_number);
     tcase_add_test(tcase, onebit_sends_the_means_of_each_row);
     tcase_add_test(tcase, onebit_keeps_its_order_of_sums);
     tcase_add_loop_test(tcase, error_feedback_loses_nothing, 0, 2);
     tcase_add_loop_test(tcase, adding_adds, 0, 2);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

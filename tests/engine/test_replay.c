@@ -6,9 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/codec.h"
 #include "engine/replay/profile.h"
 #include "plan/plan.h"
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 #include "util/clock.h"
 
 static char file[] = "/tmp/poseidon_replay_XXXXXX";
@@ -252,11 +254,36 @@ START_TEST(update_takes_the_time_of_its_parameters)
     struct engine engine;
     double start;
 
-    /* 2 s for 10^9 parameters: 2 ms for a million */
+    /* 2 s for 10^9 parameters: 2 ms for a million, wherever they would be */
     open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
     start = clock_seconds();
-    engine.i->update(engine.context, 1000000);
+    ck_assert_int_eq(engine.i->services->update(engine.context, NULL, NULL, NULL, NULL, 0, 1000000,
+                                                ENGINE_IN_TURN),
+                     0);
     ck_assert_double_ge(clock_seconds() - start, 0.002);
+    engine_close(&engine);
+}
+END_TEST
+
+START_TEST(gradients_are_copied_encoded_and_measured_as_on_the_host)
+{
+    float x[32], residual[32] = {0}, expected_residual[32] = {0}, out[16], expected[16];
+    double sum = 0, expected_sum = 0;
+    struct engine engine;
+
+    open_replay("layer,type,forward_s,backward_s\n*update,SGD,2,0\n", &engine);
+    for (int i = 0; i < 32; i++)
+        x[i] = 1 + (float)i / 1000;
+    ck_assert(engine.i->copies == &engine_host_copies && !engine.i->own_memory);
+    codec_bf16.encode(x, expected_residual, 1, 32, expected);
+    ck_assert_int_eq(engine.i->services->encode(engine.context, ENGINE_BF16, x, residual, 1, 32,
+                                                out, ENGINE_IN_TURN, NULL),
+                     0);
+    ck_assert_int_eq(memcmp(out, expected, sizeof out), 0);
+    ck_assert_int_eq(memcmp(residual, expected_residual, sizeof residual), 0);
+    ck_assert_int_eq(engine.i->services->sumsq(engine.context, x, 0.5f, 32, &sum), 0);
+    ck_assert_int_eq(engine_host_services.sumsq(NULL, x, 0.5f, 32, &expected_sum), 0);
+    ck_assert(sum == expected_sum && sum > 8);
     engine_close(&engine);
 }
 END_TEST
@@ -289,7 +316,7 @@ END_TEST
 
 /* ---- dilation ---- */
 
-static const struct param_group groups[] = {
+static const struct group groups[] = {
     {.name = "conv", .begin = 0, .elems = 100000, .nparams = 1, .trains = true},
     {.name = "fc",
      .begin = 100000,
@@ -303,25 +330,26 @@ static const struct param_group groups[] = {
     {.name = "odd", .begin = 8104000, .elems = 7, .nparams = 1, .trains = true},
 };
 
-static struct plan *plan_of(enum comm_mode comm, int by)
+static struct plan *plan_of(const char *comm, int by)
 {
     struct plan_options options = {
-        .comm = comm, .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1, .dilate = by};
+        .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1, .dilate = by};
     struct plan *plan;
 
+    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
     ck_assert_int_eq(plan_create(&options, 3, groups, &plan), 0);
     return plan;
 }
 
 START_TEST(dilation_divides_bytes_and_keeps_schemes)
 {
-    static const enum comm_mode modes[] = {COMM_PS, COMM_SFB, COMM_PAPER};
+    static const char *const modes[] = {"ps", "sfb", "paper"};
     struct plan *full = plan_of(modes[_i], 1), *dilated = plan_of(modes[_i], 50);
 
     for (int g = 0; g < 3; g++) {
         double whole = 0, part = 0;
-        ck_assert_int_eq(full->scheme[g], dilated->scheme[g]);
-        ck_assert_uint_eq(full->groups[g].begin, dilated->groups[g].begin);
+        ck_assert_ptr_eq(full->buckets[g].scheme, dilated->buckets[g].scheme);
+        ck_assert_uint_eq(full->buckets[g].begin, dilated->buckets[g].begin);
         for (int r = 0; r < 4; r++) {
             whole += (double)plan_traffic(full, g, r).sent;
             part += (double)plan_traffic(dilated, g, r).sent;
@@ -329,19 +357,16 @@ START_TEST(dilation_divides_bytes_and_keeps_schemes)
         if (g < 2)
             ck_assert_double_eq_tol(part / whole, 1.0 / 50, 1e-3 / 50);
         else
-            ck_assert_uint_eq(dilated->groups[g].elems, 1); /* never nothing */
+            ck_assert_uint_eq(dilated->buckets[g].elems, 1); /* never nothing */
     }
     plan_destroy(full);
     plan_destroy(dilated);
 }
 END_TEST
 
-int main(void)
+SUITE("replay")
 {
-    Suite *suite = suite_create("replay");
-    TCase *tests = tcase_create("replay");
-    SRunner *runner = srunner_create(suite);
-    int failures;
+    TCase *tests = suite_case(suite, "replay");
 
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, profile_skips_comments_and_blank_lines);
@@ -354,11 +379,7 @@ int main(void)
     tcase_add_test(tests, only_parameters_have_memory);
     tcase_add_test(tests, product_takes_the_time_of_its_flops);
     tcase_add_test(tests, update_takes_the_time_of_its_parameters);
+    tcase_add_test(tests, gradients_are_copied_encoded_and_measured_as_on_the_host);
     tcase_add_test(tests, dilated_product_takes_the_time_of_its_layer);
     tcase_add_loop_test(tests, dilation_divides_bytes_and_keeps_schemes, 0, 3);
-    suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_ENV);
-    failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -58,7 +58,7 @@ static int open_net(struct bench *b)
     net_state_free(&state);
     if (status || net_create(b->def, true, &env, NULL, &b->net) || net_build(b->net, &b->engine, 1))
         return -1;
-    if (!b->engine.i->remote)
+    if (!b->engine.i->own_memory)
         return error_set("engine '%s' has no memory of its own: tests/bench times it", b->name);
     if (b->engine.i->alloc(b->engine.context, b->net->elems * sizeof(float), "history", &history))
         return -1;
@@ -92,15 +92,15 @@ static int fill_inputs(struct bench *b)
 static int update_group(struct bench *b, int group)
 {
     const struct engine_update sgd = {
-        .rule = ENGINE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f, .momentum = 0.9f};
+        .rule = RULE_SGD, .scale = 1, .rate = 1e-4f, .decay = 5e-4f, .momentum = 0.9f};
     const struct param_group *g = &b->net->groups[group];
 
     if (!g->trains)
         return 0;
     net_touch(b->net, group);
-    return b->engine.i->remote->update(b->engine.context, &sgd, b->net->remote_values + g->begin,
-                                       b->net->remote_grads + g->begin, b->history + g->begin,
-                                       g->elems, g->elems, false);
+    return b->engine.i->services->update(b->engine.context, &sgd, b->net->engine_values + g->begin,
+                                         b->net->engine_grads + g->begin, b->history + g->begin,
+                                         g->elems, g->elems, ENGINE_IN_TURN);
 }
 
 /* As training on one GPU does it: updates between two passes. */

@@ -4,6 +4,7 @@
 #include "input/format/kv.h"
 #include "input/list.h"
 #include "tests/input/test_input_common.h"
+#include "tests/suite.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -446,12 +447,9 @@ START_TEST(an_image_list_gives_decoded_resized_images)
 }
 END_TEST
 
-int main(void)
+SUITE("input_database")
 {
-    Suite *suite = suite_create("input_database");
-    TCase *tcase = tcase_create("databases and lists");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "databases and lists");
 
     tcase_add_checked_fixture(tcase, folder_make, folder_remove);
     tcase_set_timeout(tcase, 60);
@@ -475,9 +473,4 @@ int main(void)
     tcase_add_test(tcase, bad_lists_name_file_and_line);
     tcase_add_test(tcase, folders_are_classes_in_the_order_of_their_names);
     tcase_add_test(tcase, an_image_list_gives_decoded_resized_images);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

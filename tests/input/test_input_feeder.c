@@ -1,6 +1,7 @@
 /* The feeder over a source in memory that can fail and be slow, and over HDF5. */
 #include "input/feeder.h"
 #include "tests/input/test_input_common.h"
+#include "tests/suite.h"
 
 #include <stdatomic.h>
 #include <time.h>
@@ -651,12 +652,9 @@ START_TEST(images_are_fed_transformed_with_float_labels)
 }
 END_TEST
 
-int main(void)
+SUITE("input: feeder")
 {
-    Suite *suite = suite_create("input: feeder");
-    TCase *tcase = tcase_create("feeder");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "feeder");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, samples_come_in_order_and_wrap_around, 0, 2);
@@ -681,9 +679,4 @@ int main(void)
     tcase_add_test(tcase, hdf5_data_in_batches_of_five_over_the_ends_of_the_files);
     tcase_add_test(tcase, hdf5_data_skips_what_belongs_to_the_other_eight_ranks);
     tcase_add_test(tcase, images_are_fed_transformed_with_float_labels);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
 }

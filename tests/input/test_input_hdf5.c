@@ -1,6 +1,7 @@
 /* HDF5 sources against files that h5py wrote (tests/data/input/generate.py). */
 #include "input/source.h"
 #include "tests/input/test_input_common.h"
+#include "tests/suite.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -338,16 +339,10 @@ START_TEST(a_listed_file_that_changes_afterwards_is_noticed)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "input: HDF5 sources")
 {
-    Suite *suite = suite_create("input: HDF5 sources");
-    TCase *tcase = tcase_create("hdf5");
-    SRunner *runner = srunner_create(suite);
-    char command[128];
-    int failed;
+    TCase *tcase = suite_case(suite, "hdf5");
 
-    if (!mkdtemp(folder))
-        return 1;
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, images_of_bytes_stay_bytes_and_int64_labels_become_floats);
     tcase_add_test(tcase, images_of_doubles_and_labels_n_by_1_are_read_as_floats);
@@ -364,10 +359,4 @@ int main(void)
     tcase_add_test(tcase, hdf5_data_runs_over_the_ends_of_its_files);
     tcase_add_test(tcase, bad_lists_say_what_is_wrong);
     tcase_add_test(tcase, a_listed_file_that_changes_afterwards_is_noticed);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command) != 0 || failed > 0;
 }

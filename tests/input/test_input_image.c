@@ -2,6 +2,7 @@
  */
 #include "input/format/image.h"
 #include "tests/input/test_input_common.h"
+#include "tests/suite.h"
 #include "util/h5.h"
 
 #include <math.h>
@@ -241,12 +242,9 @@ START_TEST(planes_are_blue_green_red)
 }
 END_TEST
 
-int main(void)
+SUITE("input_image")
 {
-    Suite *suite = suite_create("input_image");
-    TCase *tcase = tcase_create("images");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "images");
 
     tcase_add_checked_fixture(tcase, NULL, free_all);
     tcase_add_loop_test(tcase, colours_come_as_opencv_gives_them, 0, NFILES);
@@ -261,9 +259,4 @@ int main(void)
                         (int)(sizeof sizes / sizeof *sizes));
     tcase_add_test(tcase, halving_is_opencvs_to_the_bit);
     tcase_add_test(tcase, planes_are_blue_green_red);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

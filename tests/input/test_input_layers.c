@@ -3,6 +3,7 @@
 #include "input/feeder.h"
 #include "tests/input/test_input_common.h"
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 #include "util/h5.h"
 
 #include <math.h>
@@ -604,12 +605,9 @@ START_TEST(input_shapes_that_do_not_fit_are_refused)
 }
 END_TEST
 
-int main(void)
+SUITE("input_layers")
 {
-    Suite *suite = suite_create("input_layers");
-    TCase *tcase = tcase_create("layers");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "layers");
 
     tcase_add_checked_fixture(tcase, open_all, close_all);
     tcase_set_timeout(tcase, 60);
@@ -632,9 +630,4 @@ int main(void)
     tcase_add_test(tcase, hdf5_output_appends_every_pass);
     tcase_add_test(tcase, hdf5_output_that_cannot_be_written_says_so);
     tcase_add_test(tcase, input_shapes_that_do_not_fit_are_refused);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }

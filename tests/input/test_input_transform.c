@@ -1,6 +1,7 @@
 /* transform_param against closed forms and numpy (tests/data/input/generate.py). */
 #include "input/feeder.h"
 #include "tests/input/test_input_common.h"
+#include "tests/suite.h"
 #include "util/h5.h"
 
 #define SEED  0x123456789ABCDEF0u
@@ -259,12 +260,9 @@ START_TEST(impossible_parameters_say_what_is_wrong)
 }
 END_TEST
 
-int main(void)
+SUITE("input: transform")
 {
-    Suite *suite = suite_create("input: transform");
-    TCase *tcase = tcase_create("transform");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "transform");
 
     tcase_add_test(tcase, train_crops_and_mirrors_at_random_with_the_mean_cut_at_the_window);
     tcase_add_test(tcase, test_crops_at_the_centre_and_still_mirrors);
@@ -278,9 +276,4 @@ int main(void)
     tcase_add_test(tcase, a_mean_file_is_found_beside_the_file_that_names_it);
     tcase_add_test(tcase, bad_mean_files_say_what_is_wrong);
     tcase_add_test(tcase, impossible_parameters_say_what_is_wrong);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed > 0;
 }

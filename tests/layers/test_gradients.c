@@ -12,6 +12,7 @@
  * become the rule, nine of ten must be tight, and half of the gradients must be told from ones 2 %
  * off. */
 #include "tests/layers/test_cases.h"
+#include "tests/suite.h"
 
 #include <math.h>
 
@@ -129,19 +130,10 @@ START_TEST(gradient_is_the_slope_of_the_loss)
 }
 END_TEST
 
-int main(void)
+SUITE("gradients")
 {
-    Suite *suite = suite_create("gradients");
-    TCase *tests = tcase_create("layers");
-    SRunner *runner;
-    int failed;
+    TCase *tests = suite_case(suite, "layers");
 
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, gradient_is_the_slope_of_the_loss, 0, case_count());
-    suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

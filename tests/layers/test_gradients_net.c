@@ -1,6 +1,7 @@
 /* What a net does with gradients besides computing them: which it computes at all, how they add up
  * over passes and layers, and that Dropout's mask is the same both ways. */
 #include "tests/layers/test_cases.h"
+#include "tests/suite.h"
 
 #include <math.h>
 
@@ -364,12 +365,9 @@ START_TEST(same_values_give_the_same_bits)
 }
 END_TEST
 
-int main(void)
+SUITE("gradients_net")
 {
-    Suite *suite = suite_create("gradients_net");
-    TCase *tests = tcase_create("nets");
-    SRunner *runner;
-    int failed;
+    TCase *tests = suite_case(suite, "nets");
 
     tcase_add_test(tests, gradients_of_later_passes_are_added);
     tcase_add_test(tests, two_half_batches_give_the_gradient_of_the_whole);
@@ -382,10 +380,4 @@ int main(void)
     tcase_add_test(tests, dropout_mask_belongs_to_the_sample);
     tcase_add_loop_test(tests, dropout_is_the_identity_in_test, 0, 3);
     tcase_add_test(tests, same_values_give_the_same_bits);
-    suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

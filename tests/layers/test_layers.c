@@ -1,5 +1,6 @@
 /* Layers: the shapes they give, and what they say of definitions that make no sense. No engine. */
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 
 struct shape_case {
     const char *dims;  /* of bottom "x" */
@@ -447,15 +448,10 @@ START_TEST(the_given_batch_replaces_the_first_axis_of_inputs)
 }
 END_TEST
 
-int main(void)
+SUITE("layers")
 {
-    Suite *suite = suite_create("layers");
-    TCase *shapes = tcase_create("shapes"), *errors = tcase_create("errors");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *shapes = suite_case(suite, "shapes"), *errors = suite_case(suite, "errors");
 
-    suite_add_tcase(suite, shapes);
-    suite_add_tcase(suite, errors);
     tcase_add_loop_test(shapes, layer_gives_the_shape_and_the_work, 0,
                         sizeof shape_cases / sizeof shape_cases[0]);
     tcase_add_loop_test(shapes, softmax_loss_and_accuracy_accept_one_label_per_place, 0,
@@ -470,8 +466,4 @@ int main(void)
                         sizeof batch_cases / sizeof batch_cases[0]);
     tcase_add_loop_test(errors, error_says_what_was_expected_and_found, 0,
                         sizeof error_cases / sizeof error_cases[0]);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* Layers beyond the first set: their shapes and parameters, and what they say of definitions that
  * make no sense. No engine. */
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 
 struct shape_case {
     const char *dims, *layer, *shape;
@@ -326,15 +327,10 @@ START_TEST(three_param_entries_of_a_batch_norm_are_set_to_rest)
 }
 END_TEST
 
-int main(void)
+SUITE("more layers")
 {
-    Suite *suite = suite_create("more layers");
-    TCase *shapes = tcase_create("shapes"), *errors = tcase_create("errors");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *shapes = suite_case(suite, "shapes"), *errors = suite_case(suite, "errors");
 
-    suite_add_tcase(suite, shapes);
-    suite_add_tcase(suite, errors);
     tcase_add_loop_test(shapes, layer_gives_the_shape, 0,
                         sizeof shape_cases / sizeof shape_cases[0]);
     tcase_add_loop_test(shapes, layer_has_as_many_parameters_as_in_caffe, 0,
@@ -342,8 +338,4 @@ int main(void)
     tcase_add_test(shapes, three_param_entries_of_a_batch_norm_are_set_to_rest);
     tcase_add_loop_test(errors, error_says_what_was_expected_and_found, 0,
                         sizeof error_cases / sizeof error_cases[0]);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* What a net does with the layers beyond the first set: statistics, chains of layers in place,
  * gradients that are cut off or forced, values that are out of range. */
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -487,14 +488,10 @@ START_TEST(sums_over_the_batch_have_the_same_bits_at_any_number_of_threads)
 }
 END_TEST
 
-int main(void)
+SUITE("nets of more layers")
 {
-    Suite *suite = suite_create("nets of more layers");
-    TCase *nets = tcase_create("nets");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *nets = suite_case(suite, "nets");
 
-    suite_add_tcase(suite, nets);
     tcase_add_checked_fixture(nets, open_engine, close_engine);
     tcase_add_test(nets, test_net_normalises_with_the_training_nets_running_statistics);
     tcase_add_test(nets, statistics_are_marked_and_do_not_learn);
@@ -514,8 +511,4 @@ int main(void)
     tcase_add_test(nets, the_identity_makes_infogain_a_softmax_loss);
     tcase_add_test(nets, a_bilinear_deconvolution_enlarges_a_ramp_evenly);
     tcase_add_test(nets, sums_over_the_batch_have_the_same_bits_at_any_number_of_threads);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* Layers and nets against PyTorch: outputs, loss, gradients of inputs and parameters. The values
  * come from data/layers/generate_layers.py, made in double precision. */
 #include "tests/layers/test_cases.h"
+#include "tests/suite.h"
 
 #include <math.h>
 
@@ -83,20 +84,11 @@ START_TEST(values_are_the_generators)
 }
 END_TEST
 
-int main(void)
+SUITE("reference")
 {
-    Suite *suite = suite_create("reference");
-    TCase *tests = tcase_create("reference");
-    SRunner *runner;
-    int failed;
+    TCase *tests = suite_case(suite, "reference");
 
     tcase_add_test(tests, values_are_the_generators);
     tcase_add_loop_test(tests, layer_gives_the_values_and_gradients_of_the_reference, 0,
                         case_count());
-    suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

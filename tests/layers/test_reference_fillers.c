@@ -2,6 +2,7 @@
  * distribution. n draws of variance v have a mean within 5 sqrt(v / n) and a variance within
  * 5 sqrt((kurtosis - 1) / n) v of the truth, but for once in a million; the seed is fixed. */
 #include "tests/net/test_net_common.h"
+#include "tests/suite.h"
 
 #include <math.h>
 
@@ -271,13 +272,10 @@ START_TEST(wrong_fillers_are_refused)
 }
 END_TEST
 
-int main(void)
+SUITE("fillers")
 {
-    Suite *suite = suite_create("fillers");
-    TCase *tests = tcase_create("fillers");
-    SRunner *runner;
+    TCase *tests = suite_case(suite, "fillers");
     const int nfans = sizeof fans / sizeof fans[0];
-    int failed;
 
     tcase_add_test(tests, constant_is_its_value_and_the_default_is_zero);
     tcase_add_test(tests, uniform_lies_between_min_and_max);
@@ -289,10 +287,4 @@ int main(void)
     tcase_add_test(tests, bilinear_interpolates);
     tcase_add_test(tests, draws_depend_on_seed_and_parameter_only);
     tcase_add_loop_test(tests, wrong_fillers_are_refused, 0, sizeof wrong / sizeof wrong[0]);
-    suite_add_tcase(suite, tests);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

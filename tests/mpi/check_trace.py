@@ -141,7 +141,7 @@ def check_account(summary, log):
                     fail("layer %s: %s is" % (line["layer"], key), line[key])
     shares = [line["progress_core_share"] for line in log if line["event"] == "rank"]
     if shares != summary["progress_core_share_by_rank"] or not all(0 < share < 1.2 for share in shares):
-        fail("the progress threads' shares of a core:", shares, summary["progress_core_share_by_rank"])
+        fail("the communication threads' shares of a core:", shares, summary["progress_core_share_by_rank"])
     if abs(log[0]["progress_core_share"] - sum(shares) / len(shares)) > 1e-6:
         fail("their mean:", log[0]["progress_core_share"], shares)
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/net_internal.h"
+#include "engine/rule.h"
 #include "sync/sync.h"
 #include "util/error.h"
 
@@ -75,77 +75,27 @@ static int read_tensor(void *context, const struct tensor *from, float *to)
     return 0;
 }
 
-static int enter(void *context)
-{
-    (void)context;
-    return 0;
-}
-
-static int ticket_create(void *context, struct engine_ticket **out)
-{
-    (void)context;
-    *out = NULL;
-    return 0;
-}
-
-static void ticket_destroy(void *context, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-}
-
-/* A parameter server moves whole ranges: one row. */
-static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    if (rows->rows > 0)
-        memcpy(rows->host, rows->memory, rows->width * sizeof(float));
-    return 0;
-}
-
-static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    memcpy(rows->memory, rows->host, rows->width * sizeof(float));
-    return 0;
-}
-
-static int ready(void *context, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    return 1;
-}
-
-static int order(void *context, struct engine_ticket *ticket)
-{
-    (void)context, (void)ticket;
-    return 0;
-}
-
-static const struct engine_remote_i remote = {.enter = enter,
-                                              .ticket_create = ticket_create,
-                                              .ticket_destroy = ticket_destroy,
-                                              .fetch = fetch,
-                                              .store = store,
-                                              .copy = fetch,
-                                              .ready = ready,
-                                              .order = order};
+static const struct engine_services_i services = {.update = NULL};
 static const struct engine_i table = {.name = "far",
                                       .alloc = alloc,
                                       .free = release,
                                       .write = write_tensor,
                                       .read = read_tensor,
-                                      .remote = &remote};
-static const struct engine_i near_table = {.name = "near"};
+                                      .own_memory = true,
+                                      .copies = &engine_host_copies,
+                                      .services = &services};
+static const struct engine_i near_table = {
+    .name = "near", .copies = &engine_host_copies, .services = &engine_host_services};
 
 /* ---- training ---- */
 
-static void apply(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
-                  float *value, const float *grad, float *history, size_t stride, size_t n)
+/* values -= grad */
+static int describe(void *context, int64_t iteration, float scale, float lr_mult, float decay_mult,
+                    struct engine_update *out)
 {
-    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult, (void)history,
-        (void)stride;
-    for (size_t i = 0; i < n; i++)
-        value[i] -= grad[i];
+    (void)context, (void)iteration, (void)scale, (void)lr_mult, (void)decay_mult;
+    *out = (struct engine_update){.rule = RULE_SGD, .scale = 1, .rate = 1};
+    return 0;
 }
 
 /* Whole numbers: every sum is exact. */
@@ -159,49 +109,55 @@ static float value_after(int iterations, int workers, int i)
     return (float)(i - iterations * workers * (workers + 1) / 2 * (i % 7 + 1));
 }
 
-static void place(struct net *net, bool far)
+static void place(struct sync_model *model, bool far)
 {
-    float **arrays[] = {&net->values, &net->grads, &net->remote_values, &net->remote_grads};
+    float **arrays[] = {&model->values, &model->grads, &model->engine_values, &model->engine_grads};
 
     for (int i = 0; i < (far ? 4 : 2); i++) {
         *arrays[i] = malloc(ELEMS * sizeof(float));
         REQUIRE(*arrays[i]);
     }
+    if (!far) {
+        model->engine_values = model->values;
+        model->engine_grads = model->grads;
+    }
     for (int i = 0; i < ELEMS; i++)
-        net->values[i] = value_after(0, 1, i);
+        model->values[i] = value_after(0, 1, i);
 }
 
 /* Before an iteration the host knows nothing but the parameters that it serves. */
-static void forget(struct net *net, const struct plan *plan)
+static void forget(struct sync_model *model, const struct plan *plan)
 {
     for (int c = 0; c < plan->nchunks; c++)
         for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
              i++) {
-            net->grads[i] = NAN;
+            model->grads[i] = NAN;
             if (plan_home(plan, c) != rank)
-                net->values[i] = NAN;
+                model->values[i] = NAN;
         }
-    for (int i = 0; i < ELEMS; i++)
-        net->remote_grads[i] = gradient(rank, i);
 }
 
-/* What goes straight leaves no trace on the host. */
-static void check(const struct net *net, const struct plan *plan, bool direct, int iterations)
+/* What goes straight leaves no trace on the host. A home adds up in the place of its own gradient.
+ */
+static void check(const struct sync_model *model, const struct plan *plan, bool direct,
+                  int iterations)
 {
-    const float *values = net->remote_values ? net->remote_values : net->values;
+    const float *values = model->engine_values;
+    bool far = values != model->values;
 
     for (int i = 0; i < ELEMS; i++)
         REQUIRE(values[i] == value_after(iterations, plan->nworkers, i));
-    for (int c = 0; c < plan->nchunks && net->remote_values; c++)
+    for (int c = 0; c < plan->nchunks && far; c++)
         for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
              i++) {
-            bool here = !direct || plan_home(plan, c) == rank;
-            REQUIRE(here ? net->grads[i] == gradient(rank, (int)i) : isnan(net->grads[i]));
-            REQUIRE(here ? net->values[i] == values[i] : isnan(net->values[i]));
+            bool home = plan_home(plan, c) == rank, here = home || !direct;
+            REQUIRE(here == !isnan(model->grads[i]) && here == !isnan(model->values[i]));
+            REQUIRE(home || !here || model->grads[i] == gradient(rank, (int)i));
+            REQUIRE(!here || model->values[i] == values[i]);
         }
 }
 
-static void train(struct sync *sync, const struct plan *plan, struct net *net)
+static void train(struct sync *sync, const struct plan *plan, struct sync_model *model)
 {
     bool direct = sync_way(sync) && !strncmp(sync_way(sync), "straight", 8);
 
@@ -211,12 +167,12 @@ static void train(struct sync *sync, const struct plan *plan, struct net *net)
             REQUIRE(!sync_wait_all(sync, t));
             continue;
         }
-        if (net->remote_grads)
-            forget(net, plan);
-        for (int i = 0; i < ELEMS && !net->remote_grads; i++)
-            net->grads[i] = gradient(rank, i);
+        if (model->engine_grads != model->grads)
+            forget(model, plan);
+        for (int i = 0; i < ELEMS; i++)
+            model->engine_grads[i] = gradient(rank, i);
         REQUIRE(!sync_post(sync, 0, true) && !sync_flush(sync) && !sync_wait(sync, 0));
-        check(net, plan, direct, t + 1);
+        check(model, plan, direct, t + 1);
     }
     REQUIRE(!sync_close(sync, 0));
 }
@@ -224,18 +180,14 @@ static void train(struct sync *sync, const struct plan *plan, struct net *net)
 int main(int argc, char **argv)
 {
     struct engine engine = {.i = &table};
-    struct param param = {.shape = {.naxes = 1, .dim = {ELEMS}}, .lr_mult = 1};
-    struct param_group group = {.name = "all", .elems = ELEMS, .nparams = 1, .trains = true};
-    struct net_internals internals = {.nviews = 0};
-    struct net net = {.internals = &internals,
-                      .groups = &group,
-                      .ngroups = 1,
-                      .params = &param,
-                      .nparams = 1,
-                      .elems = ELEMS};
-    struct plan_options options = {.comm = COMM_PS, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
+    struct group_param param = {.elems = ELEMS, .lr_mult = 1};
+    struct group group = {
+        .name = "all", .elems = ELEMS, .nparams = 1, .params = &param, .trains = true};
+    struct sync_model model = {.elems = ELEMS};
+    struct plan_options options = {
+        .comm = {COMM_SCHEME, &scheme_ps}, .iter_size = 1, .chunk_bytes = CHUNK_BYTES};
     struct sync_options how = {.overlap = true, .stall_seconds = 20};
-    struct sync_update update = {.apply = apply};
+    struct sync_update update = {.nhistory = 1, .describe = describe};
     struct plan *plan;
     struct sync *sync;
     int level;
@@ -253,11 +205,11 @@ int main(int argc, char **argv)
     if (aware[0] == '-')
         engine.i = &near_table;
     if (plan_is_worker(plan, rank)) {
-        net.engine = &engine;
-        place(&net, aware[0] != '-');
+        model.engine = &engine;
+        place(&model, aware[0] != '-');
     }
-    if (!sync_create(MPI_COMM_WORLD, plan, &net, &update, &how, &sync)) {
-        train(sync, plan, &net);
+    if (!sync_create(MPI_COMM_WORLD, plan, &model, &update, &how, &sync)) {
+        train(sync, plan, &model);
         if (rank == 0)
             printf("way: %s\n", sync_way(sync) ? sync_way(sync) : "none");
         sync_destroy(sync);
@@ -265,10 +217,12 @@ int main(int argc, char **argv)
         printf("refused: %s\n", error_text());
     }
     plan_destroy(plan);
-    free(net.values);
-    free(net.grads);
-    free(net.remote_values);
-    free(net.remote_grads);
+    if (model.engine_values != model.values) {
+        free(model.engine_values);
+        free(model.engine_grads);
+    }
+    free(model.values);
+    free(model.grads);
     MPI_Finalize();
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "sync/node.h"
 #include "util/error.h"
@@ -18,6 +19,7 @@
     } while (0)
 
 static int rank, nranks;
+static struct topology topology;
 
 /* `servers` ranks at the end do not compute. */
 static void check_map(int servers, int each)
@@ -26,11 +28,30 @@ static void check_map(int servers, int each)
     int nodes = (workers + full - 1) / full;
     struct node_map map;
 
-    REQUIRE(!node_map_create(MPI_COMM_WORLD, workers, each, &map));
-    REQUIRE(map.hosts == 1 && map.nnodes == nodes && map.speakers_per_host == nodes + servers);
+    REQUIRE(!node_map_create(&topology, workers, each, &map));
+    REQUIRE(map.hosts == 1 && map.nnodes == nodes && map.leaders_per_host == nodes + servers);
     REQUIRE(map.most == (workers < full ? workers : full));
     for (int w = 0; w < workers; w++)
         REQUIRE(map.node[w] == w / full);
+    node_map_free(&map);
+}
+
+/* Seven ranks on three machines, which no test has: machine 1 comes first with rank 1, the last two
+ * ranks are servers. */
+static void check_machines(void)
+{
+    static int machine[] = {0, 1, 0, 1, 1, 1, 2};
+    static const int whole[] = {0, 1, 0, 1, 1}, pairs[] = {0, 1, 0, 1, 2};
+    const struct topology three = {.nranks = 7, .nmachines = 3, .machine = machine};
+    struct node_map map;
+
+    REQUIRE(!node_map_create(&three, 5, 0, &map));
+    REQUIRE(map.hosts == 2 && map.nnodes == 2 && map.most == 3 && map.leaders_per_host == 2);
+    REQUIRE(!memcmp(map.node, whole, sizeof whole));
+    node_map_free(&map);
+    REQUIRE(!node_map_create(&three, 5, 2, &map));
+    REQUIRE(map.hosts == 2 && map.nnodes == 3 && map.most == 2 && map.leaders_per_host == 3);
+    REQUIRE(!memcmp(map.node, pairs, sizeof pairs));
     node_map_free(&map);
 }
 
@@ -42,7 +63,7 @@ static void check_memory(int each)
     struct node *node;
     int mine, size;
 
-    REQUIRE(!node_map_create(MPI_COMM_WORLD, nranks, each, &map));
+    REQUIRE(!node_map_create(&topology, nranks, each, &map));
     REQUIRE(!node_create(MPI_COMM_WORLD, &map, ELEMS, &node));
     mine = rank % each;
     size = nranks - rank / each * each < each ? nranks - rank / each * each : each;
@@ -74,10 +95,30 @@ static void check_space(void)
     struct node_map map;
     struct node *node;
 
-    REQUIRE(!node_map_create(MPI_COMM_WORLD, nranks, 0, &map));
+    REQUIRE(!node_map_create(&topology, nranks, 0, &map));
     REQUIRE(node_create(MPI_COMM_WORLD, &map, (size_t)1 << 45, &node) && !node);
     REQUIRE(strstr(error_text(), "MiB of shared memory, but /dev/shm has "));
     REQUIRE(strstr(error_text(), "--hierarchy=off"));
+    node_map_free(&map);
+}
+
+/* Enough for one node and too much for those of a machine together. */
+static void check_space_of_several(void)
+{
+    struct node_window window;
+    struct node_map map;
+    struct node *node;
+    struct statvfs fs;
+    unsigned long long bytes = statvfs("/dev/shm", &fs) ? 0 : fs.f_bavail * fs.f_frsize / 10 * 7;
+
+    MPI_Bcast(&bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, MPI_COMM_WORLD);
+    if (nranks < 4 || !bytes)
+        return;
+    REQUIRE(!node_map_create(&topology, nranks, 2, &map));
+    REQUIRE(!node_create(MPI_COMM_WORLD, &map, 1000, &node));
+    REQUIRE(node_window_open(MPI_COMM_WORLD, node, (size_t)bytes, "a great deal", &window));
+    REQUIRE(strstr(error_text(), "a great deal of this machine's ranks take "));
+    node_destroy(node);
     node_map_free(&map);
 }
 
@@ -86,12 +127,19 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    REQUIRE(!topology_create(MPI_COMM_WORLD, &topology));
+    REQUIRE(topology.nranks == nranks && topology.rank == rank && topology.local_rank == rank);
+    REQUIRE(topology.nmachines == 1 && topology.local_ranks == nranks &&
+            topology.most_ranks == nranks);
+    check_machines();
     for (int each = 0; each <= nranks + 1; each++)
         for (int servers = 0; servers < nranks; servers++)
             check_map(servers, each);
     for (int each = 1; each <= nranks; each++)
         check_memory(each);
     check_space();
+    check_space_of_several();
+    topology_free(&topology);
     MPI_Finalize();
     return 0;
 }

@@ -25,7 +25,7 @@ list() {
     tr -d '\n\r\t ' <"$1" | sed 's/.*"'"$2"'":\[\([^]]*\)\].*/\1/'
 }
 
-# What is sent is what was planned; ranks that do not speak send nothing.
+# What is sent is what was planned; ranks that do not lead send nothing.
 before=$(ls /dev/shm 2>/dev/null | grep -c osc_sm)
 trained flat 4 --comm=ps --hierarchy=off
 trained nodes 4 --comm=ps --hierarchy=2
@@ -38,7 +38,7 @@ for run in flat nodes; do
     echo "$run: sent by rank $sent"
     [ "$sent" = "$planned" ] || fail "$run: sent $sent, planned $planned"
 done
-# of 4 speakers each sends 2 * 3/4 of the parameters, of 2 each 2 * 1/2: a third in all
+# of 4 leaders each sends 2 * 3/4 of the parameters, of 2 each 2 * 1/2: a third in all
 awk "BEGIN { exit !(3 * $(json_value nodes.json bytes_sent_per_iteration) == $(json_value flat.json bytes_sent_per_iteration)) }" ||
     fail "two nodes of two send $(json_value nodes.json bytes_sent_per_iteration) bytes, not a third of the ranks alone"
 list nodes.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,0,[1-9][0-9.]*,0$' ||
@@ -87,7 +87,7 @@ fi
 trained reported 3 --comm=paper --hierarchy=2 --servers=0 --log=nodes.jsonl --trace=nodes.trace
 grep -q '"layer"' nodes.jsonl || fail 'no report on layers'
 
-# one number of a rank that shares its parameters with another: the first that fails speaks
+# one number of a rank that shares its parameters with another: the first that fails has the message
 # refused NAME REGEX OPTION...
 refused() {
     name=$1 pattern=$2
@@ -137,7 +137,7 @@ if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" -c 'import h5py' 2>/dev/n
             --hierarchy=2 --comm=$comm --batch=64
     done
     "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 676
-    refused 'a rank that speaks fails' 'rank 2 .*iteration 2.*label' --solver=failing.prototxt --hierarchy=2 --batch=64
+    refused 'a rank that leads fails' 'rank 2 .*iteration 2.*label' --solver=failing.prototxt --hierarchy=2 --batch=64
 else
     echo 'skipped: ranks that fail (python3 with h5py is missing)'
 fi

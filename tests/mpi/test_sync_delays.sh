@@ -1,26 +1,20 @@
 #!/bin/sh
-# Transfers delayed, seen late and in random order, 200 times another way: the result does not change.
+# Transfers delayed, seen late and in random order, every time another way: the result does not change.
+# tests/long/test_all_delays.sh does the same with more seeds.
 set -u
-program=$abs_top_builddir/tests/mpi/sync_conformance
-seeds=${POSEIDON_SEEDS:-200}
-failures=0
-while read -r ranks staleness node arguments; do
-    # shellcheck disable=SC2086
-    if POSEIDON_MPI_TIMEOUT=240 "$POSEIDON_MPIRUN" "$ranks" "$program" $arguments "$seeds" "$staleness" 0 "$node"; then
-        echo "ok: $seeds seeds, $ranks ranks, $arguments, nodes of $node"
-    else
-        echo "FAILED: $ranks ranks, $arguments, nodes of $node"
-        failures=$((failures + 1))
-    fi
-done <<LIST
-3 0 0 paper     0 512  1 0.3 2 fp32 2000 urgency
-4 0 0 allreduce 0 300  1 0   1 bf16 1000 urgency
-3 0 0 adam      1 300  1 0.1 1 fp32 1000 urgency
-3 0 0 onebit    0 512  1 0   1 fp32 0    fifo
-3 2 0 ps        0 512  1 0   1 fp32 1000 urgency
-4 0 2 paper     0 16384 1 0.3 1 fp32 2000 urgency
-3 0 2 sfb       0 16384 1 0   1 fp32 0    urgency
-3 0 0 sfb       0 16384 1 0   43 fp32 500 urgency
-4 0 2 ps        1 16384 1 0   1 fp32 9000 urgency
-LIST
-exit $((failures > 0))
+. "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
+POSEIDON_MPI_TIMEOUT=2400
+export POSEIDON_MPI_TIMEOUT
+conformance --seeds="${POSEIDON_SEEDS:-10}" --limit=240 <<TABLE
+3 --comm=paper --chunk=512 --clip=0.3 --iter-size=2 --window=2000
+3 --comm=adam --servers=1 --chunk=300 --clip=0.1 --window=1000
+3 --comm=onebit --chunk=512 --order=fifo
+3 --comm=ps --chunk=512 --window=1000 --staleness=2
+3 --comm=sfb --chunk=16384 --node=2
+3 --comm=sfb --chunk=16384 --iter-size=43 --window=500
+4 --comm=allreduce --chunk=300 --wire=bf16 --window=1000
+4 --comm=paper --chunk=16384 --clip=0.3 --window=2000 --node=2
+4 --comm=ps --servers=1 --chunk=16384 --window=9000 --node=2
+4 --comm=ps --chunk=512 --tree=2 --clip=0.3 --window=1000
+5 --comm=allreduce --chunk=300 --tree=2 --iter-size=2
+TABLE

@@ -88,8 +88,8 @@ grep -q 'conv2 .* %' account.log || fail '--account: how much of conv2 was expos
 train 2 bare.log --solver=solver.prototxt --batch=8 || fail 'no account'
 grep -q 'planned bytes  sent bytes time waited' bare.log || fail 'the table without times'
 grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a dash: $(grep 'conv2' bare.log)"
-grep -q 'The progress thread used [0-9.]* % of a core, mean of the ranks; most on rank [01] ' bare.log ||
-    fail 'the share of a core of the progress thread is not said'
+grep -q 'The communication thread used [0-9.]* % of a core on average; maximum on rank [01] ' bare.log ||
+    fail 'the share of a core of the communication thread is not said'
 
 train 1 alone.log --solver=solver.prototxt --batch=8 || fail 'one rank'
 grep -q 'ms waiting for the update of parameters\|us waiting for the update of parameters' alone.log ||
@@ -130,7 +130,7 @@ says '--trace-iterations chooses what --trace=FILE keeps' --trace-iterations=1-2
 says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
 says '--profile is for --engine=replay alone; the engine is cpu' --profile=profile.csv
 says '--dilate is for --engine=replay alone' --dilate=4
-says 'computes nothing and trains nothing: --weights has no meaning' --engine=replay --weights=x.h5
+says 'computes nothing and trains nothing: --weights does not apply' --engine=replay --weights=x.h5
 # what "poseidon time" writes knows its batch
 "$POSEIDON" time --model=net.prototxt --batch=4 --input-shape=1,28,28 --iterations=1 --profile=batch4.csv >time.log 2>&1 || { fail 'poseidon time'; tail -n 3 time.log; }
 says 'batch4.csv holds the times of a batch of 4 samples a pass, and this run takes 8: give --batch=4 here' \

@@ -2,6 +2,7 @@
  * holds before it lives or after. The engine is POSEIDON_TEST_ENGINE, else the CPU's. Memory must
  * be the host's or an emulated device's. */
 #include "tests/layers/test_cases.h"
+#include "tests/suite.h"
 
 #include <math.h>
 
@@ -105,7 +106,7 @@ static float *run_pass(struct net *net, bool spoiled, size_t *count)
 {
     const struct run run = {.seed = 3, .first_sample = 1000};
     struct tensor grads = {.shape = {.naxes = 1, .dim = {(int64_t)net->elems}},
-                           .data = net->remote_grads};
+                           .data = net->engine_grads};
     size_t n = 0, total = 1;
     float *out;
 
@@ -129,10 +130,8 @@ static float *run_pass(struct net *net, bool spoiled, size_t *count)
         ck_assert_int_eq(net_read_blob(net, net->outputs[o].blob, out + n), 0);
         n += shape_elems(&net->outputs[o].blob->value.shape);
     }
-    if (net->train && net->remote_grads)
+    if (net->train && net->elems > 0)
         ck_assert_int_eq(engine.i->read(engine.context, &grads, out + n), 0);
-    else if (net->elems > 0 && net->train)
-        memcpy(out + n, net->grads, net->elems * sizeof *out);
     *count = n + (net->train ? net->elems : 0);
     return out;
 }
@@ -481,12 +480,9 @@ START_TEST(what_is_kept_or_put_out_lives_to_the_end)
 }
 END_TEST
 
-int main(void)
+SUITE("memory of blobs")
 {
-    Suite *suite = suite_create("memory of blobs");
-    TCase *tc = tcase_create("memory of blobs");
-    SRunner *runner;
-    int failed;
+    TCase *tc = suite_case(suite, "memory of blobs");
 
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, open_engine, close_engine);
@@ -496,10 +492,4 @@ int main(void)
     tcase_add_loop_test(tc, nets_compute_the_same_in_shared_memory, 0, COUNT(nets));
     tcase_add_test(tc, factors_share_their_memory_with_nobody);
     tcase_add_test(tc, what_is_kept_or_put_out_lives_to_the_end);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 {
     struct engine_options options = {.threads = 1};
     struct engine engine = {.i = NULL};
+    struct topology topology = {.nranks = 0};
     struct probe probe;
     int provided, rank, nranks, status;
 
@@ -60,8 +61,10 @@ int main(int argc, char **argv)
     bool computes = nranks <= 2 || rank < nranks - 1;
     status = computes ? engine_open("cpu", &options, &engine) : 0;
     if (!status)
-        status = probe_cluster(MPI_COMM_WORLD, computes ? &engine : NULL, argc > 1 ? argv[1] : NULL,
-                               &probe);
+        status = topology_create(MPI_COMM_WORLD, &topology);
+    if (!status)
+        status = probe_cluster(MPI_COMM_WORLD, &topology, computes ? &engine : NULL,
+                               argc > 1 ? argv[1] : NULL, &probe);
     if (!status)
         status = check(&probe, nranks) || compare(&probe, nranks);
     if (rank == 0 && status)
@@ -76,6 +79,7 @@ int main(int argc, char **argv)
             probe.cluster.link_Bps, probe.cluster.local_Bps, probe.cluster.gemm_flops,
             probe.cluster.copy_Bps, probe.cluster.sum_Bps, probe.cluster.transport_Bps,
             probe.cluster.core_share);
+    topology_free(&topology);
     if (engine.i)
         engine_close(&engine);
     MPI_Finalize();

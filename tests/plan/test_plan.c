@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "plan/plan.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 /* Layer shapes of facts computed from the rule P <= 2MN / (K(M+N)): the largest number of nodes at
@@ -52,7 +53,7 @@ START_TEST(rule_counts_dedicated_servers)
 }
 END_TEST
 
-static const struct param_group groups[] = {
+static const struct group groups[] = {
     {.name = "conv", .begin = 0, .elems = 1000, .nparams = 2, .trains = true},
     {.name = "fc",
      .begin = 1008,
@@ -66,24 +67,26 @@ static const struct param_group groups[] = {
     {.name = "frozen", .begin = 206016, .elems = 64, .nparams = 1},
 };
 
-static struct plan *make(enum comm_mode comm, int nranks, int servers, size_t chunk)
+static struct plan *make(const char *comm, int nranks, int servers, size_t chunk)
 {
     struct plan_options options = {
-        .comm = comm, .nranks = nranks, .servers = servers, .chunk_bytes = chunk, .iter_size = 1};
+        .nranks = nranks, .servers = servers, .chunk_bytes = chunk, .iter_size = 1};
     struct plan *plan = NULL;
 
+    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
     return plan;
 }
 
 START_TEST(chunks_cover_every_group_once_and_none_exceeds_the_limit)
 {
-    struct plan *plan = make(COMM_PS, 4, 0, (size_t)_i);
+    struct plan *plan = make("ps", 4, 0, (size_t)_i);
 
     for (int g = 0; g < 3; g++) {
         size_t at = groups[g].begin;
-        for (int c = plan->first_chunk[g]; c < plan->first_chunk[g + 1]; c++) {
-            ck_assert_int_eq(plan->chunks[c].group, g);
+        for (int c = plan->buckets[g].first_chunk;
+             c < plan->buckets[g].first_chunk + plan->buckets[g].nchunks; c++) {
+            ck_assert_int_eq(plan->chunks[c].bucket, g);
             ck_assert_uint_eq(plan->chunks[c].begin, at);
             ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), (size_t)_i);
             ck_assert_uint_gt(plan->chunks[c].elems, 0);
@@ -97,11 +100,11 @@ END_TEST
 
 START_TEST(no_server_holds_more_than_one_chunk_above_another)
 {
-    struct plan *plan = make(COMM_PS, 7, 0, 4096);
+    struct plan *plan = make("ps", 7, 0, 4096);
     size_t load[7] = {0}, least = SIZE_MAX, most = 0;
 
     for (int c = 0; c < plan->nchunks; c++)
-        if (plan->scheme[plan->chunks[c].group] == SCHEME_PS)
+        if (plan->buckets[plan->chunks[c].bucket].scheme == &scheme_ps)
             load[plan->chunks[c].home] += plan->chunks[c].elems * sizeof(float);
     for (int s = 0; s < 7; s++) {
         least = load[s] < least ? load[s] : least;
@@ -117,8 +120,7 @@ START_TEST(bytes_follow_the_published_formulas)
     /* Summed over ranks, PS moves 2*MN per remote worker-server pair, SFB K(M+N) per ordered pair.
      */
     for (int servers = 0; servers <= 2; servers++) {
-        struct plan *ps = make(COMM_PS, 6, servers, 1 << 21),
-                    *sfb = make(COMM_SFB, 6, servers, 1 << 21);
+        struct plan *ps = make("ps", 6, servers, 1 << 21), *sfb = make("sfb", 6, servers, 1 << 21);
         uint64_t workers = (uint64_t)ps->nworkers, remote = workers - (servers ? 0 : 1);
         uint64_t sent_ps = 0, received_ps = 0, sent_sfb = 0;
         for (int r = 0; r < 6; r++) {
@@ -140,28 +142,28 @@ END_TEST
 
 START_TEST(schemes_follow_the_mode)
 {
-    struct plan *plan = make(COMM_SFB, 4, 0, 4096);
+    struct plan *plan = make("sfb", 4, 0, 4096);
 
-    ck_assert_int_eq(plan->scheme[0], SCHEME_PS);
-    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
-    ck_assert_int_eq(plan->scheme[2], SCHEME_NONE);
+    ck_assert_ptr_eq(plan->buckets[0].scheme, &scheme_ps);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_sfb);
+    ck_assert_ptr_null(plan->buckets[2].scheme);
     plan_destroy(plan);
-    plan = make(COMM_PAPER, 4, 0, 4096);
-    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    plan = make("paper", 4, 0, 4096);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_sfb);
     plan_destroy(plan);
-    plan = make(COMM_PS, 4, 0, 4096);
-    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan = make("ps", 4, 0, 4096);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_ps);
     plan_destroy(plan);
-    plan = make(COMM_SFB, 1, 0, 4096); /* nobody to broadcast to */
-    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    plan = make("sfb", 1, 0, 4096); /* nobody to broadcast to */
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_ps);
     plan_destroy(plan);
 }
 END_TEST
 
 START_TEST(digest_tells_plans_apart)
 {
-    struct plan *a = make(COMM_SFB, 4, 0, 4096), *b = make(COMM_SFB, 4, 0, 4096);
-    struct plan *c = make(COMM_PS, 4, 0, 4096), *d = make(COMM_SFB, 4, 0, 8192);
+    struct plan *a = make("sfb", 4, 0, 4096), *b = make("sfb", 4, 0, 4096);
+    struct plan *c = make("ps", 4, 0, 4096), *d = make("sfb", 4, 0, 8192);
 
     ck_assert_uint_eq(plan_digest(a, 1), plan_digest(b, 1));
     ck_assert_uint_ne(plan_digest(a, 1), plan_digest(b, 2));
@@ -178,7 +180,7 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 {
     static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
     static const int locals[3] = {3, 3, 1}, leader[3] = {0, 3, 6};
-    struct plan_options options = {.comm = COMM_SFB,
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_sfb},
                                    .nranks = 8,
                                    .servers = 1,
                                    .nodes = nodes,
@@ -193,16 +195,16 @@ START_TEST(one_worker_of_a_node_sends_for_all)
     ck_assert_int_eq(plan->most_locals, 3);
     ck_assert_int_eq(plan->world_rank[3], 7); /* the server */
     for (int r = 0; r < 7; r++) {
-        bool speaks = r == leader[nodes[r]];
+        bool leads = r == leader[nodes[r]];
         uint64_t rows = 4 * 2 * (uint64_t)locals[nodes[r]]; /* batch 4, iter_size 2 */
         struct traffic fc = plan_traffic(plan, 1, r), ps = plan_traffic(plan, 0, r);
-        ck_assert_int_eq(plan->speaker[r], nodes[r]);
-        ck_assert_int_eq(plan_speaks(plan, r), speaks);
+        ck_assert_int_eq(plan->leader[r], nodes[r]);
+        ck_assert_int_eq(plan_leads(plan, r), leads);
         ck_assert(plan_is_worker(plan, r));
-        ck_assert_uint_eq(fc.sent, speaks ? 2 * rows * row : 0);
-        ck_assert_uint_eq(fc.received, speaks ? (4 * 2 * 7 - rows) * row : 0);
-        ck_assert_uint_eq(ps.sent, speaks ? conv : 0);
-        ck_assert_uint_eq(ps.received, speaks ? conv : 0);
+        ck_assert_uint_eq(fc.sent, leads ? 2 * rows * row : 0);
+        ck_assert_uint_eq(fc.received, leads ? (4 * 2 * 7 - rows) * row : 0);
+        ck_assert_uint_eq(ps.sent, leads ? conv : 0);
+        ck_assert_uint_eq(ps.received, leads ? conv : 0);
     }
     ck_assert(!plan_is_worker(plan, 7));
     ck_assert_uint_eq(plan_traffic(plan, 0, 7).sent, 3 * conv);
@@ -214,54 +216,56 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 }
 END_TEST
 
-/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two speakers where k is up to 49; four workers of batch
+/* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two leaders where k is up to 49; four workers of batch
  * 4 and iter_size 4 are 64 rows. */
 START_TEST(the_papers_rule_counts_the_rows_of_a_node)
 {
     static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
-    struct plan_options options = {
-        .comm = COMM_PAPER, .nranks = 8, .nodes = nodes, .chunk_bytes = 4096, .iter_size = 3};
+    struct plan_options options = {.comm = {.policy = COMM_PAPER},
+                                   .nranks = 8,
+                                   .nodes = nodes,
+                                   .chunk_bytes = 4096,
+                                   .iter_size = 3};
     struct plan *plan;
 
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
-    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_sfb);
     plan_destroy(plan);
     options.iter_size = 4;
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
-    ck_assert_int_eq(plan->scheme[1], SCHEME_PS);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_ps);
     plan_destroy(plan);
 }
 END_TEST
 
 /* Six neighbours; the fourth is fully connected and the fifth does not train. */
-static const struct param_group row[] = {
-    {.name = "a", .begin = 0, .elems = 100, .first = 0, .nparams = 2, .trains = true},
-    {.name = "b", .begin = 112, .elems = 100, .first = 2, .nparams = 1, .trains = true},
-    {.name = "c", .begin = 224, .elems = 16, .first = 3, .nparams = 2, .trains = true},
+static const struct group row[] = {
+    {.name = "a", .begin = 0, .elems = 100, .nparams = 2, .trains = true},
+    {.name = "b", .begin = 112, .elems = 100, .nparams = 1, .trains = true},
+    {.name = "c", .begin = 224, .elems = 16, .nparams = 2, .trains = true},
     {.name = "d",
      .begin = 240,
      .elems = 500 * 8,
-     .first = 5,
      .nparams = 1,
      .trains = true,
      .factorable = true,
      .m = 500,
      .n = 8,
      .k = 1},
-    {.name = "e", .begin = 4240, .elems = 10, .first = 6, .nparams = 1},
-    {.name = "f", .begin = 4256, .elems = 10, .first = 7, .nparams = 1, .trains = true},
+    {.name = "e", .begin = 4240, .elems = 10, .nparams = 1},
+    {.name = "f", .begin = 4256, .elems = 10, .nparams = 1, .trains = true},
 };
 
-static struct plan *merged(enum comm_mode comm, int nranks, size_t bytes, int dilate)
+static struct plan *merged(const char *comm, int nranks, size_t bytes, int dilate)
 {
-    struct plan_options options = {.comm = comm,
-                                   .nranks = nranks,
+    struct plan_options options = {.nranks = nranks,
                                    .chunk_bytes = 1 << 20,
                                    .iter_size = 1,
                                    .merge_bytes = bytes,
                                    .dilate = dilate};
     struct plan *plan = NULL;
 
+    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
     ck_assert_msg(plan_create(&options, 6, row, &plan) == 0, "%s", error_text());
     return plan;
 }
@@ -269,35 +273,36 @@ static struct plan *merged(enum comm_mode comm, int nranks, size_t bytes, int di
 static void expect_buckets(const struct plan *plan, const int bucket[6])
 {
     for (int g = 0; g < 6; g++) {
-        ck_assert_msg(plan->bucket[g] == bucket[g], "group %d: bucket %d, not %d", g,
-                      plan->bucket[g], bucket[g]);
-        ck_assert_int_le(plan->first_member[bucket[g]], g);
-        ck_assert_int_gt(plan->first_member[bucket[g] + 1], g);
+        ck_assert_msg(plan->bucket_of[g] == bucket[g], "group %d: bucket %d, not %d", g,
+                      plan->bucket_of[g], bucket[g]);
+        ck_assert_int_le(plan->buckets[bucket[g]].first_group, g);
+        ck_assert_int_gt(plan->buckets[bucket[g]].first_group + plan->buckets[bucket[g]].ngroups,
+                         g);
     }
-    ck_assert_int_eq(plan->ngroups, bucket[5] + 1);
+    ck_assert_int_eq(plan->nbuckets, bucket[5] + 1);
 }
 
 START_TEST(neighbours_of_one_scheme_travel_together_until_they_hold_enough)
 {
-    struct plan *plan = merged(COMM_PS, 2, 1 << 20, 0);
+    struct plan *plan = merged("ps", 2, 1 << 20, 0);
 
     expect_buckets(plan, (const int[]){0, 0, 0, 0, 1, 2}); /* e does not train, f is behind it */
-    ck_assert_uint_eq(plan->groups[0].begin, 0);
-    ck_assert_uint_eq(plan->groups[0].elems, 4240); /* padding between a and b included */
-    ck_assert_int_eq(plan->groups[0].nparams, 6);
-    ck_assert_str_eq(plan->groups[0].name, "a .. d");
-    ck_assert_str_eq(plan->groups[2].name, "f");
+    ck_assert_uint_eq(plan->buckets[0].begin, 0);
+    ck_assert_uint_eq(plan->buckets[0].elems, 4240); /* padding between a and b included */
+    ck_assert_int_eq(plan->buckets[0].ngroups, 4);
+    ck_assert_str_eq(plan->buckets[0].name, "a .. d");
+    ck_assert_str_eq(plan->buckets[2].name, "f");
     plan_destroy(plan);
-    plan = merged(COMM_SFB, 2, 1 << 20, 0); /* d goes its own way */
+    plan = merged("sfb", 2, 1 << 20, 0); /* d goes its own way */
     expect_buckets(plan, (const int[]){0, 0, 0, 1, 2, 3});
-    ck_assert_int_eq(plan->scheme[1], SCHEME_SFB);
-    ck_assert(plan->groups[1].factorable);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_sfb);
+    ck_assert(plan->buckets[1].factorable);
     plan_destroy(plan);
-    plan = merged(COMM_ALLREDUCE, 2, 464,
+    plan = merged("allreduce", 2, 464,
                   0); /* from the back, as gradients come: b and c are 464 bytes */
     expect_buckets(plan, (const int[]){0, 1, 1, 2, 3, 4});
     plan_destroy(plan);
-    plan = merged(COMM_ALLREDUCE, 2, 64, 0);
+    plan = merged("allreduce", 2, 64, 0);
     expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
     plan_destroy(plan);
 }
@@ -305,11 +310,11 @@ END_TEST
 
 START_TEST(nothing_is_merged_where_nothing_travels)
 {
-    struct plan *plan = merged(COMM_PS, 1, 1 << 20, 0);
+    struct plan *plan = merged("ps", 1, 1 << 20, 0);
 
     expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
     plan_destroy(plan);
-    plan = merged(COMM_NONE, 4, 1 << 20, 0);
+    plan = merged("none", 4, 1 << 20, 0);
     expect_buckets(plan, (const int[]){0, 1, 2, 3, 4, 5});
     plan_destroy(plan);
 }
@@ -317,10 +322,10 @@ END_TEST
 
 START_TEST(dilation_keeps_buckets_and_the_number_of_chunks)
 {
-    struct plan *full = merged(COMM_PS, 2, 1 << 20, 0), *dilated = merged(COMM_PS, 2, 1 << 20, 8);
+    struct plan *full = merged("ps", 2, 1 << 20, 0), *dilated = merged("ps", 2, 1 << 20, 8);
 
     expect_buckets(dilated, (const int[]){0, 0, 0, 0, 1, 2});
-    ck_assert_uint_eq(dilated->groups[0].elems, 530);
+    ck_assert_uint_eq(dilated->buckets[0].elems, 530);
     ck_assert_int_eq(full->nchunks, dilated->nchunks);
     plan_destroy(full);
     plan_destroy(dilated);
@@ -329,10 +334,9 @@ END_TEST
 
 START_TEST(every_server_gets_a_part_of_a_large_layer)
 {
-    static const struct param_group one = {
-        .name = "fc", .elems = 400000, .nparams = 1, .trains = true};
+    static const struct group one = {.name = "fc", .elems = 400000, .nparams = 1, .trains = true};
     struct plan_options options = {
-        .comm = COMM_PS, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
+        .comm = {COMM_SCHEME, &scheme_ps}, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
     struct plan *plan;
     unsigned homes = 0;
 
@@ -345,12 +349,66 @@ START_TEST(every_server_gets_a_part_of_a_large_layer)
 }
 END_TEST
 
+START_TEST(nothing_of_the_callers_is_kept)
+{
+    const struct scheme **schemes = calloc(3, sizeof *schemes);
+    int *nodes = calloc(4, sizeof *nodes);
+    struct plan_options options = {.comm = {.policy = COMM_AUTO},
+                                   .schemes = schemes,
+                                   .nodes = nodes,
+                                   .nranks = 4,
+                                   .chunk_bytes = 4096,
+                                   .iter_size = 1};
+    struct plan *plan;
+
+    ck_assert(schemes && nodes);
+    schemes[1] = &scheme_sfb;
+    nodes[2] = nodes[3] = 1;
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    free(schemes);
+    free(nodes);
+    ck_assert_ptr_null(plan->options.schemes);
+    ck_assert_ptr_null(plan->options.nodes);
+    ck_assert_int_eq(plan->nworkers, 2);
+    ck_assert_ptr_eq(plan->buckets[0].scheme, &scheme_ps);
+    ck_assert_ptr_eq(plan->buckets[1].scheme, &scheme_sfb);
+    plan_destroy(plan);
+}
+END_TEST
+
+START_TEST(no_message_is_longer_than_mpi_can_count)
+{
+    const struct group giant = {
+        .name = "giant", .elems = (size_t)3 << 31, .nparams = 1, .trains = true};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = 2,
+                                   .chunk_bytes = (size_t)1 << 40,
+                                   .iter_size = 1};
+    size_t at = 0;
+    struct plan *plan;
+
+    ck_assert_int_eq(plan_create(&options, 1, &giant, &plan), 0);
+    for (int c = 0; c < plan->nchunks; c++) {
+        ck_assert_uint_eq(plan->chunks[c].begin, at);
+        ck_assert_uint_le(plan->chunks[c].elems * sizeof(float), INT32_MAX);
+        at += plan->chunks[c].elems;
+    }
+    ck_assert_uint_eq(at, giant.elems);
+    /* 12 GiB for each of two homes, in even pieces below 2 GiB */
+    ck_assert_int_eq(plan->nchunks, 14);
+    plan_destroy(plan);
+}
+END_TEST
+
 START_TEST(impossible_requests_are_refused_with_the_reason)
 {
-    struct plan_options options = {
-        .comm = COMM_PS, .nranks = 4, .servers = 4, .chunk_bytes = 4096, .iter_size = 1};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = 4,
+                                   .servers = 4,
+                                   .chunk_bytes = 4096,
+                                   .iter_size = 1};
     struct plan *plan;
-    enum comm_mode mode;
+    struct comm comm;
 
     ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "--servers=4 leaves no worker: 4 ranks are there"));
@@ -358,18 +416,15 @@ START_TEST(impossible_requests_are_refused_with_the_reason)
     options.chunk_bytes = 3;
     ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "--chunk=3"));
-    ck_assert_int_ne(comm_mode_parse("ring", &mode), 0);
+    ck_assert_int_ne(comm_parse(scheme_registry, "ring", &comm), 0);
     ck_assert_ptr_nonnull(
-        strstr(error_text(), "ps, sfb, paper, allreduce, adam, onebit, auto, none"));
+        strstr(error_text(), "auto, paper, none, ps, sfb, allreduce, adam, onebit"));
 }
 END_TEST
 
-int main(void)
+SUITE("plan")
 {
-    Suite *suite = suite_create("plan");
-    TCase *tcase = tcase_create("plan");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "plan");
 
     tcase_add_loop_test(tcase, rule_switches_where_the_formula_says, 0,
                         (int)(sizeof layers / sizeof *layers));
@@ -386,11 +441,7 @@ int main(void)
     tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);
     tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);
     tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
+    tcase_add_test(tcase, nothing_of_the_callers_is_kept);
+    tcase_add_test(tcase, no_message_is_longer_than_mpi_can_count);
     tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

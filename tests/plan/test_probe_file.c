@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "plan/probe.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 static const struct probe sample = {
@@ -132,20 +133,13 @@ START_TEST(binary_rubbish_and_absent_files_are_refused)
 }
 END_TEST
 
-int main(void)
+SUITE("probe file")
 {
-    Suite *suite = suite_create("probe file");
-    TCase *tcase = tcase_create("probe file");
-    SRunner *runner = srunner_create(suite);
-    int failed;
+    TCase *tcase = suite_case(suite, "probe file");
 
     tcase_add_unchecked_fixture(tcase, make_file, remove_file);
     tcase_add_test(tcase, figures_survive_the_file_to_the_last_bit);
     tcase_add_loop_test(tcase, damage_is_told_with_file_and_line, 0,
                         (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tcase, binary_rubbish_and_absent_files_are_refused);
-    suite_add_tcase(suite, tcase);
-    failed = (srunner_run_all(runner, CK_ENV), srunner_ntests_failed(runner));
-    srunner_free(runner);
-    return failed > 0;
 }

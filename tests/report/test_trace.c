@@ -8,6 +8,7 @@
 
 #include "report/merge.h"
 #include "report/report.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 /* ---- recorder ---- */
@@ -116,9 +117,10 @@ END_TEST
 
 /* ---- pairs and lanes ---- */
 
-static struct trace_rank rank_of(const struct trace_event *events, size_t n)
+static struct timeline_rank rank_of(const struct trace_event *events, size_t n)
 {
-    struct trace_rank rank = {.nevents = n, .events = malloc(n * sizeof *events), .worker = true};
+    struct timeline_rank rank = {
+        .nevents = n, .events = malloc(n * sizeof *events), .worker = true};
 
     ck_assert_ptr_nonnull(rank.events);
     memcpy(rank.events, events, n * sizeof *events);
@@ -143,10 +145,10 @@ START_TEST(receive_starts_with_its_send)
                                        SEND(1, 4, 9000, 9100, 8), SEND(2, 4, 1900, 2500, 6)};
     const struct trace_event one[] = {RECEIVE(0, 4, 10, 2000, 5), RECEIVE(0, 4, 2001, 9500, 7),
                                       RECEIVE(0, 5, 1150, 1250, 6), RECEIVE(2, 4, 0, 3000, 6)};
-    struct trace_rank ranks[] = {rank_of(zero, 4), rank_of(one, 4)};
+    struct timeline_rank ranks[] = {rank_of(zero, 4), rank_of(one, 4)};
     const struct trace_event *got = ranks[1].events;
 
-    ck_assert_int_eq(trace_pair(ranks, 2, 0, 100), 0);
+    ck_assert_int_eq(timeline_pair(ranks, 2, 0, 100), 0);
     ck_assert_uint_eq(ranks[1].nevents, 4);
     ck_assert_int_eq(got[0].start, 1000);
     ck_assert_int_eq(got[0].iteration, 6); /* the sender knows */
@@ -164,10 +166,10 @@ START_TEST(clock_error_does_not_make_arrivals_negative)
 {
     const struct trace_event zero[] = {SEND(1, 4, 1000, 1500, 6)};
     const struct trace_event one[] = {RECEIVE(0, 4, 10, 950, 5)};
-    struct trace_rank ranks[] = {rank_of(zero, 1), rank_of(one, 1)};
+    struct timeline_rank ranks[] = {rank_of(zero, 1), rank_of(one, 1)};
 
     ranks[0].error = ranks[1].error = 30; /* 50 too early: within what the clocks may differ by */
-    ck_assert_int_eq(trace_pair(ranks, 2, 6, 6), 0);
+    ck_assert_int_eq(timeline_pair(ranks, 2, 6, 6), 0);
     ck_assert_uint_eq(ranks[1].nevents, 1);
     ck_assert_int_eq(ranks[1].events[0].start, 950);
     free(ranks[0].events);
@@ -179,9 +181,9 @@ START_TEST(what_is_outside_of_the_window_goes)
 {
     const struct trace_event zero[] = {SEND(1, 1, 1, 2, 4), SEND(1, 2, 3, 4, 5),
                                        SEND(1, 3, 5, 6, 6)};
-    struct trace_rank rank = rank_of(zero, 3);
+    struct timeline_rank rank = rank_of(zero, 3);
 
-    ck_assert_int_eq(trace_pair(&rank, 1, 5, 5), 0);
+    ck_assert_int_eq(timeline_pair(&rank, 1, 5, 5), 0);
     ck_assert_uint_eq(rank.nevents, 1);
     ck_assert_int_eq(rank.events[0].tag, 2);
     free(rank.events);
@@ -192,7 +194,7 @@ START_TEST(transfers_at_one_time_get_lanes_of_their_own)
 {
     enum { N = 500 };
     struct trace_event events[N];
-    struct trace_rank rank;
+    struct timeline_rank rank;
     int deepest = 0;
 
     srand(7);
@@ -201,7 +203,7 @@ START_TEST(transfers_at_one_time_get_lanes_of_their_own)
         events[i] = (struct trace_event)SEND(1, i, start, start + rand() % 200, 0);
     }
     rank = rank_of(events, N);
-    ck_assert_int_eq(trace_lay_out(&rank), 0);
+    ck_assert_int_eq(timeline_lay_out(&rank), 0);
     for (int i = 0; i < N; i++) {
         int depth = 0;
         for (int j = 0; j < N; j++) {
@@ -216,7 +218,7 @@ START_TEST(transfers_at_one_time_get_lanes_of_their_own)
     }
     ck_assert_int_le(rank.lanes[TRACE_SEND],
                      deepest + 1); /* no more of them than needed (spans of 0) */
-    trace_ranks_free(NULL, 0);
+    timeline_ranks_free(NULL, 0);
     free(rank.events);
     free(rank.lane);
 }
@@ -224,38 +226,38 @@ END_TEST
 
 /* ---- report ---- */
 
-static struct report_rank ranks[3];
-static struct report_layer layers[2];
+static struct figures_rank ranks[3];
+static struct figures_layer layers[2];
 
 /* Two workers and a server; 100 ms, all of it computing. */
-static struct report plain(void)
+static struct figures plain(void)
 {
     for (int r = 0; r < 3; r++) {
-        ranks[r] = (struct report_rank){.worker = r < 2, .compute_seconds = r < 2 ? 0.1 : 7};
+        ranks[r] = (struct figures_rank){.worker = r < 2, .compute_seconds = r < 2 ? 0.1 : 7};
         snprintf(ranks[r].host, sizeof ranks[r].host, "node%d", r);
     }
-    layers[0] = (struct report_layer){.name = "conv1",
-                                      .scheme = "PS",
-                                      .predicted_sent = 1e6,
-                                      .sent = 1e6,
-                                      .predicted_seconds = 0.003,
-                                      .alone_seconds = 0.002};
-    layers[1] = (struct report_layer){.name = "fc\"6",
-                                      .scheme = "SFB",
-                                      .predicted_sent = 2e6,
-                                      .sent = 2e6,
-                                      .predicted_seconds = -1,
-                                      .alone_seconds = 0.01};
-    return (struct report){.net = "n",
-                           .iterations = 10,
-                           .seconds = 0.1,
-                           .overlap = true,
-                           .batch = 32,
-                           .nranks = 3,
-                           .nworkers = 2,
-                           .ranks = ranks,
-                           .nlayers = 2,
-                           .layers = layers};
+    layers[0] = (struct figures_layer){.name = "conv1",
+                                       .scheme = "PS",
+                                       .predicted_sent = 1e6,
+                                       .sent = 1e6,
+                                       .predicted_seconds = 0.003,
+                                       .alone_seconds = 0.002};
+    layers[1] = (struct figures_layer){.name = "fc\"6",
+                                       .scheme = "SFB",
+                                       .predicted_sent = 2e6,
+                                       .sent = 2e6,
+                                       .predicted_seconds = -1,
+                                       .alone_seconds = 0.01};
+    return (struct figures){.net = "n",
+                            .iterations = 10,
+                            .seconds = 0.1,
+                            .overlap = true,
+                            .batch = 32,
+                            .nranks = 3,
+                            .nworkers = 2,
+                            .ranks = ranks,
+                            .nlayers = 2,
+                            .layers = layers};
 }
 
 static void stall(double seconds, double conv1, double fc6)
@@ -270,10 +272,10 @@ static void stall(double seconds, double conv1, double fc6)
 
 START_TEST(spread_leaves_servers_out)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct report_advice advice;
 
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_NOTHING);
     ck_assert_ptr_nonnull(strstr(advice.text, "100 %"));
 }
@@ -281,36 +283,36 @@ END_TEST
 
 START_TEST(advice_names_the_largest_loss)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct report_advice advice;
 
     stall(0.01, 0.001, 0.009);
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_LAYER);
     ck_assert_int_eq(advice.which, 1);
     ck_assert_double_eq_tol(advice.saves, 0.01, 1e-9);
 
-    report.overlap = false;
-    report_advise(&report, &advice);
+    figures.overlap = false;
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_OVERLAP);
-    report.overlap = true;
+    figures.overlap = true;
 
     layers[1].alone_seconds = 0.3; /* more than computation can hide */
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_TRAFFIC);
     layers[1].alone_seconds = 0.001; /* far less than was waited */
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_SKEW);
     ck_assert_double_eq_tol(advice.saves, 0.01 - 0.002, 1e-9);
     layers[1].alone_seconds = 0.01;
 
     ranks[0].input_seconds = ranks[1].input_seconds = 0.02;
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_INPUT);
     ranks[0].input_seconds = ranks[1].input_seconds = 0;
 
     ranks[1].compute_seconds = 0.12;
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_STRAGGLER);
     ck_assert_int_eq(advice.which, 1);
     ck_assert_ptr_nonnull(strstr(advice.text, "rank 1 on node1"));
@@ -320,18 +322,18 @@ END_TEST
 /* It has no network, and the update it waits for is computation. */
 START_TEST(a_rank_alone_waits_for_its_update)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct report_advice advice;
 
-    report.nranks = report.nworkers = 1;
+    figures.nranks = figures.nworkers = 1;
     layers[0].alone_seconds = layers[1].alone_seconds = -1;
     for (int i = 0; i < 2; i++) {
         struct strbuf text = {.data = NULL};
         stall(0.03, 0, i * 0.03);
         ranks[0].other_stall_seconds = 0.03 - i * 0.03;
-        report_advise(&report, &advice);
+        report_advise(&figures, &advice);
         ck_assert_int_eq(advice.change, CHANGE_NOTHING);
-        report_words(&report, &text);
+        report_words(&figures, &text);
         ck_assert_msg(strstr(strbuf_text(&text),
                              "70 ms computing (70.0 %), 30 ms waiting for the update "
                              "of parameters (30.0 %)") != NULL,
@@ -340,37 +342,37 @@ START_TEST(a_rank_alone_waits_for_its_update)
         ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "faster computation: 100 % of the time"));
         strbuf_free(&text);
     }
-    report.overlap = false; /* then it could pass while the net computes */
-    report_advise(&report, &advice);
+    figures.overlap = false; /* then it could pass while the net computes */
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_OVERLAP);
 }
 END_TEST
 
 START_TEST(waits_for_sums_are_not_laid_on_a_layer)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct report_advice advice;
 
     stall(0.03, 0, 0);
     layers[0].alone_seconds = layers[1].alone_seconds = -1;
     ranks[0].other_stall_seconds = ranks[1].other_stall_seconds = 0.03;
-    report_advise(&report, &advice);
+    report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_SKEW);
     ck_assert_double_eq_tol(advice.saves, 0.03, 1e-9);
-    ck_assert_msg(strstr(advice.text, "30 ms of 30 ms waited are for sums of losses") != NULL, "%s",
+    ck_assert_msg(strstr(advice.text, "30 ms of 30 ms waiting is for sums of losses") != NULL, "%s",
                   advice.text);
 }
 END_TEST
 
 START_TEST(words_say_what_the_figures_say)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct strbuf text = {.data = NULL};
 
     stall(0.02, 0.005, 0.015);
     ranks[0].progress_share = 0.01, ranks[1].progress_share = 0.02, ranks[2].progress_share = 0.09;
-    report_words(&report, &text);
-    report_table(&report, &text);
+    report_words(&figures, &text);
+    report_table(&figures, &text);
     static const char *const says[] = {
         "An iteration took 100 ms: 80 ms computing (80.0 %), 20 ms waiting for the network (20.0 "
         "%)",
@@ -378,8 +380,8 @@ START_TEST(words_say_what_the_figures_say)
         /* of 2 and 10 ms alone all is exposed, 8 ms are for other ranks */
         "takes 12 ms; training hid 0 % of it and waited 12 ms for it, and 8 ms for ranks",
         "planned bytes  sent bytes predicted time time alone time waited  exposed\n",
-        "1.00 MB     1.00 MB           3 ms       2 ms        5 ms    100 %",
-        "The progress thread used 4.0 % of a core, mean of the ranks; most on rank 2 (node2), 9.0 "
+        "   1 MB        1 MB           3 ms       2 ms        5 ms    100 %",
+        "The communication thread used 4.0 % of a core on average; maximum on rank 2 (node2), 9.0 "
         "%",
     };
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
@@ -391,14 +393,14 @@ END_TEST
 
 START_TEST(what_was_not_measured_is_not_spoken_of)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct strbuf text = {.data = NULL};
 
     stall(0.02, 0.005, 0.015);
     for (int i = 0; i < 2; i++)
         layers[i].alone_seconds = layers[i].predicted_seconds = -1;
-    report_words(&report, &text);
-    report_table(&report, &text);
+    report_words(&figures, &text);
+    report_table(&figures, &text);
     ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "layer 'fc\"6'"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), "alone"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), "exposed"));
@@ -410,27 +412,27 @@ END_TEST
 START_TEST(many_layers_are_folded_but_not_in_the_log)
 {
     enum { MANY = 60 };
-    struct report report = plain();
-    struct report_layer many[MANY];
+    struct figures figures = plain();
+    struct figures_layer many[MANY];
     struct strbuf text = {.data = NULL}, log = {.data = NULL};
     char names[MANY][16];
     int lines = 0, at = 0;
 
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "layer%02d", i);
-        many[i] = (struct report_layer){.name = names[i],
-                                        .scheme = "PS",
-                                        .predicted_sent = 1000,
-                                        .sent = 1000,
-                                        .predicted_seconds = 1e-3,
-                                        .alone_seconds = 2e-3,
-                                        .stall_seconds = i % 6 == 5 ? 1e-3 * i
-                                                         : i < 3    ? 6e-4
-                                                                    : 0};
+        many[i] = (struct figures_layer){.name = names[i],
+                                         .scheme = "PS",
+                                         .predicted_sent = 1000,
+                                         .sent = 1000,
+                                         .predicted_seconds = 1e-3,
+                                         .alone_seconds = 2e-3,
+                                         .stall_seconds = i % 6 == 5 ? 1e-3 * i
+                                                          : i < 3    ? 6e-4
+                                                                     : 0};
     }
-    report.layers = many;
-    report.nlayers = MANY;
-    report_table(&report, &text);
+    figures.layers = many;
+    figures.nlayers = MANY;
+    report_table(&figures, &text);
     for (const char *c = strbuf_text(&text); *c; c++)
         lines += *c == '\n';
     ck_assert_int_eq(lines, 1 + REPORT_ROWS + 1);
@@ -441,12 +443,12 @@ START_TEST(many_layers_are_folded_but_not_in_the_log)
         at = (int)(found - strbuf_text(&text));
     }
     /* 50 layers: 50 kB, 50 and 100 ms; of three 0.6 ms were waited, all of it exposed */
-    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "50 layers that cost less"));
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "50 other layers"));
     ck_assert_msg(strstr(strbuf_text(&text),
-                         "50.00 kB    50.00 kB          50 ms     100 ms      1.8 ms      2 %") !=
+                         "  50 kB       50 kB          50 ms     100 ms      1.8 ms      2 %") !=
                       NULL,
                   "%s", strbuf_text(&text));
-    ck_assert_int_eq(report_lines(&report, &log), 0);
+    ck_assert_int_eq(report_lines(&figures, &log), 0);
     ck_assert_ptr_nonnull(strstr(strbuf_text(&log), "layer59"));
     ck_assert_ptr_nonnull(strstr(strbuf_text(&log), "layer04"));
     strbuf_free(&text);
@@ -456,12 +458,12 @@ END_TEST
 
 START_TEST(log_has_an_object_a_line)
 {
-    struct report report = plain();
+    struct figures figures = plain();
     struct strbuf text = {.data = NULL};
     int lines = 0;
 
     stall(0.02, 0.005, 0.015);
-    ck_assert_int_eq(report_lines(&report, &text), 0);
+    ck_assert_int_eq(report_lines(&figures, &text), 0);
     for (char *rest = text.data, *line; (line = strsep(&rest, "\n")) != NULL && *line; lines++) {
         ck_assert_int_eq(line[0], '{');
         ck_assert_int_eq(line[strlen(line) - 1], '}');
@@ -471,12 +473,9 @@ START_TEST(log_has_an_object_a_line)
 }
 END_TEST
 
-int main(void)
+SUITE("trace")
 {
-    Suite *suite = suite_create("trace");
-    TCase *tests = tcase_create("trace");
-    SRunner *runner = srunner_create(suite);
-    int failures;
+    TCase *tests = suite_case(suite, "trace");
 
     tcase_add_loop_test(tests, iterations_are_a_range, 0, sizeof windows / sizeof *windows);
     tcase_add_test(tests, recorder_keeps_its_window_and_a_margin);
@@ -496,9 +495,4 @@ int main(void)
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
     tcase_add_test(tests, many_layers_are_folded_but_not_in_the_log);
     tcase_add_test(tests, log_has_an_object_a_line);
-    suite_add_tcase(suite, tests);
-    srunner_run_all(runner, CK_ENV);
-    failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

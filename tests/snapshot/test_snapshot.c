@@ -3,6 +3,7 @@
 
 #include "snapshot/checksum.h"
 #include "snapshot/snapshot.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 #include <check.h>
@@ -426,7 +427,7 @@ START_TEST(truncated_model_is_refused_at_any_length)
     net_init(&net);
     ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
     n = read_bytes(path, bytes, sizeof bytes) -
-        SEAL_BYTES; /* without its seal it is still a model */
+        CHECKSUM_BYTES; /* without its checksum it is still a model */
     for (size_t length = n - 1; length > 0; length = length * 9 / 10) {
         write_bytes(path, bytes, length);
         ck_assert_int_ne(snapshot_read_model(path, net.layers, net.nlayers, NULL), 0);
@@ -456,7 +457,7 @@ START_TEST(damaged_values_are_noticed)
     write_bytes(path, bytes, n);
     ck_assert_int_ne(snapshot_read_model(path, net.layers, net.nlayers, NULL), 0);
     assert_error_begins("%s: damaged: its SHA-256 is ", path);
-    write_bytes(path, bytes, n - SEAL_BYTES); /* HDF5's own checksum finds it too */
+    write_bytes(path, bytes, n - CHECKSUM_BYTES); /* HDF5's own checksum finds it too */
     ck_assert_int_ne(snapshot_read_model(path, net.layers, net.nlayers, NULL), 0);
     assert_error_begins("layer 'conv1': %s: data set 'data/conv1/0' cannot be read (", path);
     ck_assert_ptr_nonnull(strstr(error_text(), "checksum"));
@@ -481,7 +482,8 @@ START_TEST(every_flipped_byte_is_found)
         bytes[at] ^= (unsigned char)(1 + rand() % 255);
         write_bytes(path, bytes, n);
         if (snapshot_read_model(path, net.layers, net.nlayers, NULL) == 0)
-            ck_assert_uint_ge(at, n - SEAL_BYTES); /* no seal any more, but nothing else is wrong */
+            ck_assert_uint_ge(
+                at, n - CHECKSUM_BYTES); /* no checksum any more, but nothing else is wrong */
         else
             ck_assert_ptr_nonnull(strstr(error_text(), "damaged"));
         bytes[at] = old;
@@ -800,20 +802,8 @@ static TCase *state_tests(void)
     return tcase;
 }
 
-int main(void)
+SUITE_IN(folder, "snapshot")
 {
-    Suite *suite = suite_create("snapshot");
-    SRunner *runner = srunner_create(suite);
-    char command[128];
-    int failed;
-
-    if (mkdtemp(folder) == NULL)
-        return 1;
     suite_add_tcase(suite, model_tests());
     suite_add_tcase(suite, state_tests());
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command) != 0 || failed > 0;
 }

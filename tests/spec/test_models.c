@@ -4,6 +4,7 @@
 #include "net/net.h"
 #include "spec/print.h"
 #include "spec/read.h"
+#include "tests/suite.h"
 #include "util/error.h"
 #include "util/file.h"
 
@@ -406,27 +407,13 @@ START_TEST(one_step_is_trained_on_two_ranks)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "models")
 {
-    Suite *suite = suite_create("models");
-    TCase *shapes = tcase_create("shapes"), *steps = tcase_create("steps");
-    SRunner *runner;
-    int failed;
+    TCase *shapes = suite_case(suite, "shapes"), *steps = suite_case(suite, "steps");
 
-    if (mkdtemp(folder) == NULL)
-        return EXIT_FAILURE;
-    suite_add_tcase(suite, shapes);
-    suite_add_tcase(suite, steps);
     tcase_set_timeout(steps, 600);
     tcase_add_loop_test(shapes, parameters_are_those_that_were_published, 0, COUNT(models));
     tcase_add_loop_test(shapes, stages_have_the_sizes_of_the_papers_tables, 0, COUNT(models));
     tcase_add_loop_test(shapes, solver_names_its_net_and_trains, 0, COUNT(models));
     tcase_add_loop_test(steps, one_step_is_trained_on_two_ranks, 0, COUNT(models));
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    if (chdir(folder) == 0 && system("rm -f ./*") == 0)
-        rmdir(folder);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

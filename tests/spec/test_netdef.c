@@ -2,6 +2,7 @@
  * Caffe's: the cases follow what its own tests of nets and splits state. */
 #include "spec/netdef.h"
 #include "spec/read.h"
+#include "tests/suite.h"
 #include "util/error.h"
 #include "util/strbuf.h"
 
@@ -382,14 +383,10 @@ START_TEST(thousands_of_layers_are_wired_quickly)
 }
 END_TEST
 
-int main(void)
+SUITE("netdef")
 {
-    Suite *suite = suite_create("netdef");
-    TCase *tcase = tcase_create("netdef");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "netdef");
 
-    suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, layer_is_kept_by_its_include_and_exclude_rules, 0, COUNT(filters));
     tcase_add_test(tcase, states_merge_as_solver_and_net_give_them);
@@ -399,9 +396,4 @@ int main(void)
                         COUNT(errors));
     tcase_add_test(tcase, net_without_a_document_is_made_as_well);
     tcase_add_test(tcase, thousands_of_layers_are_wired_quickly);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

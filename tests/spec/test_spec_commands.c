@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/suite.h"
+
 static char folder[] = "/tmp/poseidon_commands_XXXXXX";
 
 struct ran {
@@ -978,16 +980,12 @@ START_TEST(classify_says_what_is_wrong)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "commands")
 {
-    Suite *suite = suite_create("commands");
-    TCase *tcase = tcase_create("commands");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "commands");
 
-    if (mkdtemp(folder) == NULL || chdir(folder))
-        return EXIT_FAILURE;
-    suite_add_tcase(suite, tcase);
+    if (chdir(folder))
+        abort();
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, summary_is_a_table);
     tcase_add_test(tcase, summary_as_json_lists_splits_and_sorted_outputs);
@@ -1027,10 +1025,4 @@ int main(void)
     tcase_add_test(tcase, images_that_cannot_be_read_are_named_and_the_others_classified);
     tcase_add_loop_test(tcase, classify_says_what_is_wrong, 0,
                         (int)(sizeof classify_errors / sizeof *classify_errors));
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    (void)!system("rm -f ./* && rmdir \"$PWD\"");
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

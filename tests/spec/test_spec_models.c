@@ -5,6 +5,7 @@
 #include "spec/print.h"
 #include "spec/read.h"
 #include "spec/proto.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 #include <check.h>
@@ -827,21 +828,8 @@ static TCase *snapshots_case(void)
     return tcase;
 }
 
-int main(void)
+SUITE_IN(folder, "models")
 {
-    Suite *suite = suite_create("models");
-    SRunner *runner;
-    int failed;
-
-    if (mkdtemp(folder) == NULL)
-        return EXIT_FAILURE;
     suite_add_tcase(suite, files_case());
     suite_add_tcase(suite, snapshots_case());
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    if (chdir(folder) == 0 && system("rm -f ./*") == 0)
-        rmdir(folder);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -2,6 +2,7 @@
  * it can give. */
 #include "spec/caffe.pb-c.h"
 #include "spec/print.h"
+#include "tests/suite.h"
 #include "util/suggest.h"
 #include "spec/text.h"
 #include "util/error.h"
@@ -552,16 +553,10 @@ START_TEST(only_a_word_that_is_near_is_offered)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "text")
 {
-    Suite *suite = suite_create("text");
-    TCase *tcase = tcase_create("text");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "text");
 
-    if (mkdtemp(folder) == NULL)
-        return EXIT_FAILURE;
-    suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, text_is_accepted_and_read_as_protoc_does, 0, COUNT(text_cases));
     tcase_add_loop_test(tcase, printed_message_reads_back_as_it_was, 0, COUNT(text_cases));
@@ -579,14 +574,4 @@ int main(void)
     tcase_add_test(tcase, message_is_printed_as_people_write_it);
     tcase_add_test(tcase, distance_counts_edits_and_swaps);
     tcase_add_test(tcase, only_a_word_that_is_near_is_offered);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    if (chdir(folder) == 0) {
-        unlink("long.prototxt");
-        unlink("bad.prototxt");
-        rmdir(folder);
-    }
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

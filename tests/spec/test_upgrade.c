@@ -2,6 +2,7 @@
 #include "spec/print.h"
 #include "spec/read.h"
 #include "spec/upgrade.h"
+#include "tests/suite.h"
 #include "util/error.h"
 
 #include <check.h>
@@ -504,16 +505,10 @@ START_TEST(named_file_is_looked_for_here_and_beside_the_one_that_names_it)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "upgrade")
 {
-    Suite *suite = suite_create("upgrade");
-    TCase *tcase = tcase_create("upgrade");
-    SRunner *runner;
-    int failed;
+    TCase *tcase = suite_case(suite, "upgrade");
 
-    if (mkdtemp(folder) == NULL)
-        return EXIT_FAILURE;
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, old_net_becomes_todays, 0, COUNT(nets));
     tcase_add_loop_test(tcase, net_without_a_document_is_upgraded_too, 0, COUNT(nets));
     tcase_add_loop_test(tcase, every_type_of_the_oldest_form_has_a_name_today, 0, COUNT(v0_types));
@@ -528,10 +523,4 @@ int main(void)
     tcase_add_test(tcase, snapshot_prefix_is_completed_from_the_solvers_path);
     tcase_add_test(tcase, files_are_read_and_upgraded);
     tcase_add_test(tcase, named_file_is_looked_for_here_and_beside_the_one_that_names_it);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    rmdir(folder);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

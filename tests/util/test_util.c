@@ -1,4 +1,5 @@
 /* JSON, SHA-256, growing texts, whole files, the log. */
+#include "tests/suite.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -451,16 +452,10 @@ START_TEST(clock_goes_forward_in_seconds)
 }
 END_TEST
 
-int main(void)
+SUITE_IN(folder, "util")
 {
-    Suite *suite = suite_create("util");
-    TCase *tcase = tcase_create("util");
-    SRunner *runner = srunner_create(suite);
-    char command[128];
-    int failed;
+    TCase *tcase = suite_case(suite, "util");
 
-    if (mkdtemp(folder) == NULL)
-        return 1;
     tcase_add_test(tcase, sha256_gives_the_published_digests);
     tcase_add_test(tcase, sha256_of_a_million_a_in_odd_pieces);
     tcase_add_test(tcase, json_writes_every_kind_of_value);
@@ -479,10 +474,4 @@ int main(void)
     tcase_add_test(tcase, log_redraws_the_progress_line_below_new_lines);
     tcase_add_test(tcase, log_progress_shows_unknown_times_and_days);
     tcase_add_test(tcase, clock_goes_forward_in_seconds);
-    suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command) != 0 || failed > 0;
 }

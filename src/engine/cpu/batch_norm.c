@@ -5,12 +5,7 @@
  * the mean rounded to float, and b and d make up for the rounding. */
 #include "engine/cpu/channel.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
 
@@ -31,8 +26,6 @@ static int batch_norm_create(struct cpu_op *op)
     bool one_axis = x->shape.naxes < 2;
     void *memory = NULL;
 
-    if (op_check_batch_norm(&op->args))
-        return -1;
     cpu_channels_view(&x->shape, format, one_axis ? 0 : 1, one_axis ? 0 : 1, &bn->view);
     if (cpu_channels_reserve(op->engine, &bn->view))
         return -1;
@@ -56,7 +49,7 @@ static int batch_norm_create(struct cpu_op *op)
 }
 
 /* The coefficient of a slot where every channel has one; -1 for padding. */
-static int64_t channel_of(const struct batch_norm *bn, int64_t slot)
+static int64_t batch_norm_channel_of(const struct batch_norm *bn, int64_t slot)
 {
     if (slot % bn->view.padded_row >= bn->view.row)
         return -1;
@@ -64,7 +57,7 @@ static int64_t channel_of(const struct batch_norm *bn, int64_t slot)
 }
 
 /* This batch's mean and variance are in sums; the running ones take part of them. */
-static void statistics_update(struct batch_norm *bn)
+static void batch_norm_update(struct batch_norm *bn)
 {
     const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
     struct param **params = bn->op.args.params;
@@ -74,7 +67,7 @@ static void statistics_update(struct batch_norm *bn)
 
     params[WEIGHT]->value[0] = params[WEIGHT]->value[0] * args->fraction + 1;
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = channel_of(bn, s);
+        int64_t c = batch_norm_channel_of(bn, s);
         if (c < 0)
             continue;
         params[MEAN]->value[c] = (float)((double)params[MEAN]->value[c] * args->fraction + mean[s]);
@@ -85,20 +78,20 @@ static void statistics_update(struct batch_norm *bn)
         params[i]->version++;
 }
 
-static void statistics_read(struct batch_norm *bn)
+static void batch_norm_read(struct batch_norm *bn)
 {
     struct param **params = bn->op.args.params;
     double weight = params[WEIGHT]->value[0], factor = weight == 0 ? 0 : 1 / weight;
     double *mean = bn->sums, *variance = bn->sums + bn->view.slots;
 
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = channel_of(bn, s);
+        int64_t c = batch_norm_channel_of(bn, s);
         mean[s] = c < 0 ? 0 : factor * params[MEAN]->value[c];
         variance[s] = c < 0 ? 0 : factor * params[VARIANCE]->value[c];
     }
 }
 
-static float gamma_of(const struct batch_norm *bn, int64_t channel)
+static float batch_norm_gamma(const struct batch_norm *bn, int64_t channel)
 {
     return bn->op.args.u.batch_norm.scale ? bn->op.args.params[GAMMA]->value[channel] : 1;
 }
@@ -112,15 +105,15 @@ static int batch_norm_forward(struct cpu_op *op, const struct run *run)
 
     (void)run;
     if (args->global_stats) {
-        statistics_read(bn);
+        batch_norm_read(bn);
     } else {
         cpu_channels_moments(op->engine, &bn->view, x, bn->sums, bn->sums + bn->view.slots);
-        statistics_update(bn);
+        batch_norm_update(bn);
     }
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = channel_of(bn, s);
+        int64_t c = batch_norm_channel_of(bn, s);
         double inverse = 1 / sqrt(variance[s] + (double)args->eps);
-        double a = c < 0 ? 0 : inverse * gamma_of(bn, c);
+        double a = c < 0 ? 0 : inverse * batch_norm_gamma(bn, c);
         bn->mean[s] = (float)mean[s];
         bn->inverse[s] = (float)inverse;
         bn->a[s] = (float)a;
@@ -131,28 +124,29 @@ static int batch_norm_forward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-static void gradient_add(struct param *param, int64_t c, double value)
+static void batch_norm_gradient_add(struct param *param, int64_t c, double value)
 {
     param->grad[c] = (float)(value + (param->accumulate ? param->grad[c] : 0));
 }
 
-static void affine_gradient(struct batch_norm *bn, const double *sum, const double *product)
+static void batch_norm_affine_gradient(struct batch_norm *bn, const double *sum,
+                                       const double *product)
 {
     struct param **params = bn->op.args.params;
     const struct batch_norm_args *args = &bn->op.args.u.batch_norm;
 
     for (int64_t s = 0; s < bn->view.slots; s++) {
-        int64_t c = channel_of(bn, s);
+        int64_t c = batch_norm_channel_of(bn, s);
         if (c < 0)
             continue;
         if (args->scale && params[GAMMA]->wants_grad)
-            gradient_add(params[GAMMA], c, product[s] * bn->inverse[s]);
+            batch_norm_gradient_add(params[GAMMA], c, product[s] * bn->inverse[s]);
         if (args->bias && params[BETA]->wants_grad)
-            gradient_add(params[BETA], c, sum[s]);
+            batch_norm_gradient_add(params[BETA], c, sum[s]);
     }
 }
 
-static bool affine_learns(const struct cpu_op *op)
+static bool batch_norm_affine_learns(const struct cpu_op *op)
 {
     for (int i = GAMMA; i < op->args.nparams; i++)
         if (op->args.params[i]->wants_grad)
@@ -169,11 +163,11 @@ static int batch_norm_backward(struct cpu_op *op, const struct run *run)
     bool fixed = op->args.u.batch_norm.global_stats;
 
     (void)run;
-    if (!fixed || affine_learns(op)) {
+    if (!fixed || batch_norm_affine_learns(op)) {
         cpu_channels_sums(op->engine, &bn->view, x, dy, bn->mean, sum, product);
         for (int64_t s = 0; s < bn->view.slots; s++)
             product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
-        affine_gradient(bn, sum, product);
+        batch_norm_affine_gradient(bn, sum, product);
     }
     if (!cpu_op_propagates(op, 0))
         return 0;
@@ -199,12 +193,6 @@ static void batch_norm_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_batch_norm = {
     .size = sizeof(struct batch_norm),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 5,
-    .in_place = true,
     .create = batch_norm_create,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,

@@ -10,8 +10,8 @@
 #define PARTIALS 3    /* results of one chunk, at most */
 #define INLINE   static inline __attribute__((always_inline))
 
-static void view_set(struct cpu_channels *c, int64_t samples, int64_t groups, int64_t pixels,
-                     int64_t block, int64_t row)
+static void channel_view_set(struct cpu_channels *c, int64_t samples, int64_t groups,
+                             int64_t pixels, int64_t block, int64_t row)
 {
     *c = (struct cpu_channels){.samples = samples,
                                .groups = groups,
@@ -35,16 +35,16 @@ bool cpu_channels_view(const struct shape *shape, const struct cpu_format *forma
         int64_t n = scalar ? 1 : (int64_t)shape_count(shape, axis, axis + naxes);
         int64_t inner = (int64_t)shape_elems(shape) / (outer * n);
         if (inner == 1)
-            view_set(out, 1, 1, outer, n, n);
+            channel_view_set(out, 1, 1, outer, n, n);
         else
-            view_set(out, outer, n, inner, 1, n);
+            channel_view_set(out, outer, n, inner, 1, n);
     } else {
         struct cpu_planes p = cpu_planes_of(shape, format);
         bool channel = scalar || (axis == 1 && naxes == 1);
         if (!channel && !(axis == 0 && naxes == 2))
             return false;
-        view_set(out, channel ? p.planes / p.groups : 1, channel ? p.groups : p.planes,
-                 p.height * p.width, p.block, shape->dim[1]);
+        channel_view_set(out, channel ? p.planes / p.groups : 1, channel ? p.groups : p.planes,
+                         p.height * p.width, p.block, shape->dim[1]);
         out->padded_row = p.groups * p.block;
         out->coefficients = out->slots / out->padded_row * out->row;
     }
@@ -53,7 +53,7 @@ bool cpu_channels_view(const struct shape *shape, const struct cpu_format *forma
     return true;
 }
 
-static int64_t tasks_of(const struct cpu_channels *c)
+static int64_t channel_tasks(const struct cpu_channels *c)
 {
     return c->samples * c->groups * c->chunks;
 }
@@ -61,11 +61,11 @@ static int64_t tasks_of(const struct cpu_channels *c)
 int cpu_channels_reserve(struct cpu_engine *engine, const struct cpu_channels *c)
 {
     return cpu_work_reserve(engine, WORK_SCRATCHPAD,
-                            (size_t)(PARTIALS * tasks_of(c) * c->block) * sizeof(float));
+                            (size_t)(PARTIALS * channel_tasks(c) * c->block) * sizeof(float));
 }
 
 /* The coefficient of a slot, -1 for padding. */
-static int64_t coefficient_of(const struct cpu_channels *c, int64_t slot)
+static int64_t channel_coefficient(const struct cpu_channels *c, int64_t slot)
 {
     int64_t column = slot % c->padded_row;
 
@@ -77,7 +77,7 @@ static int64_t coefficient_of(const struct cpu_channels *c, int64_t slot)
 void cpu_channels_spread(const struct cpu_channels *c, const float *from, float *slots)
 {
     for (int64_t s = 0; s < c->slots; s++) {
-        int64_t i = coefficient_of(c, s);
+        int64_t i = channel_coefficient(c, s);
         slots[s] = i < 0 ? 0 : from[i];
     }
 }
@@ -87,7 +87,7 @@ void cpu_channels_gather(const struct cpu_channels *c, const double *slots, doub
     for (int64_t i = 0; i < c->coefficients; i++)
         to[i] = 0;
     for (int64_t s = 0; s < c->slots; s++) {
-        int64_t i = coefficient_of(c, s);
+        int64_t i = channel_coefficient(c, s);
         if (i >= 0)
             to[i] += slots[s];
     }
@@ -98,7 +98,7 @@ struct piece {
     int64_t slot, at, n;
 };
 
-static struct piece piece_of(const struct cpu_channels *c, int64_t task)
+static struct piece channel_piece(const struct cpu_channels *c, int64_t task)
 {
     int64_t plane = task / c->chunks, first = task % c->chunks * c->chunk;
     int64_t left = c->pixels - first;
@@ -240,7 +240,7 @@ CPU_KERNEL static void chunk_negative_sums(const float *x, const float *dy, int6
 }
 
 /* The partial results of a task lie in the work memory. */
-static float *partial_of(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task)
+static float *channel_partial(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task)
 {
     return engine->work[WORK_SCRATCHPAD].data + PARTIALS * task * c->block;
 }
@@ -249,8 +249,8 @@ static float *partial_of(struct cpu_engine *engine, const struct cpu_channels *c
 static double chunk_mean(struct cpu_engine *engine, const struct cpu_channels *c, int64_t task,
                          int64_t lane, double *square)
 {
-    const float *partial = partial_of(engine, c, task) + lane;
-    double n = (double)piece_of(c, task).n, rest = partial[c->block];
+    const float *partial = channel_partial(engine, c, task) + lane;
+    double n = (double)channel_piece(c, task).n, rest = partial[c->block];
 
     *square = partial[2 * c->block] - rest * rest / n;
     return partial[0] + rest / n;
@@ -264,12 +264,12 @@ static void slot_moments(struct cpu_engine *engine, const struct cpu_channels *c
 
     for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
         for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
-            sum += chunk_mean(engine, c, t, lane, &square) * (double)piece_of(c, t).n;
+            sum += chunk_mean(engine, c, t, lane, &square) * (double)channel_piece(c, t).n;
     *mean = sum / count;
     for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
         for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++) {
             double away = chunk_mean(engine, c, t, lane, &square) - *mean;
-            squares += square + away * away * (double)piece_of(c, t).n;
+            squares += square + away * away * (double)channel_piece(c, t).n;
         }
     *variance = squares > 0 ? squares / count : squares < 0 ? 0 : squares;
 }
@@ -278,9 +278,9 @@ void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *
                           double *mean, double *variance)
 {
 #pragma omp parallel for
-    for (int64_t t = 0; t < tasks_of(c); t++) {
-        struct piece p = piece_of(c, t);
-        chunk_moments(x + p.at, p.n, c->block, partial_of(engine, c, t));
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct piece p = channel_piece(c, t);
+        chunk_moments(x + p.at, p.n, c->block, channel_partial(engine, c, t));
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++)
@@ -296,7 +296,7 @@ static double slot_total(struct cpu_engine *engine, const struct cpu_channels *c
 
     for (int64_t plane = slot / c->block; plane < planes; plane += c->groups)
         for (int64_t t = plane * c->chunks; t < (plane + 1) * c->chunks; t++)
-            total += partial_of(engine, c, t)[at];
+            total += channel_partial(engine, c, t)[at];
     return total;
 }
 
@@ -304,9 +304,9 @@ void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, 
                        const float *dy, const float *shift, double *sum, double *product)
 {
 #pragma omp parallel for
-    for (int64_t t = 0; t < tasks_of(c); t++) {
-        struct piece p = piece_of(c, t);
-        float *partial = partial_of(engine, c, t);
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct piece p = channel_piece(c, t);
+        float *partial = channel_partial(engine, c, t);
         chunk_sums(x + p.at, dy + p.at, shift + p.slot, p.n, c->block, partial, partial + c->block);
     }
 #pragma omp parallel for
@@ -320,9 +320,9 @@ void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_chan
                                 const float *x, const float *dy, double *product)
 {
 #pragma omp parallel for
-    for (int64_t t = 0; t < tasks_of(c); t++) {
-        struct piece p = piece_of(c, t);
-        chunk_negative_sums(x + p.at, dy + p.at, p.n, c->block, partial_of(engine, c, t));
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct piece p = channel_piece(c, t);
+        chunk_negative_sums(x + p.at, dy + p.at, p.n, c->block, channel_partial(engine, c, t));
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++)
@@ -392,8 +392,8 @@ void cpu_channels_affine(const struct cpu_channels *c, const float *x, const flo
     struct factors f = {shift, a, b, NULL};
 
 #pragma omp parallel for
-    for (int64_t t = 0; t < tasks_of(c); t++) {
-        struct piece p = piece_of(c, t);
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct piece p = channel_piece(c, t);
         chunk_affine(x + p.at, factors_at(f, p.slot), y + p.at, p.n, c->block);
     }
 }
@@ -436,8 +436,8 @@ void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const f
     struct factors f = {shift, a, b, d};
 
 #pragma omp parallel for
-    for (int64_t t = 0; t < tasks_of(c); t++) {
-        struct piece p = piece_of(c, t);
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct piece p = channel_piece(c, t);
         chunk_combine(dy + p.at, x + p.at, factors_at(f, p.slot), dx + p.at, p.n, c->block);
     }
 }
@@ -464,8 +464,8 @@ void cpu_channels_slope(const struct cpu_channels *c, const float *x, const floa
                         const float *a, float *y)
 {
 #pragma omp parallel for
-    for (int64_t t = 0; t < tasks_of(c); t++) {
-        struct piece p = piece_of(c, t);
+    for (int64_t t = 0; t < channel_tasks(c); t++) {
+        struct piece p = channel_piece(c, t);
         chunk_slope(x + p.at, from + p.at, a + p.slot, y + p.at, p.n, c->block);
     }
 }

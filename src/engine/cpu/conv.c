@@ -8,7 +8,6 @@
 
 #include "util/error.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* The weights as one primitive wants them. */
@@ -43,7 +42,7 @@ struct conv_descs {
     const struct cpu_format *weights_src_format, *weights_dst_format;
 };
 
-static void descs_destroy(struct conv_descs *d)
+static void conv_descs_destroy(struct conv_descs *d)
 {
     const dnnl_primitive_desc_t descs[] = {d->forward, d->backward_data, d->backward_weights};
 
@@ -57,44 +56,8 @@ static void descs_destroy(struct conv_descs *d)
     md_destroy(d->plain_weights);
 }
 
-static int conv_check(const struct cpu_op *op)
-{
-    const struct conv_args *a = &op->args.u.conv;
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
-    const struct shape *top = &op->args.tops[0]->value.shape;
-    int wanted = a->bias ? 2 : 1;
-    char text[128];
-
-    if (bottom->naxes != 4 || top->naxes != 4)
-        return error_set("convolution needs blobs of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(bottom, text, sizeof text));
-    if (op->args.nparams != wanted)
-        return error_set("convolution needs %d parameters, not %d", wanted, op->args.nparams);
-    if (a->group < 1 || bottom->dim[1] % a->group || top->dim[1] % a->group)
-        return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
-                         " output channels",
-                         a->group, bottom->dim[1], top->dim[1]);
-    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)top->dim[1])
-        return error_set("the bias has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[1]->shape), top->dim[1]);
-    for (int i = 0; i < 2; i++) {
-        int64_t extent = a->dilation[i] * (int64_t)(a->kernel[i] - 1) + 1;
-        int64_t padded = bottom->dim[2 + i] + 2 * (int64_t)a->pad[i];
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
-            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
-                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
-        if (extent > padded)
-            return error_set("kernel extent %" PRId64 " larger than the padded input %" PRId64,
-                             extent, padded);
-        if (top->dim[2 + i] != (padded - extent) / a->stride[i] + 1)
-            return error_set("the top's axis %d is %" PRId64 ", not %" PRId64, 2 + i,
-                             top->dim[2 + i], (padded - extent) / a->stride[i] + 1);
-    }
-    return 0;
-}
-
 /* (O, C/g, kh, kw), or (g, O/g, C/g, kh, kw): the same memory. Returns the number of axes. */
-static int weight_dims(const struct cpu_op *op, dnnl_dims_t dims)
+static int conv_weight_dims(const struct cpu_op *op, dnnl_dims_t dims)
 {
     const struct conv_args *a = &op->args.u.conv;
     int64_t outputs = op->args.tops[0]->value.shape.dim[1];
@@ -118,13 +81,13 @@ static bool conv_learns(const struct cpu_op *op)
     return false;
 }
 
-static int mds_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
+static int conv_mds_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
 {
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     const struct shape *top = &op->args.tops[0]->value.shape;
     dnnl_dims_t dims = {0}, outputs = {top->dim[1]};
-    int naxes = weight_dims(op, dims);
+    int naxes = conv_weight_dims(op, dims);
 
     for (int i = 0; i < 2; i++) {
         d->window.strides[i] = a->stride[i];
@@ -140,31 +103,33 @@ static int mds_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct con
     return a->bias ? cpu_check(md_create_tag(&d->bias, 1, outputs, dnnl_a)) : 0;
 }
 
-static const_md_t desc_md(const_dnnl_primitive_desc_t desc, dnnl_query_t what)
+static const_md_t conv_desc_md(const_dnnl_primitive_desc_t desc, dnnl_query_t what)
 {
     return dnnl_primitive_desc_query_md(desc, what, 0);
 }
 
 /* Finds the formats of both sides; false where one is none of ours. */
-static bool formats_find(const struct cpu_op *op, const_dnnl_primitive_desc_t desc,
-                         dnnl_query_t src, dnnl_query_t dst, const struct cpu_format **src_format,
-                         const struct cpu_format **dst_format)
+static bool conv_formats_find(const struct cpu_op *op, const_dnnl_primitive_desc_t desc,
+                              dnnl_query_t src, dnnl_query_t dst,
+                              const struct cpu_format **src_format,
+                              const struct cpu_format **dst_format)
 {
     return !desc ||
-           (cpu_format_find(desc_md(desc, src), &op->args.bottoms[0]->value.shape, src_format) &&
-            cpu_format_find(desc_md(desc, dst), &op->args.tops[0]->value.shape, dst_format));
+           (cpu_format_find(conv_desc_md(desc, src), &op->args.bottoms[0]->value.shape,
+                            src_format) &&
+            cpu_format_find(conv_desc_md(desc, dst), &op->args.tops[0]->value.shape, dst_format));
 }
 
 /* Asks for activations of that tag. Fails where oneDNN has no such convolution or an unknown format
  * comes out. d must be destroyed in any case. */
-static int descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
+static int conv_descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
 {
     dnnl_engine_t engine = op->engine->engine;
     dnnl_primitive_attr_t attr = op->engine->attr;
     dnnl_prop_kind_t kind = op->args.train ? dnnl_forward_training : dnnl_forward_inference;
 
     *d = (struct conv_descs){0};
-    if (mds_create(op, tag, d) ||
+    if (conv_mds_create(op, tag, d) ||
         cpu_check(compat_conv_forward(&d->forward, engine, kind, d->src, d->weights, d->bias,
                                       d->dst, &d->window, attr)))
         return -1;
@@ -176,18 +141,18 @@ static int descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct c
         cpu_check(compat_conv_backward_weights(&d->backward_weights, engine, d->src, d->weights,
                                                d->bias, d->dst, &d->window, d->forward, attr)))
         return -1;
-    if (!formats_find(op, d->forward, dnnl_query_src_md, dnnl_query_dst_md, &d->src_format,
-                      &d->dst_format) ||
-        !formats_find(op, d->backward_data, dnnl_query_diff_src_md, dnnl_query_diff_dst_md,
-                      &d->data_src_format, &d->data_dst_format) ||
-        !formats_find(op, d->backward_weights, dnnl_query_src_md, dnnl_query_diff_dst_md,
-                      &d->weights_src_format, &d->weights_dst_format))
+    if (!conv_formats_find(op, d->forward, dnnl_query_src_md, dnnl_query_dst_md, &d->src_format,
+                           &d->dst_format) ||
+        !conv_formats_find(op, d->backward_data, dnnl_query_diff_src_md, dnnl_query_diff_dst_md,
+                           &d->data_src_format, &d->data_dst_format) ||
+        !conv_formats_find(op, d->backward_weights, dnnl_query_src_md, dnnl_query_diff_dst_md,
+                           &d->weights_src_format, &d->weights_dst_format))
         return error_set("oneDNN's convolution chose a format that is not known here");
     return 0;
 }
 
 /* Whether all primitives are oneDNN's generated code rather than its general fall-backs. */
-static bool descs_quick(const struct conv_descs *d)
+static bool conv_descs_quick(const struct conv_descs *d)
 {
     const dnnl_primitive_desc_t descs[] = {d->forward, d->backward_data, d->backward_weights};
 
@@ -204,7 +169,7 @@ static bool descs_quick(const struct conv_descs *d)
 
 /* Whether the formats store channels that are not there: 20 channels in blocks of 8 cost as many
  * operations as 24. oneDNN's code for channels last does not pad. */
-static bool descs_pad(const struct cpu_op *op, const struct conv_descs *d)
+static bool conv_descs_pad(const struct cpu_op *op, const struct conv_descs *d)
 {
     const struct cpu_format *formats[] = {d->src_format, d->data_src_format, d->weights_src_format,
                                           d->dst_format, d->data_dst_format, d->weights_dst_format};
@@ -219,33 +184,33 @@ static bool descs_pad(const struct cpu_op *op, const struct conv_descs *d)
 
 /* oneDNN 2.6's backward pass of weights has a race there, between threads that gather the pixels
  * that a stride leaves: seen as wrong values, once in a hundred runs, with channels last only. */
-static bool strided_1x1(const struct conv_args *a)
+static bool conv_strided_1x1(const struct conv_args *a)
 {
     return a->kernel[0] * a->kernel[1] == 1 && (a->stride[0] > 1 || a->stride[1] > 1);
 }
 
 /* The best of what oneDNN offers. */
-static int descs_choose(const struct cpu_op *op, struct conv_descs *d)
+static int conv_descs_choose(const struct cpu_op *op, struct conv_descs *d)
 {
     struct conv_descs last = {0};
 
-    if (descs_create(op, dnnl_format_tag_any, d)) {
-        descs_destroy(d);
-        return descs_create(op, dnnl_abcd, d);
+    if (conv_descs_create(op, dnnl_format_tag_any, d)) {
+        conv_descs_destroy(d);
+        return conv_descs_create(op, dnnl_abcd, d);
     }
-    if (!descs_pad(op, d) || strided_1x1(&op->args.u.conv))
+    if (!conv_descs_pad(op, d) || conv_strided_1x1(&op->args.u.conv))
         return 0;
-    if (descs_create(op, dnnl_acdb, &last) == 0 && descs_quick(&last)) {
+    if (conv_descs_create(op, dnnl_acdb, &last) == 0 && conv_descs_quick(&last)) {
         struct conv_descs padded = *d;
         *d = last;
         last = padded;
     }
-    descs_destroy(&last);
+    conv_descs_destroy(&last);
     return 0;
 }
 
-static int weights_create(struct conv *conv, const struct conv_descs *d, const_md_t wanted,
-                          struct weights *out)
+static int conv_weights_create(struct conv *conv, const struct conv_descs *d, const_md_t wanted,
+                               struct weights *out)
 {
     void *copy = NULL;
 
@@ -257,7 +222,7 @@ static int weights_create(struct conv *conv, const struct conv_descs *d, const_m
     return cpu_reorder_create(conv->op.engine, d->plain_weights, wanted, &out->reorder);
 }
 
-static int weights_get(struct conv *conv, struct weights *w, const float **out)
+static int conv_weights_get(struct conv *conv, struct weights *w, const float **out)
 {
     const struct param *param = conv->op.args.params[0];
 
@@ -271,41 +236,41 @@ static int weights_get(struct conv *conv, struct weights *w, const float **out)
     return 0;
 }
 
-static void weights_destroy(struct weights *w)
+static void conv_weights_destroy(struct weights *w)
 {
     cpu_primitive_destroy(&w->reorder);
     cpu_free(w->copy);
 }
 
-static int forward_create(struct conv *conv, const struct conv_descs *d)
+static int conv_forward_create(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
-    const_md_t weights = desc_md(d->forward, dnnl_query_weights_md);
+    const_md_t weights = conv_desc_md(d->forward, dnnl_query_weights_md);
 
     cpu_top_set(top, d->dst_format);
     if (cpu_input_create(engine, &bottom->value, d->src_format, WORK_OWN, &conv->src) ||
-        weights_create(conv, d, weights, &conv->weights) ||
+        conv_weights_create(conv, d, weights, &conv->weights) ||
         cpu_primitive_create(engine, d->forward, &conv->forward) ||
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_SRC,
-                          desc_md(d->forward, dnnl_query_src_md)) ||
+                          conv_desc_md(d->forward, dnnl_query_src_md)) ||
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_WEIGHTS, weights) ||
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_DST,
-                          desc_md(d->forward, dnnl_query_dst_md)))
+                          conv_desc_md(d->forward, dnnl_query_dst_md)))
         return -1;
     return d->bias ? cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_BIAS, d->bias) : 0;
 }
 
-static int backward_data_create(struct conv *conv, const struct conv_descs *d)
+static int conv_data_create(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
     struct cpu_primitive *primitive = &conv->backward_data;
-    const_md_t weights = desc_md(d->backward_data, dnnl_query_weights_md);
+    const_md_t weights = conv_desc_md(d->backward_data, dnnl_query_weights_md);
 
     conv->shares_weights =
-        dnnl_memory_desc_equal(weights, desc_md(d->forward, dnnl_query_weights_md));
-    if (!conv->shares_weights && weights_create(conv, d, weights, &conv->weights_back))
+        dnnl_memory_desc_equal(weights, conv_desc_md(d->forward, dnnl_query_weights_md));
+    if (!conv->shares_weights && conv_weights_create(conv, d, weights, &conv->weights_back))
         return -1;
     if (cpu_input_create(engine, &top->grad, d->data_dst_format, WORK_TOP_GRAD,
                          &conv->diff_dst_data) ||
@@ -313,18 +278,18 @@ static int backward_data_create(struct conv *conv, const struct conv_descs *d)
                           &conv->diff_src) ||
         cpu_primitive_create(engine, d->backward_data, primitive) ||
         cpu_primitive_arg(engine, primitive, DNNL_ARG_DIFF_DST,
-                          desc_md(d->backward_data, dnnl_query_diff_dst_md)) ||
+                          conv_desc_md(d->backward_data, dnnl_query_diff_dst_md)) ||
         cpu_primitive_arg(engine, primitive, DNNL_ARG_WEIGHTS, weights))
         return -1;
     return cpu_primitive_arg(engine, primitive, DNNL_ARG_DIFF_SRC,
-                             desc_md(d->backward_data, dnnl_query_diff_src_md));
+                             conv_desc_md(d->backward_data, dnnl_query_diff_src_md));
 }
 
-static int backward_weights_args(struct conv *conv, const struct conv_descs *d)
+static int conv_backward_weights_args(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     const_dnnl_primitive_desc_t desc = d->backward_weights;
-    const_md_t weights = desc_md(desc, dnnl_query_diff_weights_md);
+    const_md_t weights = conv_desc_md(desc, dnnl_query_diff_weights_md);
     size_t bytes = dnnl_memory_desc_get_size(weights);
     size_t plain = (conv->weight_elems + conv->bias_elems) * sizeof(float);
 
@@ -336,16 +301,16 @@ static int backward_weights_args(struct conv *conv, const struct conv_descs *d)
         cpu_work_reserve(engine, WORK_PARAM_GRAD, plain) ||
         cpu_primitive_create(engine, desc, &conv->backward_weights) ||
         cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_SRC,
-                          desc_md(desc, dnnl_query_src_md)) ||
+                          conv_desc_md(desc, dnnl_query_src_md)) ||
         cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_DST,
-                          desc_md(desc, dnnl_query_diff_dst_md)) ||
+                          conv_desc_md(desc, dnnl_query_diff_dst_md)) ||
         cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_WEIGHTS, weights))
         return -1;
     return d->bias ? cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_BIAS, d->bias)
                    : 0;
 }
 
-static int backward_weights_create(struct conv *conv, const struct conv_descs *d)
+static int conv_backward_weights_create(struct conv *conv, const struct conv_descs *d)
 {
     struct cpu_engine *engine = conv->op.engine;
     struct blob *bottom = conv->op.args.bottoms[0], *top = conv->op.args.tops[0];
@@ -357,7 +322,7 @@ static int backward_weights_create(struct conv *conv, const struct conv_descs *d
     if (cpu_input_create(engine, &top->grad, d->weights_dst_format, WORK_TOP_GRAD,
                          &conv->diff_dst_weights))
         return -1;
-    return backward_weights_args(conv, d);
+    return conv_backward_weights_args(conv, d);
 }
 
 static int conv_create(struct cpu_op *op)
@@ -366,17 +331,15 @@ static int conv_create(struct cpu_op *op)
     struct conv_descs d = {0};
     int status = -1;
 
-    if (conv_check(op))
-        return -1;
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
-    if (descs_choose(op, &d) || forward_create(conv, &d) ||
-        (d.backward_data && backward_data_create(conv, &d)) ||
-        (d.backward_weights && backward_weights_create(conv, &d)))
+    if (conv_descs_choose(op, &d) || conv_forward_create(conv, &d) ||
+        (d.backward_data && conv_data_create(conv, &d)) ||
+        (d.backward_weights && conv_backward_weights_create(conv, &d)))
         goto done;
     status = 0;
 done:
-    descs_destroy(&d);
+    conv_descs_destroy(&d);
     return status;
 }
 
@@ -386,7 +349,7 @@ static int conv_forward(struct cpu_op *op, const struct run *run)
     const float *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
 
     (void)run;
-    if (cpu_input_load(op->engine, &conv->src) || weights_get(conv, &conv->weights, &weights))
+    if (cpu_input_load(op->engine, &conv->src) || conv_weights_get(conv, &conv->weights, &weights))
         return -1;
     return cpu_primitive_run(op->engine, &conv->forward,
                              (const void *const[]){cpu_input_data(op->engine, &conv->src), weights,
@@ -394,12 +357,12 @@ static int conv_forward(struct cpu_op *op, const struct run *run)
 }
 
 /* Adds what lies in the work memory to a gradient. */
-static void grad_add(struct param *param, const float *from, size_t n)
+static void conv_grad_add(struct param *param, const float *from, size_t n)
 {
     cpu_axpby(param->grad, 1, from, 1, n);
 }
 
-static int weights_backward(struct conv *conv)
+static int conv_weights_backward(struct conv *conv)
 {
     struct cpu_op *op = &conv->op;
     struct cpu_engine *engine = op->engine;
@@ -425,19 +388,20 @@ static int weights_backward(struct conv *conv)
         cpu_reorder_run(engine, &conv->diff_weights, blocked, weight_to))
         return -1;
     if (weight->wants_grad && !weight_direct)
-        grad_add(weight, weight_to, conv->weight_elems);
+        conv_grad_add(weight, weight_to, conv->weight_elems);
     if (bias && bias->wants_grad && !bias_direct)
-        grad_add(bias, bias_to, conv->bias_elems);
+        conv_grad_add(bias, bias_to, conv->bias_elems);
     return 0;
 }
 
-static int data_backward(struct conv *conv)
+static int conv_data_backward(struct conv *conv)
 {
     struct cpu_engine *engine = conv->op.engine;
     const float *weights;
 
     if (cpu_input_load(engine, &conv->diff_dst_data) ||
-        weights_get(conv, conv->shares_weights ? &conv->weights : &conv->weights_back, &weights) ||
+        conv_weights_get(conv, conv->shares_weights ? &conv->weights : &conv->weights_back,
+                         &weights) ||
         cpu_primitive_run(engine, &conv->backward_data,
                           (const void *const[]){cpu_input_data(engine, &conv->diff_dst_data),
                                                 weights, cpu_output_data(engine, &conv->diff_src)}))
@@ -451,10 +415,10 @@ static int conv_backward(struct cpu_op *op, const struct run *run)
 
     (void)run;
     /* parameters first: their gradients can then travel while the rest is computed */
-    if (conv->backward_weights.primitive && weights_backward(conv))
+    if (conv->backward_weights.primitive && conv_weights_backward(conv))
         return -1;
     if (conv->backward_data.primitive && cpu_op_propagates(op, 0))
-        return data_backward(conv);
+        return conv_data_backward(conv);
     return 0;
 }
 
@@ -471,17 +435,12 @@ static void conv_destroy(struct cpu_op *op)
     cpu_input_destroy(&conv->diff_dst_data);
     cpu_input_destroy(&conv->diff_dst_weights);
     cpu_output_destroy(&conv->diff_src);
-    weights_destroy(&conv->weights);
-    weights_destroy(&conv->weights_back);
+    conv_weights_destroy(&conv->weights);
+    conv_weights_destroy(&conv->weights_back);
 }
 
 const struct cpu_kind cpu_conv = {
     .size = sizeof(struct conv),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = conv_create,
     .forward = conv_forward,
     .backward = conv_backward,

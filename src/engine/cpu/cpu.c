@@ -10,63 +10,15 @@
 
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
-static const struct cpu_kind *const kinds[OP_KINDS] = {
-    [OP_CONV] = &cpu_conv,
-    [OP_INNER_PRODUCT] = &cpu_inner_product,
-    [OP_POOL] = &cpu_pool,
-    [OP_RELU] = &cpu_relu,
-    [OP_LRN] = &cpu_lrn,
-    [OP_DROPOUT] = &cpu_dropout,
-    [OP_SOFTMAX] = &cpu_softmax,
-    [OP_SOFTMAX_LOSS] = &cpu_softmax_loss,
-    [OP_ACCURACY] = &cpu_accuracy,
-    [OP_CONCAT] = &cpu_concat,
-    [OP_SPLIT] = &cpu_split,
-    [OP_FLATTEN] = &cpu_flatten,
-    [OP_ELTWISE] = &cpu_eltwise,
-    [OP_BATCH_NORM] = &cpu_batch_norm,
-    [OP_SCALE] = &cpu_scale,
-    [OP_UNARY] = &cpu_unary,
-    [OP_PRELU] = &cpu_prelu,
-    [OP_SLICE] = &cpu_slice,
-    [OP_CROP] = &cpu_crop,
-    [OP_TILE] = &cpu_tile,
-    [OP_REDUCE] = &cpu_reduce,
-    [OP_ARGMAX] = &cpu_argmax,
-    [OP_MVN] = &cpu_mvn,
-    [OP_IM2COL] = &cpu_im2col,
-    [OP_DECONV] = &cpu_deconv,
-    [OP_EMBED] = &cpu_embed,
-    [OP_SILENCE] = &cpu_silence,
-    [OP_PARAMETER] = &cpu_parameter,
-    [OP_BATCH_REINDEX] = &cpu_batch_reindex,
-    [OP_SHUFFLE] = &cpu_shuffle,
-    [OP_INTERP] = &cpu_interp,
-    [OP_SPP] = &cpu_spp,
-    [OP_SIGMOID_LOSS] = &cpu_sigmoid_loss,
-    [OP_EUCLIDEAN_LOSS] = &cpu_euclidean_loss,
-    [OP_HINGE_LOSS] = &cpu_hinge_loss,
-    [OP_CONTRASTIVE_LOSS] = &cpu_contrastive_loss,
-    [OP_INFOGAIN_LOSS] = &cpu_infogain_loss,
-    [OP_MULTINOMIAL_LOSS] = &cpu_multinomial_loss,
+static const struct cpu_kind *const kinds[] = {
+#define OPERATOR_KIND(ENUM, name, words, args) &cpu_##name,
+    OPERATORS(OPERATOR_KIND)
+#undef OPERATOR_KIND
 };
 
-int cpu_status(dnnl_status_t status, const char *call)
-{
-    static const char *const text[] = {"success",       "out of memory",      "invalid arguments",
-                                       "unimplemented", "iterator exhausted", "runtime error",
-                                       "not required"};
-    size_t i = (size_t)status;
-
-    if (status == dnnl_success)
-        return 0;
-    return error_set("oneDNN %d.%d: %s (status %d) from %s", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
-                     i < sizeof text / sizeof text[0] ? text[i] : "error", (int)status, call);
-}
-
-void cpu_enter(const struct cpu_engine *engine)
+/* Sees to it that the calling thread computes with the engine's number of threads. */
+static void cpu_enter(const struct cpu_engine *engine)
 {
     if (omp_get_max_threads() != engine->threads)
         omp_set_num_threads(engine->threads);
@@ -164,12 +116,6 @@ static void cpu_release(void *context, struct tensor *tensor)
     tensor->layout = NULL; /* formats are constants */
 }
 
-static bool cpu_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kind >= 0 && kind < OP_KINDS && kinds[kind];
-}
-
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc)
@@ -186,19 +132,10 @@ static int cpu_engine_gemm(void *context, bool trans_a, bool trans_b, int64_t m,
     return cpu_gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-int cpu_op_error(const struct cpu_op *op)
+/* "layer 'NAME': " in front of the message. */
+static int cpu_op_error(const struct cpu_op *op)
 {
     return error_context("layer '%s'", op->args.layer ? op->args.layer : "?");
-}
-
-bool cpu_op_propagates(const struct cpu_op *op, int i)
-{
-    return op->args.train && op->args.propagate && op->args.propagate[i];
-}
-
-bool cpu_op_in_place(const struct cpu_op *op)
-{
-    return op_args_in_place(&op->args);
 }
 
 static struct cpu_op *cpu_op_of(struct op *op)
@@ -238,17 +175,9 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
 {
     const struct cpu_kind *kind;
     struct cpu_op *op;
-    struct op_limits limits;
 
     *out = NULL;
-    if (!cpu_supports(context, args->kind))
-        return error_set("layer '%s': the CPU engine has no operator %d", args->layer,
-                         (int)args->kind);
     kind = kinds[args->kind];
-    limits = (struct op_limits){kind->min_bottoms, kind->max_bottoms, kind->min_tops,
-                                kind->max_tops,    kind->params,      kind->in_place};
-    if (op_check_blobs(args, &limits))
-        return error_context("layer '%s': %s", args->layer, op_kind_name(args->kind));
     op = calloc(1, kind->size);
     if (!op)
         return error_memory(kind->size, "an operator");
@@ -275,8 +204,9 @@ const struct engine_i engine_cpu = {
     .write = cpu_write,
     .read = cpu_read,
     .release = cpu_release,
-    .supports = cpu_supports,
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,
+    .copies = &engine_host_copies,
+    .services = &engine_host_services,
 };

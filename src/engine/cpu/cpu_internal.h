@@ -10,6 +10,7 @@
 
 #include "engine/cpu/dnnl_compat.h"
 #include "engine/engine.h"
+#include "engine/op_check.h"
 
 /* A function compiled for several instruction sets and chosen at load time. Its loops must carry
  * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
@@ -110,37 +111,36 @@ struct cpu_op {
 /* One operator. create finds a zeroed struct whose cpu_op is filled; destroy must cope with what a
  * failed create left. */
 struct cpu_kind {
-    size_t size;                  /* of the op's struct */
-    int min_bottoms, max_bottoms; /* 0: any number */
-    int min_tops, max_tops;
-    int params;    /* greatest number */
-    bool in_place; /* tops[0] may be bottoms[0] */
+    size_t size; /* of the op's struct */
     int (*create)(struct cpu_op *op);
     int (*forward)(struct cpu_op *op, const struct run *run);
     int (*backward)(struct cpu_op *op, const struct run *run); /* NULL: none */
     void (*destroy)(struct cpu_op *op);                        /* NULL: nothing to free */
 };
 
-extern const struct cpu_kind cpu_conv, cpu_inner_product, cpu_pool, cpu_relu, cpu_lrn, cpu_dropout,
-    cpu_softmax, cpu_softmax_loss, cpu_accuracy, cpu_concat, cpu_split, cpu_flatten, cpu_eltwise,
-    cpu_batch_norm, cpu_scale, cpu_unary, cpu_prelu, cpu_slice, cpu_crop, cpu_tile, cpu_reduce,
-    cpu_argmax, cpu_mvn, cpu_im2col, cpu_deconv, cpu_embed, cpu_silence, cpu_parameter,
-    cpu_batch_reindex, cpu_shuffle, cpu_interp, cpu_spp, cpu_sigmoid_loss, cpu_euclidean_loss,
-    cpu_hinge_loss, cpu_contrastive_loss, cpu_infogain_loss, cpu_multinomial_loss;
+#define OPERATOR_KIND(ENUM, name, words, args) extern const struct cpu_kind cpu_##name;
+OPERATORS(OPERATOR_KIND)
+#undef OPERATOR_KIND
+
+/* Whether backward is to write the gradient of bottom i. */
+static inline bool cpu_op_propagates(const struct cpu_op *op, int i)
+{
+    return op->args.train && op->args.propagate && op->args.propagate[i];
+}
+
+static inline bool cpu_op_in_place(const struct cpu_op *op)
+{
+    return op_args_in_place(&op->args);
+}
+
+/* cpu_error.c: 0, or -1 with a message of the call that failed. */
+int cpu_status(dnnl_status_t status, const char *call);
 
 /* cpu.c */
-int cpu_status(dnnl_status_t status, const char *call);
 /* The engine behind an op's gemm; see engine_i. */
 int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc);
-/* Sees to it that the calling thread computes with the engine's number of threads. */
-void cpu_enter(const struct cpu_engine *engine);
-/* "layer 'NAME': " in front of the message; returns -1. */
-int cpu_op_error(const struct cpu_op *op);
-/* Whether backward is to write the gradient of bottom i. */
-bool cpu_op_propagates(const struct cpu_op *op, int i);
-bool cpu_op_in_place(const struct cpu_op *op);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
 /* memory.c */

@@ -1,7 +1,6 @@
 /* Sum, product or maximum of several bottoms, element by element, in one common format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/op_check.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -56,8 +55,6 @@ static int eltwise_create(struct cpu_op *op)
     struct eltwise *elt = (struct eltwise *)op;
     const struct cpu_format *format;
 
-    if (op_check_eltwise(&op->args))
-        return -1;
     format = eltwise_format(op);
     elt->n = cpu_format_bytes(&op->args.tops[0]->value.shape, format) / sizeof(float);
     if (!cpu_op_in_place(op))
@@ -75,7 +72,7 @@ static int eltwise_create(struct cpu_op *op)
     return 0;
 }
 
-CPU_KERNEL static void product_piece(float *restrict y, const float *restrict x, size_t n)
+CPU_KERNEL static void eltwise_product_piece(float *restrict y, const float *restrict x, size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
@@ -83,8 +80,8 @@ CPU_KERNEL static void product_piece(float *restrict y, const float *restrict x,
 }
 
 /* Caffe's rule for equal values: the second beats the first, later ones must be greater. */
-CPU_KERNEL static void max_piece(float *restrict y, int32_t *restrict winner,
-                                 const float *restrict x, int32_t who, size_t n)
+CPU_KERNEL static void eltwise_max_piece(float *restrict y, int32_t *restrict winner,
+                                         const float *restrict x, int32_t who, size_t n)
 {
     if (who == 1) {
 #pragma omp simd
@@ -103,15 +100,15 @@ CPU_KERNEL static void max_piece(float *restrict y, int32_t *restrict winner,
     }
 }
 
-CPU_KERNEL static void max_back_piece(float *restrict dx, const float *restrict dy,
-                                      const int32_t *restrict winner, int32_t who, size_t n)
+CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *restrict dy,
+                                              const int32_t *restrict winner, int32_t who, size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++)
         dx[i] = winner[i] == who ? dy[i] : 0;
 }
 
-static void forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
+static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
     int32_t unused[PIECE];
@@ -126,9 +123,9 @@ static void forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
         else if (i == 0)
             memcpy(y + at, x, n * sizeof *y);
         else if (op->args.u.eltwise.operation == ELTWISE_PROD)
-            product_piece(y + at, x, n);
+            eltwise_product_piece(y + at, x, n);
         else
-            max_piece(y + at, winner, x, i, n);
+            eltwise_max_piece(y + at, winner, x, i, n);
     }
 }
 
@@ -143,13 +140,13 @@ static int eltwise_forward(struct cpu_op *op, const struct run *run)
             return -1;
 #pragma omp parallel for
     for (size_t i = 0; i < elt->n; i += PIECE)
-        forward_piece(elt, y, i, elt->n - i < PIECE ? elt->n - i : PIECE);
+        eltwise_forward_piece(elt, y, i, elt->n - i < PIECE ? elt->n - i : PIECE);
     return 0;
 }
 
 /* The product of the others, not y / x: x may be 0. */
-static void backward_piece(struct eltwise *elt, int who, const float *dy, float *dx, size_t at,
-                           size_t n)
+static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy, float *dx,
+                                   size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
 
@@ -158,13 +155,13 @@ static void backward_piece(struct eltwise *elt, int who, const float *dy, float 
         cpu_axpby(dx + at, elt->coeff[who], dy + at, 0, n);
         break;
     case ELTWISE_MAX:
-        max_back_piece(dx + at, dy + at, elt->winner + at, who, n);
+        eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, who, n);
         break;
     case ELTWISE_PROD:
         memcpy(dx + at, dy + at, n * sizeof *dx);
         for (int i = 0; i < op->args.nbottoms; i++)
             if (i != who)
-                product_piece(dx + at, cpu_input_data(op->engine, &elt->in[i]) + at, n);
+                eltwise_product_piece(dx + at, cpu_input_data(op->engine, &elt->in[i]) + at, n);
         break;
     }
 }
@@ -182,7 +179,7 @@ static int eltwise_backward(struct cpu_op *op, const struct run *run)
         float *dx = cpu_output_data(op->engine, &elt->out[i]);
 #pragma omp parallel for
         for (size_t at = 0; at < elt->n; at += PIECE)
-            backward_piece(elt, i, dy, dx, at, elt->n - at < PIECE ? elt->n - at : PIECE);
+            eltwise_backward_piece(elt, i, dy, dx, at, elt->n - at < PIECE ? elt->n - at : PIECE);
         if (cpu_output_store(op->engine, &elt->out[i]))
             return -1;
     }
@@ -207,10 +204,6 @@ static void eltwise_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_eltwise = {
     .size = sizeof(struct eltwise),
-    .min_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = eltwise_create,
     .forward = eltwise_forward,
     .backward = eltwise_backward,

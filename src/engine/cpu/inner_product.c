@@ -4,9 +4,8 @@
  */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
+#include "engine/op_size.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 struct inner_product {
@@ -19,26 +18,12 @@ struct inner_product {
 static int inner_product_create(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
-    const struct inner_product_args *a = &op->args.u.inner_product;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
-    int wanted = a->bias ? 2 : 1, axis;
+    struct op_product size = op_inner_product_size(&op->args);
 
-    if (op->args.nparams != wanted)
-        return error_set("inner product needs %d parameters, not %d", wanted, op->args.nparams);
-    if (shape_axis(&bottom->value.shape, a->axis, &axis))
-        return -1;
-    ip->rows = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    ip->inputs = (int64_t)shape_count(&bottom->value.shape, axis, SHAPE_MAX_AXES);
-    ip->outputs = (int64_t)shape_elems(&top->value.shape) / ip->rows;
-    if (shape_elems(&top->value.shape) != (size_t)(ip->rows * ip->outputs))
-        return error_set("the top's %zu elements are not a multiple of %" PRId64 " rows",
-                         shape_elems(&top->value.shape), ip->rows);
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)(ip->inputs * ip->outputs))
-        return error_set("the weight has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.params[0]->shape), ip->outputs, ip->inputs);
-    if (a->bias && shape_elems(&op->args.params[1]->shape) != (size_t)ip->outputs)
-        return error_set("the bias has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[1]->shape), ip->outputs);
+    ip->rows = size.rows;
+    ip->inputs = size.inputs;
+    ip->outputs = size.outputs;
     cpu_top_set(top, NULL);
     if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom))
         return -1;
@@ -69,8 +54,8 @@ static int inner_product_forward(struct cpu_op *op, const struct run *run)
 }
 
 /* Column sums, a strip of columns at a time: the order of rows is fixed whatever the threads. */
-CPU_KERNEL static void bias_strip(const float *top_grad, int64_t rows, int64_t stride, int64_t n,
-                                  bool add, float *restrict grad)
+CPU_KERNEL static void inner_product_bias_strip(const float *top_grad, int64_t rows, int64_t stride,
+                                                int64_t n, bool add, float *restrict grad)
 {
     if (!add)
         memset(grad, 0, (size_t)n * sizeof *grad);
@@ -82,19 +67,21 @@ CPU_KERNEL static void bias_strip(const float *top_grad, int64_t rows, int64_t s
     }
 }
 
-static void bias_backward(const struct inner_product *ip, struct param *bias, const float *top_grad)
+static void inner_product_bias_backward(const struct inner_product *ip, struct param *bias,
+                                        const float *top_grad)
 {
     const int64_t strip = 256;
 
 #pragma omp parallel for if (ip->rows * ip->outputs > 16384)
     for (int64_t o = 0; o < ip->outputs; o += strip) {
         int64_t n = ip->outputs - o < strip ? ip->outputs - o : strip;
-        bias_strip(top_grad + o, ip->rows, ip->outputs, n, bias->accumulate, bias->grad + o);
+        inner_product_bias_strip(top_grad + o, ip->rows, ip->outputs, n, bias->accumulate,
+                                 bias->grad + o);
     }
 }
 
-static int weight_backward(const struct inner_product *ip, struct param *weight, bool transpose,
-                           const float *bottom, const float *top_grad)
+static int inner_product_weight_backward(const struct inner_product *ip, struct param *weight,
+                                         bool transpose, const float *bottom, const float *top_grad)
 {
     float beta = weight->accumulate ? 1 : 0;
 
@@ -117,10 +104,10 @@ static int inner_product_backward(struct cpu_op *op, const struct run *run)
     (void)run;
     /* the planner may turn factors on after the op was made: the flag is read now */
     if (weight->wants_grad && !weight->factored &&
-        weight_backward(ip, weight, transpose, bottom, top_grad))
+        inner_product_weight_backward(ip, weight, transpose, bottom, top_grad))
         return -1;
     if (bias && bias->wants_grad && !bias->factored)
-        bias_backward(ip, bias, top_grad);
+        inner_product_bias_backward(ip, bias, top_grad);
     if (!ip->bottom_grad.tensor || !cpu_op_propagates(op, 0))
         return 0;
     if (cpu_gemm(false, transpose, ip->rows, ip->inputs, ip->outputs, 1, top_grad, ip->outputs,
@@ -148,11 +135,6 @@ void cpu_inner_product_factors(struct op *base, const float **bottom, const floa
 
 const struct cpu_kind cpu_inner_product = {
     .size = sizeof(struct inner_product),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,

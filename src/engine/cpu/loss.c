@@ -1,6 +1,7 @@
 /* Losses other than the softmax loss. Sums are made in double and in one fixed order. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -25,9 +26,6 @@ static int loss_create(struct cpu_op *op)
     struct loss *loss = (struct loss *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
 
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("a loss gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
     loss->rows = shape_dim(x, 0);
     loss->length = (int64_t)shape_elems(x) / loss->rows;
     loss->inner = 1;
@@ -77,27 +75,7 @@ static double loss_scale(const struct loss *loss)
     return loss->op.args.tops[0]->grad.data[0] / loss->divisor;
 }
 
-static int same_size_check(const struct cpu_op *op)
-{
-    size_t a = shape_elems(&op->args.bottoms[0]->value.shape);
-    size_t b = shape_elems(&op->args.bottoms[1]->value.shape);
-
-    if (a != b)
-        return error_set("the two bottoms have %zu and %zu elements; expected as many", a, b);
-    return 0;
-}
-
-static int labels_check(const struct cpu_op *op, int64_t expected)
-{
-    if (cpu_op_propagates(op, 1))
-        return error_set("a loss cannot backpropagate to its labels");
-    if (shape_elems(&op->args.bottoms[1]->value.shape) != (size_t)expected)
-        return error_set("%" PRId64 " labels are needed, one per prediction; there are %zu",
-                         expected, shape_elems(&op->args.bottoms[1]->value.shape));
-    return 0;
-}
-
-static int label_get(const float *labels, int64_t i, int64_t classes, int64_t *out)
+static int loss_label(const float *labels, int64_t i, int64_t classes, int64_t *out)
 {
     *out = 0;
     if (!(labels[i] > -1 && labels[i] < (float)classes))
@@ -109,8 +87,8 @@ static int label_get(const float *labels, int64_t i, int64_t classes, int64_t *o
 }
 
 /* What the sum is divided by. */
-static double normalizer(enum loss_normalization normalization, int64_t places, int64_t valid,
-                         int64_t outer)
+static double loss_normalizer(enum loss_normalization normalization, int64_t places, int64_t valid,
+                              int64_t outer)
 {
     int64_t d = normalization == LOSS_FULL         ? places
                 : normalization == LOSS_VALID      ? valid
@@ -118,14 +96,6 @@ static double normalizer(enum loss_normalization normalization, int64_t places, 
                                                    : 1;
 
     return d > 1 ? (double)d : 1;
-}
-
-static int sigmoid_loss_create(struct cpu_op *op)
-{
-    if (same_size_check(op) ||
-        labels_check(op, (int64_t)shape_elems(&op->args.bottoms[0]->value.shape)))
-        return -1;
-    return loss_create(op);
 }
 
 static bool sigmoid_ignored(const struct sigmoid_loss_args *a, float target)
@@ -151,7 +121,7 @@ static int sigmoid_loss_forward(struct cpu_op *op, const struct run *run)
         valid++;
         sum -= s * (t - (s >= 0)) - log1p(exp(s - 2 * s * (s >= 0)));
     }
-    loss->divisor = normalizer(a->normalization, n, valid, loss->rows);
+    loss->divisor = loss_normalizer(a->normalization, n, valid, loss->rows);
     loss_set(loss, sum);
     return 0;
 }
@@ -173,25 +143,16 @@ static int sigmoid_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-#define LOSS_KIND(variable, most_bottoms, most_tops, create_function, prefix)                      \
+#define LOSS_KIND(variable, create_function, prefix)                                               \
     const struct cpu_kind variable = {                                                             \
         .size = sizeof(struct loss),                                                               \
-        .min_bottoms = 2,                                                                          \
-        .max_bottoms = most_bottoms,                                                               \
-        .min_tops = 1,                                                                             \
-        .max_tops = most_tops,                                                                     \
         .create = create_function,                                                                 \
         .forward = prefix##_forward,                                                               \
         .backward = prefix##_backward,                                                             \
         .destroy = loss_destroy,                                                                   \
     }
 
-LOSS_KIND(cpu_sigmoid_loss, 2, 1, sigmoid_loss_create, sigmoid_loss);
-
-static int euclidean_loss_create(struct cpu_op *op)
-{
-    return same_size_check(op) ? -1 : loss_create(op);
-}
+LOSS_KIND(cpu_sigmoid_loss, loss_create, sigmoid_loss);
 
 static int euclidean_loss_forward(struct cpu_op *op, const struct run *run)
 {
@@ -232,15 +193,7 @@ static int euclidean_loss_backward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-LOSS_KIND(cpu_euclidean_loss, 2, 1, euclidean_loss_create, euclidean_loss);
-
-/* One label per row. */
-static int rows_loss_create(struct cpu_op *op)
-{
-    if (labels_check(op, shape_dim(&op->args.bottoms[0]->value.shape, 0)))
-        return -1;
-    return loss_create(op);
-}
+LOSS_KIND(cpu_euclidean_loss, loss_create, euclidean_loss);
 
 static int hinge_loss_forward(struct cpu_op *op, const struct run *run)
 {
@@ -253,7 +206,7 @@ static int hinge_loss_forward(struct cpu_op *op, const struct run *run)
     if (loss_load(loss, x))
         return -1;
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(x[1], n, loss->length, &label))
+        if (loss_label(x[1], n, loss->length, &label))
             return -1;
         for (int64_t c = 0; c < loss->length; c++) {
             double s = x[0][n * loss->length + c], margin = 1 + (c == label ? -s : s);
@@ -278,7 +231,7 @@ static int hinge_loss_backward(struct cpu_op *op, const struct run *run)
         return 0;
     dx = cpu_output_data(op->engine, &loss->x[0].out);
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(labels, n, loss->length, &label))
+        if (loss_label(labels, n, loss->length, &label))
             return -1;
         for (int64_t c = 0; c < loss->length; c++) {
             int64_t at = n * loss->length + c;
@@ -290,7 +243,7 @@ static int hinge_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-LOSS_KIND(cpu_hinge_loss, 2, 1, rows_loss_create, hinge_loss);
+LOSS_KIND(cpu_hinge_loss, loss_create, hinge_loss);
 
 static int multinomial_loss_forward(struct cpu_op *op, const struct run *run)
 {
@@ -303,7 +256,7 @@ static int multinomial_loss_forward(struct cpu_op *op, const struct run *run)
     if (loss_load(loss, x))
         return -1;
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(x[1], n, loss->length, &label))
+        if (loss_label(x[1], n, loss->length, &label))
             return -1;
         double p = x[0][n * loss->length + label];
         sum -= log(p < LEAST_PROBABILITY ? LEAST_PROBABILITY : p);
@@ -326,7 +279,7 @@ static int multinomial_loss_backward(struct cpu_op *op, const struct run *run)
     dx = cpu_output_data(op->engine, &loss->x[0].out);
     cpu_zero(dx, (size_t)(loss->rows * loss->length));
     for (int64_t n = 0; n < loss->rows; n++) {
-        if (label_get(labels, n, loss->length, &label))
+        if (loss_label(labels, n, loss->length, &label))
             return -1;
         double p = x[n * loss->length + label];
         dx[n * loss->length + label] =
@@ -335,29 +288,25 @@ static int multinomial_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-LOSS_KIND(cpu_multinomial_loss, 2, 1, rows_loss_create, multinomial_loss);
+LOSS_KIND(cpu_multinomial_loss, loss_create, multinomial_loss);
 
 static int contrastive_loss_create(struct cpu_op *op)
 {
-    size_t similar = shape_elems(&op->args.bottoms[2]->value.shape);
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[2]->value);
 
-    if (same_size_check(op))
-        return -1;
-    if (cpu_op_propagates(op, 2) || cpu_tensor_format(&op->args.bottoms[2]->value))
-        return error_set("the similarities must be plain and take no gradient");
-    if (similar != (size_t)shape_dim(&op->args.bottoms[0]->value.shape, 0))
-        return error_set("%" PRId64 " similarities are needed, one per pair; there are %zu",
-                         shape_dim(&op->args.bottoms[0]->value.shape, 0), similar);
+    if (format)
+        return error_set("the similarities come in the format %s; plain ones are needed",
+                         format->name);
     return loss_create(op);
 }
 
 /* Cut to an integer, not 0. */
-static bool is_similar(float similar)
+static bool contrastive_similar(float similar)
 {
     return fabsf(similar) >= 1;
 }
 
-static double distance2(const struct loss *loss, const float *a, const float *b)
+static double contrastive_distance2(const struct loss *loss, const float *a, const float *b)
 {
     double sum = 0;
 
@@ -377,10 +326,10 @@ static int contrastive_loss_forward(struct cpu_op *op, const struct run *run)
     if (loss_load(loss, x))
         return -1;
     for (int64_t n = 0; n < loss->rows; n++) {
-        double d2 = distance2(loss, x[0] + n * loss->length, x[1] + n * loss->length);
+        double d2 = contrastive_distance2(loss, x[0] + n * loss->length, x[1] + n * loss->length);
         double away = (double)args->margin - (args->legacy ? d2 : sqrt(d2));
         away = away < 0 ? 0 : away;
-        sum += is_similar(similar[n]) ? d2 : args->legacy ? away : away * away;
+        sum += contrastive_similar(similar[n]) ? d2 : args->legacy ? away : away * away;
     }
     loss->divisor = 2 * (double)loss->rows;
     loss_set(loss, sum);
@@ -392,9 +341,9 @@ static double contrastive_factor(const struct loss *loss, const float *a, const 
                                  float similar)
 {
     const struct contrastive_loss_args *args = &loss->op.args.u.contrastive_loss;
-    double d2 = distance2(loss, a, b), d = sqrt(d2);
+    double d2 = contrastive_distance2(loss, a, b), d = sqrt(d2);
 
-    if (is_similar(similar))
+    if (contrastive_similar(similar))
         return 1;
     if (args->legacy)
         return (double)args->margin > d2 ? -1 : 0;
@@ -426,7 +375,7 @@ static int contrastive_loss_backward(struct cpu_op *op, const struct run *run)
     return 0;
 }
 
-LOSS_KIND(cpu_contrastive_loss, 3, 1, contrastive_loss_create, contrastive_loss);
+LOSS_KIND(cpu_contrastive_loss, contrastive_loss_create, contrastive_loss);
 
 static int infogain_matrix(struct loss *loss)
 {
@@ -437,15 +386,9 @@ static int infogain_matrix(struct loss *loss)
     if (cpu_alloc((size_t)loss->length * sizeof(float), "sums of the infogain matrix", &memory))
         return -1;
     loss->row_sums = memory;
-    if (op->args.nbottoms == 3) {
-        if (shape_elems(&op->args.bottoms[2]->value.shape) != n)
-            return error_set("the infogain matrix has %zu elements, not %zu",
-                             shape_elems(&op->args.bottoms[2]->value.shape), n);
+    if (op->args.nbottoms == 3)
         return cpu_input_create(op->engine, &op->args.bottoms[2]->value, NULL, WORK_OWN,
                                 &loss->given);
-    }
-    if (!op->args.u.infogain_loss.matrix)
-        return error_set("infogain loss has no matrix");
     if (cpu_alloc(n * sizeof(float), "the infogain matrix", &memory))
         return -1;
     loss->matrix = memory;
@@ -458,28 +401,25 @@ static int infogain_loss_create(struct cpu_op *op)
 {
     struct loss *loss = (struct loss *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
+    struct op_axes axes = op_axes_at(x, op->args.u.infogain_loss.axis);
     void *memory = NULL;
-    int axis;
 
-    if (shape_axis(x, op->args.u.infogain_loss.axis, &axis) || loss_create(op))
+    if (loss_create(op))
         return -1;
-    loss->rows = (int64_t)shape_count(x, 0, axis);
-    loss->length = x->dim[axis];
-    loss->inner = (int64_t)shape_count(x, axis + 1, x->naxes);
-    if (labels_check(op, loss->rows * loss->inner) || infogain_matrix(loss))
+    loss->rows = axes.outer;
+    loss->length = axes.length;
+    loss->inner = axes.inner;
+    if (infogain_matrix(loss))
         return -1;
-    if (op->args.ntops == 2) {
-        if (!shape_equal(x, &op->args.tops[1]->value.shape))
-            return error_set("the probabilities must have the scores' shape");
+    if (op->args.ntops == 2)
         return 0;
-    }
     if (cpu_alloc(shape_elems(x) * sizeof(float), "class probabilities", &memory))
         return -1;
     loss->own = memory;
     return 0;
 }
 
-static void softmax_place(const float *x, float *p, int64_t classes, int64_t inner)
+static void infogain_softmax(const float *x, float *p, int64_t classes, int64_t inner)
 {
     double most = x[0], sum = 0;
 
@@ -509,7 +449,7 @@ static int infogain_label(const struct loss *loss, const float *labels, int64_t 
     *out = -1;
     if (a->has_ignore_label && labels[i] == (float)a->ignore_label)
         return 0;
-    return label_get(labels, i, loss->length, out);
+    return loss_label(labels, i, loss->length, out);
 }
 
 static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
@@ -532,7 +472,7 @@ static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
     }
     for (int64_t i = 0; i < places; i++) {
         int64_t at = i / loss->inner * loss->length * loss->inner + i % loss->inner;
-        softmax_place(x[0] + at, p + at, loss->length, loss->inner);
+        infogain_softmax(x[0] + at, p + at, loss->length, loss->inner);
         if (infogain_label(loss, x[1], i, &label))
             return -1;
         valid += label >= 0;
@@ -541,7 +481,8 @@ static int infogain_loss_forward(struct cpu_op *op, const struct run *run)
             sum -= h[label * loss->length + c] * log(q < LEAST_PROBABILITY ? LEAST_PROBABILITY : q);
         }
     }
-    loss->divisor = normalizer(op->args.u.infogain_loss.normalization, places, valid, loss->rows);
+    loss->divisor =
+        loss_normalizer(op->args.u.infogain_loss.normalization, places, valid, loss->rows);
     loss_set(loss, sum);
     return 0;
 }
@@ -571,4 +512,4 @@ static int infogain_loss_backward(struct cpu_op *op, const struct run *run)
     return cpu_output_store(op->engine, &loss->x[0].out);
 }
 
-LOSS_KIND(cpu_infogain_loss, 3, 2, infogain_loss_create, infogain_loss);
+LOSS_KIND(cpu_infogain_loss, infogain_loss_create, infogain_loss);

@@ -5,8 +5,6 @@
  * vectorises that in every format; backward recomputes s rather than storing it. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -29,16 +27,8 @@ static int lrn_create(struct cpu_op *op)
     const struct lrn_args *a = &op->args.u.lrn;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
     const struct cpu_format *format = cpu_tensor_format(bottom);
-    char text[128];
     struct cpu_planes *p = &lrn->planes;
 
-    if (bottom->shape.naxes != 4)
-        return error_set("LRN needs a blob of 4 axes (N, C, H, W); the bottom's shape is %s",
-                         shape_text(&bottom->shape, text, sizeof text));
-    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
-        return error_set("LRN's top must have its bottom's shape");
-    if (a->local_size < 1 || a->local_size % 2 == 0)
-        return error_set("LRN's local_size must be odd and positive, not %d", a->local_size);
     cpu_top_set(op->args.tops[0], format);
     *p = cpu_planes_of(&bottom->shape, format);
     lrn->half = a->local_size / 2;
@@ -66,7 +56,7 @@ static int lrn_create(struct cpu_op *op)
  * s = 2^e m, m within sqrt(1/2)..sqrt(2); exponent e and exponent log2(m) are split into whole and
  * fraction apart, since the first is exact for the usual exponents. Coefficients: least greatest
  * relative error of log2(1 + t) / t and of 2^x. */
-INLINE float power_one(float s, float exponent)
+INLINE float lrn_power_one(float s, float exponent)
 {
     int32_t bits, scale_bits;
     float m, scale;
@@ -101,14 +91,15 @@ INLINE float power_one(float s, float exponent)
     return exp * scale + 0 * s;
 }
 
-INLINE void power(const struct lrn *lrn, const float *restrict s, float *restrict out, int64_t n)
+INLINE void lrn_power(const struct lrn *lrn, const float *restrict s, float *restrict out,
+                      int64_t n)
 {
     float exponent = -lrn->beta;
 
     if (lrn->quick_power) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            out[i] = power_one(s[i], exponent);
+            out[i] = lrn_power_one(s[i], exponent);
     } else {
         for (int64_t i = 0; i < n; i++)
             out[i] = powf(s[i], exponent);
@@ -116,7 +107,8 @@ INLINE void power(const struct lrn *lrn, const float *restrict s, float *restric
 }
 
 /* sum[i] = over j = -half..half of from[i + j step]; from has half * step floats on either side */
-INLINE void shift_sum(const float *from, int64_t half, int64_t step, float *restrict sum, int64_t n)
+INLINE void lrn_shift_sum(const float *from, int64_t half, int64_t step, float *restrict sum,
+                          int64_t n)
 {
     memcpy(sum, from - half * step, (size_t)n * sizeof *sum);
     for (int64_t j = 1 - half; j <= half; j++) {
@@ -132,7 +124,7 @@ struct tile {
     float *x, *dy, *padded, *s, *p, *t;
 };
 
-static struct tile tile_of(const struct lrn *lrn)
+static struct tile lrn_tile_of(const struct lrn *lrn)
 {
     float *at =
         lrn->op.engine->work[WORK_SCRATCHPAD].data + omp_get_thread_num() * lrn->tile * lrn->arrays;
@@ -145,7 +137,7 @@ static struct tile tile_of(const struct lrn *lrn)
                          at + 5 * lrn->tile};
 }
 
-INLINE void finish_scale(float *restrict s, float scale, float k, int64_t n)
+INLINE void lrn_finish_scale(float *restrict s, float scale, float k, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
@@ -153,7 +145,8 @@ INLINE void finish_scale(float *restrict s, float scale, float k, int64_t n)
 }
 
 /* n = channels * step floats in tile->x; leaves s and p = s^-beta */
-INLINE void across_scale(const struct lrn *lrn, const struct tile *tile, int64_t step, int64_t n)
+INLINE void lrn_across_scale(const struct lrn *lrn, const struct tile *tile, int64_t step,
+                             int64_t n)
 {
     const float *restrict x = tile->x;
     float *restrict square = tile->padded + lrn->half * step;
@@ -163,38 +156,38 @@ INLINE void across_scale(const struct lrn *lrn, const struct tile *tile, int64_t
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         square[i] = x[i] * x[i];
-    shift_sum(square, lrn->half, step, tile->s, n);
-    finish_scale(tile->s, lrn->scale, lrn->k, n);
-    power(lrn, tile->s, tile->p, n);
+    lrn_shift_sum(square, lrn->half, step, tile->s, n);
+    lrn_finish_scale(tile->s, lrn->scale, lrn->k, n);
+    lrn_power(lrn, tile->s, tile->p, n);
 }
 
 /* The result is left in tile->t. */
-CPU_KERNEL static void across_forward(const struct lrn *lrn, const struct tile *tile, int64_t step,
-                                      int64_t n)
+CPU_KERNEL static void lrn_across_forward(const struct lrn *lrn, const struct tile *tile,
+                                          int64_t step, int64_t n)
 {
     const float *restrict x = tile->x;
     float *restrict y = tile->t;
 
-    across_scale(lrn, tile, step, n);
+    lrn_across_scale(lrn, tile, step, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * tile->p[i];
 }
 
 /* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1); left in tile->t */
-CPU_KERNEL static void across_backward(const struct lrn *lrn, const struct tile *tile, int64_t step,
-                                       int64_t n)
+CPU_KERNEL static void lrn_across_backward(const struct lrn *lrn, const struct tile *tile,
+                                           int64_t step, int64_t n)
 {
     const float *restrict x = tile->x, *restrict dy = tile->dy, *restrict s = tile->s;
     const float *restrict p = tile->p;
     float *restrict ratio = tile->padded + lrn->half * step, *restrict dx = tile->t;
     float factor = 2 * lrn->scale * lrn->beta;
 
-    across_scale(lrn, tile, step, n);
+    lrn_across_scale(lrn, tile, step, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         ratio[i] = dy[i] * x[i] * p[i] / s[i];
-    shift_sum(ratio, lrn->half, step, dx, n);
+    lrn_shift_sum(ratio, lrn->half, step, dx, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] * p[i] - factor * x[i] * dx[i];
@@ -206,36 +199,36 @@ struct pieces {
 };
 
 /* Lengths that occur often are told to the compiler: calls would cost more than the copies. */
-INLINE void copy_runs(float *to, int64_t to_stride, const float *from, int64_t from_stride,
-                      int64_t runs, int64_t length)
+INLINE void lrn_copy_runs(float *to, int64_t to_stride, const float *from, int64_t from_stride,
+                          int64_t runs, int64_t length)
 {
     for (int64_t r = 0; r < runs; r++)
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)length * sizeof *to);
 }
 
-static void copy_pieces(float *to, int64_t to_stride, const float *from, int64_t from_stride,
-                        const struct pieces *p)
+static void lrn_copy_pieces(float *to, int64_t to_stride, const float *from, int64_t from_stride,
+                            const struct pieces *p)
 {
     if (p->length == 8)
-        copy_runs(to, to_stride, from, from_stride, p->runs, 8);
+        lrn_copy_runs(to, to_stride, from, from_stride, p->runs, 8);
     else if (p->length == 16)
-        copy_runs(to, to_stride, from, from_stride, p->runs, 16);
+        lrn_copy_runs(to, to_stride, from, from_stride, p->runs, 16);
     else
-        copy_runs(to, to_stride, from, from_stride, p->runs, p->length);
+        lrn_copy_runs(to, to_stride, from, from_stride, p->runs, p->length);
 }
 
-static void gather(float *to, const float *from, const struct pieces *p)
+static void lrn_gather(float *to, const float *from, const struct pieces *p)
 {
-    copy_pieces(to, p->length, from, p->stride, p);
+    lrn_copy_pieces(to, p->length, from, p->stride, p);
 }
 
-static void scatter(float *to, const float *from, const struct pieces *p)
+static void lrn_scatter(float *to, const float *from, const struct pieces *p)
 {
-    copy_pieces(to, p->stride, from, p->length, p);
+    lrn_copy_pieces(to, p->stride, from, p->length, p);
 }
 
 /* dy NULL: forward, to = y; else backward, to = dx */
-static void across_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
+static void lrn_across_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
 {
     const struct cpu_planes *p = &lrn->planes;
     int64_t pixels = p->height * p->width, step = p->block == 1 ? PIXELS : 1;
@@ -244,27 +237,27 @@ static void across_run(const struct lrn *lrn, const float *x, const float *dy, f
 
 #pragma omp parallel for
     for (int64_t i = 0; i < samples * strips; i++) {
-        struct tile tile = tile_of(lrn);
+        struct tile tile = lrn_tile_of(lrn);
         int64_t first = i % strips * step;
         int64_t width = pixels - first < step ? pixels - first : step;
         int64_t at = i / strips * sample + first * p->block;
         struct pieces pieces = {p->groups, p->block == 1 ? width : p->block, pixels * p->block};
         int64_t n = pieces.runs * pieces.length;
-        gather(tile.x, x + at, &pieces);
+        lrn_gather(tile.x, x + at, &pieces);
         if (dy) {
-            gather(tile.dy, dy + at, &pieces);
-            across_backward(lrn, &tile, p->block == 1 ? width : 1, n);
+            lrn_gather(tile.dy, dy + at, &pieces);
+            lrn_across_backward(lrn, &tile, p->block == 1 ? width : 1, n);
         } else {
-            across_forward(lrn, &tile, p->block == 1 ? width : 1, n);
+            lrn_across_forward(lrn, &tile, p->block == 1 ? width : 1, n);
         }
-        scatter(to + at, tile.t, &pieces);
+        lrn_scatter(to + at, tile.t, &pieces);
     }
 }
 
 /* Sums over square windows of a plane: along rows into `rows`, then along columns. `rows` has half
  * rows of zeros above and below; `row` is one row with half pixels of zeros on either side. */
-INLINE void box_sum(const struct lrn *lrn, const float *from, float *row, float *rows,
-                    float *restrict sum)
+INLINE void lrn_box_sum(const struct lrn *lrn, const float *from, float *row, float *rows,
+                        float *restrict sum)
 {
     const struct cpu_planes *p = &lrn->planes;
     int64_t n = p->width * p->block, edge = lrn->half * p->block;
@@ -274,69 +267,70 @@ INLINE void box_sum(const struct lrn *lrn, const float *from, float *row, float 
     memset(rows + (lrn->half + p->height) * n, 0, (size_t)(lrn->half * n) * sizeof *rows);
     for (int64_t h = 0; h < p->height; h++) {
         memcpy(row + edge, from + h * n, (size_t)n * sizeof *row);
-        shift_sum(row + edge, lrn->half, p->block, rows + (lrn->half + h) * n, n);
+        lrn_shift_sum(row + edge, lrn->half, p->block, rows + (lrn->half + h) * n, n);
     }
-    shift_sum(rows + lrn->half * n, lrn->half, n, sum, p->height * n);
+    lrn_shift_sum(rows + lrn->half * n, lrn->half, n, sum, p->height * n);
 }
 
-INLINE void within_scale(const struct lrn *lrn, const struct tile *tile, const float *x, int64_t n)
+INLINE void lrn_within_scale(const struct lrn *lrn, const struct tile *tile, const float *x,
+                             int64_t n)
 {
     float *restrict square = tile->x;
 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         square[i] = x[i] * x[i];
-    box_sum(lrn, square, tile->dy, tile->padded, tile->s);
-    finish_scale(tile->s, lrn->scale, lrn->k, n);
-    power(lrn, tile->s, tile->p, n);
+    lrn_box_sum(lrn, square, tile->dy, tile->padded, tile->s);
+    lrn_finish_scale(tile->s, lrn->scale, lrn->k, n);
+    lrn_power(lrn, tile->s, tile->p, n);
 }
 
-CPU_KERNEL static void within_forward(const struct lrn *lrn, const struct tile *tile,
-                                      const float *restrict x, float *restrict y, int64_t n)
+CPU_KERNEL static void lrn_within_forward(const struct lrn *lrn, const struct tile *tile,
+                                          const float *restrict x, float *restrict y, int64_t n)
 {
-    within_scale(lrn, tile, x, n);
+    lrn_within_scale(lrn, tile, x, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * tile->p[i];
 }
 
-CPU_KERNEL static void within_backward(const struct lrn *lrn, const struct tile *tile,
-                                       const float *restrict x, const float *restrict dy,
-                                       float *restrict dx, int64_t n)
+CPU_KERNEL static void lrn_within_backward(const struct lrn *lrn, const struct tile *tile,
+                                           const float *restrict x, const float *restrict dy,
+                                           float *restrict dx, int64_t n)
 {
     const float *restrict s = tile->s, *restrict p = tile->p;
     float *restrict ratio = tile->x;
     float factor = 2 * lrn->scale * lrn->beta;
 
-    within_scale(lrn, tile, x, n);
+    lrn_within_scale(lrn, tile, x, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         ratio[i] = dy[i] * x[i] * p[i] / s[i];
-    box_sum(lrn, ratio, tile->dy, tile->padded, tile->t);
+    lrn_box_sum(lrn, ratio, tile->dy, tile->padded, tile->t);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] * p[i] - factor * x[i] * tile->t[i];
 }
 
-static void within_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
+static void lrn_within_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
 {
     const struct cpu_planes *p = &lrn->planes;
     int64_t n = p->height * p->width * p->block;
 
 #pragma omp parallel for
     for (int64_t i = 0; i < p->planes; i++) {
-        struct tile tile = tile_of(lrn);
+        struct tile tile = lrn_tile_of(lrn);
         if (dy)
-            within_backward(lrn, &tile, x + i * n, dy + i * n, to + i * n, n);
+            lrn_within_backward(lrn, &tile, x + i * n, dy + i * n, to + i * n, n);
         else
-            within_forward(lrn, &tile, x + i * n, to + i * n, n);
+            lrn_within_forward(lrn, &tile, x + i * n, to + i * n, n);
     }
 }
 
 static int lrn_forward(struct cpu_op *op, const struct run *run)
 {
     (void)run;
-    (op->args.u.lrn.within_channel ? within_run : across_run)(
+    (op->args.u.lrn.within_channel ? lrn_within_run : lrn_across_run)(
         (struct lrn *)op, op->args.bottoms[0]->value.data, NULL, op->args.tops[0]->value.data);
     return 0;
 }
@@ -345,7 +339,7 @@ static int lrn_backward(struct cpu_op *op, const struct run *run)
 {
     (void)run;
     if (cpu_op_propagates(op, 0))
-        (op->args.u.lrn.within_channel ? within_run : across_run)(
+        (op->args.u.lrn.within_channel ? lrn_within_run : lrn_across_run)(
             (struct lrn *)op, op->args.bottoms[0]->value.data, op->args.tops[0]->grad.data,
             op->args.bottoms[0]->grad.data);
     return 0;
@@ -353,10 +347,6 @@ static int lrn_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_lrn = {
     .size = sizeof(struct lrn),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = lrn_create,
     .forward = lrn_forward,
     .backward = lrn_backward,

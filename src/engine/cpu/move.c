@@ -1,146 +1,12 @@
-/* Operators that only move values: slice, crop, tile, batch reindex, embed, silence, parameter. */
+/* Operators that take values from elsewhere: crop, tile, batch reindex, embed, channel shuffle; and
+ * silence and parameter. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct slice {
-    struct cpu_op op;
-    int64_t outer, total; /* pieces; floats of one, all tops together */
-    int64_t *length;      /* per top: floats of one piece */
-    struct cpu_input in;
-    struct cpu_output out;
-};
-
-/* The bottom's format, if it can be cut at the tops' bounds. */
-static const struct cpu_format *slice_format(const struct cpu_op *op, int axis)
-{
-    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
-
-    if (!format || axis > 1)
-        return NULL;
-    for (int i = 0; axis == 1 && format->block && i < op->args.ntops; i++)
-        if (op->args.tops[i]->value.shape.dim[1] % format->block)
-            return NULL;
-    return format;
-}
-
-static int slice_check(const struct cpu_op *op, int axis)
-{
-    const struct shape *bottom = &op->args.bottoms[0]->value.shape;
-    int64_t sum = 0;
-    char text[128];
-
-    for (int i = 0; i < op->args.ntops; i++) {
-        const struct shape *top = &op->args.tops[i]->value.shape;
-        bool fits = top->naxes == bottom->naxes;
-        for (int d = 0; fits && d < bottom->naxes; d++)
-            fits = d == axis || bottom->dim[d] == top->dim[d];
-        if (!fits)
-            return error_set("top %d has the shape %s, which differs from the bottom's not only "
-                             "along axis %d",
-                             i, shape_text(top, text, sizeof text), axis);
-        sum += top->dim[axis];
-    }
-    if (sum != bottom->dim[axis])
-        return error_set("the tops' axis %d adds up to %" PRId64 ", not %" PRId64, axis, sum,
-                         bottom->dim[axis]);
-    return 0;
-}
-
-static int slice_create(struct cpu_op *op)
-{
-    struct slice *slice = (struct slice *)op;
-    struct blob *bottom = op->args.bottoms[0];
-    const struct cpu_format *format;
-    int axis;
-
-    if (shape_axis(&bottom->value.shape, op->args.u.slice.axis, &axis) || slice_check(op, axis))
-        return -1;
-    format = slice_format(op, axis);
-    slice->length = calloc((size_t)op->args.ntops, sizeof *slice->length);
-    if (!slice->length)
-        return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
-    slice->outer = (int64_t)shape_count(&bottom->value.shape, 0, axis);
-    if (format && !format->block && axis == 1)
-        slice->outer *= bottom->value.shape.dim[2] * bottom->value.shape.dim[3];
-    for (int i = 0; i < op->args.ntops; i++) {
-        cpu_top_set(op->args.tops[i], format);
-        slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;
-        slice->total += slice->length[i];
-    }
-    if (cpu_input_create(op->engine, &bottom->value, format, WORK_TOP_GRAD, &slice->in))
-        return -1;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    return cpu_output_create(op->engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &slice->out);
-}
-
-static int slice_forward(struct cpu_op *op, const struct run *run)
-{
-    struct slice *slice = (struct slice *)op;
-    const float *from;
-
-    (void)run;
-    if (cpu_input_load(op->engine, &slice->in))
-        return -1;
-    from = cpu_input_data(op->engine, &slice->in);
-    for (int i = 0; i < op->args.ntops; from += slice->length[i], i++) {
-        int64_t length = slice->length[i];
-        float *to = op->args.tops[i]->value.data;
-#pragma omp parallel for
-        for (int64_t o = 0; o < slice->outer; o++)
-            memcpy(to + o * length, from + o * slice->total, (size_t)length * sizeof *to);
-    }
-    return 0;
-}
-
-static int slice_backward(struct cpu_op *op, const struct run *run)
-{
-    struct slice *slice = (struct slice *)op;
-    float *to;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    to = cpu_output_data(op->engine, &slice->out);
-    for (int i = 0; i < op->args.ntops; to += slice->length[i], i++) {
-        const struct blob *top = op->args.tops[i];
-        const float *from = top->wants_grad ? top->grad.data : NULL;
-        size_t bytes = (size_t)slice->length[i] * sizeof *to;
-#pragma omp parallel for
-        for (int64_t o = 0; o < slice->outer; o++) {
-            if (from)
-                memcpy(to + o * slice->total, from + o * slice->length[i], bytes);
-            else
-                memset(to + o * slice->total, 0, bytes);
-        }
-    }
-    return cpu_output_store(op->engine, &slice->out);
-}
-
-static void slice_destroy(struct cpu_op *op)
-{
-    struct slice *slice = (struct slice *)op;
-
-    cpu_input_destroy(&slice->in);
-    cpu_output_destroy(&slice->out);
-    free(slice->length);
-}
-
-const struct cpu_kind cpu_slice = {
-    .size = sizeof(struct slice),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .create = slice_create,
-    .forward = slice_forward,
-    .backward = slice_backward,
-    .destroy = slice_destroy,
-};
 
 /* Crop, tile and batch reindex: plain in, plain out. */
 struct plain_op {
@@ -148,23 +14,13 @@ struct plain_op {
     struct cpu_plain plain;
 };
 
-static void plain_op_destroy(struct cpu_op *op)
+static void move_destroy(struct cpu_op *op)
 {
     cpu_plain_destroy(&((struct plain_op *)op)->plain);
 }
 
 static int crop_create(struct cpu_op *op)
 {
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-    const int64_t *offset = op->args.u.crop.offset;
-
-    if (x->naxes != y->naxes || x->naxes == 0)
-        return error_set("crop's top has %d axes, its bottom %d", y->naxes, x->naxes);
-    for (int i = 0; i < x->naxes; i++)
-        if (offset[i] < 0 || offset[i] + y->dim[i] > x->dim[i])
-            return error_set("offset %" PRId64 " and size %" PRId64
-                             " do not fit axis %d of size %" PRId64,
-                             offset[i], y->dim[i], i, x->dim[i]);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &((struct plain_op *)op)->plain);
 }
@@ -223,27 +79,14 @@ static int crop_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_crop = {
     .size = sizeof(struct plain_op),
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = crop_create,
     .forward = crop_forward,
     .backward = crop_backward,
-    .destroy = plain_op_destroy,
+    .destroy = move_destroy,
 };
 
 static int tile_create(struct cpu_op *op)
 {
-    const struct tile_args *a = &op->args.u.tile;
-    size_t in = shape_elems(&op->args.bottoms[0]->value.shape);
-    int axis;
-
-    if (shape_axis(&op->args.bottoms[0]->value.shape, a->axis, &axis))
-        return -1;
-    if (a->tiles < 1 || shape_elems(&op->args.tops[0]->value.shape) != in * (size_t)a->tiles)
-        return error_set("%d tiles of %zu elements do not make a top of %zu", a->tiles, in,
-                         shape_elems(&op->args.tops[0]->value.shape));
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &((struct plain_op *)op)->plain);
 }
@@ -251,11 +94,10 @@ static int tile_create(struct cpu_op *op)
 /* The bottom as outer rows; each is repeated. */
 static void tile_rows(const struct cpu_op *op, int64_t *outer, int64_t *length)
 {
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int axis = op->args.u.tile.axis < 0 ? op->args.u.tile.axis + x->naxes : op->args.u.tile.axis;
+    struct op_axes axes = op_axes_from(&op->args.bottoms[0]->value.shape, op->args.u.tile.axis);
 
-    *outer = (int64_t)shape_count(x, 0, axis);
-    *length = (int64_t)shape_elems(x) / *outer;
+    *outer = axes.outer;
+    *length = axes.length;
 }
 
 static int tile_forward(struct cpu_op *op, const struct run *run)
@@ -300,18 +142,14 @@ static int tile_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_tile = {
     .size = sizeof(struct plain_op),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = tile_create,
     .forward = tile_forward,
     .backward = tile_backward,
-    .destroy = plain_op_destroy,
+    .destroy = move_destroy,
 };
 
 /* Row number i of a list of floats; an error where there is no such row. */
-static int index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
+static int move_index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
 {
     *out = 0;
     if (!(list[i] > -1 && list[i] < (float)rows))
@@ -323,15 +161,10 @@ static int index_at(const float *list, int64_t i, int64_t rows, int64_t *out)
 
 static int reindex_create(struct cpu_op *op)
 {
-    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[1]->value);
 
-    if (cpu_tensor_format(&op->args.bottoms[1]->value) || cpu_op_propagates(op, 1))
-        return error_set("the indices of batch reindex must be plain and take no gradient");
-    if (x->naxes != y->naxes || x->naxes < 1 ||
-        shape_count(x, 1, x->naxes) != shape_count(y, 1, y->naxes) ||
-        shape_elems(&op->args.bottoms[1]->value.shape) != (size_t)y->dim[0])
-        return error_set("batch reindex: %zu indices do not make a top of %" PRId64 " rows",
-                         shape_elems(&op->args.bottoms[1]->value.shape), shape_dim(y, 0));
+    if (format)
+        return error_set("the indices come in the format %s; plain ones are needed", format->name);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &((struct plain_op *)op)->plain);
 }
@@ -348,7 +181,7 @@ static int reindex_forward(struct cpu_op *op, const struct run *run)
     if (cpu_input_load(op->engine, &reindex->plain.in))
         return -1;
     for (int64_t i = 0; i < rows; i++) {
-        if (index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
+        if (move_index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
             return -1;
         memcpy(to + (size_t)i * length,
                cpu_input_data(op->engine, &reindex->plain.in) + (size_t)row * length,
@@ -371,7 +204,7 @@ static int reindex_backward(struct cpu_op *op, const struct run *run)
     to = cpu_output_data(op->engine, &reindex->plain.out);
     cpu_zero(to, shape_elems(x));
     for (int64_t i = 0; i < rows; i++) {
-        if (index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
+        if (move_index_at(op->args.bottoms[1]->value.data, i, x->dim[0], &row))
             return -1;
         cpu_axpby(to + (size_t)row * length, 1, op->args.tops[0]->grad.data + (size_t)i * length, 1,
                   length);
@@ -381,14 +214,10 @@ static int reindex_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_batch_reindex = {
     .size = sizeof(struct plain_op),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = reindex_create,
     .forward = reindex_forward,
     .backward = reindex_backward,
-    .destroy = plain_op_destroy,
+    .destroy = move_destroy,
 };
 
 struct embed {
@@ -400,18 +229,10 @@ struct embed {
 static int embed_create(struct cpu_op *op)
 {
     struct embed *embed = (struct embed *)op;
-    int wanted = op->args.u.embed.bias ? 2 : 1;
 
-    if (cpu_op_propagates(op, 0))
-        return error_set("embed cannot backpropagate to its row numbers");
-    if (op->args.nparams != wanted || op->args.params[0]->shape.naxes != 2)
-        return error_set("embed needs %d parameters, the first of 2 axes", wanted);
     embed->count = (int64_t)shape_elems(&op->args.bottoms[0]->value.shape);
     embed->rows = op->args.params[0]->shape.dim[0];
     embed->outputs = op->args.params[0]->shape.dim[1];
-    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)(embed->count * embed->outputs))
-        return error_set("embed's top has %zu elements, not %" PRId64 " x %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape), embed->count, embed->outputs);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_input_create(op->engine, &op->args.bottoms[0]->value, NULL, WORK_OWN, &embed->in);
 }
@@ -427,7 +248,7 @@ static int embed_forward(struct cpu_op *op, const struct run *run)
     if (cpu_input_load(op->engine, &embed->in))
         return -1;
     for (int64_t i = 0; i < embed->count; i++) {
-        if (index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
+        if (move_index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
             return -1;
         const float *from = op->args.params[0]->value + row * n;
         for (int64_t j = 0; j < n; j++)
@@ -450,7 +271,7 @@ static int embed_backward(struct cpu_op *op, const struct run *run)
     if (bias && bias->wants_grad && !bias->accumulate)
         cpu_zero(bias->grad, (size_t)n);
     for (int64_t i = 0; i < embed->count; i++) {
-        if (index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
+        if (move_index_at(cpu_input_data(op->engine, &embed->in), i, embed->rows, &row))
             return -1;
         if (weight->wants_grad)
             cpu_axpby(weight->grad + row * n, 1, from + i * n, 1, (size_t)n);
@@ -467,11 +288,6 @@ static void embed_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_embed = {
     .size = sizeof(struct embed),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
     .create = embed_create,
     .forward = embed_forward,
     .backward = embed_backward,
@@ -480,6 +296,80 @@ const struct cpu_kind cpu_embed = {
 
 struct no_state {
     struct cpu_op op;
+};
+
+struct shuffle {
+    struct cpu_op op;
+    struct cpu_planes planes;
+    int64_t channels;
+};
+
+static int shuffle_create(struct cpu_op *op)
+{
+    struct shuffle *shuffle = (struct shuffle *)op;
+    const struct tensor *x = &op->args.bottoms[0]->value;
+
+    shuffle->channels = x->shape.dim[1];
+    shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
+    shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
+    shuffle->planes.width = 1;
+    cpu_top_set(op->args.tops[0], cpu_tensor_format(x));
+    return 0;
+}
+
+/* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
+static void shuffle_run(const struct shuffle *s, int64_t rows, const float *x, float *y)
+{
+    const struct cpu_planes *p = &s->planes;
+    int64_t columns = s->channels / rows, pixels = p->height;
+    int64_t sample = p->groups * pixels * p->block, samples = p->planes / p->groups;
+
+#pragma omp parallel for collapse(2)
+    for (int64_t n = 0; n < samples; n++) {
+        for (int64_t c = 0; c < s->channels; c++) {
+            int64_t source = c % rows * columns + c / rows;
+            const float *from =
+                x + n * sample + source / p->block * pixels * p->block + source % p->block;
+            float *to = y + n * sample + c / p->block * pixels * p->block + c % p->block;
+            if (p->block == 1) {
+                memcpy(to, from, (size_t)pixels * sizeof *to);
+                continue;
+            }
+            for (int64_t i = 0; i < pixels; i++)
+                to[i * p->block] = from[i * p->block];
+        }
+    }
+}
+
+static int shuffle_forward(struct cpu_op *op, const struct run *run)
+{
+    const struct tensor *top = &op->args.tops[0]->value;
+
+    (void)run;
+    shuffle_run((struct shuffle *)op, op->args.u.shuffle.group, op->args.bottoms[0]->value.data,
+                top->data);
+    cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
+    return 0;
+}
+
+static int shuffle_backward(struct cpu_op *op, const struct run *run)
+{
+    const struct shuffle *s = (struct shuffle *)op;
+    const struct tensor *grad = &op->args.bottoms[0]->grad;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data, grad->data);
+    cpu_clear_padding(grad->data, &grad->shape, cpu_tensor_format(grad));
+    return 0;
+}
+
+const struct cpu_kind cpu_shuffle = {
+    .size = sizeof(struct shuffle),
+    .create = shuffle_create,
+    .forward = shuffle_forward,
+    .backward = shuffle_backward,
 };
 
 static int silence_create(struct cpu_op *op)
@@ -506,7 +396,6 @@ static int silence_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_silence = {
     .size = sizeof(struct no_state),
-    .min_bottoms = 1,
     .create = silence_create,
     .forward = silence_forward,
     .backward = silence_backward,
@@ -514,9 +403,6 @@ const struct cpu_kind cpu_silence = {
 
 static int parameter_create(struct cpu_op *op)
 {
-    if (op->args.nparams != 1 ||
-        shape_elems(&op->args.params[0]->shape) != shape_elems(&op->args.tops[0]->value.shape))
-        return error_set("a parameter operator needs one parameter of its top's shape");
     cpu_top_set(op->args.tops[0], NULL);
     return 0;
 }
@@ -542,9 +428,6 @@ static int parameter_backward(struct cpu_op *op, const struct run *run)
 
 const struct cpu_kind cpu_parameter = {
     .size = sizeof(struct no_state),
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 1,
     .create = parameter_create,
     .forward = parameter_forward,
     .backward = parameter_backward,

@@ -1,7 +1,6 @@
 /* ReLU and dropout: one value in, one value out, whatever the format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
 #include "util/rng.h"
 
 #define PIECE 4096
@@ -12,16 +11,8 @@ struct relu {
 
 static int relu_create(struct cpu_op *op)
 {
-    if (cpu_op_in_place(op)) {
-        /* backward sees only the output, whose sign is the input's unless the slope is negative */
-        if (op->args.train && op->args.u.relu.negative_slope < 0)
-            return error_set("ReLU with the negative slope %g cannot work in place",
-                             (double)op->args.u.relu.negative_slope);
-        return 0;
-    }
-    if (!shape_equal(&op->args.bottoms[0]->value.shape, &op->args.tops[0]->value.shape))
-        return error_set("ReLU's top must have its bottom's shape");
-    cpu_top_set(op->args.tops[0], cpu_tensor_format(&op->args.bottoms[0]->value));
+    if (!cpu_op_in_place(op))
+        cpu_top_set(op->args.tops[0], cpu_tensor_format(&op->args.bottoms[0]->value));
     return 0;
 }
 
@@ -51,7 +42,7 @@ CPU_KERNEL static void relu_back_piece(const float *x, const float *dy, float sl
     }
 }
 
-static inline size_t piece(size_t n, size_t i)
+static inline size_t relu_piece_size(size_t n, size_t i)
 {
     return n - i < PIECE ? n - i : PIECE;
 }
@@ -66,7 +57,7 @@ static int relu_forward(struct cpu_op *op, const struct run *run)
     (void)run;
 #pragma omp parallel for if (n > 4 * PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        relu_piece(x + i, slope, y + i, piece(n, i));
+        relu_piece(x + i, slope, y + i, relu_piece_size(n, i));
     return 0;
 }
 
@@ -83,17 +74,12 @@ static int relu_backward(struct cpu_op *op, const struct run *run)
         return 0;
 #pragma omp parallel for if (n > 4 * PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        relu_back_piece(x + i, dy + i, slope, dx + i, piece(n, i));
+        relu_back_piece(x + i, dy + i, slope, dx + i, relu_piece_size(n, i));
     return 0;
 }
 
 const struct cpu_kind cpu_relu = {
     .size = sizeof(struct relu),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = relu_create,
     .forward = relu_forward,
     .backward = relu_backward,
@@ -114,13 +100,8 @@ static int dropout_create(struct cpu_op *op)
 {
     struct dropout *drop = (struct dropout *)op;
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    float ratio = op->args.u.dropout.ratio;
     void *mask = NULL;
 
-    if (!(ratio >= 0 && ratio < 1))
-        return error_set("dropout ratio %g is not in [0, 1)", (double)ratio);
-    if (!shape_equal(&bottom->shape, &op->args.tops[0]->value.shape))
-        return error_set("dropout's top must have its bottom's shape");
     if (!op->args.train) {
         if (!cpu_op_in_place(op))
             cpu_top_alias(op->args.tops[0], op->args.bottoms[0], false);
@@ -141,7 +122,7 @@ static int dropout_create(struct cpu_op *op)
     return 0;
 }
 
-static uint32_t mask_word(const struct rng *rng, int64_t word, float ratio)
+static uint32_t dropout_mask_word(const struct rng *rng, int64_t word, float ratio)
 {
     uint32_t bits = 0, draw[4];
 
@@ -155,7 +136,7 @@ static uint32_t mask_word(const struct rng *rng, int64_t word, float ratio)
     return bits;
 }
 
-static void mask_draw(const struct dropout *drop, const struct run *run)
+static void dropout_mask_draw(const struct dropout *drop, const struct run *run)
 {
     float ratio = drop->op.args.u.dropout.ratio;
     uint32_t layer = (uint32_t)drop->op.args.layer_index;
@@ -164,12 +145,13 @@ static void mask_draw(const struct dropout *drop, const struct run *run)
     for (int64_t i = 0; i < drop->samples * drop->words; i++) {
         uint64_t sample = run->first_sample + (uint64_t)(i / drop->words);
         struct rng rng = rng_make(run->seed, RNG_DROPOUT, layer, sample);
-        drop->mask[i] = mask_word(&rng, i % drop->words, ratio);
+        drop->mask[i] = dropout_mask_word(&rng, i % drop->words, ratio);
     }
 }
 
 /* Up to 32 elements. x and y may be the same. */
-CPU_KERNEL static void mask_apply(uint32_t bits, float scale, const float *x, float *y, int64_t n)
+CPU_KERNEL static void dropout_mask_apply(uint32_t bits, float scale, const float *x, float *y,
+                                          int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
@@ -178,21 +160,21 @@ CPU_KERNEL static void mask_apply(uint32_t bits, float scale, const float *x, fl
     }
 }
 
-static void apply_plain(const struct dropout *drop, float scale, const float *x, float *y)
+static void dropout_apply_plain(const struct dropout *drop, float scale, const float *x, float *y)
 {
 #pragma omp parallel for collapse(2)
     for (int64_t s = 0; s < drop->samples; s++) {
         for (int64_t w = 0; w < drop->words; w++) {
             int64_t left = drop->sample_elems - w * 32, at = s * drop->sample_elems + w * 32;
-            mask_apply(drop->mask[s * drop->words + w], scale, x + at, y + at,
-                       left < 32 ? left : 32);
+            dropout_mask_apply(drop->mask[s * drop->words + w], scale, x + at, y + at,
+                               left < 32 ? left : 32);
         }
     }
 }
 
 /* One channel of a plane; its first element is bit e of the mask. */
-static void apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64_t block,
-                          float scale, const float *x, float *y)
+static void dropout_apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64_t block,
+                                  float scale, const float *x, float *y)
 {
     const float factors[] = {0, scale};
 
@@ -200,7 +182,7 @@ static void apply_channel(const uint32_t *mask, int64_t e, int64_t pixels, int64
         y[i * block] = factors[mask[e / 32] >> (e % 32) & 1] * x[i * block];
 }
 
-static void apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
+static void dropout_apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
 {
     const struct cpu_planes *p = &drop->planes;
     int64_t pixels = p->height * p->width;
@@ -211,8 +193,8 @@ static void apply_planes(const struct dropout *drop, float scale, const float *x
         int64_t first = plane % p->groups * p->block, at = plane * pixels * p->block;
         for (int64_t b = 0; b < p->block; b++) {
             if (first + b < drop->channels)
-                apply_channel(mask, (first + b) * pixels, pixels, p->block, scale, x + at + b,
-                              y + at + b);
+                dropout_apply_channel(mask, (first + b) * pixels, pixels, p->block, scale,
+                                      x + at + b, y + at + b);
             else
                 for (int64_t i = 0; i < pixels; i++)
                     y[at + b + i * p->block] = 0;
@@ -225,9 +207,9 @@ static void dropout_apply(const struct dropout *drop, const float *x, float *y)
     float scale = 1 / (1 - drop->op.args.u.dropout.ratio);
 
     if (drop->format)
-        apply_planes(drop, scale, x, y);
+        dropout_apply_planes(drop, scale, x, y);
     else
-        apply_plain(drop, scale, x, y);
+        dropout_apply_plain(drop, scale, x, y);
 }
 
 static int dropout_forward(struct cpu_op *op, const struct run *run)
@@ -236,7 +218,7 @@ static int dropout_forward(struct cpu_op *op, const struct run *run)
 
     if (!op->args.train)
         return 0;
-    mask_draw(drop, run);
+    dropout_mask_draw(drop, run);
     dropout_apply(drop, op->args.bottoms[0]->value.data, op->args.tops[0]->value.data);
     return 0;
 }
@@ -257,11 +239,6 @@ static void dropout_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_dropout = {
     .size = sizeof(struct dropout),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = dropout_create,
     .forward = dropout_forward,
     .backward = dropout_backward,

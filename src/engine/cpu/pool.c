@@ -5,11 +5,7 @@
  * nothing. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "engine/op_check.h"
-#include "util/error.h"
-
 #include <float.h>
-#include <inttypes.h>
 #include <string.h>
 
 struct pool {
@@ -34,8 +30,8 @@ static inline int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static inline struct window window_at(const struct pool_args *a, const struct cpu_planes *bottom,
-                                      int64_t ph, int64_t pw)
+static inline struct window pool_window_at(const struct pool_args *a,
+                                           const struct cpu_planes *bottom, int64_t ph, int64_t pw)
 {
     int64_t h0 = ph * a->stride[0] - a->pad[0], w0 = pw * a->stride[1] - a->pad[1];
     int64_t h1 = min64(h0 + a->kernel[0], bottom->height + a->pad[0]);
@@ -55,8 +51,8 @@ static inline struct window window_at(const struct pool_args *a, const struct cp
 typedef float floats __attribute__((vector_size(STRIP * sizeof(float)), aligned(4), may_alias));
 typedef int32_t ints __attribute__((vector_size(STRIP * sizeof(int32_t)), aligned(4), may_alias));
 
-INLINE void max_strip(const float *x, int64_t width, int64_t block, const struct window *win,
-                      float *y, int32_t *where)
+INLINE void pool_max_strip(const float *x, int64_t width, int64_t block, const struct window *win,
+                           float *y, int32_t *where)
 {
     floats best = (floats){0} - FLT_MAX;
     ints at = (ints){0} - 1;
@@ -75,8 +71,8 @@ INLINE void max_strip(const float *x, int64_t width, int64_t block, const struct
         *(ints *)where = at;
 }
 
-INLINE void sum_strip(const float *x, int64_t width, int64_t block, const struct window *win,
-                      float *y)
+INLINE void pool_sum_strip(const float *x, int64_t width, int64_t block, const struct window *win,
+                           float *y)
 {
     floats sum = {0};
 
@@ -87,8 +83,8 @@ INLINE void sum_strip(const float *x, int64_t width, int64_t block, const struct
 }
 
 /* The same of one channel. */
-INLINE void max_one(const float *x, int64_t width, int64_t block, const struct window *win,
-                    float *y, int32_t *where)
+INLINE void pool_max_one(const float *x, int64_t width, int64_t block, const struct window *win,
+                         float *y, int32_t *where)
 {
     float best = -FLT_MAX;
     int32_t at = -1;
@@ -106,8 +102,8 @@ INLINE void max_one(const float *x, int64_t width, int64_t block, const struct w
         *where = at;
 }
 
-INLINE void sum_one(const float *x, int64_t width, int64_t block, const struct window *win,
-                    float *y)
+INLINE void pool_sum_one(const float *x, int64_t width, int64_t block, const struct window *win,
+                         float *y)
 {
     float sum = 0;
 
@@ -118,8 +114,8 @@ INLINE void sum_one(const float *x, int64_t width, int64_t block, const struct w
 }
 
 /* All channels of one window, STRIP at a time; the last strip overlaps where they do not divide. */
-INLINE void forward_window(enum pool_method method, const struct cpu_planes *bottom,
-                           const struct window *win, const float *x, float *y, int32_t *where)
+INLINE void pool_forward_window(enum pool_method method, const struct cpu_planes *bottom,
+                                const struct window *win, const float *x, float *y, int32_t *where)
 {
     int64_t block = bottom->block, step = block < STRIP ? 1 : STRIP;
 
@@ -127,31 +123,32 @@ INLINE void forward_window(enum pool_method method, const struct cpu_planes *bot
         int64_t b = i + step <= block ? i : block - step;
         int32_t *at = where ? where + b : NULL;
         if (step == 1 && method == POOL_MAX)
-            max_one(x + b, bottom->width, block, win, y + b, at);
+            pool_max_one(x + b, bottom->width, block, win, y + b, at);
         else if (step == 1)
-            sum_one(x + b, bottom->width, block, win, y + b);
+            pool_sum_one(x + b, bottom->width, block, win, y + b);
         else if (method == POOL_MAX)
-            max_strip(x + b, bottom->width, block, win, y + b, at);
+            pool_max_strip(x + b, bottom->width, block, win, y + b, at);
         else
-            sum_strip(x + b, bottom->width, block, win, y + b);
+            pool_sum_strip(x + b, bottom->width, block, win, y + b);
     }
 }
 
-CPU_KERNEL static void forward_plane(const struct pool_args *a, const struct cpu_planes *bottom,
-                                     const struct cpu_planes *top, const float *x, float *y,
-                                     int32_t *where)
+CPU_KERNEL static void pool_forward_plane(const struct pool_args *a,
+                                          const struct cpu_planes *bottom,
+                                          const struct cpu_planes *top, const float *x, float *y,
+                                          int32_t *where)
 {
     for (int64_t ph = 0; ph < top->height; ph++) {
         for (int64_t pw = 0; pw < top->width; pw++) {
-            struct window win = window_at(a, bottom, ph, pw);
+            struct window win = pool_window_at(a, bottom, ph, pw);
             int64_t to = (ph * top->width + pw) * bottom->block;
-            forward_window(a->method, bottom, &win, x, y + to, where ? where + to : NULL);
+            pool_forward_window(a->method, bottom, &win, x, y + to, where ? where + to : NULL);
         }
     }
 }
 
-static void max_backward_plane(const struct cpu_planes *top, const float *dy, const int32_t *where,
-                               float *dx)
+static void pool_max_backward_plane(const struct cpu_planes *top, const float *dy,
+                                    const int32_t *where, float *dx)
 {
     for (int64_t p = 0; p < top->height * top->width; p++)
         for (int64_t b = 0; b < top->block; b++) {
@@ -161,15 +158,16 @@ static void max_backward_plane(const struct cpu_planes *top, const float *dy, co
         }
 }
 
-CPU_KERNEL static void ave_backward_plane(const struct pool_args *a,
-                                          const struct cpu_planes *bottom,
-                                          const struct cpu_planes *top, const float *dy, float *dx)
+CPU_KERNEL static void pool_ave_backward_plane(const struct pool_args *a,
+                                               const struct cpu_planes *bottom,
+                                               const struct cpu_planes *top, const float *dy,
+                                               float *dx)
 {
     int64_t block = bottom->block;
 
     for (int64_t ph = 0; ph < top->height; ph++) {
         for (int64_t pw = 0; pw < top->width; pw++) {
-            struct window win = window_at(a, bottom, ph, pw);
+            struct window win = pool_window_at(a, bottom, ph, pw);
             const float *restrict from = dy + (ph * top->width + pw) * block;
             float scale = win.divisor > 0 ? 1 / win.divisor : 0;
             for (int64_t h = win.h0; h < win.h1; h++) {
@@ -190,8 +188,6 @@ static int pool_create(struct cpu_op *op)
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
     void *where = NULL;
 
-    if (op_check_pool(&op->args))
-        return -1;
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], format);
     pool->bottom = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
@@ -205,7 +201,7 @@ static int pool_create(struct cpu_op *op)
     return 0;
 }
 
-static inline int64_t plane_elems(const struct cpu_planes *planes)
+static inline int64_t pool_plane_elems(const struct cpu_planes *planes)
 {
     return planes->height * planes->width * planes->block;
 }
@@ -213,15 +209,15 @@ static inline int64_t plane_elems(const struct cpu_planes *planes)
 static int pool_forward(struct cpu_op *op, const struct run *run)
 {
     struct pool *pool = (struct pool *)op;
-    int64_t from = plane_elems(&pool->bottom), to = plane_elems(&pool->top);
+    int64_t from = pool_plane_elems(&pool->bottom), to = pool_plane_elems(&pool->top);
     const float *x = op->args.bottoms[0]->value.data;
     float *y = op->args.tops[0]->value.data;
 
     (void)run;
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++)
-        forward_plane(&op->args.u.pool, &pool->bottom, &pool->top, x + p * from, y + p * to,
-                      pool->where ? pool->where + p * to : NULL);
+        pool_forward_plane(&op->args.u.pool, &pool->bottom, &pool->top, x + p * from, y + p * to,
+                           pool->where ? pool->where + p * to : NULL);
     if (op->args.ntops == 2) {
         float *mask = op->args.tops[1]->value.data;
 #pragma omp parallel for
@@ -234,7 +230,7 @@ static int pool_forward(struct cpu_op *op, const struct run *run)
 static int pool_backward(struct cpu_op *op, const struct run *run)
 {
     struct pool *pool = (struct pool *)op;
-    int64_t to = plane_elems(&pool->bottom), from = plane_elems(&pool->top);
+    int64_t to = pool_plane_elems(&pool->bottom), from = pool_plane_elems(&pool->top);
     const float *dy = op->args.tops[0]->grad.data;
     float *dx = op->args.bottoms[0]->grad.data;
 
@@ -245,10 +241,10 @@ static int pool_backward(struct cpu_op *op, const struct run *run)
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
         memset(dx + p * to, 0, (size_t)to * sizeof *dx);
         if (pool->where)
-            max_backward_plane(&pool->top, dy + p * from, pool->where + p * from, dx + p * to);
+            pool_max_backward_plane(&pool->top, dy + p * from, pool->where + p * from, dx + p * to);
         else
-            ave_backward_plane(&op->args.u.pool, &pool->bottom, &pool->top, dy + p * from,
-                               dx + p * to);
+            pool_ave_backward_plane(&op->args.u.pool, &pool->bottom, &pool->top, dy + p * from,
+                                    dx + p * to);
     }
     return 0;
 }
@@ -260,10 +256,6 @@ static void pool_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_pool = {
     .size = sizeof(struct pool),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = pool_create,
     .forward = pool_forward,
     .backward = pool_backward,

@@ -1,9 +1,8 @@
 /* Reduction, argmax, and mean and variance normalisation: operators over rows of plain memory. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
+#include "engine/op_size.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 struct reduce {
@@ -16,20 +15,15 @@ static int reduce_create(struct cpu_op *op)
 {
     struct reduce *reduce = (struct reduce *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int axis = op->args.u.reduce.axis;
+    struct op_axes axes = op_axes_from(x, op->args.u.reduce.axis);
 
-    if (axis < 0 || axis > x->naxes)
-        return error_set("axis %d of a reduction is not in 0..%d", axis, x->naxes);
-    reduce->rows = (int64_t)shape_count(x, 0, axis);
-    reduce->length = (int64_t)shape_count(x, axis, x->naxes);
-    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)reduce->rows)
-        return error_set("a reduction's top has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape), reduce->rows);
+    reduce->rows = axes.outer;
+    reduce->length = axes.length;
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, true, &reduce->plain);
 }
 
-static double row_sum(enum reduce_operation operation, const float *x, int64_t n)
+static double reduce_row_sum(enum reduce_operation operation, const float *x, int64_t n)
 {
     double sum = 0;
 
@@ -65,12 +59,12 @@ static int reduce_forward(struct cpu_op *op, const struct run *run)
 #pragma omp parallel for
     for (int64_t r = 0; r < reduce->rows; r++)
         y[r] = (float)((double)a->coeff *
-                       row_sum(a->operation, x + r * reduce->length, reduce->length));
+                       reduce_row_sum(a->operation, x + r * reduce->length, reduce->length));
     return 0;
 }
 
-static void row_backward(enum reduce_operation operation, const float *x, float dy, float *dx,
-                         int64_t n)
+static void reduce_row_backward(enum reduce_operation operation, const float *x, float dy,
+                                float *dx, int64_t n)
 {
     if (operation == REDUCE_MEAN)
         dy /= (float)n;
@@ -98,8 +92,8 @@ static int reduce_backward(struct cpu_op *op, const struct run *run)
     dx = cpu_output_data(op->engine, &reduce->plain.out);
 #pragma omp parallel for
     for (int64_t r = 0; r < reduce->rows; r++)
-        row_backward(a->operation, x + r * reduce->length, a->coeff * dy[r],
-                     dx + r * reduce->length, reduce->length);
+        reduce_row_backward(a->operation, x + r * reduce->length, a->coeff * dy[r],
+                            dx + r * reduce->length, reduce->length);
     return cpu_output_store(op->engine, &reduce->plain.out);
 }
 
@@ -110,10 +104,6 @@ static void reduce_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_reduce = {
     .size = sizeof(struct reduce),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = reduce_create,
     .forward = reduce_forward,
     .backward = reduce_backward,
@@ -131,22 +121,12 @@ static int argmax_create(struct cpu_op *op)
 {
     struct argmax *argmax = (struct argmax *)op;
     const struct argmax_args *a = &op->args.u.argmax;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int axis = 1;
+    struct op_axes axes = op_argmax_axes(&op->args);
     void *memory = NULL;
-    int64_t expected;
 
-    if (a->has_axis && shape_axis(x, a->axis, &axis))
-        return -1;
-    argmax->outer = (int64_t)shape_count(x, 0, axis);
-    argmax->length = a->has_axis ? x->dim[axis] : (int64_t)shape_count(x, 1, x->naxes);
-    argmax->inner = (int64_t)shape_elems(x) / (argmax->outer * argmax->length);
-    if (a->top_k < 1 || a->top_k > argmax->length)
-        return error_set("top_k %d is not in 1..%" PRId64, a->top_k, argmax->length);
-    expected = argmax->outer * argmax->inner * a->top_k * (!a->has_axis && a->out_max_val ? 2 : 1);
-    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)expected)
-        return error_set("argmax's top has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape), expected);
+    argmax->outer = axes.outer;
+    argmax->length = axes.length;
+    argmax->inner = axes.inner;
     cpu_top_set(op->args.tops[0], NULL);
     if (cpu_alloc((size_t)a->top_k * sizeof *argmax->best, "the places of maxima", &memory))
         return -1;
@@ -156,19 +136,19 @@ static int argmax_create(struct cpu_op *op)
 }
 
 /* Is the value at place i, later in the row, ahead of that at place j? */
-static bool ahead(float at_i, float at_j)
+static bool argmax_ahead(float at_i, float at_j)
 {
     return at_i >= at_j || (isnan(at_j) && !isnan(at_i));
 }
 
 /* Keeps the best so far, best first. */
-static void row_best(const float *x, int64_t n, int64_t stride, int k, int32_t *best)
+static void argmax_row_best(const float *x, int64_t n, int64_t stride, int k, int32_t *best)
 {
     int kept = 0;
 
     for (int32_t i = 0; i < n; i++) {
         int at = kept;
-        while (at > 0 && ahead(x[i * stride], x[best[at - 1] * stride])) {
+        while (at > 0 && argmax_ahead(x[i * stride], x[best[at - 1] * stride])) {
             if (at < k)
                 best[at] = best[at - 1];
             at--;
@@ -194,7 +174,7 @@ static int argmax_forward(struct cpu_op *op, const struct run *run)
     for (int64_t o = 0; o < argmax->outer; o++)
         for (int64_t i = 0; i < argmax->inner; i++) {
             const float *row = x + o * argmax->length * argmax->inner + i;
-            row_best(row, argmax->length, argmax->inner, a->top_k, argmax->best);
+            argmax_row_best(row, argmax->length, argmax->inner, a->top_k, argmax->best);
             for (int64_t k = 0; k < a->top_k; k++) {
                 float place = (float)argmax->best[k];
                 float value = row[argmax->best[k] * argmax->inner];
@@ -222,10 +202,6 @@ static void argmax_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_argmax = {
     .size = sizeof(struct argmax),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = argmax_create,
     .forward = argmax_forward,
     .destroy = argmax_destroy,
@@ -244,9 +220,7 @@ static int mvn_create(struct cpu_op *op)
     const struct shape *x = &op->args.bottoms[0]->value.shape;
     void *memory = NULL;
 
-    if (!shape_equal(x, &op->args.tops[0]->value.shape))
-        return error_set("MVN's top must have its bottom's shape");
-    mvn->rows = shape_dim(x, 0) * (op->args.u.mvn.across ? 1 : shape_dim(x, 1));
+    mvn->rows = op_mvn_groups(&op->args);
     mvn->length = (int64_t)shape_elems(x) / mvn->rows;
     if (cpu_alloc((size_t)(2 * mvn->rows) * sizeof(float), "means and variances", &memory))
         return -1;
@@ -259,7 +233,7 @@ static int mvn_create(struct cpu_op *op)
 static void mvn_row(const struct mvn *mvn, const float *x, float *y, int64_t r)
 {
     const struct mvn_args *a = &mvn->op.args.u.mvn;
-    double mean = row_sum(REDUCE_MEAN, x, mvn->length), square = 0;
+    double mean = reduce_row_sum(REDUCE_MEAN, x, mvn->length), square = 0;
 
     for (int64_t i = 0; i < mvn->length; i++)
         square += (x[i] - mean) * (x[i] - mean);
@@ -330,10 +304,6 @@ static void mvn_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_mvn = {
     .size = sizeof(struct mvn),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = mvn_create,
     .forward = mvn_forward,
     .backward = mvn_backward,

@@ -1,12 +1,10 @@
-/* Interp, channel shuffle and spatial pyramid pooling. The first two work in every format. */
+/* Interp, which works in every format, and spatial pyramid pooling. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "util/error.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A target row or column: two source ones and the second one's weight. */
 struct tap {
@@ -20,7 +18,7 @@ struct interp {
     struct tap *rows, *columns; /* of the top; one piece of memory */
 };
 
-static void taps_fill(struct tap *taps, int64_t in, int64_t out, int begin, int end)
+static void interp_taps_fill(struct tap *taps, int64_t in, int64_t out, int begin, int end)
 {
     int64_t used = in - begin - end;
     double ratio = out > 1 ? (double)(used - 1) / (double)(out - 1) : 0;
@@ -44,18 +42,12 @@ static int interp_create(struct cpu_op *op)
     const struct shape *x = &bottom->value.shape, *y = &top->value.shape;
     const struct cpu_format *format = cpu_tensor_format(&bottom->value);
 
-    if (x->naxes != 4 || y->naxes != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1])
-        return error_set("interp needs blobs of 4 axes that differ in height and width only");
-    if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= a->crop_begin + a->crop_end ||
-        x->dim[3] <= a->crop_begin + a->crop_end)
-        return error_set("interp cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
-                         a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
     interp->rows = malloc((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows);
     if (!interp->rows)
         return error_memory((size_t)(y->dim[2] + y->dim[3]) * sizeof *interp->rows, "interp");
     interp->columns = interp->rows + y->dim[2];
-    taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
-    taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
+    interp_taps_fill(interp->rows, x->dim[2], y->dim[2], a->crop_begin, a->crop_end);
+    interp_taps_fill(interp->columns, x->dim[3], y->dim[3], a->crop_begin, a->crop_end);
     cpu_top_set(top, format);
     interp->from = cpu_planes_of(x, format);
     interp->to = cpu_planes_of(y, format);
@@ -123,97 +115,10 @@ static void interp_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_interp = {
     .size = sizeof(struct interp),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = interp_create,
     .forward = interp_forward,
     .backward = interp_backward,
     .destroy = interp_destroy,
-};
-
-struct shuffle {
-    struct cpu_op op;
-    struct cpu_planes planes;
-    int64_t channels;
-};
-
-static int shuffle_create(struct cpu_op *op)
-{
-    struct shuffle *shuffle = (struct shuffle *)op;
-    const struct tensor *x = &op->args.bottoms[0]->value;
-    int group = op->args.u.shuffle.group;
-
-    if (!shape_equal(&x->shape, &op->args.tops[0]->value.shape) || x->shape.naxes < 2)
-        return error_set("shuffle needs a bottom of at least 2 axes and a top of its shape");
-    shuffle->channels = x->shape.dim[1];
-    if (group < 1 || shuffle->channels % group)
-        return error_set("%d groups do not divide %" PRId64 " channels", group, shuffle->channels);
-    shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
-    shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
-    shuffle->planes.width = 1;
-    cpu_top_set(op->args.tops[0], cpu_tensor_format(x));
-    return 0;
-}
-
-/* y's channel (j, i) is x's (i, j); rows: i's range. Backward is the same with the other range. */
-static void shuffle_run(const struct shuffle *s, int64_t rows, const float *x, float *y)
-{
-    const struct cpu_planes *p = &s->planes;
-    int64_t columns = s->channels / rows, pixels = p->height;
-    int64_t sample = p->groups * pixels * p->block, samples = p->planes / p->groups;
-
-#pragma omp parallel for collapse(2)
-    for (int64_t n = 0; n < samples; n++) {
-        for (int64_t c = 0; c < s->channels; c++) {
-            int64_t source = c % rows * columns + c / rows;
-            const float *from =
-                x + n * sample + source / p->block * pixels * p->block + source % p->block;
-            float *to = y + n * sample + c / p->block * pixels * p->block + c % p->block;
-            if (p->block == 1) {
-                memcpy(to, from, (size_t)pixels * sizeof *to);
-                continue;
-            }
-            for (int64_t i = 0; i < pixels; i++)
-                to[i * p->block] = from[i * p->block];
-        }
-    }
-}
-
-static int shuffle_forward(struct cpu_op *op, const struct run *run)
-{
-    const struct tensor *top = &op->args.tops[0]->value;
-
-    (void)run;
-    shuffle_run((struct shuffle *)op, op->args.u.shuffle.group, op->args.bottoms[0]->value.data,
-                top->data);
-    cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
-    return 0;
-}
-
-static int shuffle_backward(struct cpu_op *op, const struct run *run)
-{
-    const struct shuffle *s = (struct shuffle *)op;
-    const struct tensor *grad = &op->args.bottoms[0]->grad;
-
-    (void)run;
-    if (!cpu_op_propagates(op, 0))
-        return 0;
-    shuffle_run(s, s->channels / op->args.u.shuffle.group, op->args.tops[0]->grad.data, grad->data);
-    cpu_clear_padding(grad->data, &grad->shape, cpu_tensor_format(grad));
-    return 0;
-}
-
-const struct cpu_kind cpu_shuffle = {
-    .size = sizeof(struct shuffle),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .create = shuffle_create,
-    .forward = shuffle_forward,
-    .backward = shuffle_backward,
 };
 
 struct spp {
@@ -228,7 +133,7 @@ struct bin {
     int64_t size;       /* with the padding: the divisor */
 };
 
-static struct bin bin_of(int64_t size, int64_t bins, int64_t i)
+static struct bin spp_bin_of(int64_t size, int64_t bins, int64_t i)
 {
     int64_t kernel = (size + bins - 1) / bins, pad = (kernel * bins - size + 1) / 2;
     int64_t begin = i * kernel - pad, end = begin + kernel;
@@ -241,26 +146,8 @@ static struct bin bin_of(int64_t size, int64_t bins, int64_t i)
 static int spp_create(struct cpu_op *op)
 {
     struct spp *spp = (struct spp *)op;
-    const struct shape *x = &op->args.bottoms[0]->value.shape;
-    int64_t places = 0;
     void *memory = NULL;
 
-    if (x->naxes != 4 || op->args.u.spp.levels < 1 || op->args.u.spp.levels > 12)
-        return error_set("SPP needs a bottom of 4 axes and 1 to 12 levels");
-    for (int l = 0; l < op->args.u.spp.levels; l++) {
-        places += (int64_t)1 << 2 * l;
-        for (int i = 0; i < 2; i++)
-            for (int64_t b = 0; b < (int64_t)1 << l; b++) {
-                struct bin bin = bin_of(x->dim[2 + i], (int64_t)1 << l, b);
-                if (bin.end <= bin.begin)
-                    return error_set("axis %d of size %" PRId64 " is too small for %d bins", 2 + i,
-                                     x->dim[2 + i], 1 << l);
-            }
-    }
-    if (shape_elems(&op->args.tops[0]->value.shape) != (size_t)(x->dim[0] * x->dim[1] * places))
-        return error_set("SPP's top has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.tops[0]->value.shape),
-                         x->dim[0] * x->dim[1] * places);
     if (op->args.train && op->args.u.spp.method == POOL_MAX) {
         if (cpu_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *spp->winner,
                       "the places of maxima", &memory))
@@ -272,8 +159,8 @@ static int spp_create(struct cpu_op *op)
 }
 
 /* One bin of one plane; top and winner are its places there. */
-static void bin_forward(const struct spp *spp, const float *x, int64_t width, struct bin h,
-                        struct bin w, float *top, int32_t *winner)
+static void spp_bin_forward(const struct spp *spp, const float *x, int64_t width, struct bin h,
+                            struct bin w, float *top, int32_t *winner)
 {
     float most = -FLT_MAX;
     int64_t place = h.begin * width + w.begin;
@@ -296,8 +183,8 @@ static void bin_forward(const struct spp *spp, const float *x, int64_t width, st
         *winner = (int32_t)place;
 }
 
-static void bin_backward(const struct spp *spp, float *dx, int64_t width, struct bin h,
-                         struct bin w, float dy, const int32_t *winner)
+static void spp_bin_backward(const struct spp *spp, float *dx, int64_t width, struct bin h,
+                             struct bin w, float dy, const int32_t *winner)
 {
     if (spp->op.args.u.spp.method == POOL_MAX) {
         dx[*winner] += dy;
@@ -309,7 +196,8 @@ static void bin_backward(const struct spp *spp, float *dx, int64_t width, struct
 }
 
 /* All bins of one plane; dx is NULL in forward. */
-static void plane_run(const struct spp *spp, int64_t plane, const float *x, float *top, float *dx)
+static void spp_plane_run(const struct spp *spp, int64_t plane, const float *x, float *top,
+                          float *dx)
 {
     const struct shape *shape = &spp->op.args.bottoms[0]->value.shape;
     int64_t channels = shape->dim[1], before = 0;
@@ -320,13 +208,13 @@ static void plane_run(const struct spp *spp, int64_t plane, const float *x, floa
         int64_t bins = (int64_t)1 << l;
         for (int64_t b = 0; b < bins * bins; b++) {
             int64_t at = sample * total + before + channel * bins * bins + b;
-            struct bin h = bin_of(shape->dim[2], bins, b / bins);
-            struct bin w = bin_of(shape->dim[3], bins, b % bins);
+            struct bin h = spp_bin_of(shape->dim[2], bins, b / bins);
+            struct bin w = spp_bin_of(shape->dim[3], bins, b % bins);
             int32_t *winner = spp->winner ? spp->winner + at : NULL;
             if (dx)
-                bin_backward(spp, dx, shape->dim[3], h, w, top[at], winner);
+                spp_bin_backward(spp, dx, shape->dim[3], h, w, top[at], winner);
             else
-                bin_forward(spp, x, shape->dim[3], h, w, top + at, winner);
+                spp_bin_forward(spp, x, shape->dim[3], h, w, top + at, winner);
         }
         before += channels * bins * bins;
     }
@@ -345,7 +233,7 @@ static int spp_forward(struct cpu_op *op, const struct run *run)
     x = cpu_input_data(op->engine, &spp->plain.in);
 #pragma omp parallel for
     for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        plane_run(spp, p, x + p * pixels, op->args.tops[0]->value.data, NULL);
+        spp_plane_run(spp, p, x + p * pixels, op->args.tops[0]->value.data, NULL);
     return 0;
 }
 
@@ -363,7 +251,7 @@ static int spp_backward(struct cpu_op *op, const struct run *run)
     cpu_zero(dx, shape_elems(shape));
 #pragma omp parallel for
     for (int64_t p = 0; p < shape->dim[0] * shape->dim[1]; p++)
-        plane_run(spp, p, NULL, op->args.tops[0]->grad.data, dx + p * pixels);
+        spp_plane_run(spp, p, NULL, op->args.tops[0]->grad.data, dx + p * pixels);
     return cpu_output_store(op->engine, &spp->plain.out);
 }
 
@@ -377,10 +265,6 @@ static void spp_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_spp = {
     .size = sizeof(struct spp),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
     .create = spp_create,
     .forward = spp_forward,
     .backward = spp_backward,

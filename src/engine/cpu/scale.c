@@ -4,10 +4,6 @@
  * memory. */
 #include "engine/cpu/channel.h"
 
-#include "util/error.h"
-
-#include <inttypes.h>
-
 /* A vector of coefficients: a parameter, or a bottom. */
 struct factor {
     struct param *param;
@@ -27,49 +23,35 @@ struct scale {
     double *sum, *product; /* per slot; a third array per coefficient behind them */
 };
 
-static int factor_create(struct cpu_op *op, struct factor *f, int param, int64_t expected)
+/* param < 0: it is bottom 1. */
+static int scale_factor_create(struct cpu_op *op, struct factor *f, int param)
 {
-    const struct shape *shape;
     struct blob *blob;
 
     f->there = true;
     if (param >= 0) {
-        if (param >= op->args.nparams)
-            return error_set("scale needs %d parameters, not %d", param + 1, op->args.nparams);
         f->param = op->args.params[param];
-        shape = &f->param->shape;
-    } else {
-        blob = op->args.bottoms[1];
-        shape = &blob->value.shape;
-        if (cpu_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
-            return -1;
-        if (cpu_op_propagates(op, 1) &&
-            cpu_output_create(op->engine, &blob->grad, NULL, WORK_BOTTOM_GRAD, &f->bottom_grad))
-            return -1;
+        return 0;
     }
-    if (shape_elems(shape) != (size_t)expected)
-        return error_set("a factor has %zu elements, not %" PRId64, shape_elems(shape), expected);
-    return 0;
+    blob = op->args.bottoms[1];
+    if (cpu_input_create(op->engine, &blob->value, NULL, WORK_OWN, &f->bottom))
+        return -1;
+    if (!cpu_op_propagates(op, 1))
+        return 0;
+    return cpu_output_create(op->engine, &blob->grad, NULL, WORK_BOTTOM_GRAD, &f->bottom_grad);
 }
 
-static int factors_create(struct scale *scale)
+static int scale_factors_create(struct scale *scale)
 {
     struct cpu_op *op = &scale->op;
     const struct scale_args *a = &op->args.u.scale;
     int next = 0;
 
-    if (!a->scale && !a->bias)
-        return error_set("scale has neither scale nor bias");
-    if ((op->args.nbottoms == 2) != a->from_bottom)
-        return error_set("scale has %d bottoms, but from_bottom is %d", op->args.nbottoms,
-                         a->from_bottom);
-    if (a->scale &&
-        factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++, scale->view.coefficients))
+    if (a->scale && scale_factor_create(op, &scale->gamma, a->from_bottom ? -1 : next++))
         return -1;
-    if (a->bias && factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++,
-                                 scale->view.coefficients))
-        return -1;
-    return 0;
+    return a->bias
+               ? scale_factor_create(op, &scale->beta, a->from_bottom && !a->scale ? -1 : next++)
+               : 0;
 }
 
 static int scale_memory(struct scale *scale)
@@ -99,13 +81,6 @@ static int scale_create(struct cpu_op *op)
     struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
     const struct cpu_format *format = cpu_tensor_format(&x->value);
 
-    if (!shape_equal(&x->value.shape, &y->value.shape))
-        return error_set("scale's top must have its first bottom's shape");
-    if (cpu_op_in_place(op) && op->args.train)
-        return error_set("a scale cannot be trained in place");
-    if (a->axis < 0 || a->naxes < 0 || a->axis + a->naxes > x->value.shape.naxes)
-        return error_set("a factor of axes %d to %d does not fit a bottom of %d", a->axis,
-                         a->axis + a->naxes, x->value.shape.naxes);
     if (!cpu_channels_view(&x->value.shape, format, a->axis, a->naxes, &scale->view)) {
         format = NULL;
         cpu_channels_view(&x->value.shape, NULL, a->axis, a->naxes, &scale->view);
@@ -121,10 +96,10 @@ static int scale_create(struct cpu_op *op)
         if (!scale->out.reorder.primitive)
             y->grad.base = &x->grad;
     }
-    return factors_create(scale) || scale_memory(scale) ? -1 : 0;
+    return scale_factors_create(scale) || scale_memory(scale) ? -1 : 0;
 }
 
-static int factor_load(struct scale *scale, struct factor *f, float *slots)
+static int scale_factor_load(struct scale *scale, struct factor *f, float *slots)
 {
     if (!f->there)
         return 0;
@@ -141,38 +116,39 @@ static int scale_forward(struct cpu_op *op, const struct run *run)
     struct scale *scale = (struct scale *)op;
 
     (void)run;
-    if (cpu_input_load(op->engine, &scale->in) || factor_load(scale, &scale->gamma, scale->a) ||
-        factor_load(scale, &scale->beta, scale->b))
+    if (cpu_input_load(op->engine, &scale->in) ||
+        scale_factor_load(scale, &scale->gamma, scale->a) ||
+        scale_factor_load(scale, &scale->beta, scale->b))
         return -1;
     cpu_channels_affine(&scale->view, cpu_input_data(op->engine, &scale->in), scale->zero, scale->a,
                         scale->b, cpu_output_data(op->engine, &scale->top));
     return cpu_output_store(op->engine, &scale->top);
 }
 
-static void param_add(struct param *param, const double *grad, int64_t n)
+static void scale_param_add(struct param *param, const double *grad, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         param->grad[i] = (float)(grad[i] + (param->accumulate ? param->grad[i] : 0));
 }
 
-static bool factor_learns(const struct scale *scale, const struct factor *f)
+static bool scale_factor_learns(const struct scale *scale, const struct factor *f)
 {
     if (!f->there)
         return false;
     return f->param ? f->param->wants_grad : cpu_op_propagates(&scale->op, 1);
 }
 
-static int factor_backward(struct scale *scale, struct factor *f, const double *slots)
+static int scale_factor_backward(struct scale *scale, struct factor *f, const double *slots)
 {
     int64_t n = scale->view.coefficients;
     double *grad = scale->sum + 2 * scale->view.slots;
     float *to;
 
-    if (!factor_learns(scale, f))
+    if (!scale_factor_learns(scale, f))
         return 0;
     cpu_channels_gather(&scale->view, slots, grad);
     if (f->param) {
-        param_add(f->param, grad, n);
+        scale_param_add(f->param, grad, n);
         return 0;
     }
     to = cpu_output_data(scale->op.engine, &f->bottom_grad);
@@ -187,10 +163,10 @@ static int scale_backward(struct cpu_op *op, const struct run *run)
     const float *x = cpu_input_data(op->engine, &scale->in), *dy = op->args.tops[0]->grad.data;
 
     (void)run;
-    if (factor_learns(scale, &scale->gamma) || factor_learns(scale, &scale->beta)) {
+    if (scale_factor_learns(scale, &scale->gamma) || scale_factor_learns(scale, &scale->beta)) {
         cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, scale->sum, scale->product);
-        if (factor_backward(scale, &scale->gamma, scale->product) ||
-            factor_backward(scale, &scale->beta, scale->sum))
+        if (scale_factor_backward(scale, &scale->gamma, scale->product) ||
+            scale_factor_backward(scale, &scale->beta, scale->sum))
             return -1;
     }
     if (!cpu_op_propagates(op, 0))
@@ -217,12 +193,6 @@ static void scale_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_scale = {
     .size = sizeof(struct scale),
-    .min_bottoms = 1,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 2,
-    .in_place = true,
     .create = scale_create,
     .forward = scale_forward,
     .backward = scale_backward,
@@ -244,16 +214,7 @@ static int prelu_create(struct cpu_op *op)
     bool shared = op->args.u.prelu.shared;
     void *memory = NULL;
 
-    if (!shape_equal(&x->value.shape, &y->value.shape) || op->args.nparams != 1)
-        return error_set("PReLU needs one parameter and a top of its bottom's shape");
-    if (x->value.shape.naxes < 2)
-        return error_set("PReLU needs a bottom of at least 2 axes");
-    if (cpu_op_in_place(op) && op->args.train)
-        return error_set("PReLU cannot be trained in place");
     cpu_channels_view(&x->value.shape, format, shared ? 0 : 1, shared ? 0 : 1, &prelu->view);
-    if (shape_elems(&op->args.params[0]->shape) != (size_t)prelu->view.coefficients)
-        return error_set("PReLU's slope has %zu elements, not %" PRId64,
-                         shape_elems(&op->args.params[0]->shape), prelu->view.coefficients);
     if (!cpu_op_in_place(op)) {
         cpu_top_set(y, format);
         if (cpu_op_propagates(op, 0))
@@ -290,7 +251,7 @@ static int prelu_backward(struct cpu_op *op, const struct run *run)
     if (op->args.params[0]->wants_grad) {
         cpu_channels_negative_sums(op->engine, &prelu->view, x, dy, prelu->sums);
         cpu_channels_gather(&prelu->view, prelu->sums, grad);
-        param_add(op->args.params[0], grad, prelu->view.coefficients);
+        scale_param_add(op->args.params[0], grad, prelu->view.coefficients);
     }
     if (cpu_op_propagates(op, 0))
         cpu_channels_slope(&prelu->view, x, dy, prelu->slope, op->args.bottoms[0]->grad.data);
@@ -307,12 +268,6 @@ static void prelu_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_prelu = {
     .size = sizeof(struct prelu),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .params = 1,
-    .in_place = true,
     .create = prelu_create,
     .forward = prelu_forward,
     .backward = prelu_backward,

@@ -4,6 +4,7 @@
  */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <float.h>
@@ -16,16 +17,15 @@ struct scores {
     struct cpu_input plain;
 };
 
-static int scores_create(struct cpu_op *op, int axis, enum cpu_work_slot slot, struct scores *out)
+static int softmax_scores_create(struct cpu_op *op, int axis, enum cpu_work_slot slot,
+                                 struct scores *out)
 {
     const struct tensor *bottom = &op->args.bottoms[0]->value;
-    int at;
+    struct op_axes axes = op_axes_at(&bottom->shape, axis);
 
-    if (shape_axis(&bottom->shape, axis, &at))
-        return -1;
-    out->outer = (int64_t)shape_count(&bottom->shape, 0, at);
-    out->classes = bottom->shape.dim[at];
-    out->inner = (int64_t)shape_count(&bottom->shape, at + 1, SHAPE_MAX_AXES);
+    out->outer = axes.outer;
+    out->classes = axes.length;
+    out->inner = axes.inner;
     return cpu_input_create(op->engine, bottom, NULL, slot, &out->plain);
 }
 
@@ -77,10 +77,8 @@ static int softmax_create(struct cpu_op *op)
     struct softmax *sm = (struct softmax *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
 
-    if (!shape_equal(&bottom->value.shape, &top->value.shape))
-        return error_set("softmax's top must have its bottom's shape");
     cpu_top_set(top, NULL);
-    if (scores_create(op, op->args.u.softmax.axis, WORK_TOP_GRAD, &sm->scores))
+    if (softmax_scores_create(op, op->args.u.softmax.axis, WORK_TOP_GRAD, &sm->scores))
         return -1;
     if (!cpu_op_propagates(op, 0))
         return 0;
@@ -135,11 +133,6 @@ static void softmax_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_softmax = {
     .size = sizeof(struct softmax),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = false,
     .create = softmax_create,
     .forward = softmax_forward,
     .backward = softmax_backward,
@@ -154,11 +147,10 @@ struct labels {
     int ignore;
 };
 
-static int labels_create(const struct cpu_op *op, const struct scores *s, bool has_ignore,
-                         int ignore, struct labels *out)
+static int softmax_labels_create(const struct cpu_op *op, const struct scores *s, bool has_ignore,
+                                 int ignore, struct labels *out)
 {
     const struct blob *blob = op->args.bottoms[1];
-    char text[128];
 
     *out = (struct labels){.tensor = &blob->value,
                            .positions = s->outer * s->inner,
@@ -169,15 +161,11 @@ static int labels_create(const struct cpu_op *op, const struct scores *s, bool h
     if (cpu_tensor_format(&blob->value))
         return error_set("the labels come in the format %s; plain ones are needed",
                          cpu_tensor_format(&blob->value)->name);
-    if (shape_elems(&blob->value.shape) != (size_t)out->positions)
-        return error_set("%" PRId64 " labels are needed, one per prediction; the labels' shape "
-                         "is %s",
-                         out->positions, shape_text(&blob->value.shape, text, sizeof text));
     return 0;
 }
 
 /* The class of position i; -1 if it is to be ignored. Fails where there is no such class. */
-static int label_at(const struct labels *l, int64_t i, int64_t *out)
+static int softmax_label_at(const struct labels *l, int64_t i, int64_t *out)
 {
     float value = l->tensor->data[i];
     bool fits = value > -2147483648.0f && value < 2147483648.0f; /* false for NaN */
@@ -210,17 +198,10 @@ static int softmax_loss_create(struct cpu_op *op)
     struct blob *bottom = op->args.bottoms[0];
     void *own = NULL;
 
-    if (cpu_op_propagates(op, 1))
-        return error_set("softmax loss cannot backpropagate to its labels");
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("softmax loss gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 && !shape_equal(&bottom->value.shape, &op->args.tops[1]->value.shape))
-        return error_set("the probabilities must have the scores' shape");
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, WORK_TOP_GRAD, &sl->scores) ||
-        labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
+    if (softmax_scores_create(op, a->axis, WORK_TOP_GRAD, &sl->scores) ||
+        softmax_labels_create(op, &sl->scores, a->has_ignore_label, a->ignore_label, &sl->labels))
         return -1;
     if (op->args.ntops == 1) {
         if (cpu_alloc(shape_elems(&bottom->value.shape) * sizeof *sl->own, "class probabilities",
@@ -233,12 +214,12 @@ static int softmax_loss_create(struct cpu_op *op)
     return cpu_output_create(op->engine, &bottom->grad, NULL, WORK_BOTTOM_GRAD, &sl->bottom_grad);
 }
 
-static float *probabilities(const struct softmax_loss *sl)
+static float *softmax_loss_probabilities(const struct softmax_loss *sl)
 {
     return sl->own ? sl->own : sl->op.args.tops[1]->value.data;
 }
 
-static double loss_divisor(const struct softmax_loss *sl, int64_t valid)
+static double softmax_loss_divisor(const struct softmax_loss *sl, int64_t valid)
 {
     double d = 1;
 
@@ -262,7 +243,7 @@ static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct scores *s = &sl->scores;
-    float *p = probabilities(sl);
+    float *p = softmax_loss_probabilities(sl);
     int64_t valid = 0, label;
     double loss = 0;
 
@@ -271,7 +252,7 @@ static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
         return -1;
     softmax_run(s, cpu_input_data(op->engine, &sl->scores.plain), p);
     for (int64_t i = 0; i < sl->labels.positions; i++) {
-        if (label_at(&sl->labels, i, &label))
+        if (softmax_label_at(&sl->labels, i, &label))
             return -1;
         if (label < 0)
             continue;
@@ -279,7 +260,7 @@ static int softmax_loss_forward(struct cpu_op *op, const struct run *run)
         loss -= log(q < FLT_MIN ? (double)FLT_MIN : (double)q); /* NaN stays NaN */
         valid++;
     }
-    sl->divisor = loss_divisor(sl, valid);
+    sl->divisor = softmax_loss_divisor(sl, valid);
     op->args.tops[0]->value.data[0] = (float)(loss / sl->divisor);
     return 0;
 }
@@ -289,7 +270,7 @@ static int softmax_loss_backward(struct cpu_op *op, const struct run *run)
 {
     struct softmax_loss *sl = (struct softmax_loss *)op;
     const struct scores *s = &sl->scores;
-    const float *p = probabilities(sl);
+    const float *p = softmax_loss_probabilities(sl);
     float scale = (float)(op->args.tops[0]->grad.data[0] / sl->divisor);
     int64_t label;
     float *dx;
@@ -301,7 +282,7 @@ static int softmax_loss_backward(struct cpu_op *op, const struct run *run)
     cpu_axpby(dx, scale, p, 0, (size_t)(s->outer * s->classes * s->inner));
     for (int64_t i = 0; i < sl->labels.positions; i++) {
         int64_t at = i / s->inner * s->classes * s->inner + i % s->inner;
-        if (label_at(&sl->labels, i, &label))
+        if (softmax_label_at(&sl->labels, i, &label))
             return -1;
         if (label >= 0) {
             dx[at + label * s->inner] = scale * (p[at + label * s->inner] - 1);
@@ -324,10 +305,6 @@ static void softmax_loss_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_softmax_loss = {
     .size = sizeof(struct softmax_loss),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = softmax_loss_create,
     .forward = softmax_loss_forward,
     .backward = softmax_loss_backward,
@@ -349,19 +326,9 @@ static int accuracy_create(struct cpu_op *op)
 
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], NULL);
-    if (scores_create(op, a->axis, WORK_TOP_GRAD, &acc->scores) ||
-        labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
+    if (softmax_scores_create(op, a->axis, WORK_TOP_GRAD, &acc->scores) ||
+        softmax_labels_create(op, &acc->scores, a->has_ignore_label, a->ignore_label, &acc->labels))
         return -1;
-    if (a->top_k < 1 || a->top_k > acc->scores.classes)
-        return error_set("top_k %d is not in 1..%" PRId64 ", the number of classes", a->top_k,
-                         acc->scores.classes);
-    if (shape_elems(&op->args.tops[0]->value.shape) != 1)
-        return error_set("accuracy gives one number; its top has %zu elements",
-                         shape_elems(&op->args.tops[0]->value.shape));
-    if (op->args.ntops == 2 &&
-        shape_elems(&op->args.tops[1]->value.shape) != (size_t)acc->scores.classes)
-        return error_set("accuracy per class gives %" PRId64 " numbers; its top has %zu elements",
-                         acc->scores.classes, shape_elems(&op->args.tops[1]->value.shape));
     if (cpu_alloc(2 * (size_t)acc->scores.classes * sizeof *acc->right, "counts per class",
                   &counts))
         return -1;
@@ -371,7 +338,7 @@ static int accuracy_create(struct cpu_op *op)
 }
 
 /* Ties count against; so does a NaN, on either side: a net that diverged is never right. */
-static bool predicted(const struct scores *s, const float *x, int64_t label, int top_k)
+static bool accuracy_predicted(const struct scores *s, const float *x, int64_t label, int top_k)
 {
     float score = x[label * s->inner];
     int ahead = 0;
@@ -398,11 +365,11 @@ static int accuracy_forward(struct cpu_op *op, const struct run *run)
         acc->right[c] = acc->total[c] = 0;
     for (int64_t i = 0; i < acc->labels.positions; i++) {
         const float *at = x + i / s->inner * s->classes * s->inner + i % s->inner;
-        if (label_at(&acc->labels, i, &label))
+        if (softmax_label_at(&acc->labels, i, &label))
             return -1;
         if (label < 0)
             continue;
-        bool hit = predicted(s, at, label, op->args.u.accuracy.top_k);
+        bool hit = accuracy_predicted(s, at, label, op->args.u.accuracy.top_k);
         right += hit;
         valid++;
         acc->right[label] += hit;
@@ -425,10 +392,6 @@ static void accuracy_destroy(struct cpu_op *op)
 
 const struct cpu_kind cpu_accuracy = {
     .size = sizeof(struct accuracy),
-    .min_bottoms = 2,
-    .max_bottoms = 2,
-    .min_tops = 1,
-    .max_tops = 2,
     .create = accuracy_create,
     .forward = accuracy_forward,
     .destroy = accuracy_destroy,

@@ -2,8 +2,6 @@
  * is made of it; it is exact to about two units in the last place. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/error.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -19,37 +17,12 @@ struct unary {
     struct cpu_op op;
 };
 
-static bool from_top_allowed(const struct unary_args *a)
-{
-    switch (a->function) {
-    case UNARY_EXP:
-    case UNARY_RELU6:
-    case UNARY_SIGMOID:
-    case UNARY_TANH:
-        return true;
-    case UNARY_ELU:
-        return a->a >= 0;
-    case UNARY_POWER:
-        return a->c == 1;
-    default:
-        return false;
-    }
-}
-
 static int unary_create(struct cpu_op *op)
 {
     struct blob *x = op->args.bottoms[0], *y = op->args.tops[0];
 
-    if (!shape_equal(&x->value.shape, &y->value.shape))
-        return error_set("the top must have the bottom's shape");
-    if (cpu_op_in_place(op)) {
-        if (op->args.train && !from_top_allowed(&op->args.u.unary))
-            return error_set("function %d cannot be trained in place",
-                             (int)op->args.u.unary.function);
+    if (cpu_op_in_place(op))
         return 0;
-    }
-    if (op->args.u.unary.function == UNARY_THRESHOLD && cpu_op_propagates(op, 0))
-        return error_set("a threshold has no gradient");
     cpu_top_set(y, cpu_tensor_format(&x->value));
     if (cpu_op_propagates(op, 0))
         y->grad.base = &x->grad;
@@ -57,7 +30,7 @@ static int unary_create(struct cpu_op *op)
 }
 
 /* e^x = 2^n e^r, |r| <= ln 2 / 2. 2^n in two factors: the result may overflow, or fade away. */
-INLINE float exp_of(float x)
+INLINE float unary_exp(float x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     float t, n, r, p, f1, f2;
@@ -87,38 +60,38 @@ INLINE float exp_of(float x)
 }
 
 /* e^x - 1 without cancellation near 0. */
-INLINE float exp_minus_one(float x)
+INLINE float unary_exp_minus_one(float x)
 {
     float near = x * (1 + x * (0.5f + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120 + x / 720)))));
 
-    return fabsf(x) < 0.25f ? near : exp_of(x) - 1;
+    return fabsf(x) < 0.25f ? near : unary_exp(x) - 1;
 }
 
-INLINE float sigmoid_of(float x)
+INLINE float unary_sigmoid(float x)
 {
-    return 1 / (1 + exp_of(-x));
+    return 1 / (1 + unary_exp(-x));
 }
 
-INLINE float tanh_of(float x)
+INLINE float unary_tanh(float x)
 {
     float q = x * x;
     float near = x * (1 + q * (-1.f / 3 + q * (2.f / 15 + q * (-17.f / 315 + q * (62.f / 2835)))));
-    float far = 1 - 2 / (exp_of(2 * x) + 1);
+    float far = 1 - 2 / (unary_exp(2 * x) + 1);
 
     return q < 0.0625f ? near : far;
 }
 
-INLINE float sign_of(float x)
+INLINE float unary_sign(float x)
 {
     return (float)((x > 0) - (x < 0));
 }
 
-INLINE float bnll_of(float x)
+INLINE float unary_bnll(float x)
 {
     return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
 }
 
-INLINE float power_of(float base, float power)
+INLINE float unary_power(float base, float power)
 {
     return power == 1      ? base
            : power == 2    ? base * base
@@ -135,8 +108,8 @@ INLINE float power_of(float base, float power)
     }                                                                                              \
     break
 
-CPU_KERNEL static void forward_piece(const struct unary_args *args, const float *x, float *y,
-                                     size_t n)
+CPU_KERNEL static void unary_forward_piece(const struct unary_args *args, const float *x, float *y,
+                                           size_t n)
 {
     float a = args->a, b = args->b, c = args->c;
 
@@ -144,29 +117,29 @@ CPU_KERNEL static void forward_piece(const struct unary_args *args, const float 
     case UNARY_ABS:
         MAP(fabsf(v));
     case UNARY_BNLL:
-        MAP(bnll_of(v));
+        MAP(unary_bnll(v));
     case UNARY_CLIP:
         MAP(v < a ? a : v > b ? b : v);
     case UNARY_ELU:
-        MAP(v > 0 ? v : a * exp_minus_one(v));
+        MAP(v > 0 ? v : a * unary_exp_minus_one(v));
     case UNARY_EXP:
-        MAP(exp_of(a * v + b));
+        MAP(unary_exp(a * v + b));
     case UNARY_LOG:
         MAP(c * logf(a * v + b));
     case UNARY_POWER:
         if (c == 1) {
             MAP(a * v + b);
         } else {
-            MAP(power_of(a * v + b, c));
+            MAP(unary_power(a * v + b, c));
         }
     case UNARY_RELU6:
         MAP(v < 0 ? 0 : v > 6 ? 6 : v);
     case UNARY_SIGMOID:
-        MAP(sigmoid_of(v));
+        MAP(unary_sigmoid(v));
     case UNARY_SWISH:
-        MAP(v * sigmoid_of(a * v));
+        MAP(v * unary_sigmoid(a * v));
     case UNARY_TANH:
-        MAP(tanh_of(v));
+        MAP(unary_tanh(v));
     case UNARY_THRESHOLD:
         MAP(v > a ? 1 : 0);
     }
@@ -182,8 +155,8 @@ CPU_KERNEL static void forward_piece(const struct unary_args *args, const float 
     }                                                                                              \
     break
 
-CPU_KERNEL static void backward_top_piece(const struct unary_args *args, const float *x,
-                                          const float *dy, float *dx, size_t n)
+CPU_KERNEL static void unary_backward_top_piece(const struct unary_args *args, const float *x,
+                                                const float *dy, float *dx, size_t n)
 {
     float a = args->a;
 
@@ -205,39 +178,39 @@ CPU_KERNEL static void backward_top_piece(const struct unary_args *args, const f
     }
 }
 
-INLINE float sigmoid_slope(float s)
+INLINE float unary_sigmoid_slope(float s)
 {
     return s * (1 - s);
 }
 
-INLINE float tanh_slope(float t)
+INLINE float unary_tanh_slope(float t)
 {
     return 1 - t * t;
 }
 
-INLINE float swish_slope(float x, float beta)
+INLINE float unary_swish_slope(float x, float beta)
 {
-    float s = sigmoid_of(beta * x);
+    float s = unary_sigmoid(beta * x);
 
     return beta * x * s + s * (1 - beta * x * s);
 }
 
-CPU_KERNEL static void backward_piece(const struct unary_args *args, const float *x,
-                                      const float *dy, float *dx, size_t n)
+CPU_KERNEL static void unary_backward_piece(const struct unary_args *args, const float *x,
+                                            const float *dy, float *dx, size_t n)
 {
     float a = args->a, b = args->b, c = args->c;
 
     switch (args->function) {
     case UNARY_ABS:
-        MAP(sign_of(v));
+        MAP(unary_sign(v));
     case UNARY_BNLL:
-        MAP(sigmoid_of(v > 50 ? 50 : v));
+        MAP(unary_sigmoid(v > 50 ? 50 : v));
     case UNARY_CLIP:
         MAP((v >= a ? 1.f : 0.f) * (v <= b ? 1.f : 0.f));
     case UNARY_ELU:
-        MAP(v > 0 ? 1 : a * exp_of(v));
+        MAP(v > 0 ? 1 : a * unary_exp(v));
     case UNARY_EXP:
-        MAP(a * exp_of(a * v + b));
+        MAP(a * unary_exp(a * v + b));
     case UNARY_LOG:
         MAP(c * a / (a * v + b));
     case UNARY_POWER:
@@ -246,22 +219,22 @@ CPU_KERNEL static void backward_piece(const struct unary_args *args, const float
         } else if (c == 1) {
             MAP(((void)v, a));
         } else {
-            MAP(c * a * power_of(a * v + b, c - 1));
+            MAP(c * a * unary_power(a * v + b, c - 1));
         }
     case UNARY_RELU6:
         MAP((v > 0 ? 1.f : 0.f) * (v < 6 ? 1.f : 0.f));
     case UNARY_SIGMOID:
-        MAP(sigmoid_slope(sigmoid_of(v)));
+        MAP(unary_sigmoid_slope(unary_sigmoid(v)));
     case UNARY_SWISH:
-        MAP(swish_slope(v, a));
+        MAP(unary_swish_slope(v, a));
     case UNARY_TANH:
-        MAP(tanh_slope(tanh_of(v)));
+        MAP(unary_tanh_slope(unary_tanh(v)));
     case UNARY_THRESHOLD:
         break;
     }
 }
 
-static inline size_t piece(size_t n, size_t i)
+static inline size_t unary_piece_size(size_t n, size_t i)
 {
     return n - i < PIECE ? n - i : PIECE;
 }
@@ -276,7 +249,7 @@ static int unary_forward(struct cpu_op *op, const struct run *run)
     (void)run;
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        forward_piece(args, x + i, top->data + i, piece(n, i));
+        unary_forward_piece(args, x + i, top->data + i, unary_piece_size(n, i));
     cpu_clear_padding(top->data, &top->shape, cpu_tensor_format(top));
     return 0;
 }
@@ -294,19 +267,14 @@ static int unary_backward(struct cpu_op *op, const struct run *run)
         return 0;
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        (cpu_op_in_place(op) ? backward_top_piece : backward_piece)(args, x + i, dy + i, dx + i,
-                                                                    piece(n, i));
+        (cpu_op_in_place(op) ? unary_backward_top_piece : unary_backward_piece)(
+            args, x + i, dy + i, dx + i, unary_piece_size(n, i));
     cpu_clear_padding(dx, &bottom->shape, cpu_tensor_format(bottom));
     return 0;
 }
 
 const struct cpu_kind cpu_unary = {
     .size = sizeof(struct unary),
-    .min_bottoms = 1,
-    .max_bottoms = 1,
-    .min_tops = 1,
-    .max_tops = 1,
-    .in_place = true,
     .create = unary_create,
     .forward = unary_forward,
     .backward = unary_backward,

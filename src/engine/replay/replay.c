@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "engine/engine_internal.h"
 
+#include "engine/op_size.h"
 #include "engine/replay/profile.h"
 #include "util/error.h"
 
@@ -168,12 +169,6 @@ static void replay_release(void *context, struct tensor *tensor)
 
 /* ---- ops ---- */
 
-static bool replay_supports(void *context, enum op_kind kind)
-{
-    (void)context;
-    return kind >= 0 && kind < OP_KINDS;
-}
-
 static void make_blank(struct tensor *tensor)
 {
     tensor->layout = (void *)(uintptr_t)&blank; /* a mark, never written through */
@@ -201,19 +196,16 @@ static int grow_zeros(struct replay_engine *engine, size_t elems)
 static int add_product(struct replay_engine *engine, const struct op_args *args)
 {
     const struct shape *bottom = &args->bottoms[0]->value.shape, *top = &args->tops[0]->value.shape;
+    struct op_product size = op_inner_product_size(args);
     struct product *products;
-    int axis;
 
-    if (shape_axis(bottom, args->u.inner_product.axis, &axis) ||
-        grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
+    if (grow_zeros(engine, shape_elems(bottom)) || grow_zeros(engine, shape_elems(top)))
         return -1;
     products = realloc(engine->products, ((size_t)engine->nproducts + 1) * sizeof *products);
     if (!products)
         return error_memory(sizeof *products, "a replayed operator");
     engine->products = products;
-    products[engine->nproducts++] =
-        (struct product){.m = (int64_t)(shape_elems(top) / shape_count(bottom, 0, axis)),
-                         .n = (int64_t)shape_count(bottom, axis, SHAPE_MAX_AXES)};
+    products[engine->nproducts++] = (struct product){.m = size.outputs, .n = size.inputs};
     return 0;
 }
 
@@ -291,13 +283,35 @@ static int replay_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int
     return 0;
 }
 
-static void replay_update(void *context, size_t elems)
+/* Values mean nothing here: what counts is how many there are. */
+static int replay_update(void *context, const struct engine_update *update, float *value,
+                         const float *grad, float *history, size_t stride, size_t n,
+                         enum engine_turn turn)
 {
     const struct replay_engine *engine = context;
 
+    (void)update, (void)value, (void)grad, (void)history, (void)stride, (void)turn;
     if (engine->update > 0) /* 10^9 parameters in so many seconds: one in as many ns */
-        nap_until(now_ns() + (int64_t)(engine->update * (double)elems * (double)engine->dilate));
+        nap_until(now_ns() + (int64_t)(engine->update * (double)n * (double)engine->dilate));
+    return 0;
 }
+
+static int replay_sumsq(void *context, const float *x, float scale, size_t n, double *out)
+{
+    return engine_host_services.sumsq(context, x, scale, n, out);
+}
+
+static int replay_encode(void *context, enum engine_code code, const float *x, float *residual,
+                         size_t rows, size_t n, void *out, enum engine_turn turn,
+                         struct engine_ticket *ticket)
+{
+    return engine_host_services.encode(context, code, x, residual, rows, n, out, turn, ticket);
+}
+
+/* Gradients are encoded and added up as in training: their time is the host's, whatever engine is
+ * replayed. */
+static const struct engine_services_i services = {
+    .update = replay_update, .sumsq = replay_sumsq, .encode = replay_encode};
 
 /* ---- the engine ---- */
 
@@ -349,9 +363,9 @@ const struct engine_i engine_replay = {
     .write = replay_write,
     .read = replay_read,
     .release = replay_release,
-    .supports = replay_supports,
     .op_create = replay_op_create,
     .gemm = replay_gemm,
-    .update = replay_update,
     .factors = replay_factors,
+    .copies = &engine_host_copies,
+    .services = &services,
 };

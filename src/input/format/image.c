@@ -68,8 +68,8 @@ bool image_format_supported(enum image_format format)
     return false;
 }
 
-static int decode(const void *data, size_t length, enum image_color color, bool header_only,
-                  struct image *out)
+static int decode_format(const void *data, size_t length, enum image_color color, bool header_only,
+                         struct image *out)
 {
     const char *name = image_format_name(data, length);
 
@@ -90,12 +90,12 @@ static int decode(const void *data, size_t length, enum image_color color, bool 
 
 int image_decode(const void *data, size_t length, enum image_color color, struct image *out)
 {
-    return decode(data, length, color, false, out);
+    return decode_format(data, length, color, false, out);
 }
 
 int image_size(const void *data, size_t length, struct image *out)
 {
-    return decode(data, length, IMAGE_AS_STORED, true, out);
+    return decode_format(data, length, IMAGE_AS_STORED, true, out);
 }
 
 int image_encode(const struct image *image, enum image_format format, int quality,

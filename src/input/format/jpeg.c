@@ -117,8 +117,8 @@ static void row_swap(uint8_t *row, size_t width)
 #endif
 
 /* Everything that longjmp may interrupt. */
-static int decode_steps(struct jpeg_decompress_struct *info, enum image_color color,
-                        bool header_only, struct image *out)
+static int jpeg_decode_steps(struct jpeg_decompress_struct *info, enum image_color color,
+                             bool header_only, struct image *out)
 {
     size_t stride;
     int channels;
@@ -170,7 +170,7 @@ int jpeg_decode(const void *data, size_t length, enum image_color color, bool he
         jpeg_create_decompress(&info);
         info.progress = &progress;
         jpeg_mem_src(&info, data, (unsigned long)length);
-        status = decode_steps(&info, color, header_only, out);
+        status = jpeg_decode_steps(&info, color, header_only, out);
     } else {
         status = -1;
     }
@@ -181,7 +181,8 @@ int jpeg_decode(const void *data, size_t length, enum image_color color, bool he
     return status;
 }
 
-static void encode_steps(struct jpeg_compress_struct *info, const struct image *image, int quality)
+static void jpeg_encode_steps(struct jpeg_compress_struct *info, const struct image *image,
+                              int quality)
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
 #ifndef JCS_EXTENSIONS
@@ -231,7 +232,7 @@ int jpeg_encode(const struct image *image, int quality, struct bytes *out)
     if (setjmp(failure.escape) == 0) {
         jpeg_create_compress(&info);
         jpeg_mem_dest(&info, &packed->data, &packed->length);
-        encode_steps(&info, image, quality);
+        jpeg_encode_steps(&info, image, quality);
         status = bytes_append(out, packed->data, packed->length, "a JPEG image");
     } else {
         status = error_context("encoding %d x %d pixels", image->width, image->height);
@@ -244,7 +245,7 @@ int jpeg_encode(const struct image *image, int quality, struct bytes *out)
 
 #else
 
-static int missing(void)
+static int jpeg_missing(void)
 {
     return error_set(
         "a JPEG image, but this program was built without libjpeg (Debian: libjpeg-dev)");
@@ -254,13 +255,13 @@ int jpeg_decode(const void *data, size_t length, enum image_color color, bool he
                 struct image *out)
 {
     (void)data, (void)length, (void)color, (void)header_only, (void)out;
-    return missing();
+    return jpeg_missing();
 }
 
 int jpeg_encode(const struct image *image, int quality, struct bytes *out)
 {
     (void)image, (void)quality, (void)out;
-    return missing();
+    return jpeg_missing();
 }
 
 #endif

@@ -36,7 +36,7 @@ struct level {
     size_t capacity;                /* of start */
 };
 
-static bool ends_in(const char *name, const char *end)
+static bool name_ends_in(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
 
@@ -67,10 +67,11 @@ static int view_add(const struct level *self, const char *folder, const char *na
 
     snprintf(from, sizeof from, "%s/%s", folder, name);
     snprintf(to, sizeof to, "%s/%s", self->view, name);
-    if (ends_in(name, ".ldb") || ends_in(name, ".sst"))
+    if (name_ends_in(name, ".ldb") || name_ends_in(name, ".sst"))
         return symlink(from, to) == 0 ? 0
                                       : error_set("%s: cannot be made: %s", to, strerror(errno));
-    if (strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 || ends_in(name, ".log"))
+    if (strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 ||
+        name_ends_in(name, ".log"))
         return file_copy(from, to);
     return 0;
 }

@@ -87,7 +87,7 @@ static uint64_t u64(const uint8_t *at)
     return u32(at) | (uint64_t)u32(at + 4) << 32;
 }
 
-static int read_at(const struct lmdb *db, uint64_t offset, void *out, size_t length)
+static int lmdb_read_at(const struct lmdb *db, uint64_t offset, void *out, size_t length)
 {
     size_t done = 0;
 
@@ -125,7 +125,7 @@ static int page_read(const struct lmdb *db, uint64_t page, uint8_t *out)
     if (page >= db->npages)
         return error_set("%s: damaged LMDB file: there is no page %llu", db->kv.path,
                          (unsigned long long)page);
-    if (read_at(db, page * db->page_bytes, out, db->page_bytes))
+    if (lmdb_read_at(db, page * db->page_bytes, out, db->page_bytes))
         return -1;
     if (u64(out) != page)
         return damaged(db, page, "has the number of another page");
@@ -212,7 +212,7 @@ static int meta_read(const struct lmdb *db, uint64_t offset, uint8_t out[META_BY
 {
     uint32_t magic;
 
-    if (read_at(db, offset, out, META_BYTES))
+    if (lmdb_read_at(db, offset, out, META_BYTES))
         return -1;
     magic = u32(out + MAGIC_AT);
     if (magic == MAGIC_SWAPPED)
@@ -305,7 +305,7 @@ static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t lengt
         return error_set("%s: truncated or damaged LMDB file: there is no page %llu, where a value "
                          "should be",
                          db->kv.path, (unsigned long long)number);
-    if (read_at(db, number * db->page_bytes, header, sizeof header))
+    if (lmdb_read_at(db, number * db->page_bytes, header, sizeof header))
         return -1;
     if (u64(header) != number || !(u16(header + PAGE_FLAGS) & FLAG_OVERFLOW))
         return damaged(db, number, "holds no value, but should");
@@ -318,7 +318,7 @@ static int big_value_read(const struct lmdb *db, uint64_t number, uint64_t lengt
     if (bytes_reserve(out, length, "a record"))
         return -1;
     out->length = length;
-    return read_at(db, offset, out->data, length);
+    return lmdb_read_at(db, offset, out->data, length);
 }
 
 static int lmdb_read(struct kv *kv, uint64_t place, struct bytes *out)

@@ -70,8 +70,8 @@ static void conversions_set(struct reading *r, int type, int depth, bool gray)
     png_set_interlace_handling(r->png);
 }
 
-static int decode_steps(struct reading *r, enum image_color color, bool header_only,
-                        struct image *out)
+static int png_decode_steps(struct reading *r, enum image_color color, bool header_only,
+                            struct image *out)
 {
     png_uint_32 width, height;
     int depth, type;
@@ -123,7 +123,7 @@ int png_decode(const void *data, size_t length, enum image_color color, bool hea
     if (!r->info)
         error_memory(sizeof *r, "a PNG image");
     else if (setjmp(png_jmpbuf(r->png)) == 0)
-        status = decode_steps(r, color, header_only, out);
+        status = png_decode_steps(r, color, header_only, out);
     else
         status = -1;
     png_destroy_read_struct(&r->png, &r->info, NULL);
@@ -151,7 +151,7 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
-static void encode_steps(struct writing *w, const struct image *image)
+static void png_encode_steps(struct writing *w, const struct image *image)
 {
     size_t stride = (size_t)image->width * (size_t)image->channels;
 
@@ -179,7 +179,7 @@ int png_encode(const struct image *image, struct bytes *out)
     if (!w->info) {
         error_memory(sizeof *w, "a PNG image");
     } else if (setjmp(png_jmpbuf(w->png)) == 0) {
-        encode_steps(w, image);
+        png_encode_steps(w, image);
         status = 0;
     } else {
         status = -1;
@@ -191,7 +191,7 @@ int png_encode(const struct image *image, struct bytes *out)
 
 #else
 
-static int missing(void)
+static int png_missing(void)
 {
     return error_set("a PNG image, but this program was built without libpng (Debian: libpng-dev)");
 }
@@ -200,13 +200,13 @@ int png_decode(const void *data, size_t length, enum image_color color, bool hea
                struct image *out)
 {
     (void)data, (void)length, (void)color, (void)header_only, (void)out;
-    return missing();
+    return png_missing();
 }
 
 int png_encode(const struct image *image, struct bytes *out)
 {
     (void)image, (void)out;
-    return missing();
+    return png_missing();
 }
 
 #endif

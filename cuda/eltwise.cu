@@ -1,0 +1,48 @@
+/* Products and maxima of two blobs, in place of the first; sums are kernel_axpby. */
+#include "kernel.cuh"
+
+template <typename T> KERNEL void eltwise_product(const T *x, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&y[i], element(y[i]) * element(x[i]));
+}
+
+template <typename T> KERNEL void eltwise_max(const T *x, T *y, int32_t *winner, int who, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float a = element(y[i]), b = element(x[i]);
+        bool beaten = who == 1 ? !(a > b) : b > a;
+        if (beaten)
+            y[i] = x[i];
+        if (winner)
+            winner[i] = beaten ? who : who == 1 ? 0 : winner[i];
+    }
+}
+
+cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel_eltwise operation,
+                           const void *x, void *y, int32_t *winner, int who, size_t n)
+{
+    if (operation == KERNEL_PROD)
+        WITH_TYPE(type, LAUNCH(eltwise_product<T>, grid_for(n), THREADS, stream, (const T *)x,
+                               (T *)y, n));
+    else
+        WITH_TYPE(type, LAUNCH(eltwise_max<T>, grid_for(n), THREADS, stream, (const T *)x, (T *)y,
+                               winner, who, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void eltwise_max_back(const T *dy, const int32_t *winner, int who, T *dx, size_t n)
+{
+    FOR_EACH(i, n)
+    element_set(&dx[i], winner[i] == who ? element(dy[i]) : 0);
+}
+
+cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, const void *dy,
+                                    const int32_t *winner, int who, void *dx, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(eltwise_max_back<T>, grid_for(n), THREADS, stream, (const T *)dy, winner,
+                           who, (T *)dx, n));
+    return cudaGetLastError();
+}

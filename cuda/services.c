@@ -1,0 +1,55 @@
+/* What others let the engine do in its own memory: the solver's rule, sums of squares, codecs. What
+ * takes its turn runs on the computation's stream; what comes after stored memory runs on that of
+ * the copies up. Encoding runs where its message will be fetched, so that the fetch comes after it.
+ */
+#include "cuda_internal.h"
+
+static int update(void *context, const struct engine_update *u, float *value, const float *grad,
+                  float *history, size_t stride, size_t n, enum engine_turn turn)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    return cuda_check(kernel_update(turn == ENGINE_STORED ? engine->up : engine->stream, u, value,
+                                    grad, history, stride, n));
+}
+
+static int sumsq(void *context, const float *x, float scale, size_t n, double *out)
+{
+    const struct cuda_engine *engine = context;
+    double *result = engine->sums + KERNEL_SUM_BLOCKS;
+
+    if (cuda_check(kernel_sumsq(engine->stream, x, scale, n, engine->sums, result)) ||
+        cuda_check(
+            cudaMemcpyAsync(out, result, sizeof *out, cudaMemcpyDeviceToHost, engine->stream)))
+        return -1;
+    return cuda_check(cudaStreamSynchronize(engine->stream));
+}
+
+static int encode(void *context, enum engine_code code, const float *x, float *residual,
+                  size_t rows, size_t n, void *out, enum engine_turn turn,
+                  struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+    bool stored = turn == ENGINE_STORED;
+    cudaStream_t on = stored ? engine->back : engine->down;
+    cudaError_t status;
+
+    if (cuda_follow(engine, stored ? engine->up : engine->stream, on, ticket))
+        return -1;
+    status = code == ENGINE_BF16 ? kernel_encode_bf16(on, x, residual, rows * n, out)
+                                 : kernel_encode_onebit(on, x, residual, rows, n, out);
+    if (status != cudaSuccess)
+        return cuda_status(status, "encoding a gradient");
+    return cuda_check(cudaEventRecord(ticket->over, on));
+}
+
+const struct engine_services_i cuda_services = {
+    .update = update,
+    .sumsq = sumsq,
+    .encode = encode,
+    .images_create = cuda_images_create,
+    .images_destroy = cuda_images_destroy,
+    .images_write = cuda_images_write,
+};

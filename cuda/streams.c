@@ -1,0 +1,196 @@
+/* Copies beside the computation, for those who move parameters and gradients.
+ *
+ * A stream for either direction, since a GPU has an engine for each: gradients on their way to the
+ * host do not wait for parameters on their way back. What a server has updated goes to the host by
+ * a third: it must not wait behind gradients that are still to be computed. Every copy keeps the
+ * order in which it was asked for; its event is the ticket. */
+#include "cuda_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int enter(void *context)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_check(cudaSetDevice(engine->device));
+}
+
+static int host_alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    const struct cuda_engine *engine = context;
+    cudaError_t status;
+
+    *out = NULL;
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    status = cudaHostAlloc(out, bytes ? bytes : 1, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return error_set(
+            "%.1f MiB of page-locked host memory could not be had for %s: see 'ulimit -l' and "
+            "the node's memory",
+            (double)bytes / 1048576, what);
+    }
+    if (status != cudaSuccess)
+        return cuda_status(status, "cudaHostAlloc");
+    memset(*out, 0, bytes ? bytes : 1);
+    return 0;
+}
+
+static void host_free(void *context, void *memory)
+{
+    (void)context;
+    if (memory)
+        cudaFreeHost(memory);
+}
+
+static void ticket_destroy(void *context, struct engine_ticket *ticket)
+{
+    (void)context;
+    if (!ticket)
+        return;
+    if (ticket->before)
+        cudaEventDestroy(ticket->before);
+    if (ticket->over)
+        cudaEventDestroy(ticket->over);
+    free(ticket);
+}
+
+static int ticket_create(void *context, struct engine_ticket **out)
+{
+    const struct cuda_engine *engine = context;
+    struct engine_ticket *ticket = calloc(1, sizeof *ticket);
+
+    *out = NULL;
+    if (!ticket)
+        return error_memory(sizeof *ticket, "a copy's ticket");
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        cuda_check(cudaEventCreateWithFlags(&ticket->before, cudaEventDisableTiming)) ||
+        cuda_check(cudaEventCreateWithFlags(&ticket->over, cudaEventDisableTiming))) {
+        ticket_destroy(context, ticket);
+        return -1;
+    }
+    *out = ticket;
+    return 0;
+}
+
+static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    size_t width = r->width * sizeof(float);
+    bool one = r->rows == 1 || (r->host_stride == r->width && r->stride == r->width);
+    bool up = kind == cudaMemcpyHostToDevice;
+    void *to = up ? r->memory : r->host;
+    const void *from = up ? r->host : r->memory;
+    size_t to_stride = up ? r->stride : r->host_stride, stride = up ? r->host_stride : r->stride;
+
+    if (one)
+        return cuda_check(cudaMemcpyAsync(to, from, width * r->rows, kind, stream));
+    return cuda_check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, stride * sizeof(float),
+                                        width, r->rows, kind, stream));
+}
+
+int cuda_follow(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                struct engine_ticket *ticket)
+{
+    return cuda_check(cudaSetDevice(engine->device)) ||
+                   cuda_check(cudaEventRecord(ticket->before, after)) ||
+                   cuda_check(cudaStreamWaitEvent(on, ticket->before, 0))
+               ? -1
+               : 0;
+}
+
+/* To the host. */
+static int fetch_after(const struct cuda_engine *engine, cudaStream_t after, cudaStream_t on,
+                       const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    if (cuda_follow(engine, after, on, ticket) ||
+        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToHost, on)))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, on));
+}
+
+static int fetch(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    return fetch_after(engine, engine->stream, engine->down, rows, ticket);
+}
+
+static int store(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        copy_rows(rows, cudaMemcpyHostToDevice, engine->up))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, engine->up));
+}
+
+static int store_in_turn(void *context, const struct engine_rows *rows,
+                         struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_follow(engine, engine->stream, engine->up, ticket) ? -1
+                                                                   : store(context, rows, ticket);
+}
+
+int cuda_store_after(const struct cuda_engine *engine, const struct engine_ticket *ticket)
+{
+    return cuda_check(cudaStreamWaitEvent(engine->up, ticket->over, 0));
+}
+
+static int fetch_stored(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    return fetch_after(engine, engine->up, engine->back, rows, ticket);
+}
+
+static int copy(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    if (cuda_check(cudaSetDevice(engine->device)) ||
+        (rows->rows > 0 && copy_rows(rows, cudaMemcpyDeviceToDevice, engine->stream)))
+        return -1;
+    return cuda_check(cudaEventRecord(ticket->over, engine->stream));
+}
+
+static int ready(void *context, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+    cudaError_t status;
+
+    if (cuda_check(cudaSetDevice(engine->device)))
+        return -1;
+    status = cudaEventQuery(ticket->over);
+    if (status == cudaSuccess)
+        return 1;
+    return status == cudaErrorNotReady ? 0 : cuda_status(status, "a copy to or from the GPU");
+}
+
+static int order(void *context, struct engine_ticket *ticket)
+{
+    const struct cuda_engine *engine = context;
+
+    return cuda_check(cudaStreamWaitEvent(engine->stream, ticket->over, 0));
+}
+
+const struct engine_copies_i cuda_copies = {
+    .enter = enter,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .ticket_create = ticket_create,
+    .ticket_destroy = ticket_destroy,
+    .fetch = fetch,
+    .store = store,
+    .store_in_turn = store_in_turn,
+    .fetch_stored = fetch_stored,
+    .copy = copy,
+    .ready = ready,
+    .order = order,
+};

@@ -1,0 +1,144 @@
+#!/bin/sh
+# check_layers.sh [FOLDER]: which folder of src and cuda may include which, checked in the sources below FOLDER (the
+# repository). Prints every include that goes against the order and ends with 1; a lower folder may not know a
+# higher one, so that each can be read, tested and used without what stands on it.
+set -eu
+cd "${1:-$(dirname "$0")/..}"
+
+# Each folder and all that it may include. Folders that are not named are refused. cpu and replay are folders of
+# their own: who computes is asked through engine.h.
+rules='
+util          -
+spec          util
+engine        util spec
+engine/cpu    util spec engine
+engine/replay util spec engine
+cuda          util engine
+trace         util
+wire          util
+plan          util engine
+simulate      util engine plan wire
+sync          util engine trace wire plan
+input         util spec engine trace
+convert       util spec input
+layers        util spec engine input
+net           util spec engine trace layers
+snapshot      util spec engine trace wire plan sync layers net
+report        util spec engine trace wire plan sync layers net
+solver        util spec engine engine/replay trace wire plan simulate sync input layers net snapshot report
+commands      util spec engine engine/replay cuda trace wire plan simulate sync input convert layers net snapshot report solver
+'
+
+# Where MPI may be seen: mpi.h, and those headers of util that include it. A folder, or files by a pattern.
+mpi='util wire sync report solver commands src/plan/probe*'
+
+# Temporary: "FILE HEADER" that goes against the rules and is about to go. One that is not needed any more is an error.
+exceptions='
+'
+
+find src cuda -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null | LC_ALL=C sort |
+    xargs grep -Hn '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' /dev/null |
+    awk -v rules="$rules" -v mpi="$mpi" -v exceptions="$exceptions" '
+# "src/engine/cpu/lrn.c" and "engine/cpu/lrn.c" -> "engine/cpu"; of deeper folders only those with rules
+function folder_of(path,   parts, n) {
+    sub(/^src\//, "", path)
+    n = split(path, parts, "/")
+    if (n > 2 && (parts[1] "/" parts[2]) in known)
+        return parts[1] "/" parts[2]
+    return n > 1 ? parts[1] : ""
+}
+
+function complain(text) {
+    print text
+    wrong = 1
+}
+
+# A folder that could reach itself would make a rule of the table worthless.
+function visit(folder, way,   parts, n, i) {
+    if (state[folder] == 2)
+        return
+    if (state[folder] == 1) {
+        complain("the rules go in a circle: " way folder)
+        return
+    }
+    state[folder] = 1
+    n = split(allowed[folder], parts, " ")
+    for (i = 1; i <= n; i++)
+        visit(parts[i], way folder " -> ")
+    state[folder] = 2
+}
+
+function sees_mpi(file, folder,   parts, n, i) {
+    n = split(mpi, parts, " ")
+    for (i = 1; i <= n; i++) {
+        if (parts[i] ~ /\*$/ && index(file, substr(parts[i], 1, length(parts[i]) - 1)) == 1)
+            return 1
+        if (parts[i] == folder)
+            return 1
+    }
+    return 0
+}
+
+BEGIN {
+    n = split(rules, lines, "\n")
+    for (i = 1; i <= n; i++) {
+        if (split(lines[i], word, " ") < 2)
+            continue
+        known[word[1]] = 1
+        rest = lines[i]
+        sub(/^[^ ]+ +/, "", rest)
+        allowed[word[1]] = rest == "-" ? "" : rest
+    }
+    for (folder in known)
+        visit(folder, "")
+    n = split(exceptions, lines, "\n")
+    for (i = 1; i <= n; i++)
+        if (split(lines[i], word, " ") == 2)
+            excepted[word[1] " " word[2]] = 1
+}
+
+{
+    file = $0; sub(/:.*/, "", file)
+    place = $0; sub(/^[^:]*:/, "", place); sub(/:.*/, "", place)
+    header = $0; sub(/^[^:]*:[^:]*:[^"<]*["<]/, "", header); sub(/[">].*/, "", header)
+    nincludes++
+    at_file[nincludes] = file
+    at_line[nincludes] = place
+    at_header[nincludes] = header
+    if (header == "mpi.h" && file ~ /^src\/util\/.*\.h$/)
+        brings_mpi[substr(file, 5)] = 1
+}
+
+END {
+    if (nincludes == 0)
+        complain("no sources below this folder")
+    for (i = 1; i <= nincludes; i++) {
+        file = at_file[i]
+        header = at_header[i]
+        where = file ":" at_line[i] ": "
+        folder = folder_of(file)
+        if (!(folder in known)) {
+            if (!told[folder]++)
+                complain(where "the folder " folder " has no rule in scripts/check_layers.sh")
+            continue
+        }
+        broken = header ~ /\.\./ ? header ": name it from src" : ""
+        if ((header == "mpi.h" || header in brings_mpi) && !sees_mpi(file, folder))
+            broken = header ": MPI is not to be seen here"
+        to = folder_of(header)
+        if (to in known && to != folder && index(" " allowed[folder] " ", " " to " ") == 0)
+            broken = header ": " folder " may not include " to
+        if (broken == "")
+            continue
+        if ((file " " header) in excepted)
+            used[file " " header] = 1
+        else
+            complain(where broken)
+    }
+    for (pair in excepted)
+        if (!(pair in used))
+            complain("the exception \"" pair "\" is not needed any more: take it out of scripts/check_layers.sh")
+    if (!wrong)
+        printf "%d includes keep the order of the folders\n", nincludes
+    exit wrong
+}'

@@ -1,0 +1,258 @@
+/* Windows as columns, and deconvolution by them.
+ *
+ * A deconvolution is a matrix product followed by adding columns into an image; its backward takes
+ * the top gradient's columns. All in plain memory, sample by sample. */
+#include "engine/cpu/cpu_internal.h"
+
+/* An image of channels x height x width and its windows' places, oh x ow. */
+struct window {
+    int64_t channels, height, width, oh, ow;
+    const struct conv_args *a;
+};
+
+static int64_t columns_elems(const struct window *w)
+{
+    return w->channels * w->a->kernel[0] * w->a->kernel[1] * w->oh * w->ow;
+}
+
+/* Row r of the columns: one channel, one place in the kernel. add: columns into the image. */
+static void column_row(const struct window *w, float *image, float *columns, int64_t r, bool add)
+{
+    const struct conv_args *a = w->a;
+    int64_t kj = r % a->kernel[1], ki = r / a->kernel[1] % a->kernel[0];
+    float *plane = image + r / (a->kernel[0] * (int64_t)a->kernel[1]) * w->height * w->width;
+    float *row = columns + r * w->oh * w->ow;
+
+    for (int64_t i = 0; i < w->oh; i++) {
+        int64_t h = i * a->stride[0] - a->pad[0] + ki * a->dilation[0];
+        bool inside = h >= 0 && h < w->height;
+        for (int64_t j = 0; j < w->ow; j++) {
+            int64_t at = j * a->stride[1] - a->pad[1] + kj * a->dilation[1];
+            bool here = inside && at >= 0 && at < w->width;
+            if (!add)
+                row[i * w->ow + j] = here ? plane[h * w->width + at] : 0;
+            else if (here)
+                plane[h * w->width + at] += row[i * w->ow + j];
+        }
+    }
+}
+
+static void image_to_columns(const struct window *w, const float *image, float *columns)
+{
+    int64_t rows = w->channels * w->a->kernel[0] * w->a->kernel[1];
+
+#pragma omp parallel for
+    for (int64_t r = 0; r < rows; r++)
+        column_row(w, (float *)(uintptr_t)image, columns, r, false);
+}
+
+/* Adds; a channel's rows are all one thread's. */
+static void columns_to_image(const struct window *w, const float *columns, float *image)
+{
+    int64_t places = (int64_t)w->a->kernel[0] * w->a->kernel[1];
+
+#pragma omp parallel for
+    for (int64_t c = 0; c < w->channels; c++)
+        for (int64_t r = c * places; r < (c + 1) * places; r++)
+            column_row(w, image, (float *)(uintptr_t)columns, r, true);
+}
+
+struct im2col {
+    struct cpu_op op;
+    struct cpu_plain plain;
+    struct window window;
+};
+
+static int im2col_create(struct cpu_op *op)
+{
+    struct im2col *im2col = (struct im2col *)op;
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+
+    im2col->window = (struct window){x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], a};
+    cpu_top_set(op->args.tops[0], NULL);
+    return cpu_plain_create(op, 0, false, &im2col->plain);
+}
+
+static int im2col_forward(struct cpu_op *op, const struct run *run)
+{
+    struct im2col *im2col = (struct im2col *)op;
+    const struct window *w = &im2col->window;
+    int64_t image = w->channels * w->height * w->width;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &im2col->plain.in))
+        return -1;
+    for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++)
+        image_to_columns(w, cpu_input_data(op->engine, &im2col->plain.in) + n * image,
+                         op->args.tops[0]->value.data + n * columns_elems(w));
+    return 0;
+}
+
+static int im2col_backward(struct cpu_op *op, const struct run *run)
+{
+    struct im2col *im2col = (struct im2col *)op;
+    const struct window *w = &im2col->window;
+    int64_t image = w->channels * w->height * w->width;
+    float *dx;
+
+    (void)run;
+    if (!cpu_op_propagates(op, 0))
+        return 0;
+    dx = cpu_output_data(op->engine, &im2col->plain.out);
+    cpu_zero(dx, shape_elems(&op->args.bottoms[0]->value.shape));
+    for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++)
+        columns_to_image(w, op->args.tops[0]->grad.data + n * columns_elems(w), dx + n * image);
+    return cpu_output_store(op->engine, &im2col->plain.out);
+}
+
+static void im2col_destroy(struct cpu_op *op)
+{
+    cpu_plain_destroy(&((struct im2col *)op)->plain);
+}
+
+const struct cpu_kind cpu_im2col = {
+    .size = sizeof(struct im2col),
+    .create = im2col_create,
+    .forward = im2col_forward,
+    .backward = im2col_backward,
+    .destroy = im2col_destroy,
+};
+
+struct deconv {
+    struct cpu_op op;
+    struct cpu_plain plain;
+    struct window window; /* over the top */
+    int64_t pixels, inputs, rows,
+        group; /* of the bottom's plane; per group: channels, column rows */
+    float *columns;
+};
+
+static int deconv_create(struct cpu_op *op)
+{
+    struct deconv *deconv = (struct deconv *)op;
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    void *memory = NULL;
+
+    deconv->window = (struct window){y->dim[1], y->dim[2], y->dim[3], x->dim[2], x->dim[3], a};
+    deconv->group = a->group;
+    deconv->pixels = x->dim[2] * x->dim[3];
+    deconv->inputs = x->dim[1] / a->group;
+    deconv->rows = y->dim[1] / a->group * a->kernel[0] * a->kernel[1];
+    if (cpu_alloc((size_t)columns_elems(&deconv->window) * sizeof(float), "columns", &memory))
+        return -1;
+    deconv->columns = memory;
+    cpu_top_set(op->args.tops[0], NULL);
+    return cpu_plain_create(op, 0, true, &deconv->plain);
+}
+
+static void deconv_add_bias(const struct deconv *deconv, float *y)
+{
+    const struct window *w = &deconv->window;
+    const float *bias = deconv->op.args.params[1]->value;
+
+#pragma omp parallel for
+    for (int64_t c = 0; c < w->channels; c++)
+        for (int64_t i = 0; i < w->height * w->width; i++)
+            y[c * w->height * w->width + i] += bias[c];
+}
+
+/* Per group: columns (rows x pixels) = W^T (rows x inputs) x (inputs x pixels). */
+static int deconv_forward(struct cpu_op *op, const struct run *run)
+{
+    struct deconv *d = (struct deconv *)op;
+    const struct window *w = &d->window;
+    int64_t image = w->channels * w->height * w->width, part = d->inputs * d->pixels;
+    const float *weight = op->args.params[0]->value;
+
+    (void)run;
+    if (cpu_input_load(op->engine, &d->plain.in))
+        return -1;
+    for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
+        const float *x = cpu_input_data(op->engine, &d->plain.in) + n * d->group * part;
+        float *y = op->args.tops[0]->value.data + n * image;
+        for (int64_t g = 0; g < d->group; g++)
+            if (cpu_gemm(true, false, d->rows, d->pixels, d->inputs, 1,
+                         weight + g * d->inputs * d->rows, d->rows, x + g * part, d->pixels, 0,
+                         d->columns + g * d->rows * d->pixels, d->pixels))
+                return -1;
+        cpu_zero(y, (size_t)image);
+        columns_to_image(w, d->columns, y);
+        if (op->args.u.conv.bias)
+            deconv_add_bias(d, y);
+    }
+    return 0;
+}
+
+static void deconv_bias_backward(const struct deconv *deconv)
+{
+    const struct window *w = &deconv->window;
+    struct param *bias = deconv->op.args.params[1];
+    const float *dy = deconv->op.args.tops[0]->grad.data;
+    int64_t pixels = w->height * w->width;
+
+#pragma omp parallel for
+    for (int64_t c = 0; c < w->channels; c++) {
+        double sum = bias->accumulate ? (double)bias->grad[c] : 0;
+        for (int64_t n = 0; n < deconv->op.args.tops[0]->value.shape.dim[0]; n++)
+            for (int64_t i = 0; i < pixels; i++)
+                sum += dy[(n * w->channels + c) * pixels + i];
+        bias->grad[c] = (float)sum;
+    }
+}
+
+/* Per group: dx = W columns(dy), dW += x columns(dy)^T. */
+static int deconv_sample_backward(struct deconv *d, const float *x, float *dx, bool add)
+{
+    struct param *weight = d->op.args.params[0];
+
+    for (int64_t g = 0; g < d->group; g++) {
+        const float *columns = d->columns + g * d->rows * d->pixels;
+        int64_t w = g * d->inputs * d->rows, part = g * d->inputs * d->pixels;
+        if (weight->wants_grad &&
+            cpu_gemm(false, true, d->inputs, d->rows, d->pixels, 1, x + part, d->pixels, columns,
+                     d->pixels, add ? 1 : 0, weight->grad + w, d->rows))
+            return -1;
+        if (dx && cpu_gemm(false, false, d->inputs, d->pixels, d->rows, 1, weight->value + w,
+                           d->rows, columns, d->pixels, 0, dx + part, d->pixels))
+            return -1;
+    }
+    return 0;
+}
+
+static int deconv_backward(struct cpu_op *op, const struct run *run)
+{
+    struct deconv *d = (struct deconv *)op;
+    const struct window *w = &d->window;
+    int64_t image = w->channels * w->height * w->width, part = d->group * d->inputs * d->pixels;
+    bool propagates = cpu_op_propagates(op, 0), add = op->args.params[0]->accumulate;
+    const float *x = cpu_input_data(op->engine, &d->plain.in);
+    float *dx = propagates ? cpu_output_data(op->engine, &d->plain.out) : NULL;
+
+    (void)run;
+    if (op->args.u.conv.bias && op->args.params[1]->wants_grad)
+        deconv_bias_backward(d);
+    for (int64_t n = 0; n < op->args.bottoms[0]->value.shape.dim[0]; n++) {
+        image_to_columns(w, op->args.tops[0]->grad.data + n * image, d->columns);
+        if (deconv_sample_backward(d, x + n * part, dx ? dx + n * part : NULL, add || n > 0))
+            return -1;
+    }
+    return propagates ? cpu_output_store(op->engine, &d->plain.out) : 0;
+}
+
+static void deconv_destroy(struct cpu_op *op)
+{
+    struct deconv *deconv = (struct deconv *)op;
+
+    cpu_plain_destroy(&deconv->plain);
+    cpu_free(deconv->columns);
+}
+
+const struct cpu_kind cpu_deconv = {
+    .size = sizeof(struct deconv),
+    .create = deconv_create,
+    .forward = deconv_forward,
+    .backward = deconv_backward,
+    .destroy = deconv_destroy,
+};

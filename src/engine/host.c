@@ -1,0 +1,148 @@
+/* Copies and services of engines that work in the host's memory: everything is over when the call
+ * returns, and what is to be copied onto itself stays where it is. */
+#include "engine/codec.h"
+#include "engine/vector.h"
+
+#include "util/error.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CACHE_LINE = 64 };
+
+static int enter(void *context)
+{
+    (void)context;
+    return 0;
+}
+
+/* calloc, since pages that nobody touches then cost nothing; what it gave stands in front. */
+static int host_alloc(void *context, size_t bytes, const char *what, void **out)
+{
+    char *given = bytes <= SIZE_MAX - CACHE_LINE ? calloc(1, bytes + CACHE_LINE) : NULL;
+    char *memory;
+
+    (void)context;
+    *out = NULL;
+    if (!given)
+        return error_memory(bytes, what);
+    memory = given + (CACHE_LINE - (uintptr_t)given % CACHE_LINE);
+    assert((size_t)(memory - given) >= sizeof given); /* malloc aligns to twice a pointer */
+    memcpy(memory - sizeof given, &given, sizeof given);
+    *out = memory;
+    return 0;
+}
+
+static void host_free(void *context, void *memory)
+{
+    char *given;
+
+    (void)context;
+    if (!memory)
+        return;
+    memcpy(&given, (char *)memory - sizeof given, sizeof given);
+    free(given);
+}
+
+static int ticket_create(void *context, struct engine_ticket **out)
+{
+    (void)context;
+    *out = NULL;
+    return 0;
+}
+
+static void ticket_destroy(void *context, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+}
+
+/* Rows that lie at the same place do so at the same stride. */
+static bool is_one_place(const struct engine_rows *rows)
+{
+    assert(rows->host != rows->memory || rows->rows <= 1 || rows->host_stride == rows->stride);
+    return rows->host == rows->memory;
+}
+
+static void copy_rows(float *to, size_t to_stride, const float *from, size_t from_stride,
+                      const struct engine_rows *rows)
+{
+    size_t bytes = rows->width * sizeof *to;
+
+    for (size_t r = 0; r < rows->rows; r++)
+        memcpy(to + r * to_stride, from + r * from_stride, bytes);
+}
+
+static int to_host(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    if (!is_one_place(rows))
+        copy_rows(rows->host, rows->host_stride, rows->memory, rows->stride, rows);
+    return 0;
+}
+
+static int to_engine(void *context, const struct engine_rows *rows, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    if (!is_one_place(rows))
+        copy_rows(rows->memory, rows->stride, rows->host, rows->host_stride, rows);
+    return 0;
+}
+
+static int ready(void *context, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    return 1;
+}
+
+static int order(void *context, struct engine_ticket *ticket)
+{
+    (void)context, (void)ticket;
+    return 0;
+}
+
+const struct engine_copies_i engine_host_copies = {
+    .enter = enter,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .ticket_create = ticket_create,
+    .ticket_destroy = ticket_destroy,
+    .fetch = to_host,
+    .store = to_engine,
+    .store_in_turn = to_engine,
+    .fetch_stored = to_host,
+    .copy = to_host,
+    .ready = ready,
+    .order = order,
+};
+
+static int host_update(void *context, const struct engine_update *update, float *value,
+                       const float *grad, float *history, size_t stride, size_t n,
+                       enum engine_turn turn)
+{
+    (void)context, (void)turn;
+    rule_update(update, value, grad, history, stride, n);
+    return 0;
+}
+
+static int host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
+{
+    (void)context;
+    *out = vector_sumsq(x, n, scale);
+    return 0;
+}
+
+static int host_encode(void *context, enum engine_code code, const float *x, float *residual,
+                       size_t rows, size_t n, void *out, enum engine_turn turn,
+                       struct engine_ticket *ticket)
+{
+    const struct codec *codec = code == ENGINE_BF16 ? &codec_bf16 : &codec_onebit;
+
+    (void)context, (void)turn, (void)ticket;
+    codec->encode(x, residual, rows, n, out);
+    return 0;
+}
+
+const struct engine_services_i engine_host_services = {
+    .update = host_update, .sumsq = host_sumsq, .encode = host_encode};

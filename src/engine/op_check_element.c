@@ -1,0 +1,235 @@
+/* Operators on elements, channels and rows: neurons, unary functions, scale, batch normalisation,
+ * eltwise, inner product, reductions. */
+#include "engine/op_check_internal.h"
+#include "engine/op_size.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+static int relu_check(const struct op_args *args)
+{
+    float slope = args->u.relu.negative_slope;
+
+    /* backward then sees only the output, whose sign is the input's unless the slope is negative */
+    if (op_args_in_place(args) && args->train && slope < 0)
+        return error_set("cannot be trained in place with the negative slope %g", (double)slope);
+    return op_check_top_like_bottom(args, 0);
+}
+
+const struct op_signature op_signature_relu = {.min_bottoms = 1,
+                                               .max_bottoms = 1,
+                                               .min_tops = 1,
+                                               .max_tops = 1,
+                                               .in_place = true,
+                                               .check = relu_check};
+
+static int dropout_check(const struct op_args *args)
+{
+    float ratio = args->u.dropout.ratio;
+
+    if (!(ratio >= 0 && ratio < 1))
+        return error_set("the ratio %g is not in [0, 1)", (double)ratio);
+    return op_check_top_like_bottom(args, 0);
+}
+
+const struct op_signature op_signature_dropout = {.min_bottoms = 1,
+                                                  .max_bottoms = 1,
+                                                  .min_tops = 1,
+                                                  .max_tops = 1,
+                                                  .in_place = true,
+                                                  .check = dropout_check};
+
+static int unary_check(const struct op_args *args)
+{
+    const struct unary_args *a = &args->u.unary;
+
+    if (op_check_choice("function", (int)a->function, UNARY_THRESHOLD + 1) ||
+        op_check_top_like_bottom(args, 0))
+        return -1;
+    if (op_args_in_place(args) && args->train && !op_unary_from_top(a))
+        return error_set("function %d cannot be trained in place: its gradient needs what it "
+                         "overwrites",
+                         (int)a->function);
+    if (a->function == UNARY_THRESHOLD && op_args_propagates(args, 0))
+        return error_set("a threshold has no gradient");
+    return 0;
+}
+
+const struct op_signature op_signature_unary = {.min_bottoms = 1,
+                                                .max_bottoms = 1,
+                                                .min_tops = 1,
+                                                .max_tops = 1,
+                                                .in_place = true,
+                                                .check = unary_check};
+
+static int prelu_check(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0);
+
+    if (x->naxes < 2)
+        return error_set("needs a bottom of at least 2 axes, not %d", x->naxes);
+    if (op_check_top_like_bottom(args, 0) || op_check_not_trained_in_place(args))
+        return -1;
+    return op_check_param_elems(args, 0, "slope", args->u.prelu.shared ? 1 : x->dim[1]);
+}
+
+const struct op_signature op_signature_prelu = {.min_bottoms = 1,
+                                                .max_bottoms = 1,
+                                                .min_tops = 1,
+                                                .max_tops = 1,
+                                                .min_params = 1,
+                                                .max_params = 1,
+                                                .in_place = true,
+                                                .check = prelu_check};
+
+/* Of gain and bias, the first may be bottom 1; the others are parameters. */
+static int scale_check(const struct op_args *args)
+{
+    const struct scale_args *a = &args->u.scale;
+    const struct shape *x = op_bottom_shape(args, 0);
+
+    if (!a->scale && !a->bias)
+        return error_set("has neither a gain nor a bias");
+    if ((args->nbottoms == 2) != a->from_bottom)
+        return error_set("has %d bottoms, but from_bottom is %d", args->nbottoms, a->from_bottom);
+    if (op_check_top_like_bottom(args, 0) || op_check_not_trained_in_place(args))
+        return -1;
+    if (a->axis < 0 || a->naxes < 0 || a->axis > x->naxes - a->naxes)
+        return error_set("a factor of %d axes from axis %d on does not fit a bottom of %d",
+                         a->naxes, a->axis, x->naxes);
+    if (op_check_param_count(args, a->scale + a->bias - a->from_bottom) ||
+        (a->from_bottom &&
+         op_check_bottom_elems(args, 1, op_scale_factors(args), "elements, as the factor has")))
+        return -1;
+    for (int i = 0; i < args->nparams; i++)
+        if (op_check_param_elems(args, i, a->scale && !a->from_bottom && i == 0 ? "gain" : "bias",
+                                 op_scale_factors(args)))
+            return -1;
+    return 0;
+}
+
+const struct op_signature op_signature_scale = {.min_bottoms = 1,
+                                                .max_bottoms = 2,
+                                                .min_tops = 1,
+                                                .max_tops = 1,
+                                                .max_params = 2,
+                                                .in_place = true,
+                                                .check = scale_check};
+
+static int batch_norm_check(const struct op_args *args)
+{
+    static const char *const words[] = {"mean sum", "variance sum", "weight of both sums", "gain",
+                                        "bias"};
+    const struct batch_norm_args *a = &args->u.batch_norm;
+    const struct shape *x = op_bottom_shape(args, 0);
+
+    if (a->bias && !a->scale)
+        return error_set("has a bias only with a gain");
+    if (op_check_param_count(args, 3 + a->scale + a->bias) || op_check_top_like_bottom(args, 0) ||
+        op_check_not_trained_in_place(args))
+        return -1;
+    for (int i = 0; i < args->nparams; i++)
+        if (op_check_param_elems(args, i, words[i], i == 2 || x->naxes < 2 ? 1 : x->dim[1]))
+            return -1;
+    return 0;
+}
+
+const struct op_signature op_signature_batch_norm = {.min_bottoms = 1,
+                                                     .max_bottoms = 1,
+                                                     .min_tops = 1,
+                                                     .max_tops = 1,
+                                                     .min_params = 3,
+                                                     .max_params = 5,
+                                                     .in_place = true,
+                                                     .check = batch_norm_check};
+
+static int eltwise_check(const struct op_args *args)
+{
+    const struct eltwise_args *a = &args->u.eltwise;
+
+    if (op_check_choice("operation", (int)a->operation, ELTWISE_MAX + 1))
+        return -1;
+    for (int i = 0; i < args->nbottoms; i++)
+        if (!shape_equal(op_bottom_shape(args, i), op_top_shape(args, 0)))
+            return error_set("bottom %d and the top differ in shape", i);
+    if (op_args_in_place(args) && a->operation != ELTWISE_SUM)
+        return error_set("only SUM can work in place");
+    if (a->coeff && a->operation != ELTWISE_SUM)
+        return error_set("only SUM takes coefficients");
+    return 0;
+}
+
+const struct op_signature op_signature_eltwise = {.min_bottoms = 1,
+                                                  .max_bottoms = OP_ANY,
+                                                  .min_tops = 1,
+                                                  .max_tops = 1,
+                                                  .in_place = true,
+                                                  .check = eltwise_check};
+
+static int inner_product_check(const struct op_args *args)
+{
+    const struct inner_product_args *a = &args->u.inner_product;
+    size_t elems = shape_elems(op_top_shape(args, 0));
+    struct op_product size;
+    int axis;
+
+    if (shape_axis(op_bottom_shape(args, 0), a->axis, &axis) ||
+        op_check_param_count(args, a->bias ? 2 : 1))
+        return -1;
+    size = op_inner_product_size(args);
+    if (elems != (size_t)(size.rows * size.outputs))
+        return error_set("the top's %zu elements are not a multiple of %" PRId64 " rows", elems,
+                         size.rows);
+    if (op_check_param_elems(args, 0, "weight", size.inputs * size.outputs))
+        return -1;
+    return a->bias ? op_check_param_elems(args, 1, "bias", size.outputs) : 0;
+}
+
+const struct op_signature op_signature_inner_product = {.min_bottoms = 1,
+                                                        .max_bottoms = 1,
+                                                        .min_tops = 1,
+                                                        .max_tops = 1,
+                                                        .min_params = 1,
+                                                        .max_params = 2,
+                                                        .check = inner_product_check};
+
+static int reduce_check(const struct op_args *args)
+{
+    const struct reduce_args *a = &args->u.reduce;
+    const struct shape *x = op_bottom_shape(args, 0);
+
+    if (op_check_choice("operation", (int)a->operation, REDUCE_MEAN + 1))
+        return -1;
+    if (a->axis < 0 || a->axis > x->naxes)
+        return error_set("axis %d is not in 0..%d", a->axis, x->naxes);
+    return op_check_top_elems(args, 0, op_axes_from(x, a->axis).outer);
+}
+
+const struct op_signature op_signature_reduce = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = reduce_check};
+
+static int argmax_check(const struct op_args *args)
+{
+    const struct argmax_args *a = &args->u.argmax;
+    struct op_axes axes;
+    int axis;
+
+    if (a->has_axis && shape_axis(op_bottom_shape(args, 0), a->axis, &axis))
+        return -1;
+    axes = op_argmax_axes(args);
+    if (a->top_k < 1 || a->top_k > axes.length)
+        return error_set("top_k %d is not in 1..%" PRId64, a->top_k, axes.length);
+    return op_check_top_elems(
+        args, 0, axes.outer * axes.inner * a->top_k * (!a->has_axis && a->out_max_val ? 2 : 1));
+}
+
+const struct op_signature op_signature_argmax = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = argmax_check};
+
+static int mvn_check(const struct op_args *args)
+{
+    return op_check_top_like_bottom(args, 0);
+}
+
+const struct op_signature op_signature_mvn = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = mvn_check};

@@ -1,0 +1,190 @@
+/* Operators on images (N, C, H, W): convolution and its relatives, pooling, LRN, resizing. */
+#include "engine/op_check_internal.h"
+#include "engine/op_size.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+/* The windows over `image` have the places that `places` has. */
+static int conv_check_windows(const struct conv_args *a, const struct shape *image,
+                              const struct shape *places)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t size = image->dim[2 + i], found = places->dim[2 + i], expected;
+        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
+            return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
+                             a->kernel[i], a->stride[i], a->pad[i], a->dilation[i]);
+        expected = op_conv_places(a, i, size);
+        if (expected == 0)
+            return error_set("a kernel of %d, dilation %d, is larger than axis %d of %" PRId64
+                             " with its padding of %d",
+                             a->kernel[i], a->dilation[i], 2 + i, size, a->pad[i]);
+        if (found != expected)
+            return error_set("the windows on axis %d of %" PRId64 " have %" PRId64
+                             " places, not %" PRId64,
+                             2 + i, size, expected, found);
+    }
+    return 0;
+}
+
+static int conv_check_params(const struct op_args *args)
+{
+    const struct conv_args *a = &args->u.conv;
+    int64_t in = op_bottom_shape(args, 0)->dim[1], out = op_top_shape(args, 0)->dim[1];
+
+    if (a->group < 1 || in % a->group || out % a->group)
+        return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
+                         " output channels",
+                         a->group, in, out);
+    if (op_check_param_count(args, a->bias ? 2 : 1) ||
+        op_check_param_elems(args, 0, "weight",
+                             in * (out / a->group) * a->kernel[0] * a->kernel[1]))
+        return -1;
+    return a->bias ? op_check_param_elems(args, 1, "bias", out) : 0;
+}
+
+static int conv_check(const struct op_args *args)
+{
+    if (op_check_images(args) ||
+        conv_check_windows(&args->u.conv, op_bottom_shape(args, 0), op_top_shape(args, 0)))
+        return -1;
+    return conv_check_params(args);
+}
+
+const struct op_signature op_signature_conv = {.min_bottoms = 1,
+                                               .max_bottoms = 1,
+                                               .min_tops = 1,
+                                               .max_tops = 1,
+                                               .min_params = 1,
+                                               .max_params = 2,
+                                               .check = conv_check};
+
+static int deconv_check(const struct op_args *args)
+{
+    if (op_check_images(args) ||
+        conv_check_windows(&args->u.conv, op_top_shape(args, 0), op_bottom_shape(args, 0)))
+        return -1;
+    return conv_check_params(args);
+}
+
+const struct op_signature op_signature_deconv = {.min_bottoms = 1,
+                                                 .max_bottoms = 1,
+                                                 .min_tops = 1,
+                                                 .max_tops = 1,
+                                                 .min_params = 1,
+                                                 .max_params = 2,
+                                                 .check = deconv_check};
+
+static int im2col_check(const struct op_args *args)
+{
+    const struct conv_args *a = &args->u.conv;
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    int64_t channels;
+
+    if (op_check_images(args) || conv_check_windows(a, x, y))
+        return -1;
+    channels = x->dim[1] * a->kernel[0] * a->kernel[1];
+    if (y->dim[1] != channels)
+        return error_set("the top has %" PRId64 " channels, not %" PRId64
+                         ", the kernel's places in each of the bottom's",
+                         y->dim[1], channels);
+    return 0;
+}
+
+const struct op_signature op_signature_im2col = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = im2col_check};
+
+static int pool_check(const struct op_args *args)
+{
+    const struct pool_args *a = &args->u.pool;
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    char text[OP_SHAPE_TEXT];
+
+    if (op_check_images(args) || op_check_choice("pooling method", (int)a->method, POOL_AVE + 1))
+        return -1;
+    if (y->dim[1] != x->dim[1])
+        return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64,
+                         x->dim[1], y->dim[1]);
+    for (int i = 0; i < 2; i++)
+        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
+            return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
+                             a->stride[i], a->pad[i]);
+    if (args->ntops == 2 && a->method != POOL_MAX)
+        return error_set("only MAX has a second top");
+    if (args->ntops == 2 && !shape_equal(y, op_top_shape(args, 1)))
+        return error_set("the mask's shape is %s, not the first top's",
+                         shape_text(op_top_shape(args, 1), text, sizeof text));
+    return 0;
+}
+
+const struct op_signature op_signature_pool = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 2, .check = pool_check};
+
+static int lrn_check(const struct op_args *args)
+{
+    int size = args->u.lrn.local_size;
+
+    if (op_check_images(args) || op_check_top_like_bottom(args, 0))
+        return -1;
+    if (size < 1 || size % 2 == 0)
+        return error_set("local_size must be odd and positive, not %d", size);
+    return 0;
+}
+
+const struct op_signature op_signature_lrn = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = lrn_check};
+
+static int interp_check(const struct op_args *args)
+{
+    const struct interp_args *a = &args->u.interp;
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    int64_t cut = (int64_t)a->crop_begin + a->crop_end;
+
+    if (op_check_images(args))
+        return -1;
+    if (x->dim[1] != y->dim[1])
+        return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64,
+                         x->dim[1], y->dim[1]);
+    if (a->crop_begin < 0 || a->crop_end < 0 || x->dim[2] <= cut || x->dim[3] <= cut)
+        return error_set("cannot cut %d and %d from a plane of %" PRId64 " x %" PRId64,
+                         a->crop_begin, a->crop_end, x->dim[2], x->dim[3]);
+    return 0;
+}
+
+const struct op_signature op_signature_interp = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = interp_check};
+
+/* No bin of a level may be empty: neither the first, which begins in the padding, nor the last. */
+static int spp_check_level(const struct shape *x, int level)
+{
+    for (int i = 2; i < 4; i++) {
+        int64_t size = x->dim[i], bins = (int64_t)1 << level, kernel = (size + bins - 1) / bins;
+        int64_t pad = (kernel * bins - size + 1) / 2;
+        if (kernel <= pad || (bins - 1) * kernel - pad >= size)
+            return error_set("axis %d of size %" PRId64 " is too small for %" PRId64 " bins", i,
+                             size, bins);
+    }
+    return 0;
+}
+
+static int spp_check(const struct op_args *args)
+{
+    const struct spp_args *a = &args->u.spp;
+    const struct shape *x = op_bottom_shape(args, 0);
+    char text[OP_SHAPE_TEXT];
+
+    if (op_check_choice("pooling method", (int)a->method, POOL_AVE + 1))
+        return -1;
+    if (x->naxes != 4)
+        return error_set("needs a bottom of 4 axes (N, C, H, W); its shape is %s",
+                         shape_text(x, text, sizeof text));
+    if (a->levels < 1 || a->levels > 12)
+        return error_set("takes 1 to 12 levels, not %d", a->levels);
+    for (int l = 0; l < a->levels; l++)
+        if (spp_check_level(x, l))
+            return -1;
+    return op_check_top_elems(args, 0, x->dim[0] * x->dim[1] * op_spp_places(a->levels));
+}
+
+const struct op_signature op_signature_spp = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = spp_check};

@@ -1,0 +1,38 @@
+/* Checks that many operators share. Each returns 0, or -1 with a message that names neither layer
+ * nor operator. */
+#ifndef POSEIDON_ENGINE_OP_CHECK_INTERNAL_H
+#define POSEIDON_ENGINE_OP_CHECK_INTERNAL_H
+
+#include "engine/op_check.h"
+
+/* Room for shape_text of any shape. */
+#define OP_SHAPE_TEXT 288
+
+static inline const struct shape *op_bottom_shape(const struct op_args *args, int i)
+{
+    return &args->bottoms[i]->value.shape;
+}
+
+static inline const struct shape *op_top_shape(const struct op_args *args, int i)
+{
+    return &args->tops[i]->value.shape;
+}
+
+/* Top i has the first bottom's shape. */
+int op_check_top_like_bottom(const struct op_args *args, int i);
+/* Top i has that many elements. */
+int op_check_top_elems(const struct op_args *args, int i, int64_t expected);
+/* Bottom i has that many elements, `what` in plural: "labels, one per prediction". */
+int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what);
+/* The first bottom and top have four axes, N, C, H and W, and one batch. */
+int op_check_images(const struct op_args *args);
+/* There are `expected` parameters. */
+int op_check_param_count(const struct op_args *args, int expected);
+/* Parameter i, called `what`, has that many elements. */
+int op_check_param_elems(const struct op_args *args, int i, const char *what, int64_t expected);
+/* An enumeration's value is one of 0 .. count - 1. */
+int op_check_choice(const char *what, int value, int count);
+/* An op that is trained does not work in place. */
+int op_check_not_trained_in_place(const struct op_args *args);
+
+#endif

@@ -1,0 +1,161 @@
+/* Softmax, accuracy and losses. */
+#include "engine/op_check_internal.h"
+#include "engine/op_size.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+static const char one_label[] = "labels, one per prediction";
+
+static int loss_check_normalization(enum loss_normalization normalization)
+{
+    return op_check_choice("normalization", (int)normalization, LOSS_NONE + 1);
+}
+
+/* Bottom 0 along that axis are scores, bottom 1 labels, the first top is one number. */
+static int loss_check_scores(const struct op_args *args, int axis)
+{
+    struct op_axes scores;
+    int at;
+
+    if (shape_axis(op_bottom_shape(args, 0), axis, &at))
+        return -1;
+    scores = op_axes_at(op_bottom_shape(args, 0), at);
+    if (op_check_bottom_elems(args, 1, scores.outer * scores.inner, one_label))
+        return -1;
+    return op_check_top_elems(args, 0, 1);
+}
+
+static int loss_check_same_size(const struct op_args *args)
+{
+    size_t a = shape_elems(op_bottom_shape(args, 0)), b = shape_elems(op_bottom_shape(args, 1));
+
+    if (a != b)
+        return error_set("the first two bottoms have %zu and %zu elements; expected as many", a, b);
+    return op_check_top_elems(args, 0, 1);
+}
+
+static int softmax_check(const struct op_args *args)
+{
+    int axis;
+
+    if (shape_axis(op_bottom_shape(args, 0), args->u.softmax.axis, &axis))
+        return -1;
+    return op_check_top_like_bottom(args, 0);
+}
+
+const struct op_signature op_signature_softmax = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = softmax_check};
+
+static int softmax_loss_check(const struct op_args *args)
+{
+    const struct softmax_loss_args *a = &args->u.softmax_loss;
+
+    if (loss_check_scores(args, a->axis) || loss_check_normalization(a->normalization))
+        return -1;
+    return args->ntops == 2 ? op_check_top_like_bottom(args, 1) : 0;
+}
+
+const struct op_signature op_signature_softmax_loss = {.min_bottoms = 2,
+                                                       .max_bottoms = 2,
+                                                       .min_tops = 1,
+                                                       .max_tops = 2,
+                                                       .no_gradient_to = 1u << 1,
+                                                       .check = softmax_loss_check};
+
+static int accuracy_check(const struct op_args *args)
+{
+    const struct accuracy_args *a = &args->u.accuracy;
+    int64_t classes;
+
+    if (loss_check_scores(args, a->axis))
+        return -1;
+    classes = op_axes_at(op_bottom_shape(args, 0), a->axis).length;
+    if (a->top_k < 1 || a->top_k > classes)
+        return error_set("top_k %d is not in 1..%" PRId64 ", the number of classes", a->top_k,
+                         classes);
+    return args->ntops == 2 ? op_check_top_elems(args, 1, classes) : 0;
+}
+
+const struct op_signature op_signature_accuracy = {
+    .min_bottoms = 2, .max_bottoms = 2, .min_tops = 1, .max_tops = 2, .check = accuracy_check};
+
+static int sigmoid_loss_check(const struct op_args *args)
+{
+    if (loss_check_same_size(args))
+        return -1;
+    return loss_check_normalization(args->u.sigmoid_loss.normalization);
+}
+
+const struct op_signature op_signature_sigmoid_loss = {.min_bottoms = 2,
+                                                       .max_bottoms = 2,
+                                                       .min_tops = 1,
+                                                       .max_tops = 1,
+                                                       .no_gradient_to = 1u << 1,
+                                                       .check = sigmoid_loss_check};
+
+const struct op_signature op_signature_euclidean_loss = {.min_bottoms = 2,
+                                                         .max_bottoms = 2,
+                                                         .min_tops = 1,
+                                                         .max_tops = 1,
+                                                         .check = loss_check_same_size};
+
+/* One label per row. */
+static int loss_check_rows(const struct op_args *args)
+{
+    if (op_check_bottom_elems(args, 1, shape_dim(op_bottom_shape(args, 0), 0), one_label))
+        return -1;
+    return op_check_top_elems(args, 0, 1);
+}
+
+const struct op_signature op_signature_hinge_loss = {.min_bottoms = 2,
+                                                     .max_bottoms = 2,
+                                                     .min_tops = 1,
+                                                     .max_tops = 1,
+                                                     .no_gradient_to = 1u << 1,
+                                                     .check = loss_check_rows};
+
+const struct op_signature op_signature_multinomial_loss = {.min_bottoms = 2,
+                                                           .max_bottoms = 2,
+                                                           .min_tops = 1,
+                                                           .max_tops = 1,
+                                                           .no_gradient_to = 1u << 1,
+                                                           .check = loss_check_rows};
+
+static int contrastive_loss_check(const struct op_args *args)
+{
+    if (loss_check_same_size(args))
+        return -1;
+    return op_check_bottom_elems(args, 2, shape_dim(op_bottom_shape(args, 0), 0),
+                                 "similarities, one per pair");
+}
+
+const struct op_signature op_signature_contrastive_loss = {.min_bottoms = 3,
+                                                           .max_bottoms = 3,
+                                                           .min_tops = 1,
+                                                           .max_tops = 1,
+                                                           .no_gradient_to = 1u << 2,
+                                                           .check = contrastive_loss_check};
+
+static int infogain_loss_check(const struct op_args *args)
+{
+    const struct infogain_loss_args *a = &args->u.infogain_loss;
+    int64_t classes;
+
+    if (loss_check_scores(args, a->axis) || loss_check_normalization(a->normalization))
+        return -1;
+    classes = op_axes_at(op_bottom_shape(args, 0), a->axis).length;
+    if (args->nbottoms == 3 &&
+        op_check_bottom_elems(args, 2, classes * classes, "elements, classes x classes"))
+        return -1;
+    if (args->nbottoms == 2 && !a->matrix)
+        return error_set("has no matrix: neither a third bottom nor one that was given");
+    return args->ntops == 2 ? op_check_top_like_bottom(args, 1) : 0;
+}
+
+const struct op_signature op_signature_infogain_loss = {.min_bottoms = 2,
+                                                        .max_bottoms = 3,
+                                                        .min_tops = 1,
+                                                        .max_tops = 2,
+                                                        .no_gradient_to = 3u << 1,
+                                                        .check = infogain_loss_check};

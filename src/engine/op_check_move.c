@@ -1,0 +1,176 @@
+/* Operators that only move values: concat and its relatives, crop, tile, shuffle, rows by number.
+ */
+#include "engine/op_check_internal.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+
+/* The pieces are the whole cut along one axis; `what` the pieces are: "bottom" or "top". */
+static int concat_check_pieces(const char *what, struct blob **pieces, int n,
+                               const struct shape *whole, int axis)
+{
+    int64_t sum = 0;
+    char found[OP_SHAPE_TEXT], expected[OP_SHAPE_TEXT];
+
+    for (int i = 0; i < n; i++) {
+        const struct shape *piece = &pieces[i]->value.shape;
+        bool fits = piece->naxes == whole->naxes;
+        for (int d = 0; fits && d < whole->naxes; d++)
+            fits = d == axis || piece->dim[d] == whole->dim[d];
+        if (!fits)
+            return error_set("%s %d of shape %s is no piece of %s along axis %d", what, i,
+                             shape_text(piece, found, sizeof found),
+                             shape_text(whole, expected, sizeof expected), axis);
+        sum += piece->dim[axis];
+    }
+    if (sum != whole->dim[axis])
+        return error_set("the %ss' axis %d adds up to %" PRId64 ", not %" PRId64, what, axis, sum,
+                         whole->dim[axis]);
+    return 0;
+}
+
+static int concat_check(const struct op_args *args)
+{
+    const struct shape *top = op_top_shape(args, 0);
+    int axis;
+
+    if (shape_axis(top, args->u.concat.axis, &axis))
+        return -1;
+    return concat_check_pieces("bottom", args->bottoms, args->nbottoms, top, axis);
+}
+
+const struct op_signature op_signature_concat = {
+    .min_bottoms = 1, .max_bottoms = OP_ANY, .min_tops = 1, .max_tops = 1, .check = concat_check};
+
+static int slice_check(const struct op_args *args)
+{
+    const struct shape *bottom = op_bottom_shape(args, 0);
+    int axis;
+
+    if (shape_axis(bottom, args->u.slice.axis, &axis))
+        return -1;
+    return concat_check_pieces("top", args->tops, args->ntops, bottom, axis);
+}
+
+const struct op_signature op_signature_slice = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = OP_ANY, .check = slice_check};
+
+static int split_check(const struct op_args *args)
+{
+    for (int i = 0; i < args->ntops; i++)
+        if (op_check_top_like_bottom(args, i))
+            return -1;
+    return 0;
+}
+
+const struct op_signature op_signature_split = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = OP_ANY, .check = split_check};
+
+static int flatten_check(const struct op_args *args)
+{
+    return op_check_top_elems(args, 0, (int64_t)shape_elems(op_bottom_shape(args, 0)));
+}
+
+const struct op_signature op_signature_flatten = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = flatten_check};
+
+static int crop_check(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    const int64_t *offset = args->u.crop.offset;
+
+    if (x->naxes != y->naxes || x->naxes == 0)
+        return error_set("the top has %d axes, the bottom %d", y->naxes, x->naxes);
+    for (int i = 0; i < x->naxes; i++)
+        if (offset[i] < 0 || offset[i] > x->dim[i] - y->dim[i])
+            return error_set("offset %" PRId64 " and size %" PRId64
+                             " do not fit axis %d of size %" PRId64,
+                             offset[i], y->dim[i], i, x->dim[i]);
+    return 0;
+}
+
+const struct op_signature op_signature_crop = {
+    .min_bottoms = 1, .max_bottoms = 2, .min_tops = 1, .max_tops = 1, .check = crop_check};
+
+static int tile_check(const struct op_args *args)
+{
+    const struct tile_args *a = &args->u.tile;
+    int axis;
+
+    if (shape_axis(op_bottom_shape(args, 0), a->axis, &axis))
+        return -1;
+    if (a->tiles < 1)
+        return error_set("tiles must be at least 1, not %d", a->tiles);
+    return op_check_top_elems(args, 0, (int64_t)shape_elems(op_bottom_shape(args, 0)) * a->tiles);
+}
+
+const struct op_signature op_signature_tile = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = tile_check};
+
+static int shuffle_check(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0);
+    int group = args->u.shuffle.group;
+
+    if (x->naxes < 2)
+        return error_set("needs a bottom of at least 2 axes, not %d", x->naxes);
+    if (group < 1 || x->dim[1] % group)
+        return error_set("%d groups do not divide %" PRId64 " channels", group, x->dim[1]);
+    return op_check_top_like_bottom(args, 0);
+}
+
+const struct op_signature op_signature_shuffle = {
+    .min_bottoms = 1, .max_bottoms = 1, .min_tops = 1, .max_tops = 1, .check = shuffle_check};
+
+static int batch_reindex_check(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    size_t indices = shape_elems(op_bottom_shape(args, 1));
+
+    if (x->naxes != y->naxes || x->naxes < 1 ||
+        shape_count(x, 1, x->naxes) != shape_count(y, 1, y->naxes) || indices != (size_t)y->dim[0])
+        return error_set("%zu indices do not make a top of %" PRId64 " rows like the bottom's",
+                         indices, shape_dim(y, 0));
+    return 0;
+}
+
+const struct op_signature op_signature_batch_reindex = {.min_bottoms = 2,
+                                                        .max_bottoms = 2,
+                                                        .min_tops = 1,
+                                                        .max_tops = 1,
+                                                        .no_gradient_to = 1u << 1,
+                                                        .check = batch_reindex_check};
+
+static int embed_check(const struct op_args *args)
+{
+    const struct shape *weight;
+    int64_t count = (int64_t)shape_elems(op_bottom_shape(args, 0));
+
+    if (op_check_param_count(args, args->u.embed.bias ? 2 : 1))
+        return -1;
+    weight = &args->params[0]->shape;
+    if (weight->naxes != 2)
+        return error_set("the weight has %d axes, not 2", weight->naxes);
+    if (op_check_top_elems(args, 0, count * weight->dim[1]))
+        return -1;
+    return args->u.embed.bias ? op_check_param_elems(args, 1, "bias", weight->dim[1]) : 0;
+}
+
+const struct op_signature op_signature_embed = {.min_bottoms = 1,
+                                                .max_bottoms = 1,
+                                                .min_tops = 1,
+                                                .max_tops = 1,
+                                                .min_params = 1,
+                                                .max_params = 2,
+                                                .no_gradient_to = 1u,
+                                                .check = embed_check};
+
+const struct op_signature op_signature_silence = {.min_bottoms = 1, .max_bottoms = OP_ANY};
+
+static int parameter_check(const struct op_args *args)
+{
+    return op_check_param_elems(args, 0, "parameter", (int64_t)shape_elems(op_top_shape(args, 0)));
+}
+
+const struct op_signature op_signature_parameter = {
+    .min_tops = 1, .max_tops = 1, .min_params = 1, .max_params = 1, .check = parameter_check};

@@ -1,0 +1,43 @@
+/* Sizes that follow from an operator's arguments and shapes, alike in every engine. The arguments
+ * have passed op_check: axes are in range, counts divide. */
+#ifndef POSEIDON_ENGINE_OP_SIZE_H
+#define POSEIDON_ENGINE_OP_SIZE_H
+
+#include "engine/engine.h"
+
+/* The axis, counted from the beginning. */
+static inline int op_axis(const struct shape *shape, int axis)
+{
+    return axis < 0 ? axis + shape->naxes : axis;
+}
+
+/* A shape as outer x length x inner elements. */
+struct op_axes {
+    int64_t outer, length, inner;
+};
+
+/* length is that axis alone; counted from the end when negative. */
+struct op_axes op_axes_at(const struct shape *shape, int axis);
+/* length is all axes from that one on, inner is 1; counted from the end when negative. */
+struct op_axes op_axes_from(const struct shape *shape, int axis);
+
+/* An inner product: rows x inputs by inputs x outputs. */
+struct op_product {
+    int64_t rows, inputs, outputs;
+};
+struct op_product op_inner_product_size(const struct op_args *args);
+
+/* Windows of a convolution over `size` pixels, or 0 where none fits. `i`: 0 height, 1 width. */
+int64_t op_conv_places(const struct conv_args *a, int i, int64_t size);
+/* The rows that maxima are taken of. */
+struct op_axes op_argmax_axes(const struct op_args *args);
+/* Groups of elements that are normalised together; each is elems / groups long. */
+int64_t op_mvn_groups(const struct op_args *args);
+/* Elements of each factor. */
+int64_t op_scale_factors(const struct op_args *args);
+/* Bins of all levels together. */
+int64_t op_spp_places(int levels);
+/* Whether a top tells the function's derivative: it may then be trained in place. */
+bool op_unary_from_top(const struct unary_args *a);
+
+#endif

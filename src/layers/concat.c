@@ -1,0 +1,300 @@
+/* Layers that join, cut, copy or re-shape blobs: Concat, Slice, Split, Flatten, Reshape. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+
+static int concat_axis(const struct layer *layer, int *axis)
+{
+    const Caffe__ConcatParameter *p = layer->param->concat_param;
+
+    if (p && p->has_axis && p->has_concat_dim)
+        return error_set("axis %d and the old concat_dim %" PRIu32 " are both given; expected one",
+                         p->axis, p->concat_dim);
+    if (p && p->has_concat_dim) {
+        if (p->concat_dim >= SHAPE_MAX_AXES)
+            return error_set("concat_dim %" PRIu32 " is out of range", p->concat_dim);
+        return layer_resolve_axis(layer, "concat_dim", (int)p->concat_dim, axis);
+    }
+    return layer_resolve_axis(layer, "concat axis", p ? p->axis : 1, axis);
+}
+
+static bool concat_fits(const struct shape *a, const struct shape *b, int axis)
+{
+    if (a->naxes != b->naxes)
+        return false;
+    for (int i = 0; i < a->naxes; i++)
+        if (i != axis && a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+static int concat_setup(struct layer *layer, const struct layer_env *env)
+{
+    struct shape shape = layer->bottoms[0]->value.shape;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+    int axis;
+
+    (void)env;
+    if (concat_axis(layer, &axis))
+        return -1;
+    for (int b = 1; b < layer->nbottoms; b++) {
+        const struct shape *other = &layer->bottoms[b]->value.shape;
+        if (!concat_fits(&shape, other, axis))
+            return error_set(
+                "bottoms must have the same shape except on axis %d: '%s' is %s, '%s' "
+                "is %s",
+                axis, layer->bottoms[0]->name,
+                shape_text(&layer->bottoms[0]->value.shape, expected, sizeof(expected)),
+                layer->bottoms[b]->name, shape_text(other, found, sizeof(found)));
+        shape.dim[axis] += other->dim[axis];
+    }
+    return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
+}
+
+static int concat_arguments(const struct layer *layer, struct op_args *args)
+{
+    if (concat_axis(layer, &args->u.concat.axis))
+        return -1;
+    return 0;
+}
+
+const struct layer_i layer_concat = {
+    .type = "Concat",
+    .min_bottoms = 1,
+    .max_bottoms = -1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .setup = concat_setup,
+    .op = OP_CONCAT,
+    .arguments = concat_arguments,
+};
+
+static int split_setup(struct layer *layer, const struct layer_env *env)
+{
+    (void)env;
+    layer_tops_like_bottom(layer);
+    return 0;
+}
+
+const struct layer_i layer_split = {
+    .type = "Split",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = -1,
+    .no_in_place = true,
+    .passes_memory = true,
+    .setup = split_setup,
+    .op = OP_SPLIT,
+};
+
+/* Axes axis..end_axis become one; where end_axis is just before axis, an axis of size 1 comes in.
+ */
+static int flatten_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__FlattenParameter defaults = CAFFE__FLATTEN_PARAMETER__INIT;
+    const Caffe__FlattenParameter *p =
+        layer->param->flatten_param ? layer->param->flatten_param : &defaults;
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    int64_t dim[SHAPE_MAX_AXES + 1];
+    int axis, end, naxes = 0;
+
+    (void)env;
+    if (layer_resolve_axis(layer, "axis", p->axis, &axis) ||
+        layer_resolve_axis(layer, "end_axis", p->end_axis, &end))
+        return -1;
+    if (end + 1 < axis)
+        return error_set("end_axis %d lies before axis %d", p->end_axis, p->axis);
+    for (int i = 0; i < axis; i++)
+        dim[naxes++] = bottom->dim[i];
+    dim[naxes++] = (int64_t)shape_count(bottom, axis, end + 1);
+    for (int i = end + 1; i < bottom->naxes; i++)
+        dim[naxes++] = bottom->dim[i];
+    return shape_set(&layer->tops[0]->value.shape, naxes, dim, layer->tops[0]->name);
+}
+
+const struct layer_i layer_flatten = {
+    .type = "Flatten",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .passes_memory = true,
+    .setup = flatten_setup,
+    .op = OP_FLATTEN,
+};
+
+static int slice_axis(const struct layer *layer, int *axis)
+{
+    const Caffe__SliceParameter *p = layer->param->slice_param;
+
+    if (p && p->has_axis && p->has_slice_dim)
+        return error_set("axis %d and the old slice_dim %" PRIu32 " are both given; expected one",
+                         p->axis, p->slice_dim);
+    if (p && p->has_slice_dim) {
+        if (p->slice_dim >= SHAPE_MAX_AXES)
+            return error_set("slice_dim %" PRIu32 " is out of range", p->slice_dim);
+        return layer_resolve_axis(layer, "slice_dim", (int)p->slice_dim, axis);
+    }
+    return layer_resolve_axis(layer, "slice axis", p ? p->axis : 1, axis);
+}
+
+/* Where top t begins, or the end of the last one. */
+static int slice_place(const struct layer *layer, int t, int64_t size, int64_t *place)
+{
+    const Caffe__SliceParameter *p = layer->param->slice_param;
+
+    if (!p || p->n_slice_point == 0)
+        *place = size / layer->ntops * t;
+    else
+        *place = t == 0 ? 0 : t == layer->ntops ? size : p->slice_point[t - 1];
+    return *place <= size
+               ? 0
+               : error_set("slice_point %" PRId64 " is beyond the axis of %" PRId64, *place, size);
+}
+
+static int slice_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__SliceParameter *p = layer->param->slice_param;
+    struct shape shape = layer->bottoms[0]->value.shape;
+    int64_t size, begin, end;
+    int axis;
+
+    (void)env;
+    if (slice_axis(layer, &axis))
+        return -1;
+    size = shape.dim[axis];
+    if (p && p->n_slice_point > 0 && p->n_slice_point + 1 != (size_t)layer->ntops)
+        return error_set("found %zu values of slice_point for %d tops; expected %d, or none",
+                         p->n_slice_point, layer->ntops, layer->ntops - 1);
+    if ((!p || p->n_slice_point == 0) && size % layer->ntops != 0)
+        return error_set("%d tops do not divide axis %d of size %" PRId64 " evenly; slice_point "
+                         "would say where to cut",
+                         layer->ntops, axis, size);
+    for (int t = 0; t < layer->ntops; t++) {
+        if (slice_place(layer, t, size, &begin) || slice_place(layer, t + 1, size, &end))
+            return -1;
+        if (end <= begin)
+            return error_set("top '%s' would be empty: it goes from %" PRId64 " to %" PRId64
+                             "; slice_point must rise within the axis of %" PRId64,
+                             layer->tops[t]->name, begin, end, size);
+        shape.dim[axis] = end - begin;
+        layer->tops[t]->value.shape = shape;
+    }
+    return 0;
+}
+
+static int slice_arguments(const struct layer *layer, struct op_args *args)
+{
+    if (slice_axis(layer, &args->u.slice.axis))
+        return -1;
+    return 0;
+}
+
+const struct layer_i layer_slice = {
+    .type = "Slice",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = -1,
+    .no_in_place = true,
+    .setup = slice_setup,
+    .op = OP_SLICE,
+    .arguments = slice_arguments,
+};
+
+/* Which axes of the bottom are replaced: [begin, end). */
+static int reshape_range(const struct layer *layer, const Caffe__ReshapeParameter *p, int *begin,
+                         int *end)
+{
+    int naxes = layer->bottoms[0]->value.shape.naxes;
+
+    *begin = p->axis >= 0 ? p->axis : naxes + p->axis + 1;
+    if (*begin < 0 || *begin > naxes)
+        return error_set("axis %d is out of range for bottom '%s' of %d axes", p->axis,
+                         layer->bottoms[0]->name, naxes);
+    if (p->num_axes < -1)
+        return error_set("num_axes is %d; expected -1 (to the end) or more", p->num_axes);
+    *end = p->num_axes == -1 ? naxes : *begin + p->num_axes;
+    if (*end > naxes)
+        return error_set("axis %d and num_axes %d go beyond bottom '%s' of %d axes", p->axis,
+                         p->num_axes, layer->bottoms[0]->name, naxes);
+    return 0;
+}
+
+/* The new axes, 0 and -1 resolved; `room` elements are theirs. */
+static int reshape_dims(const struct layer *layer, const Caffe__BlobShape *wanted, int begin,
+                        int64_t room, int64_t *dim)
+{
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    char found[SHAPE_TEXT_BYTES];
+    int64_t known = 1;
+    int infer = -1;
+
+    for (size_t i = 0; i < wanted->n_dim; i++) {
+        dim[i] = wanted->dim[i];
+        if (dim[i] < -1)
+            return error_set("shape has a dim of %" PRId64 "; expected -1, 0 or a size", dim[i]);
+        if (dim[i] == -1 && infer >= 0)
+            return error_set("shape has more than one dim of -1; one at most can be inferred");
+        if (dim[i] == 0 && begin + (int)i >= bottom->naxes)
+            return error_set("dim 0 at place %zu of shape copies axis %d, but bottom '%s' has %d "
+                             "axes",
+                             i, begin + (int)i, layer->bottoms[0]->name, bottom->naxes);
+        if (dim[i] == 0)
+            dim[i] = bottom->dim[begin + (int)i];
+        if (dim[i] == -1)
+            infer = (int)i;
+        else if (dim[i] > 0 && known <= INT32_MAX)
+            known *= dim[i];
+    }
+    if (infer >= 0 ? known == 0 || room % known != 0 : known != room)
+        return error_set("shape makes %" PRId64 " elements%s of %" PRId64 " of bottom '%s': %s",
+                         known, infer >= 0 ? " times a whole number" : "", room,
+                         layer->bottoms[0]->name, shape_text(bottom, found, sizeof(found)));
+    if (infer >= 0)
+        dim[infer] = room / known;
+    return 0;
+}
+
+static int reshape_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__ReshapeParameter defaults = CAFFE__RESHAPE_PARAMETER__INIT;
+    const Caffe__ReshapeParameter *p =
+        layer->param->reshape_param ? layer->param->reshape_param : &defaults;
+    const Caffe__BlobShape none = CAFFE__BLOB_SHAPE__INIT;
+    const Caffe__BlobShape *wanted = p->shape ? p->shape : &none;
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    int64_t dim[SHAPE_MAX_AXES];
+    int begin = 0, end = 0, naxes = 0;
+
+    (void)env;
+    if (reshape_range(layer, p, &begin, &end))
+        return -1;
+    if (wanted->n_dim + (size_t)(bottom->naxes - (end - begin)) > SHAPE_MAX_AXES)
+        return error_set("the top would have more than %d axes", SHAPE_MAX_AXES);
+    for (int i = 0; i < begin; i++)
+        dim[naxes++] = bottom->dim[i];
+    if (reshape_dims(layer, wanted, begin, (int64_t)shape_count(bottom, begin, end), dim + naxes))
+        return -1;
+    naxes += (int)wanted->n_dim;
+    for (int i = end; i < bottom->naxes; i++)
+        dim[naxes++] = bottom->dim[i];
+    return shape_set(&layer->tops[0]->value.shape, naxes, dim, layer->tops[0]->name);
+}
+
+const struct layer_i layer_reshape = {
+    .type = "Reshape",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .passes_memory = true,
+    .setup = reshape_setup,
+    .op = OP_FLATTEN,
+};

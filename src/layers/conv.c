@@ -1,0 +1,331 @@
+/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1
+ * per axis, where the extent of a dilated kernel is dilation * (kernel - 1) + 1. Several bottoms
+ * share the weights, one top each: then there is one op per bottom, and gradients of the later ones
+ * add to those of the first.
+ *
+ * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad.
+ * DepthwiseConvolution is a Convolution with one group per channel unless the file gives a group;
+ * ConvolutionDepthwise always has one group and one output per channel. Im2col gives the windows
+ * themselves. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct convolution {
+    struct conv_args args;
+    int64_t outputs;
+    struct op **ops; /* one per bottom; owned */
+};
+
+static int conv_read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args *args)
+{
+    const struct spatial_field kernel = {"kernel_size",
+                                         "kernel_h",
+                                         "kernel_w",
+                                         p->n_kernel_size,
+                                         p->kernel_size,
+                                         p->has_kernel_h,
+                                         p->has_kernel_w,
+                                         p->kernel_h,
+                                         p->kernel_w,
+                                         -1,
+                                         1};
+    const struct spatial_field stride = {
+        "stride",        "stride_h",  "stride_w",  p->n_stride, p->stride, p->has_stride_h,
+        p->has_stride_w, p->stride_h, p->stride_w, 1,           1};
+    const struct spatial_field pad = {
+        "pad",        "pad_h",  "pad_w",  p->n_pad, p->pad, p->has_pad_h,
+        p->has_pad_w, p->pad_h, p->pad_w, 0,        0};
+    const struct spatial_field dilation = {
+        "dilation", "dilation_h", "dilation_w", p->n_dilation, p->dilation, false, false, 0, 0, 1,
+        1};
+
+    if (layer_spatial_pair(&kernel, args->kernel) || layer_spatial_pair(&stride, args->stride) ||
+        layer_spatial_pair(&pad, args->pad) || layer_spatial_pair(&dilation, args->dilation))
+        return -1;
+    return 0;
+}
+
+/* Groups and outputs; those that a type implies may be left out. */
+static int conv_read_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                              struct convolution *state)
+{
+    int64_t channels = layer->bottoms[0]->value.shape.dim[1];
+    bool implied = layer->i == &layer_convolution_depthwise;
+
+    state->args.group = (int)p->group;
+    state->outputs = p->num_output;
+    if (implied && p->has_num_output && p->num_output != channels)
+        return error_set("num_output is %" PRIu32 "; expected the bottom's channels, %" PRId64
+                         ", or nothing",
+                         p->num_output, channels);
+    if (implied || (layer->i == &layer_depthwise_convolution && !p->has_group))
+        state->args.group = (int)channels;
+    if (implied)
+        state->outputs = channels;
+    return 0;
+}
+
+static int conv_check_channels(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                               const struct convolution *state)
+{
+    int64_t channels = layer->bottoms[0]->value.shape.dim[1];
+
+    if (layer->i == &layer_convolution_depthwise)
+        return 0;
+    if (!p->has_num_output || p->num_output == 0 || p->num_output > INT32_MAX)
+        return error_set("num_output is %s; expected at least 1",
+                         p->has_num_output ? "out of range" : "missing");
+    if (p->group == 0 || p->group > INT32_MAX)
+        return error_set("group is %" PRIu32 "; expected at least 1", p->group);
+    if (channels % p->group != 0)
+        return error_set("bottom '%s' has %" PRId64 " channels, which group %" PRIu32
+                         " does not divide",
+                         layer->bottoms[0]->name, channels, p->group);
+    if (state->outputs % state->args.group != 0)
+        return error_set("num_output %" PRIu32 " is not divisible by group %d", p->num_output,
+                         state->args.group);
+    return 0;
+}
+
+static int conv_check_bottoms(const struct layer *layer)
+{
+    const struct shape *first = &layer->bottoms[0]->value.shape;
+    char expected[SHAPE_TEXT_BYTES], found[SHAPE_TEXT_BYTES];
+
+    for (int b = 0; b < layer->nbottoms; b++) {
+        const struct shape *shape = &layer->bottoms[b]->value.shape;
+        if (layer_expect_axes(layer, b, 4, "N,C,H,W"))
+            return error_context("only convolution over height and width is supported");
+        if (!shape_equal(first, shape))
+            return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
+                             layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
+                             layer->bottoms[b]->name, shape_text(shape, found, sizeof(found)));
+    }
+    return 0;
+}
+
+static int deconvolution_size(const struct conv_args *args, int i, int64_t in, int64_t *out)
+{
+    int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
+
+    *out = args->stride[i] * (in - 1) + extent - 2 * (int64_t)args->pad[i];
+    if (*out >= 1)
+        return 0;
+    return error_set(
+        "pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64 " - 2 * %d",
+        args->pad[i], i ? "width" : "height", args->stride[i], in, extent, args->pad[i]);
+}
+
+static int conv_top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
+                         int64_t *out)
+{
+    int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
+    int64_t padded = in + 2 * (int64_t)args->pad[i];
+
+    if (layer->i == &layer_deconvolution)
+        return deconvolution_size(args, i, in, out);
+    if (extent > padded)
+        return error_set(
+            "kernel %dx%d (dilation %dx%d) is larger than the padded input: %s %" PRId64
+            " > %" PRId64 " + 2 * %d",
+            args->kernel[0], args->kernel[1], args->dilation[0], args->dilation[1],
+            i ? "width" : "height", extent, in, args->pad[i]);
+    *out = (padded - extent) / args->stride[i] + 1;
+    return 0;
+}
+
+static int conv_set_top(struct layer *layer, const struct conv_args *args, int64_t outputs)
+{
+    const struct shape *bottom = &layer->bottoms[0]->value.shape;
+    int64_t dim[4] = {bottom->dim[0], outputs};
+
+    if (conv_top_size(layer, args, 0, bottom->dim[2], &dim[2]) ||
+        conv_top_size(layer, args, 1, bottom->dim[3], &dim[3]))
+        return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))
+            return -1;
+    /* every weight meets each place of the smaller of the two planes */
+    layer->flops = 2.0 * layer->nbottoms * (double)(outputs * (bottom->dim[1] / args->group)) *
+                   args->kernel[0] * args->kernel[1] * (double)bottom->dim[0] *
+                   (layer->i == &layer_deconvolution ? (double)(bottom->dim[2] * bottom->dim[3])
+                                                     : (double)(dim[2] * dim[3]));
+    return 0;
+}
+
+static int conv_declare_params(struct layer *layer, const struct convolution *state,
+                               const Caffe__ConvolutionParameter *p)
+{
+    const struct conv_args *args = &state->args;
+    bool transposed = layer->i == &layer_deconvolution;
+    int64_t inputs = layer->bottoms[0]->value.shape.dim[1];
+    int64_t weight[4] = {transposed ? inputs : state->outputs,
+                         (transposed ? state->outputs : inputs) / args->group, args->kernel[0],
+                         args->kernel[1]};
+    int64_t bias[1] = {state->outputs};
+    struct shape shape;
+
+    if (shape_set(&shape, 4, weight, "weight") ||
+        layer_declare_param(layer, &shape, p->weight_filler))
+        return -1;
+    if (!args->bias)
+        return 0;
+    if (shape_set(&shape, 1, bias, "bias"))
+        return -1;
+    return layer_declare_param(layer, &shape, p->bias_filler);
+}
+
+static int convolution_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
+    struct convolution *state;
+    int axis;
+
+    (void)env;
+    if (!p)
+        return error_set("convolution_param is missing; it must give num_output and kernel_size");
+    if (layer->ntops != layer->nbottoms)
+        return error_set("expected one top per bottom, found %d bottoms and %d tops",
+                         layer->nbottoms, layer->ntops);
+    if (conv_check_bottoms(layer) || layer_resolve_axis(layer, "axis", p->axis, &axis))
+        return -1;
+    if (axis != 1)
+        return error_set("axis is %d; only channels at axis 1 (N,C,H,W) are supported", p->axis);
+    layer->state = state = calloc(1, sizeof(*state));
+    if (!state)
+        return error_memory(sizeof(*state), "a convolution");
+    if (conv_read_geometry(p, &state->args) || conv_read_channels(layer, p, state) ||
+        conv_check_channels(layer, p, state))
+        return -1;
+    state->args.bias = p->bias_term;
+    if (conv_set_top(layer, &state->args, state->outputs))
+        return -1;
+    return conv_declare_params(layer, state, p);
+}
+
+static int convolution_build(struct layer *layer, struct engine *engine)
+{
+    struct convolution *state = layer->state;
+
+    state->ops = calloc((size_t)layer->nbottoms, sizeof(struct op *));
+    if (!state->ops)
+        return error_memory((size_t)layer->nbottoms * sizeof(struct op *), "convolution ops");
+    for (int b = 0; b < layer->nbottoms; b++) {
+        struct op_args args =
+            layer_op_args(layer, layer->i == &layer_deconvolution ? OP_DECONV : OP_CONV);
+        args.nbottoms = args.ntops = 1;
+        args.bottoms += b;
+        args.tops += b;
+        args.propagate += b;
+        args.u.conv = state->args;
+        if (engine_op_create(engine, &args, &state->ops[b]))
+            return -1;
+    }
+    return 0;
+}
+
+static int convolution_forward(struct layer *layer, const struct run *run)
+{
+    struct convolution *state = layer->state;
+
+    for (int b = 0; b < layer->nbottoms; b++)
+        if (op_forward(state->ops[b], run))
+            return -1;
+    return 0;
+}
+
+static int convolution_backward(struct layer *layer, const struct run *run)
+{
+    struct convolution *state = layer->state;
+
+    for (int b = 0; b < layer->nbottoms; b++) {
+        if (!layer->tops[b]->wants_grad)
+            continue; /* no loss depends on it; its bottom's gradient stays 0 (net/memory.c) */
+        if (op_backward(state->ops[b], run))
+            return -1;
+        for (int i = 0; i < layer->nparams; i++)
+            layer->params[i]->accumulate = true;
+    }
+    return 0;
+}
+
+static void convolution_destroy(struct layer *layer)
+{
+    struct convolution *state = layer->state;
+
+    for (int b = 0; state && state->ops && b < layer->nbottoms; b++)
+        op_destroy(state->ops[b]);
+    if (state)
+        free(state->ops);
+    free(state);
+}
+
+#define CONVOLUTION(variable, name)                                                                \
+    const struct layer_i variable = {                                                              \
+        .type = name,                                                                              \
+        .min_bottoms = 1,                                                                          \
+        .max_bottoms = -1,                                                                         \
+        .min_tops = 1,                                                                             \
+        .max_tops = -1,                                                                            \
+        .no_in_place = true,                                                                       \
+        .setup = convolution_setup,                                                                \
+        .build = convolution_build,                                                                \
+        .forward = convolution_forward,                                                            \
+        .backward = convolution_backward,                                                          \
+        .runs_ops = true,                                                                          \
+        .destroy = convolution_destroy,                                                            \
+    }
+
+CONVOLUTION(layer_convolution, "Convolution");
+CONVOLUTION(layer_deconvolution, "Deconvolution");
+CONVOLUTION(layer_depthwise_convolution, "DepthwiseConvolution");
+CONVOLUTION(layer_convolution_depthwise, "ConvolutionDepthwise");
+
+static int im2col_setup(struct layer *layer, const struct layer_env *env)
+{
+    const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
+    struct convolution *state;
+    double flops;
+
+    (void)env;
+    if (!p)
+        return error_set("convolution_param is missing; it must give kernel_size");
+    if (conv_check_bottoms(layer))
+        return -1;
+    layer->state = state = calloc(1, sizeof(*state));
+    if (!state)
+        return error_memory(sizeof(*state), "im2col");
+    state->args.group = 1;
+    if (conv_read_geometry(p, &state->args))
+        return -1;
+    flops = layer->flops;
+    if (conv_set_top(layer, &state->args,
+                     layer->bottoms[0]->value.shape.dim[1] * state->args.kernel[0] *
+                         state->args.kernel[1]))
+        return -1;
+    layer->flops = flops;
+    return 0;
+}
+
+static int im2col_arguments(const struct layer *layer, struct op_args *args)
+{
+    args->u.conv = ((const struct convolution *)layer->state)->args;
+    return 0;
+}
+
+const struct layer_i layer_im2col = {
+    .type = "Im2col",
+    .min_bottoms = 1,
+    .max_bottoms = 1,
+    .min_tops = 1,
+    .max_tops = 1,
+    .no_in_place = true,
+    .setup = im2col_setup,
+    .op = OP_IM2COL,
+    .arguments = im2col_arguments,
+    .destroy = convolution_destroy,
+};

@@ -1,0 +1,279 @@
+/* The choice of schemes and of merging. Single groups are tried against a table of what each costs
+ * by itself, which is cheap; what comes of that, and the size of merging, is then settled on real
+ * plans. */
+#include "plan/timeline.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORTH_CHANGING 1e-3 /* of an iteration */
+#define EQUAL          1e-9 /* of a layer's seconds */
+
+/* Sizes of merging that are tried beside what suits the network. */
+static const size_t merges[] = {0, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+
+struct chooser {
+    const struct cost_question *question;
+    int ngroups, nschemes;
+    double most_memory;
+    struct cost *table; /* nschemes per group */
+    struct cost *now;   /* per group */
+    struct cost *best;  /* per group */
+    struct timeline *line;
+    double seconds; /* of best; < 0: none yet */
+    bool fits;      /* best is within the bound of memory */
+};
+
+/* Alone; see cost_choose on ties. */
+static bool is_cheaper(const struct cost *a, const struct cost *b)
+{
+    double limit = EQUAL * (a->seconds > b->seconds ? a->seconds : b->seconds);
+
+    if (a->seconds < b->seconds - limit || b->seconds < a->seconds - limit)
+        return a->seconds < b->seconds;
+    return a->bytes < b->bytes;
+}
+
+static bool is_allowed(const struct chooser *c, int scheme)
+{
+    const struct scheme *s = c->question->registry[scheme];
+
+    return s->lossless && s != c->question->except;
+}
+
+static double sum_memory(const struct cost *costs, int count)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < count; i++)
+        bytes += costs[i].memory;
+    return bytes;
+}
+
+/* Whether what fits and lasts so long is better than what is best so far: first of all it has to be
+ * within the bound of memory. */
+static bool improves(const struct chooser *c, bool fits, double seconds)
+{
+    if (c->seconds < 0 || fits != c->fits)
+        return c->seconds < 0 || fits;
+    return seconds <= c->seconds * (1 - WORTH_CHANGING);
+}
+
+static void offer(struct chooser *c)
+{
+    struct cost_iteration iteration;
+    bool fits = sum_memory(c->now, c->ngroups) <= c->most_memory;
+
+    timeline_play(c->line, c->now, &iteration);
+    if (!improves(c, fits, iteration.seconds))
+        return;
+    c->seconds = iteration.seconds;
+    c->fits = fits;
+    memcpy(c->best, c->now, (size_t)c->ngroups * sizeof *c->now);
+}
+
+/* The cheapest of what is allowed for the group by itself; all zero: it does not train. */
+static struct cost find_cheapest(const struct chooser *c, int group)
+{
+    const struct cost *row = c->table + (size_t)group * (size_t)c->nschemes;
+    struct cost best = {0};
+
+    for (int s = 0; s < c->nschemes; s++)
+        if (is_allowed(c, s) && row[s].possible && (!best.scheme || is_cheaper(&row[s], &best)))
+            best = row[s];
+    return best;
+}
+
+static void offer_cheapest(struct chooser *c)
+{
+    for (int g = 0; g < c->ngroups; g++)
+        c->now[g] = find_cheapest(c, g);
+    offer(c);
+}
+
+/* `scheme` where it can be, else what is cheapest. */
+static void offer_single(struct chooser *c, int scheme)
+{
+    for (int g = 0; g < c->ngroups; g++) {
+        const struct cost *cost = &c->table[(size_t)g * (size_t)c->nschemes + (size_t)scheme];
+        c->now[g] = cost->possible ? *cost : find_cheapest(c, g);
+    }
+    offer(c);
+}
+
+static void change_single_groups(struct chooser *c)
+{
+    double before;
+
+    do {
+        before = c->seconds;
+        for (int g = 0; g < c->ngroups; g++)
+            for (int s = 0; s < c->nschemes; s++) {
+                const struct cost *other = c->table + (size_t)g * (size_t)c->nschemes + s;
+                if (!is_allowed(c, s) || !other->possible || c->best[g].scheme == other->scheme)
+                    continue;
+                memcpy(c->now, c->best, (size_t)c->ngroups * sizeof *c->now);
+                c->now[g] = *other;
+                offer(c);
+            }
+    } while (c->seconds < before);
+}
+
+/* Whether some group would go by another scheme if there were memory for it. */
+static bool is_bounded(struct chooser *c)
+{
+    for (int g = 0; g < c->ngroups; g++)
+        for (int s = 0; s < c->nschemes; s++) {
+            const struct cost *other = c->table + (size_t)g * (size_t)c->nschemes + s;
+            struct cost_iteration iteration;
+            if (!is_allowed(c, s) || !other->possible)
+                continue;
+            memcpy(c->now, c->best, (size_t)c->ngroups * sizeof *c->now);
+            c->now[g] = *other;
+            if (sum_memory(c->now, c->ngroups) <= c->most_memory)
+                continue;
+            timeline_play(c->line, c->now, &iteration);
+            if (iteration.seconds < c->seconds * (1 - WORTH_CHANGING))
+                return true;
+        }
+    return false;
+}
+
+static int open_chooser(struct chooser *c, const struct cost_question *q)
+{
+    size_t groups = (size_t)q->work->ngroups, schemes;
+
+    *c = (struct chooser){.question = q,
+                          .ngroups = q->work->ngroups,
+                          .nschemes = cost_count_schemes(q->registry),
+                          .most_memory = COST_MEMORY_FREE,
+                          .seconds = -1};
+    schemes = (size_t)c->nschemes;
+    for (int g = 0; g < c->ngroups; g++)
+        c->most_memory += 2.0 * sizeof(float) * (double)q->groups[g].elems;
+    c->table = calloc((groups + 1) * (schemes + 2), sizeof *c->table);
+    if (!c->table)
+        return error_memory((groups + 1) * (schemes + 2) * sizeof *c->table,
+                            "the costs of all schemes");
+    c->now = c->table + groups * schemes;
+    c->best = c->now + groups;
+    if (timeline_create(q->work, c->ngroups, q->work->layer, q->overlap, &c->line))
+        return -1;
+    return cost_table(q->cluster, q->how, q->registry, c->ngroups, q->groups, c->table);
+}
+
+/* ---- on real plans ---- */
+
+static void keep_plan(struct chooser *c, const struct plan *plan, const struct cost_iteration *it,
+                      bool fits, struct cost_answer *out)
+{
+    for (int g = 0; g < c->ngroups; g++)
+        out->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
+    out->merge_bytes = plan->options.merge_bytes;
+    out->iteration = *it;
+    c->seconds = it->seconds;
+    c->fits = fits;
+}
+
+/* Every group by `scheme`, or by `comm` where that is NULL. */
+static int offer_plan(struct chooser *c, struct comm comm, const struct scheme *const *scheme,
+                      size_t merge, struct cost_answer *out)
+{
+    const struct cost_question *q = c->question;
+    struct plan_options options = *q->how;
+    struct cost_iteration iteration;
+    struct plan *plan;
+    bool fits;
+
+    options.comm = comm;
+    if (scheme)
+        options.comm = (struct comm){.policy = COMM_AUTO};
+    options.schemes = scheme;
+    options.merge_bytes = merge;
+    if (plan_create(&options, c->ngroups, q->groups, &plan))
+        return -1;
+    cost_plan(q->cluster, plan, c->now);
+    fits = sum_memory(c->now, plan->nbuckets) <= c->most_memory;
+    if (cost_iterate(q->work, plan, c->now, q->overlap, &iteration)) {
+        plan_destroy(plan);
+        return -1;
+    }
+    if (improves(c, fits, iteration.seconds))
+        keep_plan(c, plan, &iteration, fits, out);
+    plan_destroy(plan);
+    return 0;
+}
+
+/* The search's result, and what the user could have named. */
+static int offer_plans(struct chooser *c, const struct scheme *const *found, size_t merge,
+                       struct cost_answer *out)
+{
+    bool ps = false, sfb = false;
+
+    c->seconds = -1;
+    if (offer_plan(c, (struct comm){.policy = COMM_AUTO}, found, merge, out))
+        return -1;
+    for (int s = 0; s < c->nschemes; s++) {
+        const struct scheme *scheme = c->question->registry[s];
+        ps |= scheme == &scheme_ps && is_allowed(c, s);
+        sfb |= scheme == &scheme_sfb && is_allowed(c, s);
+        if (is_allowed(c, s) && offer_plan(c, (struct comm){COMM_SCHEME, scheme}, NULL, merge, out))
+            return -1;
+    }
+    return ps && sfb ? offer_plan(c, (struct comm){.policy = COMM_PAPER}, NULL, merge, out) : 0;
+}
+
+static int settle(struct chooser *c, struct cost_answer *out)
+{
+    bool chosen = c->question->how->merge_bytes == COST_SIZE_CHOSEN;
+    size_t merge =
+        chosen ? cost_sizes_for(c->question->cluster).merge : c->question->how->merge_bytes;
+    const struct scheme **scheme = calloc((size_t)c->ngroups + 1, sizeof *scheme);
+    int status;
+
+    if (!scheme)
+        return error_memory((uint64_t)c->ngroups * sizeof *scheme, "the choice of schemes");
+    for (int g = 0; g < c->ngroups; g++)
+        scheme[g] = c->best[g].scheme;
+    status = offer_plans(c, scheme, merge, out);
+    memcpy(scheme, out->scheme, (size_t)c->ngroups * sizeof *scheme);
+    for (size_t i = 0; chosen && !status && i < sizeof merges / sizeof *merges; i++)
+        status = offer_plan(c, (struct comm){.policy = COMM_AUTO}, scheme, merges[i], out);
+    free(scheme);
+    return status;
+}
+
+int cost_choose(const struct cost_question *question, struct cost_answer *out)
+{
+    struct chooser c;
+    int status;
+
+    *out = (struct cost_answer){
+        .scheme = calloc((size_t)question->work->ngroups + 1, sizeof *out->scheme)};
+    if (!out->scheme)
+        return error_memory((uint64_t)question->work->ngroups * sizeof *out->scheme,
+                            "the choice of schemes");
+    status = open_chooser(&c, question);
+    if (!status) {
+        offer_cheapest(&c);
+        for (int s = 0; s < c.nschemes; s++)
+            if (is_allowed(&c, s))
+                offer_single(&c, s);
+        change_single_groups(&c);
+        out->bounded = is_bounded(&c);
+        status = settle(&c, out);
+    }
+    timeline_destroy(c.line);
+    free(c.table);
+    if (status)
+        cost_answer_free(out);
+    return status;
+}
+
+void cost_answer_free(struct cost_answer *answer)
+{
+    free(answer->scheme);
+    memset(answer, 0, sizeof *answer);
+}

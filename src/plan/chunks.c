@@ -1,0 +1,491 @@
+/* Chunks: how buckets are cut, which home adds up which chunk, and what that puts on the wire.
+ *
+ * Chunks are dealt greedily by bytes in a fixed order, so that every rank computes the same
+ * assignment without talking; a heap of the homes by their load makes that O(chunks log homes). A
+ * bucket's chunks go to different homes as far as there are some: buckets travel one after another,
+ * and a home with several chunks of one bucket would be the one that all wait for. */
+#include "plan/plan_internal.h"
+
+#include "engine/codec.h"
+#include "plan/tree.h"
+#include "util/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- cutting ---- */
+
+/* How many leaders the bucket's chunks may be dealt to; 1: nobody adds them up, or one owner. */
+static size_t homes_of(const struct plan *plan, const struct bucket *bucket)
+{
+    if (bucket->scheme && bucket->scheme->home == HOME_SERVERS)
+        return (size_t)plan->nservers;
+    if (bucket->scheme && bucket->scheme->home == HOME_WORKERS)
+        return (size_t)plan->nworkers;
+    return 1;
+}
+
+/* Elements that a home's part of a bucket of `elems` should have: an even share, but no less than
+ * makes a message worth its latency. */
+static size_t part_of(const struct plan *plan, const struct bucket *bucket, size_t elems)
+{
+    size_t homes = homes_of(plan, bucket), part;
+    size_t by =
+        plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1; /* as many as undilated */
+    size_t least = PLAN_LEAST_PART / by;
+    size_t efficient = 2 * plan->options.latency_bytes / sizeof(float) / by;
+
+    if (homes > PLAN_FEW_HOMES && efficient > least && elems / efficient < homes)
+        homes = elems < efficient ? 1 : elems / efficient;
+    part = (elems + homes - 1) / homes;
+    return part < least ? least : part;
+}
+
+/* Elements of a chunk out of `elems`, in steps of `unit`: at most --chunk, and so few that all
+ * homes get a part, unless parts would be too small to be worth a message. A part that is larger
+ * than --chunk is cut evenly: pieces of just --chunk would leave a few homes with one more than the
+ * others, and a home keeps every worker's gradient of its chunks. */
+static size_t piece_of(const struct plan *plan, const struct bucket *bucket, size_t elems,
+                       size_t unit)
+{
+    size_t by = plan->options.dilate > 1 ? (size_t)plan->options.dilate : 1;
+    size_t part = part_of(plan, bucket, elems),
+           most = plan->options.chunk_bytes / sizeof(float) / by;
+
+    if (part > most && most > 0 && homes_of(plan, bucket) > 1) {
+        size_t pieces = (part + most - 1) / most, even = (part + pieces - 1) / pieces;
+        even = (even + unit - 1) / unit * unit;
+        most = even < most ? even : most;
+    }
+    most = (part < most ? part : most) / unit * unit;
+    return most ? most : unit;
+}
+
+/* unit: the width of a codec's rows; 0: no rows. fill: chunks are written down, else counted. */
+static void add_chunks(struct plan *plan, int bucket, size_t begin, size_t elems, size_t unit,
+                       bool fill)
+{
+    size_t step = unit ? unit : 1, piece = piece_of(plan, &plan->buckets[bucket], elems, step);
+
+    for (size_t at = 0; at < elems; at += piece) {
+        size_t size = elems - at < piece ? elems - at : piece;
+        if (fill)
+            plan->chunks[plan->nchunks] = (struct chunk){.bucket = bucket,
+                                                         .begin = begin + at,
+                                                         .elems = size,
+                                                         .rows = unit ? size / unit : 1};
+        plan->nchunks++;
+    }
+}
+
+/* What a scheme moves in units (rows of the weight) is cut apart from the rest (the bias). */
+static void cut_bucket(struct plan *plan, int number, bool fill)
+{
+    struct bucket *bucket = &plan->buckets[number];
+    size_t unit = bucket->scheme && bucket->scheme->unit ? bucket->scheme->unit(bucket) : 0;
+    size_t weight = unit ? (size_t)(bucket->m * bucket->n) : 0;
+
+    bucket->first_chunk = plan->nchunks;
+    if (weight)
+        add_chunks(plan, number, bucket->begin, weight, unit, fill);
+    add_chunks(plan, number, bucket->begin + weight, bucket->elems - weight, 0, fill);
+    bucket->nchunks = plan->nchunks - bucket->first_chunk;
+}
+
+int plan_cut(struct plan *plan)
+{
+    size_t most = plan->options.chunk_bytes / sizeof(float), least = 0;
+
+    for (int b = 0; b < plan->nbuckets; b++)
+        least += plan->buckets[b].elems / most + 2;
+    if (least > INT32_MAX / 8)
+        return error_set("--chunk=%zu cuts the parameters into %zu pieces; choose a larger chunk",
+                         plan->options.chunk_bytes, least);
+    for (int b = 0; b < plan->nbuckets; b++)
+        cut_bucket(plan, b, false);
+    plan->chunks = calloc((size_t)plan->nchunks + 1, sizeof *plan->chunks);
+    if (!plan->chunks)
+        return error_memory((uint64_t)plan->nchunks * sizeof *plan->chunks, "the list of chunks");
+    plan->nchunks = 0;
+    for (int b = 0; b < plan->nbuckets; b++)
+        cut_bucket(plan, b, true);
+    return 0;
+}
+
+/* ---- dealing ---- */
+
+/* Leaders by their load: seats[0, count) are a heap whose root has the least, of several the lowest
+ * number; the others, up to `all`, hold a chunk of the bucket that is being dealt. */
+struct deck {
+    int count, all;
+    struct seat {
+        uint64_t load;
+        int leader;
+    } * seats;
+};
+
+static int open_deck(struct deck *deck, int first, int count)
+{
+    *deck = (struct deck){
+        .count = count, .all = count, .seats = calloc((size_t)count + 1, sizeof *deck->seats)};
+    if (!deck->seats)
+        return error_memory((uint64_t)count * sizeof *deck->seats, "dealing chunks");
+    for (int i = 0; i < count; i++)
+        deck->seats[i].leader = first + i;
+    return 0;
+}
+
+static bool comes_before(const struct seat *a, const struct seat *b)
+{
+    return a->load != b->load ? a->load < b->load : a->leader < b->leader;
+}
+
+/* Puts the seat where it belongs, from the root downwards, among the heap's first `count`. */
+static void sift_down(struct deck *deck, struct seat seat)
+{
+    int at = 0;
+
+    for (int child = 1; child < deck->count; child = 2 * at + 1) {
+        if (child + 1 < deck->count && comes_before(&deck->seats[child + 1], &deck->seats[child]))
+            child++;
+        if (!comes_before(&deck->seats[child], &seat))
+            break;
+        deck->seats[at] = deck->seats[child];
+        at = child;
+    }
+    deck->seats[at] = seat;
+}
+
+/* The last of the heap's seats finds its place, from there upwards. */
+static void sift_up(struct deck *deck)
+{
+    int at = deck->count - 1;
+    struct seat seat = deck->seats[at];
+
+    for (; at > 0 && comes_before(&seat, &deck->seats[(at - 1) / 2]); at = (at - 1) / 2)
+        deck->seats[at] = deck->seats[(at - 1) / 2];
+    deck->seats[at] = seat;
+}
+
+/* All leaders may be dealt to again. */
+static void gather_seats(struct deck *deck)
+{
+    while (deck->count < deck->all) {
+        deck->count++;
+        sift_up(deck);
+    }
+}
+
+/* The leader with the least load takes `elems` more, and nothing else until all seats are gathered
+ * or every leader has got something. */
+static int deal_one(struct deck *deck, uint64_t elems)
+{
+    struct seat seat, last;
+
+    if (deck->count == 0)
+        gather_seats(deck);
+    seat = deck->seats[0];
+    last = deck->seats[--deck->count];
+    if (deck->count > 0)
+        sift_down(deck, last);
+    seat.load += elems;
+    deck->seats[deck->count] = seat;
+    return seat.leader;
+}
+
+/* Bucket by bucket, those of the largest chunks first; so all ranks deal alike. */
+static int compare_buckets(const void *left, const void *right)
+{
+    const struct bucket *a = *(const struct bucket *const *)left,
+                        *b = *(const struct bucket *const *)right;
+    size_t mine = a->elems / (size_t)a->nchunks, other = b->elems / (size_t)b->nchunks;
+
+    if (mine != other)
+        return mine < other ? 1 : -1;
+    return a < b ? -1 : a > b;
+}
+
+static void deal_bucket(struct plan *plan, const struct bucket *bucket, struct deck *deck)
+{
+    int owner = bucket->scheme->home == HOME_OWNER ? deal_one(deck, bucket->elems) : -1;
+
+    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
+        plan->chunks[c].home = owner < 0 ? deal_one(deck, plan->chunks[c].elems) : owner;
+    gather_seats(deck);
+}
+
+int plan_deal(struct plan *plan)
+{
+    struct deck workers = {0}, servers = {0};
+    const struct bucket **order = calloc((size_t)plan->nbuckets + 1, sizeof *order);
+    int owned = 0, n = 0, status = -1;
+
+    if (!order) {
+        error_memory((uint64_t)plan->nbuckets * sizeof *order, "dealing chunks");
+        goto done;
+    }
+    if (open_deck(&workers, 0, plan->nworkers) ||
+        (plan->dedicated && open_deck(&servers, plan->nworkers, plan->nservers)))
+        goto done;
+    /* what has one owner cannot be evened out later: it goes first */
+    for (int pass = 0; pass < 2; pass++) {
+        for (int b = 0; b < plan->nbuckets; b++) {
+            const struct scheme *scheme = plan->buckets[b].scheme;
+            if (scheme && scheme->home != HOME_NOBODY && plan->buckets[b].nchunks > 0 &&
+                (scheme->home == HOME_OWNER) == (pass == 0))
+                order[n++] = &plan->buckets[b];
+        }
+        owned = pass == 0 ? n : owned;
+    }
+    qsort(order + owned, (size_t)(n - owned), sizeof *order, compare_buckets);
+    for (int i = 0; i < n; i++)
+        deal_bucket(plan, order[i],
+                    plan->dedicated && order[i]->scheme->home != HOME_WORKERS ? &servers
+                                                                              : &workers);
+    status = 0;
+done:
+    free(workers.seats);
+    free(servers.seats);
+    free(order);
+    return status;
+}
+
+/* ---- shares ---- */
+
+static int compare_shares(const void *left, const void *right)
+{
+    const struct share *a = left, *b = right;
+
+    return a->home < b->home ? -1 : a->home > b->home;
+}
+
+/* Whether its scheme can add the bucket up along a tree. A codec would round every partial sum;
+ * workers in different iterations would need rooms for each. */
+static bool allows_tree(const struct plan *plan, const struct bucket *bucket)
+{
+    bool allowed =
+        bucket->scheme->trees && plan->nworkers > 1 && !plan->dedicated && !plan->options.lags;
+
+    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
+        allowed = allowed && !plan_codec(plan, c);
+    return allowed;
+}
+
+/* Whether a bucket's messages straight to and from its homes take longer than a tree's steps, one
+ * after another. Straight, a home's link carries one message for every worker, and each worker's
+ * link one for every home; along trees each link carries about one for every home, too, and every
+ * step waits for its latency and its message. Leaders that are all homes load all links alike, so
+ * there is nothing to gain. */
+static bool prefers_tree(const struct plan *plan, const struct bucket *bucket)
+{
+    double latency = (double)plan->options.latency_bytes, straight, tree, largest = 0;
+
+    if (plan->options.tree_leaders > 0)
+        return plan->nleaders >= plan->options.tree_leaders;
+    if (plan->nleaders < PLAN_LOG_LEADERS)
+        return false;
+    for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++)
+        if ((double)plan->shares[s].gradient_bytes > largest)
+            largest = (double)plan->shares[s].gradient_bytes;
+    straight = latency + (plan->nworkers - 1 + bucket->nshares) * largest;
+    tree = tree_steps(plan->nworkers) * (latency + largest) + bucket->nshares * largest;
+    return straight > 2 * tree; /* each step also waits for a rank to add and to send on */
+}
+
+static void share_bucket(struct plan *plan, struct bucket *bucket)
+{
+    struct share *shares = plan->shares + plan->nshares;
+    int n = 0;
+
+    for (int c = bucket->first_chunk; c < bucket->first_chunk + bucket->nchunks; c++)
+        shares[n++] = (struct share){.home = plan->chunks[c].home,
+                                     .chunks = 1,
+                                     .elems = plan->chunks[c].elems,
+                                     .gradient_bytes = plan_gradient_bytes(plan, c),
+                                     .back_bytes = plan_back_bytes(plan, c)};
+    qsort(shares, (size_t)n, sizeof *shares, compare_shares);
+    bucket->first_share = plan->nshares;
+    for (int i = 0; i < n; i++) {
+        struct share *last = &shares[bucket->nshares - 1];
+        if (bucket->nshares == 0 || last->home != shares[i].home) {
+            shares[bucket->nshares++] = shares[i];
+            continue;
+        }
+        last->chunks++;
+        last->elems += shares[i].elems;
+        last->gradient_bytes += shares[i].gradient_bytes;
+        last->back_bytes += shares[i].back_bytes;
+    }
+    plan->nshares += bucket->nshares;
+    for (int i = 0; i < bucket->nshares; i++) {
+        bucket->gradient_bytes += shares[i].gradient_bytes;
+        bucket->back_bytes += shares[i].back_bytes;
+    }
+}
+
+int plan_share_out(struct plan *plan)
+{
+    plan->shares = calloc((size_t)plan->nchunks + 1, sizeof *plan->shares);
+    if (!plan->shares)
+        return error_memory((uint64_t)plan->nchunks * sizeof *plan->shares,
+                            "the communication plan");
+    for (int b = 0; b < plan->nbuckets; b++) {
+        struct bucket *bucket = &plan->buckets[b];
+        if (!bucket->scheme || bucket->scheme->home == HOME_NOBODY)
+            continue;
+        share_bucket(plan, bucket);
+        bucket->log_steps = allows_tree(plan, bucket) && prefers_tree(plan, bucket);
+    }
+    return 0;
+}
+
+const struct share *plan_share(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    struct share key = {.home = leader};
+
+    return bsearch(&key, plan->shares + b->first_share, (size_t)b->nshares, sizeof key,
+                   compare_shares);
+}
+
+/* ---- what travels ---- */
+
+const struct codec *plan_codec(const struct plan *plan, int chunk)
+{
+    const struct scheme *scheme = plan->buckets[plan->chunks[chunk].bucket].scheme;
+
+    return scheme && scheme->codec ? scheme->codec(plan, chunk) : NULL;
+}
+
+size_t plan_gradient_bytes(const struct plan *plan, int chunk)
+{
+    const struct codec *codec = plan_codec(plan, chunk);
+    const struct chunk *c = &plan->chunks[chunk];
+
+    return codec ? codec->bytes(c->rows, c->elems / c->rows) : c->elems * sizeof(float);
+}
+
+size_t plan_back_bytes(const struct plan *plan, int chunk)
+{
+    const struct scheme *scheme = plan->buckets[plan->chunks[chunk].bucket].scheme;
+
+    return scheme && scheme->codec_back ? plan_gradient_bytes(plan, chunk)
+                                        : plan->chunks[chunk].elems * sizeof(float);
+}
+
+/* Along the tree, every rank but the root sends one sum up, and every one an answer to each of its
+ * children. */
+static struct traffic tree_traffic(const struct plan *plan, const struct bucket *bucket, int leader)
+{
+    struct traffic traffic = {0};
+    int children[TREE_MOST_CHILDREN];
+
+    for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++) {
+        const struct share *share = &plan->shares[s];
+        uint64_t n = (uint64_t)tree_children(plan->nworkers, share->home, leader, children);
+        uint64_t up = share->home != leader;
+        traffic.sent += up * share->gradient_bytes + n * share->back_bytes;
+        traffic.received += n * share->gradient_bytes + up * share->back_bytes;
+        traffic.messages += (up + n) * (uint64_t)share->chunks;
+    }
+    return traffic;
+}
+
+struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct share *own = plan_share(plan, bucket, leader);
+    struct traffic traffic = {0};
+    bool worker = leader < plan->nworkers;
+    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
+
+    if (b->log_steps)
+        return tree_traffic(plan, b, leader);
+    if (worker)
+        traffic =
+            (struct traffic){.sent = b->gradient_bytes - (own ? own->gradient_bytes : 0),
+                             .received = b->back_bytes - (own ? own->back_bytes : 0),
+                             .messages = (uint64_t)b->nchunks - (own ? (uint64_t)own->chunks : 0)};
+    if (own) {
+        traffic.sent += others * own->back_bytes;
+        traffic.received += others * own->gradient_bytes;
+        traffic.messages += others * (uint64_t)own->chunks;
+    }
+    return traffic;
+}
+
+/* Along the tree, a place for the sum of each child. */
+static uint64_t tree_memory(const struct plan *plan, const struct bucket *bucket, int leader)
+{
+    int children[TREE_MOST_CHILDREN];
+    uint64_t bytes = 0;
+
+    for (int s = bucket->first_share; s < bucket->first_share + bucket->nshares; s++)
+        bytes += (uint64_t)tree_children(plan->nworkers, plan->shares[s].home, leader, children) *
+                 plan->shares[s].gradient_bytes;
+    return bytes;
+}
+
+uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct share *own = plan_share(plan, bucket, leader);
+    bool worker = leader < plan->nworkers;
+    uint64_t others = (uint64_t)plan->nworkers - (worker ? 1 : 0);
+    uint64_t floats = b->elems * sizeof(float), bytes = 0;
+    bool encoded = b->gradient_bytes != floats;
+
+    if (b->log_steps)
+        return tree_memory(plan, b, leader);
+    if (own)
+        bytes = others * own->gradient_bytes;
+    if (own && encoded)
+        bytes += (uint64_t)plan->nworkers * own->elems * sizeof(float);
+    if (worker && encoded)
+        bytes += floats + b->gradient_bytes;
+    if (worker && encoded && b->scheme->codec_back)
+        bytes += b->back_bytes + (own ? own->elems * sizeof(float) : 0);
+    return bytes;
+}
+
+uint64_t plan_factor_bytes(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    uint64_t factors[] = {(uint64_t)plan->options.iter_size,
+                          (uint64_t)(leader < 0 ? plan->ncomputing : plan->locals[leader]),
+                          (uint64_t)(b->m + b->n), sizeof(float)};
+    uint64_t bytes = (uint64_t)b->k;
+
+    for (int i = 0; i < 4; i++)
+        if (__builtin_mul_overflow(bytes, factors[i], &bytes))
+            return UINT64_MAX;
+    return bytes;
+}
+
+struct traffic plan_traffic(const struct plan *plan, int bucket, int world_rank)
+{
+    const struct scheme *scheme = plan->buckets[bucket].scheme;
+
+    if (!plan_leads(plan, world_rank) || !scheme)
+        return (struct traffic){0};
+    return scheme->traffic(plan, bucket, plan->leader[world_rank]);
+}
+
+uint64_t plan_messages(const struct plan *plan, int world_rank)
+{
+    uint64_t messages = 0;
+
+    for (int b = 0; b < plan->nbuckets; b++)
+        messages += plan_traffic(plan, b, world_rank).messages;
+    return messages;
+}
+
+uint64_t plan_memory(const struct plan *plan, int world_rank)
+{
+    uint64_t bytes = 0;
+
+    for (int b = 0; b < plan->nbuckets && plan_leads(plan, world_rank); b++)
+        if (plan->buckets[b].scheme && plan->buckets[b].scheme->memory)
+            bytes += plan->buckets[b].scheme->memory(plan, b, plan->leader[world_rank]);
+    return bytes;
+}

@@ -1,0 +1,29 @@
+/* What --comm says: a scheme for all layers, or a policy that chooses one for each. */
+#ifndef POSEIDON_PLAN_COMM_H
+#define POSEIDON_PLAN_COMM_H
+
+#include "plan/scheme.h"
+
+struct comm {
+    enum comm_policy {
+        COMM_SCHEME, /* every group by `scheme`, what it cannot move by the parameter server */
+        COMM_PAPER,  /* BestScheme (Zhang et al., USENIX ATC'17, Algorithm 1): PS or SFB */
+        COMM_AUTO,   /* what the cost model chose, given as plan_options.schemes */
+        COMM_NONE,   /* nothing is exchanged, every worker trains alone: the ceiling of speed */
+    } policy;
+    const struct scheme *scheme; /* COMM_SCHEME alone; else NULL */
+};
+
+/* "auto", "paper", "none", or the name of a scheme in that registry (scheme_registry, or a test's
+ * own, ended by NULL). Fails with the list of them. */
+int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out);
+
+/* By what comm_parse knows it; borrowed. */
+const char *comm_name(struct comm comm);
+
+/* For --help: one line for each name, with what it means; lines after the first are indented by
+ * `indent` columns. */
+enum { COMM_HELP_BYTES = 1024 };
+void comm_help(const struct scheme *const *registry, int indent, char out[COMM_HELP_BYTES]);
+
+#endif

@@ -1,0 +1,33 @@
+/* A group of parameters as plain data: what one layer owns, contiguous in the arenas. The plan, the
+ * schemes and the wire know a net by its groups alone; whoever has a net makes them
+ * (solver/groups.h).  */
+#ifndef POSEIDON_PLAN_GROUP_H
+#define POSEIDON_PLAN_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One parameter of a group; they lie side by side, without padding. */
+struct group_param {
+    size_t elems;
+    float lr_mult, decay_mult;
+};
+
+struct group {
+    const char *name; /* the owning layer's; borrowed */
+    int layer;        /* its index in the net, for the trace; forward order */
+    size_t begin;     /* element offset in the arenas; a multiple of 16 */
+    size_t elems;     /* all its parameters together */
+    int nparams;
+    const struct group_param *params; /* borrowed */
+    bool trains;                      /* some parameter has lr_mult != 0 and a loss depends on it */
+    /* Fully connected with sufficient factors: the gradient of the weight (m x n, the first
+     * parameter) is the sum over k rows of top_grad^T bottom; a second parameter (m) is the bias.
+     */
+    bool factorable;
+    int64_t m, n; /* outputs, inputs */
+    int64_t k;    /* rows of one pass (the batch) on one rank */
+};
+
+#endif

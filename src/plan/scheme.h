@@ -1,0 +1,82 @@
+/* The seam of communication schemes: how the gradient of a bucket becomes everybody's new
+ * parameters. A scheme is one constant table in one file (src/sync/ps.c, sfb.c, ...) and one line
+ * in the registry (src/sync/registry.c). The plan asks a table what the scheme can move, where it
+ * adds up, in what form gradients travel, how many bytes that is and what it costs; sync runs its
+ * steps. Nobody else compares schemes by name. */
+#ifndef POSEIDON_PLAN_SCHEME_H
+#define POSEIDON_PLAN_SCHEME_H
+
+#include "engine/codec.h"
+#include "plan/group.h"
+
+struct bucket;
+struct cost;
+struct cost_cluster;
+struct plan;
+struct scheme_steps; /* sync/steps.h */
+
+/* Who adds a chunk's gradients up: its home. */
+enum scheme_home {
+    HOME_SERVERS, /* chunks are dealt to the servers (every worker, or dedicated ranks) */
+    HOME_WORKERS, /* chunks are dealt to the workers */
+    HOME_OWNER,   /* all chunks of a bucket belong to one server */
+    HOME_NOBODY,  /* every worker makes the sum itself */
+};
+
+/* What crosses the network for one rank in one iteration, in bytes. Headers: there are none, the
+ * signature rides in the message tags. */
+struct traffic {
+    uint64_t sent, received;
+    uint64_t messages; /* sent ones */
+};
+
+struct scheme {
+    const char *name;  /* as --comm takes it: "ps" */
+    const char *label; /* in tables: "PS" */
+    const char *help;  /* one line, without a full stop */
+    enum scheme_home home;
+    bool factors;   /* moves sufficient factors: for factorable groups alone */
+    bool mergeable; /* small neighbouring groups may travel as one bucket */
+    bool trees;     /* its gradients may travel along trees (struct bucket.log_steps) */
+    bool lossless;  /* --comm=auto may choose it: no result changes but by rounding */
+    /* Whether it can move the group; groups that it cannot move go by the parameter server. NULL:
+     * whatever trains, or, with `factors`, whatever is factorable. */
+    bool (*can_move)(const struct group *group);
+    /* Elements that a chunk must be a multiple of, for the bucket's weight (its first m x n
+     * elements, cut apart from the rest), e.g. a codec's row. NULL: chunks are cut anywhere. */
+    size_t (*unit)(const struct bucket *bucket);
+    /* How the chunk's gradient is written on its way home; NULL, or a NULL slot: as floats. */
+    const struct codec *(*codec)(const struct plan *plan, int chunk);
+    /* Whether what comes back from home travels in the same form (a sum) and not as floats
+     * (parameters). */
+    bool codec_back;
+    /* Bytes that `rank` (a leader's number in the plan) sends and receives for the bucket. Of
+     * several leaders of one role that lead as many workers, those that are home of no chunk of the
+     * bucket have the same traffic, and the same memory. */
+    struct traffic (*traffic)(const struct plan *plan, int bucket, int rank);
+    /* Bytes of memory that `rank` keeps for the bucket beside parameters, gradients and history. */
+    uint64_t (*memory)(const struct plan *plan, int bucket, int rank);
+    /* Fills out->... for the bucket as planned (plan/cost.h). */
+    void (*cost)(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                 struct cost *out);
+    const struct scheme_steps *steps;
+};
+
+/* All schemes, in the order of --help; ends with NULL (src/sync/registry.c). scheme_ps is the one
+ * that moves what others cannot. */
+extern const struct scheme *const scheme_registry[];
+extern const struct scheme scheme_ps;
+extern const struct scheme scheme_sfb; /* the other one that the paper's rule knows */
+
+/* By --comm's name; NULL where there is none. */
+const struct scheme *scheme_find(const char *name);
+
+/* Its number in the registry, for traces and messages between ranks; -1 for NULL. */
+int scheme_index(const struct scheme *scheme);
+const struct scheme *scheme_at(int index);             /* NULL for -1 */
+const char *scheme_label(const struct scheme *scheme); /* "-" for NULL */
+
+/* Whether the scheme can move the group. */
+bool scheme_can_move(const struct scheme *scheme, const struct group *group);
+
+#endif

@@ -1,0 +1,23 @@
+/* What a net puts out, as plain numbers: all elements of all outputs in order. Not collective. */
+#ifndef POSEIDON_REPORT_OUTPUTS_H
+#define POSEIDON_REPORT_OUTPUTS_H
+
+#include "net/net.h"
+#include "util/json.h"
+#include "util/log.h"
+
+/* How many numbers that is. */
+size_t outputs_count(const struct net *net);
+
+/* Copies them out of the net's blobs; values: outputs_count(net) of them. */
+int outputs_read(const struct net *net, double *values);
+
+/* Caffe's lines: "    Train net output #0: loss = 2.3 (* 1 = 2.3 loss)". which: "Train", "Test". */
+void outputs_log(struct log *log, const char *which, const struct net *net, const double *values);
+
+/* A JSON object with the outputs by name: a number each, or an array where an output has several
+ * elements. values NULL: an empty object. */
+void outputs_put_json(struct json *json, const char *key, const struct net *net,
+                      const double *values);
+
+#endif

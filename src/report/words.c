@@ -1,0 +1,253 @@
+/* The figures in words. The advice weighs every loss by what it costs per iteration and names the
+ * largest: what a change could save at most is what is being lost to its cause now. */
+#include "report/report.h"
+
+#include "util/units.h"
+
+#include <stdio.h>
+
+/* Below this part of an iteration a loss is not worth a word. */
+#define NOTABLE 0.02
+
+static double percent(const struct figures *figures, double seconds)
+{
+    return figures->seconds > 0 ? 100 * seconds / figures->seconds : 0;
+}
+
+/* ---- advice ---- */
+
+static int worst_layer(const struct figures *figures)
+{
+    int worst = -1;
+
+    for (int i = 0; i < figures->nlayers; i++)
+        if (worst < 0 || figures->layers[i].stall_seconds > figures->layers[worst].stall_seconds)
+            worst = i;
+    return worst;
+}
+
+/* Of all layers whose transfers were measured alone. */
+static double exposed_in_all(const struct figures *figures)
+{
+    double sum = 0;
+
+    for (int i = 0; i < figures->nlayers; i++)
+        sum += figures->layers[i].alone_seconds > 0 ? figures_exposed(&figures->layers[i]) : 0;
+    return sum;
+}
+
+static double alone_in_all(const struct figures *figures)
+{
+    double sum = 0;
+
+    for (int i = 0; i < figures->nlayers; i++)
+        sum += figures->layers[i].alone_seconds > 0 ? figures->layers[i].alone_seconds : 0;
+    return sum;
+}
+
+static void advise_network(const struct figures *figures, double stall, double compute,
+                           struct report_advice *out)
+{
+    int worst = worst_layer(figures);
+    double alone = alone_in_all(figures),
+           other = figures_spread(figures, FIGURE(other_stall_seconds)).mean;
+    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
+
+    out->saves = stall;
+    if (!figures->overlap) {
+        out->change = CHANGE_OVERLAP;
+        out->saves = stall < compute ? stall : compute;
+        snprintf(
+            out->text, sizeof out->text,
+            "--overlap=wfbp: up to %s of the %s spent waiting could pass while the net computes",
+            units_print_seconds(out->saves, one), units_print_seconds(stall, two));
+    } else if (alone > compute) {
+        out->change = CHANGE_TRAFFIC;
+        snprintf(out->text, sizeof out->text,
+                 "reduce traffic per step: transfers alone take %s, and computation hides at most "
+                 "%s; a batch of %.0f per rank instead of %d would balance them where it costs no "
+                 "accuracy, and so would a network %.2g times as fast",
+                 units_print_seconds(alone, one), units_print_seconds(compute, two),
+                 figures->batch * alone / compute + 0.5, figures->batch, alone / compute);
+    } else if (alone > 0 && stall > 2 * exposed_in_all(figures)) {
+        out->change = CHANGE_SKEW;
+        out->saves = stall - exposed_in_all(figures);
+        snprintf(out->text, sizeof out->text,
+                 "load imbalance: only %s of %s waiting is transfer time, the rest is for ranks "
+                 "that were late, not always the same one; bind ranks, leave one core free and run "
+                 "nothing else on the machines",
+                 units_print_seconds(exposed_in_all(figures), two),
+                 units_print_seconds(stall, one));
+    } else if (figures->nranks > 1 && other > 0.5 * stall) {
+        out->change = CHANGE_SKEW;
+        out->saves = other;
+        snprintf(out->text, sizeof out->text,
+                 "load imbalance: %s of %s waiting is for sums of losses and norms, for which "
+                 "every rank waits until the last one arrives; display less often, bind ranks, run "
+                 "nothing else on the machines",
+                 units_print_seconds(other, one), units_print_seconds(stall, two));
+    } else if (figures->nranks > 1 && worst >= 0 && figures->layers[worst].stall_seconds > 0) {
+        const struct figures_layer *layer = &figures->layers[worst];
+        out->change = CHANGE_LAYER;
+        out->which = worst;
+        int n = snprintf(
+            out->text, sizeof out->text,
+            "layer '%s' (%s, %s an iteration): training waits %s for it, the longest of all",
+            layer->name, layer->scheme, units_print_bytes(layer->sent, three),
+            units_print_seconds(layer->stall_seconds, one));
+        if (layer->alone_seconds >= 0 && n < (int)sizeof out->text)
+            n += snprintf(out->text + n, sizeof out->text - (size_t)n,
+                          "; its transfer alone takes %s",
+                          units_print_seconds(layer->alone_seconds, two));
+        if (n < (int)sizeof out->text)
+            snprintf(out->text + n, sizeof out->text - (size_t)n,
+                     ". Another scheme or chunk size for it, or a lower latency");
+    } else {
+        out->change = CHANGE_NOTHING;
+        out->saves = 0;
+    }
+}
+
+void report_advise(const struct figures *figures, struct report_advice *out)
+{
+    struct figures_spread compute = figures_spread(figures, FIGURE(compute_seconds));
+    struct figures_spread input = figures_spread(figures, FIGURE(input_seconds));
+    double stall = figures_spread(figures, FIGURE(stall_seconds)).mean,
+           behind = compute.most - compute.mean;
+    char one[UNITS_CELL], two[UNITS_CELL];
+
+    *out = (struct report_advice){.change = CHANGE_NOTHING, .which = -1};
+    if (stall > NOTABLE * figures->seconds)
+        advise_network(figures, stall, compute.mean, out);
+    /* who waits for a straggler waits for it in the network's name */
+    if (behind > NOTABLE * figures->seconds && behind > 0.5 * out->saves) {
+        *out = (struct report_advice){
+            .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
+        snprintf(out->text, sizeof out->text,
+                 "rank %d on %s computes %s an iteration where the mean is %s, and all others wait "
+                 "for it; see what else runs there, and how its threads are bound",
+                 compute.most_rank, figures->ranks[compute.most_rank].host,
+                 units_print_seconds(compute.most, one), units_print_seconds(compute.mean, two));
+    }
+    if (input.mean > NOTABLE * figures->seconds && input.mean > out->saves) {
+        *out = (struct report_advice){
+            .change = CHANGE_INPUT, .which = input.most_rank, .saves = input.mean};
+        snprintf(out->text, sizeof out->text,
+                 "input: training waits %s an iteration for it; keep the data on a local disk or "
+                 "in memory, store it uncompressed, or transform less",
+                 units_print_seconds(input.mean, one));
+    }
+    if (out->change == CHANGE_NOTHING)
+        snprintf(out->text, sizeof out->text,
+                 "nothing but faster computation: %.0f %% of the time is computing, so more ranks, "
+                 "or more threads per rank, shorten training almost in proportion",
+                 percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)));
+}
+
+/* ---- words ---- */
+
+static void put_spread(const struct figures *figures, struct strbuf *text)
+{
+    struct figures_spread compute = figures_spread(figures, FIGURE(compute_seconds));
+    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
+
+    if (figures->nworkers < 2)
+        return;
+    strbuf_printf(text,
+                  "Ranks: computing takes %s to %s, mean %s; slowest is rank %d (%s), %.1f %% over "
+                  "the mean\n",
+                  units_print_seconds(compute.least, one), units_print_seconds(compute.most, two),
+                  units_print_seconds(compute.mean, three), compute.most_rank,
+                  figures->ranks[compute.most_rank].host,
+                  compute.mean > 0 ? 100 * (compute.most / compute.mean - 1) : 0);
+}
+
+static void put_stalls(const struct figures *figures, struct strbuf *text)
+{
+    double other = figures_spread(figures, FIGURE(other_stall_seconds)).mean,
+           stall = figures_spread(figures, FIGURE(stall_seconds)).mean;
+    char one[UNITS_CELL];
+    int said = 0;
+
+    if (stall <= 0)
+        return;
+    strbuf_puts(text, "Waiting by layer:");
+    for (int i = 0; i < figures->nlayers; i++) {
+        const struct figures_layer *layer = &figures->layers[i];
+        if (layer->stall_seconds > 0.01 * stall)
+            strbuf_printf(text, "%s %s %s (%.0f %%)", said++ ? "," : "", layer->name,
+                          units_print_seconds(layer->stall_seconds, one),
+                          100 * layer->stall_seconds / stall);
+    }
+    if (other > 0.01 * stall)
+        strbuf_printf(text, "%s losses and norms %s (%.0f %%)", said++ ? "," : "",
+                      units_print_seconds(other, one), 100 * other / stall);
+    strbuf_puts(text, said ? "\n" : " none stands out\n");
+}
+
+static void put_hidden(const struct figures *figures, struct strbuf *text)
+{
+    double alone = alone_in_all(figures), exposed = exposed_in_all(figures), stall = 0;
+    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
+
+    for (int i = 0; i < figures->nlayers; i++)
+        stall += figures->layers[i].stall_seconds;
+    if (alone <= 0)
+        return;
+    if (!figures->overlap) {
+        strbuf_printf(text,
+                      "Communication alone, layer after layer, takes %s; all at once after each "
+                      "backward pass, training waited %s\n",
+                      units_print_seconds(alone, one), units_print_seconds(stall, two));
+        return;
+    }
+    strbuf_printf(
+        text,
+        "Communication alone, layer after layer, takes %s; training hid %.0f %% of it and "
+        "waited %s for it, and %s for ranks that came later\n",
+        units_print_seconds(alone, one), 100 * (1 - exposed / alone),
+        units_print_seconds(exposed, two), units_print_seconds(stall - exposed, three));
+}
+
+/* It takes its time from the passes where it has no core of its own. */
+static void put_progress(const struct figures *figures, struct strbuf *text)
+{
+    int most;
+    double share = figures_progress_share(figures, &most);
+
+    if (figures->nranks < 2)
+        return;
+    strbuf_printf(text,
+                  "The communication thread used %.1f %% of a core on average; maximum on rank %d "
+                  "(%s), %.1f %%\n",
+                  100 * share, most, figures->ranks[most].host,
+                  100 * figures->ranks[most].progress_share);
+}
+
+void report_words(const struct figures *figures, struct strbuf *text)
+{
+    double compute = figures_spread(figures, FIGURE(compute_seconds)).mean;
+    double stall = figures_spread(figures, FIGURE(stall_seconds)).mean,
+           input = figures_spread(figures, FIGURE(input_seconds)).mean;
+    struct report_advice advice;
+    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL], four[UNITS_CELL];
+
+    strbuf_printf(text,
+                  "An iteration took %s: %s computing (%.1f %%), %s waiting for %s (%.1f %%), "
+                  "%s for input (%.1f %%)%s\n",
+                  units_print_seconds(figures->seconds, one), units_print_seconds(compute, two),
+                  percent(figures, compute), units_print_seconds(stall, three),
+                  figures->nranks > 1 ? "the network" : "the update of parameters",
+                  percent(figures, stall), units_print_seconds(input, four),
+                  percent(figures, input), figures->nworkers > 1 ? "; mean of the workers" : "");
+    put_stalls(figures, text);
+    put_hidden(figures, text);
+    put_spread(figures, text);
+    put_progress(figures, text);
+    report_advise(figures, &advice);
+    strbuf_printf(text, "What would help most: %s", advice.text);
+    if (advice.saves > 0)
+        strbuf_printf(text, " (at most %s, %.1f %%)", units_print_seconds(advice.saves, one),
+                      percent(figures, advice.saves));
+    strbuf_putc(text, '\n');
+}

@@ -1,0 +1,183 @@
+/* What both forms of snapshots have in common: their files' names, which form a file has, and what
+ * must hold of any model. */
+#include "snapshot/snapshot_internal.h"
+
+#include "util/error.h"
+#include "util/file.h"
+#include "util/path.h"
+#include "util/strbuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- names of files ---- */
+
+static char *path_of_iteration(const char *prefix, int64_t iter, const char *ending)
+{
+    struct strbuf path = {0};
+
+    strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
+    return strbuf_take(&path);
+}
+
+char *snapshot_model_path(const char *prefix, int64_t iter)
+{
+    return path_of_iteration(prefix, iter, ".caffemodel.h5");
+}
+
+char *snapshot_state_path(const char *prefix, int64_t iter)
+{
+    return path_of_iteration(prefix, iter, ".solverstate.h5");
+}
+
+char *snapshot_model_path_binary(const char *prefix, int64_t iter)
+{
+    return path_of_iteration(prefix, iter, ".caffemodel");
+}
+
+char *snapshot_state_path_binary(const char *prefix, int64_t iter)
+{
+    return path_of_iteration(prefix, iter, ".solverstate");
+}
+
+int snapshot_probe(const char *prefix)
+{
+    char *path = path_of_iteration(prefix, 0, ".tempfile");
+    int fd, status = 0;
+
+    if (path == NULL)
+        return -1;
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        status = error_set("Cannot write to snapshot prefix '%s'.  Make sure that the directory "
+                           "exists and is writable. (%s: %s)",
+                           prefix, path, strerror(errno));
+    } else {
+        close(fd);
+        unlink(path);
+    }
+    free(path);
+    return status;
+}
+
+int snapshot_find_model(const char *state_path, const char *learned_net, char **model)
+{
+    char folder[1024];
+    bool found;
+
+    *model = path_find(learned_net, NULL, &found);
+    if (*model && !found) {
+        free(*model);
+        *model = path_find(path_base(learned_net), state_path, &found);
+    }
+    if (!*model || found)
+        return *model ? 0 : -1;
+    free(*model);
+    *model = path_beside(path_base(learned_net), state_path);
+    if (*model)
+        error_set("%s: its model '%s' is neither there (the current folder is %s) nor beside the "
+                  "state as '%s'",
+                  state_path, learned_net, getcwd(folder, sizeof folder) ? folder : "unknown",
+                  *model);
+    free(*model);
+    *model = NULL;
+    return -1;
+}
+
+/* ---- reading in either form ---- */
+
+/* A file that is there and no HDF5 file is to be read as Caffe's binary form. */
+static bool is_binary(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+           !file_is_hdf5(path);
+}
+
+int snapshot_read_model(const char *path, const struct snapshot_layer *layers, int nlayers,
+                        struct snapshot_report *report)
+{
+    struct snapshot_report found = {0};
+    int status = is_binary(path) ? snapshot_read_model_binary(path, layers, nlayers, &found)
+                                 : snapshot_read_model_hdf5(path, layers, nlayers, &found);
+
+    if (report)
+        *report = (struct snapshot_report){0};
+    if (status == 0 && report)
+        *report = found;
+    else
+        snapshot_report_free(&found);
+    return status;
+}
+
+int snapshot_read_state(const char *path, struct snapshot_state *state,
+                        const struct snapshot_blob *history, int nhistory)
+{
+    int status;
+
+    *state = (struct snapshot_state){0};
+    status = is_binary(path) ? snapshot_read_state_binary(path, state, history, nhistory)
+                             : snapshot_read_state_hdf5(path, state, history, nhistory);
+    if (status)
+        snapshot_state_free(state);
+    return status;
+}
+
+void snapshot_state_free(struct snapshot_state *state)
+{
+    free(state->learned_net);
+    *state = (struct snapshot_state){0};
+}
+
+/* ---- layers and reports ---- */
+
+int snapshot_owned_blobs(const struct snapshot_layer *layer)
+{
+    int owned = 0;
+
+    for (int i = 0; i < layer->nblobs; i++)
+        owned += !layer->blobs[i].shared;
+    return owned;
+}
+
+int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers)
+{
+    for (int i = 0; i < nlayers; i++)
+        for (int j = 0; j < i && snapshot_owned_blobs(&layers[i]) > 0; j++)
+            if (snapshot_owned_blobs(&layers[j]) > 0 && strcmp(layers[i].name, layers[j].name) == 0)
+                return error_set("%s: two layers named '%s' have parameters; a snapshot holds one "
+                                 "layer of a name, rename the other",
+                                 path, layers[i].name);
+    return 0;
+}
+
+int snapshot_report_add(char ***names, int *count, const char *name)
+{
+    char **longer = realloc(*names, (size_t)(*count + 1) * sizeof *longer);
+
+    if (longer == NULL)
+        return error_memory((size_t)(*count + 1) * sizeof *longer, "a list of layers");
+    *names = longer;
+    longer[*count] = strdup(name);
+    if (longer[*count] == NULL)
+        return error_memory(strlen(name) + 1, "a layer's name");
+    ++*count;
+    return 0;
+}
+
+void snapshot_report_free(struct snapshot_report *report)
+{
+    for (int i = 0; i < report->nignored; i++)
+        free(report->ignored[i]);
+    for (int i = 0; i < report->nmissing; i++)
+        free(report->missing[i]);
+    free(report->ignored);
+    free(report->missing);
+    *report = (struct snapshot_report){0};
+}

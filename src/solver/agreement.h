@@ -1,0 +1,31 @@
+/* What all ranks of a run must have been given alike, as a list of lines "name, value", and the
+ * comparison that names the first one that differs.
+ *
+ * Ranks with different solvers, nets or options would train something that nobody asked for, or
+ * wait for messages that never come; neither says why. */
+#ifndef POSEIDON_SOLVER_AGREEMENT_H
+#define POSEIDON_SOLVER_AGREEMENT_H
+
+#include <mpi.h>
+#include <protobuf-c/protobuf-c.h>
+
+#include "util/strbuf.h"
+
+/* Appends one line. `name` is what a message calls the value ("max_iter", "--comm"); neither name
+ * nor value may hold a tab or a newline. Lack of memory is remembered by `list`. Not collective. */
+void agreement_put(struct strbuf *list, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Appends every field that is set in the message and in the messages inside, but those named in
+ * `except` (ended by NULL), at whatever depth. Names are paths, behind `prefix`; a layer's begin
+ * with "layer 'NAME' ". Not collective. */
+void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
+                           const char *const *except);
+
+/* Compares the lists of all ranks. Returns 0 where they are the same; else -1 on all ranks, with
+ * one message: the first name that differs, and which ranks have which value of it
+ * ("base_lr differs: 0.01 on ranks 0, 1, 3; 0.1 on rank 2; ..."). Costs one broadcast and one
+ * reduction of a few bytes where the lists are the same. Collective. */
+int agreement_check(MPI_Comm comm, const struct strbuf *list);
+
+#endif

@@ -1,0 +1,207 @@
+/* Setting a run up: who adds up together, where servers update. (schemes.c: which scheme moves
+ * which layer.)
+ *
+ * Nodes (sync/node.h): the workers of a machine add up among themselves before their leader
+ * communicates for all of them. Where the GPUs of a node add up, they add up whole gradients: no
+ * layer sends factors then.
+ *
+ * Servers apply the solver on the host, or in the memory of the device that their worker trains on.
+ * Both give the same bits, so each rank may decide by what it measures. */
+#include "solver/trainer_internal.h"
+
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/choice.h"
+#include "util/error.h"
+#include "util/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- nodes ---- */
+
+int hierarchy_parse(const char *text, int *out)
+{
+    static const char *const words[] = {"auto", "off", NULL};
+    static const int values[] = {HIERARCHY_AUTO, HIERARCHY_OFF};
+    int word = choice_find(words, text);
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    if (word < 0 && (*end || end == text || n < 1 || n > 65536))
+        return error_set(
+            "--hierarchy=%s is not known (auto, off, or the ranks of a node, 1 to 65536)", text);
+    *out = word >= 0 ? values[word] : (int)n;
+    return 0;
+}
+
+/* Whether the ranks of a node can go together: a message where not. */
+static int check_hierarchy(struct trainer *t)
+{
+    const struct trainer_options *o = t->options;
+    const struct engine_i *engine = t->engine.i;
+
+    if (o->staleness > 0)
+        return error_set("--staleness lets every rank have parameters of its own");
+    if (o->comm.policy == COMM_NONE)
+        return error_set("with --comm=none every rank trains a net of its own");
+    if (!engine->own_memory) /* of a dedicated server, too */
+        return 0;
+    if (!engine->team)
+        return error_set("the engine keeps parameters in memory of its own, and this build has no "
+                         "NCCL that would "
+                         "reach it (configure --with-nccl)");
+    if (o->share_gpu)
+        return error_set(
+            "with --share-gpu ranks may compute on one GPU, and NCCL wants one for each");
+    if (o->comm.policy == COMM_SCHEME && o->comm.scheme->factors)
+        return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
+                         comm_name(o->comm));
+    return engine->team->library(t->team, sizeof t->team);
+}
+
+/* The first rank's bytes become everybody's. Collective over comm. */
+static int share(void *bytes, size_t count, MPI_Comm comm)
+{
+    MPI_TRY(MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, comm));
+    return 0;
+fail:
+    return -1;
+}
+
+/* The node's engines become a team. Collective. */
+static int open_team(struct trainer *t)
+{
+    const struct engine_team_i *team = t->engine.i->team;
+    struct node *node = t->node;
+    bool member = node->nranks > 1;
+    char id[ENGINE_TEAM_ID];
+    int status = member && node->rank == 0 ? team->identify(t->engine.context, id) : 0;
+
+    if (error_agree(t->world, status) ||
+        error_agree(t->world, member ? share(id, sizeof id, node->comm) : 0))
+        return -1;
+    return error_agree(t->world,
+                       member ? team->open(t->engine.context, id, node->rank, node->nranks) : 0);
+}
+
+/* Whether any worker computes in memory that is not the host's. */
+static int find_own_memory(const struct trainer *t, int *any)
+{
+    int mine = t->worker && t->engine.i->own_memory;
+
+    *any = 0;
+    MPI_TRY(MPI_Allreduce(&mine, any, 1, MPI_INT, MPI_MAX, t->world));
+    return 0;
+fail:
+    return -1;
+}
+
+int trainer_find_nodes(struct trainer *t)
+{
+    int each = t->options->hierarchy, team;
+    struct node_map *map = &t->nodes;
+
+    if (each == HIERARCHY_OFF || (each == HIERARCHY_AUTO && t->nworkers == 1))
+        return 0;
+    if (error_agree(t->world, find_own_memory(t, &team)))
+        return -1;
+    if (error_agree(t->world, check_hierarchy(t))) {
+        if (each != HIERARCHY_AUTO)
+            return error_context("--hierarchy=%d: the ranks of a node cannot be grouped", each);
+        if (team && t->engine.i->team)
+            LOG_INFO(t->log, "NCCL disabled: %s", error_text());
+        return 0;
+    }
+    if (error_agree(t->world, node_map_create(&t->topology, t->nworkers,
+                                              each == HIERARCHY_AUTO ? 0 : each, map)))
+        return -1;
+    /* between processors of one machine a message is no more than a copy; between GPUs it is two,
+     * through the host */
+    if (map->most == 1 || (each == HIERARCHY_AUTO && map->nnodes == 1 && !team)) {
+        node_map_free(map);
+        return 0;
+    }
+    map->team = team;
+    if (node_create(t->world, map, t->net->elems, &t->node))
+        return -1;
+    if (team)
+        return open_team(t);
+    if (t->node->nranks > 1)
+        net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank),
+                       t->node->rank == 0);
+    return 0;
+}
+
+/* ---- servers ---- */
+
+int ps_update_parse(const char *name, enum ps_update *out)
+{
+    static const char *const words[] = {
+        [PS_UPDATE_AUTO] = "auto", [PS_UPDATE_HOST] = "host", [PS_UPDATE_DEVICE] = "device", NULL};
+    int found = PS_UPDATE_AUTO, status = choice_parse("ps-update", name, words, &found);
+
+    *out = (enum ps_update)found;
+    return status;
+}
+
+static bool serves_parameters(const struct trainer *t)
+{
+    for (int b = 0; b < t->plan->nbuckets; b++) {
+        const struct scheme *scheme = t->plan->buckets[b].scheme;
+        if (scheme && (scheme->home == HOME_SERVERS || scheme->home == HOME_OWNER))
+            return !plan_is_alone(t->plan);
+    }
+    return false;
+}
+
+/* The cluster's figures where it was measured, else this rank's own. */
+static int measure_servers(struct trainer *t, struct cost_cluster *out)
+{
+    *out = t->probe.cluster;
+    if (t->probed)
+        return 0;
+    return probe_serving(&t->engine, &out->serve_Bps) || probe_sums(&out->sum_Bps) ? -1 : 0;
+}
+
+static int decide_placement(struct trainer *t, bool *remotely)
+{
+    struct cost_cluster cluster;
+    char here[UNITS_CELL], there[UNITS_CELL];
+
+    *remotely = false;
+    if (t->options->ps_update == PS_UPDATE_DEVICE && t->options->staleness > 0)
+        return error_set(
+            "--ps-update=device does not go with --staleness=%d: a server whose worker lags behind "
+            "has parameters of its own, on the host",
+            t->options->staleness);
+    if (!t->worker || t->options->ps_update == PS_UPDATE_HOST)
+        return 0;
+    if (!t->engine.i->own_memory) {
+        if (t->options->ps_update == PS_UPDATE_DEVICE)
+            return error_set("--ps-update=device: the engine '%s' computes in the host's memory",
+                             t->engine.i->name);
+        return 0;
+    }
+    if (t->options->ps_update == PS_UPDATE_DEVICE) {
+        *remotely = true;
+        return 0;
+    }
+    if (t->options->staleness > 0 || !serves_parameters(t))
+        return 0;
+    if (measure_servers(t, &cluster))
+        return -1;
+    *remotely = cost_updates_remotely(&cluster);
+    LOG_INFO(
+        t->log, "Parameter servers update %s: %s there, %s on the %s",
+        *remotely ? "in the device's memory" : "on the host",
+        units_print_rate(*remotely ? cluster.serve_Bps : cost_host_update_rate(&cluster), here),
+        units_print_rate(*remotely ? cost_host_update_rate(&cluster) : cluster.serve_Bps, there),
+        *remotely ? "host" : "device");
+    return 0;
+}
+
+int trainer_place_updates(struct trainer *t)
+{
+    return error_agree(t->world, decide_placement(t, &t->update_remotely));
+}

@@ -1,0 +1,171 @@
+/* PRIVATE to src/solver: what a trainer consists of, and the steps it goes through.
+ *
+ *     trainer_create: trainer_open_trace (nets are made) trainer_find_nodes (nets are built)
+ *                     trainer_plan (weights are loaded) trainer_place_updates trainer_start_clock
+ *     trainer_run:    the loop: trainer_agree_signals, trainer_share_statistics, trainer_test
+ *                     its end:  trainer_gather_figures (sync is destroyed) trainer_report */
+#ifndef POSEIDON_SOLVER_TRAINER_INTERNAL_H
+#define POSEIDON_SOLVER_TRAINER_INTERNAL_H
+
+#include "solver/trainer.h"
+
+#include "engine/rule.h"
+#include "plan/probe.h"
+#include "report/clocks.h"
+#include "report/figures.h"
+#include "snapshot/checkpoint.h"
+#include "solver/nets.h"
+#include "solver/policy.h"
+#include "sync/node.h"
+#include "util/topology.h"
+
+/* What all ranks know of signals that some of them have got (agree_signals.c). */
+struct trainer_signals {
+    int64_t asked;             /* before which iteration the open question stands; -1: none does */
+    int64_t next;              /* before which iteration the next one is asked */
+    int64_t iteration;         /* rank 0: before which one it asked last */
+    double seconds;            /* rank 0: the clock then */
+    enum signal_effect effect; /* agreed on and not done yet */
+    bool keep;                 /* the stop wants a snapshot whatever the solver says */
+};
+
+/* "Owned" is freed by trainer_destroy. */
+struct trainer {
+    /* given to trainer_create, borrowed */
+    const struct trainer_options *options;
+    struct log *log;
+    MPI_Comm world;
+
+    /* who this rank is */
+    int rank, nranks;         /* in world */
+    int nworkers;             /* ranks that compute: the lowest ones */
+    bool worker;              /* this rank is one of them; else it is a dedicated server */
+    bool blank;               /* the engine computes nothing: no data, losses, tests, snapshots */
+    int threads;              /* of this rank's computation on the host; 0: the engine's default */
+    struct topology topology; /* of world. Owned */
+
+    /* what is trained; of the solver file and the options */
+    struct text_doc *doc;                 /* the solver file. Owned */
+    const Caffe__SolverParameter *solver; /* its message, a part of doc */
+    struct solver_nets defs;              /* the nets' definitions. Owned */
+    char *notices;                        /* what is to be said of the files. Owned */
+    struct rule rule;                     /* how parameters change */
+    struct policy policy;                 /* how the learning rate does */
+    int max_iter, iter_size;              /* the last iteration's end; passes per iteration */
+    int batch;                            /* samples of one pass on one rank */
+    uint64_t seed;
+
+    /* what computes */
+    struct engine engine; /* .i NULL: not open. Owned */
+    struct net *net;      /* to train; on dedicated servers created and not built. Owned */
+    struct net **tests;   /* defs.ntests of them; NULL on dedicated servers. Owned */
+
+    /* what communicates; set-up's decisions (setup.c) */
+    struct node_map nodes;    /* who adds up together; .node NULL: every worker for itself. Owned */
+    struct node *node;        /* this rank's node; NULL: likewise. Owned */
+    char team[64];            /* the library by which a node's engines add up, in words */
+    struct probe probe;       /* the cluster's figures, for messages of the length that is planned,
+                                 not dilated */
+    bool probed;              /* they are there */
+    struct cost_sizes sizes;  /* of messages */
+    struct group *groups;     /* of net, as the plan sees them. Owned */
+    struct plan *plan;        /* Owned */
+    double predicted_seconds; /* of an iteration, by the cost model; 0: not asked */
+    bool update_remotely;     /* as in sync_options */
+    struct sync_model model;  /* the net, as sync sees it */
+    struct sync_options sync_options; /* what sync was made with */
+    struct sync *sync; /* from trainer_create until training is over, then NULL. Owned */
+
+    /* where training starts */
+    struct train_state at;
+    bool resumed;   /* from a snapshot: there is a history */
+    float *rates;   /* of iterations at.iteration to max_iter-1, worked out beforehand: a server may
+                       need one before its compute thread gets there. Owned */
+    int32_t *steps; /* the policy's current_step after each of them, for snapshots. Owned */
+
+    /* the loop's */
+    struct trainer_signals signals;
+    int64_t end;          /* iterations done when training was over: max_iter, or less if stopped */
+    bool stopped;         /* by a signal */
+    float *losses;        /* the last average_loss losses, a ring. Owned */
+    int64_t nlosses;      /* ever put in */
+    double train_seconds; /* iterations alone, without tests and snapshots */
+    double train_stall;   /* of these: this rank waited for the network */
+    double paused_stall;  /* waited in tests and snapshots */
+    double display_seconds; /* of train_seconds at the last display */
+    int64_t display_iter;   /* iteration of the last display */
+    double final_loss; /* smoothed, over all workers, of the last iteration; NAN: none was run */
+    double *scores;    /* outputs of the last test of the first test net; NULL: none yet. Owned */
+    int last_snapshot; /* iteration, -1: none */
+
+    /* what is left of it */
+    struct trace *trace;              /* NULL: nothing is recorded. Owned */
+    struct clock_offset clock_before; /* this rank's clock before training; with trace */
+    struct figures figures;           /* rank 0, after the loop; elsewhere empty. Owned */
+};
+
+/* ---- setup.c, schemes.c ---- */
+
+/* Between net_create and net_build: forms the nodes that options->hierarchy asks for, if any, of
+ * the ranks of a machine that share memory or whose engines make a team. Collective; fails on all
+ * ranks together. */
+int trainer_find_nodes(struct trainer *trainer);
+
+/* Chooses schemes and makes the plan; nets and engine must be there. Collective; fails on all ranks
+ * together. */
+int trainer_plan(struct trainer *trainer);
+
+/* Decides where this rank's server updates, after the plan, and says so. Collective; fails on all
+ * ranks together. */
+int trainer_place_updates(struct trainer *trainer);
+
+/* Measures the cluster into trainer->probe, once. Collective; no traffic may be under way. */
+int trainer_probe(struct trainer *trainer);
+
+/* Leaders that share a machine's link, as the cost model wants it; after trainer_probe. Not
+ * collective. */
+int trainer_leaders_per_host(const struct trainer *trainer);
+
+/* ---- alike.c ---- */
+
+/* Whether all ranks were given the same, of the files and the options that must agree; says what
+ * differs, and which ranks have what. After the solver file is read. Collective; fails on all ranks
+ * together. */
+int trainer_compare_ranks(struct trainer *trainer);
+
+/* ---- agree_signals.c ---- */
+
+/* Between two iterations, `iteration` to come: puts into trainer->signals.effect what signals to
+ * any rank ask for, the same on all ranks. now: of all signals that have come so far, which waits
+ * for all ranks; else of those that came a while ago, and nobody waits. Collective, servers
+ * included. */
+int trainer_agree_signals(struct trainer *trainer, int64_t iteration, bool now);
+
+/* ---- tester.c ---- */
+
+/* One test of test net i at that iteration: runs its batches, spread over the workers, logs Caffe's
+ * lines on rank 0, keeps the scores. *interrupted: a signal asks some rank to stop, and there are
+ * no scores. Collective over the workers. */
+int trainer_test(struct trainer *trainer, int i, int64_t iteration, bool *interrupted);
+
+/* Averages BatchNorm's running sums over the workers; does nothing on dedicated servers. Every
+ * worker calls it. */
+int trainer_share_statistics(struct trainer *trainer);
+
+/* ---- outcome.c ---- */
+
+/* Before the nets are made: makes the recorder where one is asked for. Not collective. */
+int trainer_open_trace(struct trainer *trainer);
+
+/* Before sync_start: compares clocks. Collective. */
+int trainer_start_clock(struct trainer *trainer);
+
+/* After sync_close: gathers every rank's figures on rank 0. Collective; fails on all ranks
+ * together. */
+int trainer_gather_figures(struct trainer *trainer);
+
+/* After training's synchronisation was destroyed: writes the trace, says where the time went.
+ * Collective. */
+int trainer_report(struct trainer *trainer);
+
+#endif

@@ -1,0 +1,143 @@
+/* Ranks without traffic of their own.
+ *
+ * Alone: the only worker on an engine with memory of its own, or any worker with --comm=none.
+ * Gradients, history and parameters stay where the engine works, the solver's rule is one more
+ * thing that is run, and nobody waits for anything.
+ *
+ * A team that is the only node: its leader has the sum in its engine's memory, and applies the rule
+ * beside the computation, unless clipping has to see all gradients first.
+ *
+ * Ranks that another one leads: what they post, the leader brings back. */
+#include "sync/factors.h"
+#include "sync/history.h"
+#include "sync/sync_internal.h"
+
+#include <stdlib.h>
+
+static int alone_open(struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct history *history;
+
+    if (!sync->worker)
+        return 0;
+    history = sync->buckets[bucket].own = calloc(1, sizeof *history);
+    return history ? history_open(sync, b->name, b->elems, true, history)
+                   : error_memory(sizeof *history, "history");
+}
+
+static void alone_close(struct sync *sync, int bucket)
+{
+    struct history *history = sync->buckets[bucket].own;
+
+    if (history)
+        history_close(sync, history);
+    free(history);
+    sync->buckets[bucket].own = NULL;
+}
+
+static int alone_post(struct sync *sync, int bucket, int64_t iteration)
+{
+    bucket_expect(sync, bucket, iteration, 1);
+    return bucket_finish_one(sync, bucket, iteration);
+}
+
+/* The gradient is where it is needed. */
+static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
+{
+    (void)iteration;
+    return gradient_order(sync, bucket);
+}
+
+static int apply(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn)
+{
+    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
+                                sync->buckets[bucket].own, turn);
+}
+
+static int alone_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    return apply(sync, bucket, iteration, ENGINE_IN_TURN);
+}
+
+/* What was made of the team's sum so far is what the computation finds after gradient_order. */
+static int team_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    return apply(sync, bucket, iteration, ENGINE_STORED) || gradient_note_stored(sync, bucket) ? -1
+                                                                                               : 0;
+}
+
+static int team_post(struct sync *sync, int bucket, int64_t iteration)
+{
+    bucket_expect(sync, bucket, iteration, 1);
+    if (sync_clips(sync) ? gradient_note_stored(sync, bucket)
+                         : team_settle(sync, bucket, iteration))
+        return -1;
+    return bucket_finish_one(sync, bucket, iteration);
+}
+
+static int alone_history(struct sync *sync, int chunk, struct history_view *out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct history *history = sync->buckets[c->bucket].own;
+    float *blocks;
+
+    *out = (struct history_view){.blocks = NULL};
+    if (!history)
+        return 0;
+    if (!(blocks = history_read(sync, history)))
+        return -1;
+    *out = (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
+                                 .stride = history->elems};
+    return 0;
+}
+
+static int alone_restore(struct sync *sync, int bucket)
+{
+    struct history *history = sync->buckets[bucket].own;
+
+    return history ? history_restore(sync, history) : 0;
+}
+
+#define ALONE                                                                                      \
+    .open = alone_open, .close = alone_close, .history = alone_history, .restore = alone_restore,  \
+    .everywhere = true, .stays = true
+
+const struct scheme_steps steps_alone = {ALONE, .post = alone_post, .rebuild = alone_rebuild,
+                                         .settle = alone_settle, .local = true};
+const struct scheme_steps steps_alone_team = {ALONE, .post = team_post};
+const struct scheme_steps steps_alone_team_clipped = {
+    ALONE, .post = team_post, .rebuild = alone_rebuild, .settle = team_settle};
+
+/* ---- ranks that another one leads ---- */
+
+static int led_open(struct sync *sync, int bucket)
+{
+    struct factors *factors = calloc(1, sizeof *factors);
+
+    sync->buckets[bucket].own = factors;
+    return factors ? factors_open(sync, bucket, false, factors)
+                   : error_memory(sizeof *factors, "sufficient factors");
+}
+
+static void led_close(struct sync *sync, int bucket)
+{
+    struct factors *factors = sync->buckets[bucket].own;
+
+    if (factors)
+        factors_close(sync, factors);
+    free(factors);
+    sync->buckets[bucket].own = NULL;
+}
+
+static int led_stage(struct sync *sync, int bucket, int micro)
+{
+    const struct factors *factors = sync->buckets[bucket].own;
+
+    return factors_stage(sync, bucket, factors,
+                         (int)(sync->buckets[bucket].posted % factors->slots), micro);
+}
+
+const struct scheme_steps steps_led = {.stays = true};
+const struct scheme_steps steps_led_factors = {
+    .open = led_open, .close = led_close, .stage = led_stage};

@@ -1,0 +1,229 @@
+/* Buckets on the wire's thread: when their traffic starts, which message is whose, when an
+ * iteration is done. */
+#include "sync/sync_internal.h"
+
+#include "engine/vector.h"
+#include "sync/gradient.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tags ---- */
+
+int tag_of(const struct sync *sync, bool back, int chunk, int64_t iteration)
+{
+    int64_t slot = iteration % sync->tag_period;
+
+    return (int)((slot * sync->plan->nchunks + chunk) * 2 + (back ? 1 : 0));
+}
+
+int64_t tag_iteration(const struct sync *sync, const struct arrival *arrival, int64_t from)
+{
+    int64_t period = sync->tag_period, ahead = (arrival->slot - from % period + period) % period;
+
+    return from + ahead;
+}
+
+static int out_of_step(const struct sync *sync, const struct arrival *arrival)
+{
+    return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %lld "
+                     "modulo %lld), which nobody here waits for",
+                     sync->plan->world_rank[arrival->peer],
+                     arrival->back ? "what is new" : "a gradient",
+                     bucket_of(sync, arrival->bucket)->name, arrival->chunk,
+                     (long long)arrival->slot, (long long)sync->tag_period);
+}
+
+int arrival_check(const struct sync *sync, const struct arrival *arrival, int64_t iteration,
+                  int64_t end, size_t bytes)
+{
+    if (iteration >= end)
+        return out_of_step(sync, arrival);
+    if (arrival->bytes != bytes)
+        return error_set("rank %d sent %zu bytes of layer '%s' where %zu were expected: the ranks "
+                         "do not run the same net",
+                         sync->plan->world_rank[arrival->peer], arrival->bytes,
+                         bucket_of(sync, arrival->bucket)->name, bytes);
+    return 0;
+}
+
+int bucket_accept(void *context, int peer, int tag, size_t bytes, struct wire_message *out)
+{
+    struct sync *sync = context;
+    int64_t number = tag / 2;
+    struct arrival arrival = {.chunk = (int)(number % sync->plan->nchunks),
+                              .back = tag % 2,
+                              .peer = peer,
+                              .slot = number / sync->plan->nchunks,
+                              .bytes = bytes};
+    const struct scheme_steps *steps;
+
+    arrival.bucket = chunk_of(sync, arrival.chunk)->bucket;
+    steps = sync->buckets[arrival.bucket].steps;
+    out->context = sync;
+    if (!steps || !steps->accept)
+        return out_of_step(sync, &arrival);
+    return steps->accept(sync, &arrival, out);
+}
+
+/* ---- accounts ---- */
+
+void bucket_account(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    const struct bucket *b = bucket_of(sync, bucket);
+
+    (message->received ? sync->bucket_received : sync->bucket_sent)[bucket] += message->bytes;
+    if (!sync->options.trace)
+        return;
+    int64_t shift = sync->options.trace->options.clock_shift;
+    struct trace_event event = {
+        .kind = message->received ? TRACE_RECEIVE : TRACE_SEND,
+        .bytes = message->bytes,
+        .tag = message->tag,
+        .peer = sync->plan->world_rank[message->peer],
+        .layer = b->layer,
+        .scheme = (uint8_t)scheme_index(b->scheme),
+        .start = (message->received ? message->posted : message->started) + shift,
+        .posted = message->received ? 0 : message->posted + shift,
+        .iteration = sync->worker ? (int32_t)sync->buckets[bucket].running - 1
+                                  : trace_current(sync->options.trace)};
+    trace_keep(sync->options.trace, TRACE_PROGRESS, event);
+}
+
+/* ---- posting ---- */
+
+int bucket_post(struct sync *sync, int bucket)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+
+    state->running++;
+    return state->steps->post(sync, bucket, state->running - 1);
+}
+
+int bucket_await(struct sync *sync, int bucket)
+{
+    int there = sync->nwaiting > 0 ? 0 : gradient_arrived(sync, bucket);
+
+    if (there)
+        return there < 0 ? -1 : bucket_post(sync, bucket);
+    sync->waiting[sync->nwaiting++] = bucket;
+    return 0;
+}
+
+int bucket_poll(struct sync *sync)
+{
+    int posted = 0;
+
+    while (posted < sync->nwaiting) {
+        int there = gradient_arrived(sync, sync->waiting[posted]);
+        if (there == 0)
+            break;
+        if (there < 0 || bucket_post(sync, sync->waiting[posted]))
+            return -1;
+        posted++;
+    }
+    if (posted == 0)
+        return 0;
+    sync->nwaiting -= posted;
+    memmove(sync->waiting, sync->waiting + posted, (size_t)sync->nwaiting * sizeof *sync->waiting);
+    return posted;
+}
+
+int bucket_send(struct sync *sync, int bucket, struct wire_message message)
+{
+    message.comm = MPI_COMM_NULL;
+    message.context = sync;
+    /* under staleness nobody waits for the first layer before the others: what changes parameters
+     * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
+    message.urgency = sync->options.staleness > 0 ? 0 : bucket;
+    return wire_send(sync->wire, &message);
+}
+
+double bucket_weight(const struct sync *sync, const float *change, const float *values,
+                     size_t elems)
+{
+    if (sync->options.staleness == 0 || sync->options.fifo || !values)
+        return 0;
+    double weight = vector_sumsq(change, elems, 1) / (vector_sumsq(values, elems, 1) + 1e-30);
+
+    return weight == weight ? weight : 0; /* a NaN has no place in an order */
+}
+
+/* ---- done ---- */
+
+void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+
+    assert(count > 0);
+    state->pending[iteration % state->depth] = count;
+}
+
+bool bucket_settles(const struct sync *sync, int bucket)
+{
+    const struct scheme_steps *steps = sync->buckets[bucket].steps;
+
+    return steps->settle && (!steps->settles_clipped || sync_clips(sync));
+}
+
+static void make_done(struct sync *sync, struct sync_bucket *state)
+{
+    atomic_store_explicit(&state->done, state->complete, memory_order_release);
+    wire_wake(sync->wire);
+}
+
+int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+    int *pending = &state->pending[iteration % state->depth];
+
+    assert(*pending > 0 && iteration >= state->complete && iteration < state->running);
+    if (--*pending > 0)
+        return 0;
+    while (state->complete < state->running && state->pending[state->complete % state->depth] == 0)
+        state->complete++;
+    if (state->depth == 1 && !bucket_settles(sync, bucket)) {
+        if (gradient_store(sync, bucket))
+            return -1;
+        if (sync->gather->publish)
+            sync->gather->publish(sync, bucket);
+    }
+    make_done(sync, state);
+    return 0;
+}
+
+void bucket_brought(struct sync *sync, int bucket)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+
+    state->complete = ++state->running;
+    make_done(sync, state);
+}
+
+void sync_count_served(struct sync *sync)
+{
+    sync->served_updates++;
+    if (sync->served_updates % sync->served_chunks)
+        return;
+    atomic_store_explicit(&sync->served,
+                          sync->options.iteration + sync->served_updates / sync->served_chunks,
+                          memory_order_release);
+    wire_wake(sync->wire);
+}
+
+/* ---- words ---- */
+
+size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
+                    int bucket, int leader)
+{
+    char who[32] = "";
+    int n;
+
+    if (leader >= 0)
+        snprintf(who, sizeof who, " (rank %d)", sync->plan->world_rank[leader]);
+    n = snprintf(text, bytes, "%s %s layer '%s'%s", first ? " for" : ";", what,
+                 bucket_of(sync, bucket)->name, who);
+    return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes ? bytes - 1 : 0;
+}

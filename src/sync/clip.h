@@ -1,0 +1,38 @@
+/* Gradient clipping as Caffe means it: one L2 norm over all parameters. Traffic does not wait for
+ * it; updates do. Every chunk's sum of squares is known to exactly one rank; one small allreduce of
+ * the vector (zeros elsewhere, so the sum is exact in any order) gives all leaders the same
+ * numbers, which are then added in the order of chunks. */
+#ifndef POSEIDON_SYNC_CLIP_H
+#define POSEIDON_SYNC_CLIP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sync;
+
+struct clip {
+    double *own, *all;    /* per chunk: sum of squares of the averaged gradient; own: zeros where
+                             another rank gives it. Owned; NULL without clipping */
+    int local;            /* chunks at home here whose norm is missing (wire thread) */
+    int at_home;          /* chunks whose norm their home, this rank, gives */
+    int64_t given;        /* iterations whose norms the compute thread has given (compute thread) */
+    bool computed;        /* the compute thread's norms are in `own` (wire thread) */
+    _Atomic int64_t done; /* iterations whose scale is known */
+    double norm;          /* of the last one */
+    float scale;          /* of its gradients: at most 1 */
+};
+
+/* After the buckets are open. Not collective. */
+int clip_open(struct sync *sync);
+void clip_close(struct sync *sync);
+
+/* Wire thread: the sum of squares of a chunk at home here. */
+int clip_chunk_ready(struct sync *sync, int chunk, double sumsq);
+
+/* Compute thread, once per iteration on every leader: gives the norms that workers give after
+ * rebuilding gradients from factors, dealt over the workers by chunk. Does nothing when it did so
+ * for that iteration already. */
+int clip_give(struct sync *sync, int64_t iteration);
+
+#endif

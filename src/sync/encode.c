@@ -1,0 +1,161 @@
+/* Gradients that travel encoded (engine/codec.h), on the host or in the engine's memory: there they
+ * are encoded behind the computation, and only what they have become is fetched. */
+#include "sync/gradient_internal.h"
+
+#include <stdlib.h>
+
+bool encode_wanted(const struct sync *sync, int chunk)
+{
+    const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
+
+    return sync->worker && sync->leads && steps && !steps->local && !steps->stays &&
+           plan_codec(sync->plan, chunk);
+}
+
+int encode_open(struct sync *sync)
+{
+    static const char what[] = "encoded gradients";
+    const struct plan *plan = sync->plan;
+    const struct engine *engine = sync->model.engine;
+    struct gradient *g = sync->gradient;
+    size_t elems, floats;
+    size_t places = (size_t)plan->nchunks + 1;
+    void *memory = NULL;
+
+    g->begin = calloc(places, sizeof *g->begin);
+    g->message = calloc(places, sizeof *g->message);
+    if (!g->begin || !g->message)
+        return error_memory(places * sizeof *g->begin, what);
+    for (int c = 0; c < plan->nchunks; c++) {
+        bool encoded = encode_wanted(sync, c);
+        g->begin[c + 1] = g->begin[c] + (encoded ? plan->chunks[c].elems : 0);
+        g->message[c + 1] =
+            g->message[c] + (encoded ? plan_gradient_bytes(plan, c) / sizeof(float) : 0);
+    }
+    elems = g->begin[plan->nchunks];
+    floats = g->message[plan->nchunks];
+    if (elems == 0)
+        return 0;
+    if (!(g->messages = gradient_alloc(sync, floats, what)))
+        return -1;
+    if (!g->own_memory) {
+        g->residual = gradient_alloc(sync, elems, what);
+        return g->residual ? 0 : -1;
+    }
+    if (engine->i->alloc(engine->context, elems * sizeof(float),
+                         "what encoded gradients leave for the next ones", &memory))
+        return -1;
+    g->residual = memory;
+    if (engine->i->alloc(engine->context, floats * sizeof(float), what, &memory))
+        return -1;
+    g->engine_messages = memory;
+    return 0;
+}
+
+/* Where the neighbours end that are one matrix with this chunk: encoded at once, they give the same
+ * messages one behind the other. */
+static int find_matrix_end(const struct plan *plan, int chunk, size_t *rows)
+{
+    const struct chunk *c = &plan->chunks[chunk];
+    const struct bucket *b = &plan->buckets[c->bucket];
+    const struct codec *codec = plan_codec(plan, chunk);
+    size_t width = c->elems / c->rows, bytes = plan_gradient_bytes(plan, chunk);
+    int next = chunk + 1;
+
+    *rows = c->rows;
+    for (; next < b->first_chunk + b->nchunks; next++) {
+        const struct chunk *n = &plan->chunks[next];
+        if (plan_codec(plan, next) != codec || n->elems / n->rows != width)
+            break;
+        bytes += plan_gradient_bytes(plan, next);
+        if (codec->bytes(*rows + n->rows, width) != bytes)
+            break;
+        *rows += n->rows;
+    }
+    return next;
+}
+
+static bool message_is_fetched(const struct sync *sync, int chunk)
+{
+    return encode_wanted(sync, chunk) && !gradient_goes_straight(sync, chunk);
+}
+
+static int fetch_messages(struct sync *sync, int bucket, enum engine_turn turn,
+                          struct engine_ticket *ticket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    const struct gradient *g = sync->gradient;
+
+    for (int c = b->first_chunk, end = b->first_chunk + b->nchunks; c < end;) {
+        bool fetched = message_is_fetched(sync, c);
+        size_t at = g->message[c];
+        while (c < end && message_is_fetched(sync, c) == fetched)
+            c++;
+        const struct engine_rows rows = {.host = g->messages + at,
+                                         .memory = g->engine_messages + at,
+                                         .width = g->message[c] - at,
+                                         .rows = 1};
+        if (fetched && (turn == ENGINE_STORED ? g->copies->fetch_stored
+                                              : g->copies->fetch)(g->context, &rows, ticket))
+            return -1;
+    }
+    return 0;
+}
+
+int encode_on_engine(struct sync *sync, int bucket, enum engine_turn turn,
+                     struct engine_ticket *ticket)
+{
+    const struct plan *plan = sync->plan;
+    const struct bucket *b = bucket_of(sync, bucket);
+    const struct engine *engine = sync->model.engine;
+    const struct gradient *g = sync->gradient;
+
+    if (!g->engine_messages)
+        return 0;
+    for (int c = b->first_chunk, next; c < b->first_chunk + b->nchunks; c = next) {
+        const struct chunk *chunk = chunk_of(sync, c);
+        size_t rows;
+        next = c + 1;
+        if (!encode_wanted(sync, c))
+            continue;
+        next = find_matrix_end(plan, c, &rows);
+        if (engine->i->services->encode(engine->context, plan_codec(plan, c)->code,
+                                        sync->model.engine_grads + chunk->begin,
+                                        g->residual + g->begin[c], rows, chunk->elems / chunk->rows,
+                                        g->engine_messages + g->message[c], turn, ticket))
+            return -1;
+    }
+    return fetch_messages(sync, bucket, turn, ticket);
+}
+
+void *encode_message(struct sync *sync, int chunk)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    const struct gradient *g = sync->gradient;
+    float *message;
+
+    if (gradient_goes_straight(sync, chunk))
+        return g->engine_messages + g->message[chunk];
+    message = g->messages + g->message[chunk];
+    if (!g->engine_messages)
+        plan_codec(sync->plan, chunk)
+            ->encode(sync->model.grads + c->begin, g->residual + g->begin[chunk], c->rows,
+                     c->elems / c->rows, message);
+    return message;
+}
+
+void encode_close(struct sync *sync)
+{
+    const struct engine *engine = sync->model.engine;
+    struct gradient *g = sync->gradient;
+
+    if (g->own_memory) {
+        engine->i->free(engine->context, g->residual);
+        engine->i->free(engine->context, g->engine_messages);
+    } else {
+        gradient_free(sync, g->residual);
+    }
+    gradient_free(sync, g->messages);
+    free(g->begin);
+    free(g->message);
+}

@@ -1,0 +1,45 @@
+/* The seam of gathering: how the ranks that a leader leads add up their gradients before the leader
+ * takes part in the traffic, and how they get its new parameters. Chosen once per rank:
+ *     alone (gather_alone.c)  every worker leads itself
+ *     node  (gather_node.c)   ranks of a machine, in shared memory
+ *     team  (gather_team.c)   ranks whose engines' devices reach each other (NCCL) */
+#ifndef POSEIDON_SYNC_GATHER_H
+#define POSEIDON_SYNC_GATHER_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/wire.h"
+
+struct sync;
+
+struct gather_i {
+    const char *name;
+    /* Collective over world, whose ranks then agree on the status. */
+    int (*open)(struct sync *sync, MPI_Comm world);
+    void (*close)(struct sync *sync); /* collective over the node */
+    /* Where this rank's room for the bucket's factors is, which all ranks of the node share; NULL
+     * slot: each has its own. After open. */
+    float *(*rows)(const struct sync *sync, int bucket);
+    /* Compute thread: the bucket's gradient is final when what was run so far is over. */
+    int (*mark)(struct sync *sync, int bucket);
+    /* Wire thread: the gradient that was marked is posted. Once the sum of all ranks is there, the
+     * leader goes on with bucket_await. */
+    int (*post)(struct sync *sync, int bucket);
+    /* Wire thread: what is to be done meanwhile: how much came of it, -1 with a message. NULL:
+     * nothing. */
+    int (*poll)(struct sync *sync);
+    /* Whether buckets are open, and how pressing that is. NULL: none ever is. */
+    enum wire_pace (*pace)(const struct sync *sync);
+    /* Wire thread: the leader's new parameters are in place. NULL: nobody waits for them. */
+    void (*publish)(struct sync *sync, int bucket);
+    /* Wire thread: some rank failed; ends what others may never come to. NULL: nothing can. */
+    void (*abort)(struct sync *sync);
+    /* " for X of layer 'A'; ...": what is waited for; returns how many. NULL: nothing ever is. */
+    int (*describe_wait)(const struct sync *sync, char *text, size_t bytes);
+};
+
+extern const struct gather_i gather_alone, gather_node, gather_team;
+
+#endif

@@ -1,0 +1,30 @@
+/* Every worker leads itself: there is nobody to add up with. */
+#include "sync/gather.h"
+
+#include "sync/gradient.h"
+#include "sync/sync_internal.h"
+
+static int alone_open(struct sync *sync, MPI_Comm world)
+{
+    (void)sync;
+    (void)world;
+    return 0;
+}
+
+static void alone_close(struct sync *sync)
+{
+    (void)sync;
+}
+
+static int alone_mark(struct sync *sync, int bucket)
+{
+    return gradient_depart(sync, bucket, ENGINE_IN_TURN);
+}
+
+const struct gather_i gather_alone = {
+    .name = "alone",
+    .open = alone_open,
+    .close = alone_close,
+    .mark = alone_mark,
+    .post = bucket_await,
+};

@@ -1,0 +1,379 @@
+/* Gradients on their way out, parameters on their way back, between an engine's memory, the host's
+ * and messages. */
+#include "sync/gradient_internal.h"
+
+#include "engine/vector.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+int gradient_open(struct sync *sync)
+{
+    const struct engine *engine = sync->model.engine;
+    struct gradient *g = sync->gradient = calloc(1, sizeof *g);
+
+    if (!g)
+        return error_memory(sizeof *g, "gradients");
+    if (!sync->worker)
+        return 0;
+    g->copies = engine->i->copies;
+    g->context = engine->context;
+    g->own_memory = engine->i->own_memory;
+    return direct_find(sync, &g->direct, g->way, sizeof g->way);
+}
+
+static bool has_slots(const struct sync *sync, int bucket)
+{
+    return sync->worker && sync->buckets[bucket].depth > 1;
+}
+
+static int open_bucket(struct sync *sync, int bucket)
+{
+    static const char what[] = "the copies that --staleness needs";
+    struct gradient *g = sync->gradient;
+    struct bucket_copies *copies = &g->buckets[bucket];
+    size_t depth = (size_t)sync->buckets[bucket].depth;
+    size_t elems = depth * bucket_of(sync, bucket)->elems;
+
+    if (g->copies->ticket_create(g->context, &copies->down) ||
+        g->copies->ticket_create(g->context, &copies->up))
+        return -1;
+    if (!has_slots(sync, bucket))
+        return 0;
+    copies->fetches = calloc(depth, sizeof *copies->fetches);
+    if (!copies->fetches)
+        return error_memory(depth * sizeof *copies->fetches, what);
+    for (size_t i = 0; i < depth; i++)
+        if (g->copies->ticket_create(g->context, &copies->fetches[i]))
+            return -1;
+    copies->gradients = gradient_alloc(sync, elems, what);
+    copies->values = copies->gradients ? gradient_alloc(sync, elems, what) : NULL;
+    return copies->values ? 0 : -1;
+}
+
+int gradient_place(struct sync *sync)
+{
+    size_t buckets = (size_t)sync->plan->nbuckets + 1;
+    struct gradient *g = sync->gradient;
+
+    g->buckets = calloc(buckets, sizeof *g->buckets);
+    if (!g->buckets)
+        return error_memory(buckets * sizeof *g->buckets, "gradients");
+    for (int b = 0; b < sync->plan->nbuckets && sync->worker; b++)
+        if (open_bucket(sync, b))
+            return -1;
+    return encode_open(sync) || serve_open(sync) ? -1 : 0;
+}
+
+static void close_bucket(struct sync *sync, int bucket)
+{
+    struct gradient *g = sync->gradient;
+    struct bucket_copies *copies = &g->buckets[bucket];
+
+    g->copies->ticket_destroy(g->context, copies->down);
+    g->copies->ticket_destroy(g->context, copies->up);
+    for (int i = 0; copies->fetches && i < sync->buckets[bucket].depth; i++)
+        g->copies->ticket_destroy(g->context, copies->fetches[i]);
+    free(copies->fetches);
+    gradient_free(sync, copies->gradients);
+    gradient_free(sync, copies->values);
+}
+
+void gradient_close(struct sync *sync)
+{
+    struct gradient *g = sync->gradient;
+
+    if (!g)
+        return;
+    for (int b = 0; g->buckets && g->copies && b < sync->plan->nbuckets; b++)
+        close_bucket(sync, b);
+    serve_close(sync);
+    encode_close(sync);
+    if (g->host_engine.i)
+        engine_close(&g->host_engine);
+    free(g->buckets);
+    free(g);
+    sync->gradient = NULL;
+}
+
+const char *gradient_way(const struct sync *sync)
+{
+    return sync->gradient->way[0] ? sync->gradient->way : NULL;
+}
+
+bool gradient_enters(const struct sync *sync)
+{
+    return sync->gradient->direct;
+}
+
+bool gradient_on_host(const struct sync *sync)
+{
+    return !sync->gradient->own_memory;
+}
+
+bool gradient_serves_on_engine(const struct sync *sync)
+{
+    /* a worker that may lag behind has values of its own */
+    return sync->gradient->own_memory && sync->options.update_on_engine &&
+           sync->options.staleness == 0;
+}
+
+const struct engine *gradient_host_engine(struct sync *sync)
+{
+    const struct engine_options options = {.threads = sync->options.threads};
+    struct gradient *g = sync->gradient;
+
+    if (!g->own_memory)
+        return sync->model.engine;
+    if (!g->host_engine.i && engine_open("cpu", &options, &g->host_engine))
+        return NULL;
+    return &g->host_engine;
+}
+
+float *gradient_alloc(struct sync *sync, size_t elems, const char *what)
+{
+    struct gradient *g = sync->gradient;
+    void *memory = NULL;
+
+    if (g->copies)
+        return g->copies->host_alloc(g->context, elems * sizeof(float), what, &memory) ? NULL
+                                                                                       : memory;
+    memory = calloc(elems ? elems : 1, sizeof(float));
+    if (!memory)
+        error_memory(elems * sizeof(float), what);
+    return memory;
+}
+
+void gradient_free(struct sync *sync, float *memory)
+{
+    struct gradient *g = sync->gradient;
+
+    if (memory && g->copies)
+        g->copies->host_free(g->context, memory);
+    else
+        free(memory);
+}
+
+/* ---- forms ---- */
+
+/* Whether messages to and from the chunk's home leave and reach the engine's memory without the
+ * host's. Messages to and from this rank's own chunks are none; along a tree ranks add on the
+ * host. */
+bool gradient_goes_straight(const struct sync *sync, int chunk)
+{
+    int bucket = chunk_of(sync, chunk)->bucket;
+
+    return sync->gradient->direct && sync->buckets[bucket].depth == 1 &&
+           !bucket_of(sync, bucket)->log_steps && plan_home(sync->plan, chunk) != sync->rank;
+}
+
+/* The host has no use for the gradient itself. */
+static bool gradient_stays(const struct sync *sync, int chunk)
+{
+    return gradient_goes_straight(sync, chunk) ||
+           (sync->gradient->own_memory && encode_wanted(sync, chunk));
+}
+
+/* What comes back are parameters, and they arrive in the engine's memory. */
+static bool values_straight(const struct sync *sync, int chunk)
+{
+    const struct scheme *scheme = bucket_of(sync, chunk_of(sync, chunk)->bucket)->scheme;
+
+    return gradient_goes_straight(sync, chunk) && !scheme->codec_back;
+}
+
+/* The new ones are in the engine's memory already, once the bucket's messages are over. */
+static bool values_there(const struct sync *sync, int chunk)
+{
+    return values_straight(sync, chunk) ||
+           (gradient_serves_on_engine(sync) && plan_home(sync->plan, chunk) == sync->rank &&
+            !bucket_of(sync, chunk_of(sync, chunk)->bucket)->scheme->codec_back);
+}
+
+static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t iteration)
+{
+    size_t slot = (size_t)(iteration % sync->buckets[bucket].depth);
+
+    return slots + slot * bucket_of(sync, bucket)->elems;
+}
+
+/* Copies the bucket, which begins there in both arenas, but for some of its chunks; neighbours
+ * together. */
+static int copy_others(struct sync *sync, int bucket,
+                       bool (*left_out)(const struct sync *sync, int chunk), float *host,
+                       float *memory,
+                       int (*copy)(void *context, const struct engine_rows *rows,
+                                   struct engine_ticket *ticket),
+                       struct engine_ticket *ticket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    size_t at = 0;
+
+    for (int c = b->first_chunk, end = b->first_chunk + b->nchunks; c < end;) {
+        struct engine_rows rows = {.host = host + at, .memory = memory + at, .rows = 1};
+        bool skip = left_out(sync, c);
+
+        for (; c < end && left_out(sync, c) == skip; c++)
+            rows.width += chunk_of(sync, c)->elems;
+        rows.host_stride = rows.stride = rows.width;
+        if (!skip && copy(sync->gradient->context, &rows, ticket))
+            return -1;
+        at += rows.width;
+    }
+    return 0;
+}
+
+/* ---- the way out ---- */
+
+int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn)
+{
+    const struct engine_rows none = {.rows = 0};
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct sync_bucket *state = &sync->buckets[bucket];
+    struct gradient *g = sync->gradient;
+    struct bucket_copies *copies = &g->buckets[bucket];
+    struct engine_ticket *ticket = copies->down;
+    float *host = sync->model.grads + b->begin;
+
+    if (state->steps->local || b->scheme == NULL || b->scheme->factors)
+        return 0;
+    if (has_slots(sync, bucket)) {
+        host = slot_of(sync, copies->gradients, bucket, state->posted);
+        ticket = copies->fetches[state->posted % state->depth];
+    } else if (!g->own_memory) {
+        return 0;
+    }
+    /* perhaps nothing is fetched */
+    if (g->direct && (turn == ENGINE_STORED ? g->copies->fetch_stored
+                                            : g->copies->copy)(g->context, &none, ticket))
+        return -1;
+    if (encode_on_engine(sync, bucket, turn, ticket))
+        return -1;
+    return copy_others(sync, bucket, gradient_stays, host, sync->model.engine_grads + b->begin,
+                       turn == ENGINE_STORED ? g->copies->fetch_stored : g->copies->fetch, ticket);
+}
+
+int gradient_arrived(struct sync *sync, int bucket)
+{
+    const struct sync_bucket *state = &sync->buckets[bucket];
+    struct gradient *g = sync->gradient;
+    struct bucket_copies *copies = &g->buckets[bucket];
+
+    return g->copies->ready(g->context, has_slots(sync, bucket)
+                                            ? copies->fetches[state->running % state->depth]
+                                            : copies->down);
+}
+
+void *gradient_message(struct sync *sync, int chunk, int64_t iteration)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct gradient *g = sync->gradient;
+
+    if (has_slots(sync, c->bucket))
+        return slot_of(sync, g->buckets[c->bucket].gradients, c->bucket, iteration) +
+               (c->begin - bucket_of(sync, c->bucket)->begin);
+    if (encode_wanted(sync, chunk))
+        return encode_message(sync, chunk);
+    return (gradient_goes_straight(sync, chunk) ? sync->model.engine_grads : sync->model.grads) +
+           c->begin;
+}
+
+int gradient_sumsq(struct sync *sync, int chunk, float scale, double *out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    const struct engine *engine = sync->model.engine;
+    const float *gradient = sync->model.engine_grads + c->begin;
+
+    if (engine->i->services->sumsq)
+        return engine->i->services->sumsq(engine->context, gradient, scale, c->elems, out);
+    *out = vector_sumsq(gradient, c->elems, scale);
+    return 0;
+}
+
+/* ---- the way back ---- */
+
+float *gradient_values(struct sync *sync, int chunk, int64_t iteration)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+
+    if (has_slots(sync, c->bucket))
+        return slot_of(sync, sync->gradient->buckets[c->bucket].values, c->bucket, iteration) +
+               (c->begin - bucket_of(sync, c->bucket)->begin);
+    return (values_straight(sync, chunk) ? sync->model.engine_values : sync->values) + c->begin;
+}
+
+const float *gradient_newest(struct sync *sync, int chunk)
+{
+    int bucket = chunk_of(sync, chunk)->bucket;
+    int64_t complete = sync->buckets[bucket].complete;
+
+    return has_slots(sync, bucket) && complete > sync->options.iteration
+               ? gradient_values(sync, chunk, complete - 1)
+               : NULL;
+}
+
+int gradient_store(struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    const struct scheme_steps *steps = sync->buckets[bucket].steps;
+    struct gradient *g = sync->gradient;
+
+    if (!g->own_memory || steps->stays || steps->local)
+        return 0;
+    return copy_others(sync, bucket, values_there, sync->model.values + b->begin,
+                       sync->model.engine_values + b->begin, g->copies->store,
+                       g->buckets[bucket].up);
+}
+
+int gradient_order(struct sync *sync, int bucket)
+{
+    struct gradient *g = sync->gradient;
+
+    if (sync->buckets[bucket].steps->local)
+        return 0;
+    return g->copies->order(g->context, g->buckets[bucket].up);
+}
+
+int gradient_order_staged(struct sync *sync, int bucket)
+{
+    struct gradient *g = sync->gradient;
+
+    return g->copies->order(g->context, g->buckets[bucket].down);
+}
+
+int gradient_note_stored(struct sync *sync, int bucket)
+{
+    const struct engine_rows none = {.rows = 0};
+    struct gradient *g = sync->gradient;
+
+    return g->copies->fetch_stored(g->context, &none, g->buckets[bucket].up);
+}
+
+/* The copy reads the slot for a while. The slot is filled anew after iteration newest - 1 + depth
+ * was posted here: behind that iteration's gradient, and so behind the copy. */
+int64_t gradient_take(struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct sync_bucket *state = &sync->buckets[bucket];
+    struct gradient *g = sync->gradient;
+    struct bucket_copies *copies = &g->buckets[bucket];
+    int64_t newest = atomic_load_explicit(&state->done, memory_order_acquire);
+    struct engine_rows rows = {.memory = sync->model.engine_values + b->begin,
+                               .host_stride = b->elems,
+                               .stride = b->elems,
+                               .width = b->elems,
+                               .rows = 1};
+
+    /* the next gradient is written where this one is read */
+    if (g->copies->order(g->context, copies->fetches[(state->posted - 1) % state->depth]))
+        return -1;
+    if (newest <= state->settled)
+        return newest;
+    rows.host = slot_of(sync, copies->values, bucket, newest - 1);
+    if (g->copies->store_in_turn(g->context, &rows, copies->up) ||
+        g->copies->order(g->context, copies->up))
+        return -1;
+    return newest;
+}

@@ -1,0 +1,134 @@
+/* Where a worker's gradients and parameters are, and in what form: the only file that asks whether
+ * the engine's memory is the host's, whether MPI reaches it, and whether a gradient travels encoded
+ * or waits in a slot.
+ *
+ * The way out. When backward has run a layer, gradient_depart has its gradient go where its message
+ * leaves from: copied to the host beside the computation, encoded in the engine's memory, or (with
+ * --staleness) into a slot. gradient_arrived tells the wire's thread when that is over;
+ * gradient_message gives what to send. Where the memory is one, all of that costs nothing, but for
+ * encoding, which the wire's thread does when the message is due.
+ *
+ * The way back. Parameters arrive at gradient_values; gradient_store has them go to the engine, and
+ * gradient_order has the computation wait for them there: no thread waits for a copy.
+ *
+ * Staleness (Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter
+ * Server", NIPS'13): a worker may compute iteration i with parameters in which all updates before i
+ * - S are, and perhaps newer ones. Running ahead needs copies: a gradient that has not left yet
+ * must not be overwritten by the next, nor parameters by the wire's thread while a pass reads them.
+ * There are S + 1 slots of each, used by iteration modulo S + 1. */
+#ifndef POSEIDON_SYNC_GRADIENT_H
+#define POSEIDON_SYNC_GRADIENT_H
+
+#include "engine/engine.h"
+
+struct sync;
+
+/* Before the buckets have their steps: decides whether messages go straight from and to the
+ * engine's memory. Collective over the workers. */
+int gradient_open(struct sync *sync);
+/* After the buckets have their steps: room for messages and slots. Not collective. */
+int gradient_place(struct sync *sync);
+void gradient_close(struct sync *sync);
+
+/* "straight from and to the engine's memory", or why not; NULL where that is the host's. */
+const char *gradient_way(const struct sync *sync);
+
+/* Whether the wire's thread must enter the engine before it hands its memory to MPI. */
+bool gradient_enters(const struct sync *sync);
+
+/* Whether the model's engine works on the host's memory. */
+bool gradient_on_host(const struct sync *sync);
+
+/* Whether this rank, as a server, updates its chunks in the engine's memory. */
+bool gradient_serves_on_engine(const struct sync *sync);
+
+/* An engine that multiplies on the host: the model's own where it does. NULL with a message. */
+const struct engine *gradient_host_engine(struct sync *sync);
+
+/* ---- the way out ---- */
+
+/* Compute thread, or a team's wire thread (turn ENGINE_STORED: behind the team's sum). */
+int gradient_depart(struct sync *sync, int bucket, enum engine_turn turn);
+
+/* Wire thread: whether the gradient next to be posted of the bucket is where its message leaves
+ * from: 1, 0, or -1 with a message. */
+int gradient_arrived(struct sync *sync, int bucket);
+
+/* Wire thread: what to send of the chunk's gradient of that iteration, plan_gradient_bytes of it.
+ * Valid until the bucket's next gradient (staleness: until that of the same slot). */
+void *gradient_message(struct sync *sync, int chunk, int64_t iteration);
+
+/* Sum of squares of scale * the chunk's gradient, as the engine has it. Compute thread; waits. */
+int gradient_sumsq(struct sync *sync, int chunk, float scale, double *out);
+
+/* ---- the way back ---- */
+
+/* Where the message with the chunk's new parameters of that iteration arrives. */
+float *gradient_values(struct sync *sync, int chunk, int64_t iteration);
+
+/* The newest parameters that arrived complete, at the chunk; NULL where none did, or nothing asks
+ * for them. For weighing changes under staleness. */
+const float *gradient_newest(struct sync *sync, int chunk);
+
+/* The bucket's parameters of the iteration just done are in place on the host: they start on their
+ * way to the engine, but for chunks that came there straight. Whichever thread changed them last.
+ */
+int gradient_store(struct sync *sync, int bucket);
+
+/* Compute thread: what is run from now on finds what was last stored for the bucket; or begins
+ * after what was last staged of it (gradient_stage). */
+int gradient_order(struct sync *sync, int bucket);
+int gradient_order_staged(struct sync *sync, int bucket);
+
+/* What was stored of the bucket, and made of it beside the computation, is what gradient_order
+ * waits for. Wire thread. */
+int gradient_note_stored(struct sync *sync, int bucket);
+
+/* Staleness; compute thread: the newest complete parameters into the arena; returns how many
+ * updates are in them, -1 with a message. */
+int64_t gradient_take(struct sync *sync, int bucket);
+
+/* ---- servers that update in the engine's memory ---- */
+
+/* Where the server's messages with the chunk's new parameters begin. */
+float *gradient_served_values(const struct sync *sync, int chunk);
+
+/* Wire thread: the update of a chunk at home here starts in the engine's memory, beside the
+ * computation: its sum goes there, and the new values come to the host unless messages go straight.
+ * gradient_serve_poll calls home_updated when that is over. */
+struct history;
+int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, const float *sum,
+                   struct history *history);
+int gradient_serve_poll(struct sync *sync); /* how many are over, -1 with a message */
+bool gradient_serve_busy(const struct sync *sync);
+
+/* ---- memory beside the arenas ---- */
+
+/* Zeroed host memory that copies to and from the engine reach fast; NULL with a message. */
+float *gradient_alloc(struct sync *sync, size_t elems, const char *what);
+void gradient_free(struct sync *sync, float *memory);
+
+/* Rows that messages leave from and arrive at, and that the engine computes with. */
+struct rows_place {
+    float *rows;   /* where messages are */
+    float *engine; /* where the engine finds one slot of them; == rows where it reaches those */
+    bool owned;    /* rows are not the node's */
+    bool straight; /* rows are in the engine's memory */
+};
+
+/* slots x elems floats, zeroed; shared, if not NULL, is host memory for them. on_host: the engine
+ * does not compute with them. */
+int rows_open(struct sync *sync, size_t elems, int slots, float *shared, bool on_host,
+              struct rows_place *out);
+void rows_close(struct sync *sync, struct rows_place *place);
+
+/* Compute thread: `count` rows of `width` floats of engine memory into rows at `to`, `stride`
+ * apart; gradient_order_staged and gradient_arrived of the bucket wait for it. */
+int rows_stage(struct sync *sync, int bucket, const struct rows_place *place, float *to,
+               size_t stride, const float *from, size_t width, size_t count);
+
+/* Wire thread: the slot's rows are here: they start on their way to the engine. */
+int rows_store(struct sync *sync, int bucket, const struct rows_place *place, const float *slot,
+               size_t elems);
+
+#endif

@@ -1,0 +1,58 @@
+/* What the files behind gradient.h share. */
+#ifndef POSEIDON_SYNC_GRADIENT_INTERNAL_H
+#define POSEIDON_SYNC_GRADIENT_INTERNAL_H
+
+#include "sync/gradient.h"
+#include "sync/sync_internal.h"
+
+/* One bucket's copies under way, and its slots. */
+struct bucket_copies {
+    struct engine_ticket *down; /* gradients or factors on their way to the host */
+    struct engine_ticket *up;   /* parameters or factors on their way to the engine */
+    /* With staleness, per slot: */
+    struct engine_ticket **fetches; /* its gradient on the way */
+    float *gradients, *values;      /* depth x elems */
+};
+
+struct gradient {
+    const struct engine_copies_i *copies; /* of the engine; NULL on dedicated servers */
+    void *context;
+    bool own_memory; /* the host does not address the engine's memory */
+    bool direct;     /* MPI reaches it: what lies there as it travels goes straight */
+    char way[512];
+    struct engine host_engine; /* beside one with memory of its own; opened where it is needed */
+    struct bucket_copies *buckets;
+    /* Gradients that travel encoded, chunk behind chunk; those that do not take no room. A place is
+     * free again when its bucket's messages are over: staleness excludes codecs. */
+    size_t *begin;   /* nchunks + 1: floats before the chunk's gradient */
+    size_t *message; /* nchunks + 1: floats before the chunk's message */
+    float *residual; /* what rounding has yet to send; in the engine's memory where that encodes */
+    float *messages; /* on the host */
+    float *engine_messages; /* in the engine's memory; NULL where the host encodes */
+    int *serving, nserving; /* chunks whose update is under way in the engine's memory, in order;
+                               room for each twice, as the end of one may begin the next */
+    struct engine_ticket **served; /* per chunk: of that update; NULL: none is made there */
+};
+
+/* Whether messages to and from the chunk's home leave and reach the engine's memory without the
+ * host's. */
+bool gradient_goes_straight(const struct sync *sync, int chunk);
+
+/* ---- gradients that travel encoded (encode.c) ---- */
+
+/* Whether this rank sends that chunk's gradient encoded. */
+bool encode_wanted(const struct sync *sync, int chunk);
+int encode_open(struct sync *sync);
+void encode_close(struct sync *sync);
+/* The bucket's gradients that travel encoded become messages, where the engine encodes; those that
+ * do not go straight are fetched. */
+int encode_on_engine(struct sync *sync, int bucket, enum engine_turn turn,
+                     struct engine_ticket *ticket);
+/* The message of the chunk's gradient: encoded now where the host does it. */
+void *encode_message(struct sync *sync, int chunk);
+
+/* ---- a server's updates in the engine's memory (serve.c) ---- */
+int serve_open(struct sync *sync);
+void serve_close(struct sync *sync);
+
+#endif

@@ -1,0 +1,140 @@
+/* Memory of the history, and the rule per parameter. */
+#include "sync/history.h"
+
+#include "sync/gradient.h"
+#include "sync/sync_internal.h"
+
+#include <stdlib.h>
+
+/* A solver without any still has a place. */
+static size_t history_blocks(const struct sync *sync)
+{
+    return sync->update.nhistory > 0 ? (size_t)sync->update.nhistory : 1;
+}
+
+static struct tensor history_tensor(const struct sync *sync, const struct history *history)
+{
+    size_t elems = history->elems * history_blocks(sync);
+
+    return (struct tensor){.shape = {.naxes = 1, .dim = {(int64_t)elems}},
+                           .bytes = elems * sizeof(float),
+                           .data = history->memory};
+}
+
+int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
+                 struct history *out)
+{
+    const struct engine *engine = sync->model.engine;
+    size_t all = elems * history_blocks(sync);
+    void *memory = NULL;
+
+    *out = (struct history){.elems = elems, .on_engine = on_engine};
+    if (!on_engine) {
+        out->memory = calloc(all ? all : 1, sizeof *out->memory);
+        return out->memory ? 0 : error_memory(all * sizeof(float), "the solver's history");
+    }
+    if (engine->i->alloc(engine->context, all * sizeof(float), "the solver's history", &memory))
+        return error_context("layer '%s'", name);
+    out->memory = memory;
+    return 0;
+}
+
+void history_close(struct sync *sync, struct history *history)
+{
+    const struct engine *engine = sync->model.engine;
+
+    if (history->on_engine)
+        engine->i->free(engine->context, history->memory);
+    else
+        free(history->memory);
+    free(history->copy);
+    *history = (struct history){.memory = NULL};
+}
+
+/* Whether the host reads and writes it in place. */
+static bool history_in_place(const struct sync *sync, const struct history *history)
+{
+    return !history->on_engine || gradient_on_host(sync);
+}
+
+float *history_read(struct sync *sync, struct history *history)
+{
+    const struct engine *engine = sync->model.engine;
+    struct tensor tensor = history_tensor(sync, history);
+
+    if (history_in_place(sync, history))
+        return history->memory;
+    if (!history->copy)
+        history->copy = malloc(tensor.bytes);
+    if (!history->copy) {
+        error_memory(tensor.bytes, "history on the host");
+        return NULL;
+    }
+    return engine->i->read(engine->context, &tensor, history->copy) ? NULL : history->copy;
+}
+
+int history_restore(struct sync *sync, struct history *history)
+{
+    const struct engine *engine = sync->model.engine;
+    struct tensor tensor = history_tensor(sync, history);
+
+    if (history_in_place(sync, history) || !history->copy)
+        return 0;
+    return engine->i->write(engine->context, &tensor, history->copy);
+}
+
+/* One parameter's part: n elements from the update's element `at` on. */
+static int apply_piece(struct sync *sync, const struct history_update *u,
+                       const struct group_param *param, size_t at, size_t n)
+{
+    const struct engine *engine = sync->model.engine;
+    struct engine_update rule;
+    float *history = u->history->memory + (u->begin - u->history_begin) + at;
+
+    if (sync->update.describe(sync->update.context, u->iteration, u->scale, param->lr_mult,
+                              param->decay_mult, &rule))
+        return -1;
+    if (u->history->on_engine)
+        return engine->i->services->update(engine->context, &rule, u->values + at, u->grad + at,
+                                           history, u->history->elems, n, u->turn);
+    rule_update(&rule, u->values + at, u->grad + at, history, u->history->elems, n);
+    return 0;
+}
+
+int history_apply(struct sync *sync, const struct history_update *u)
+{
+    const struct bucket *b = bucket_of(sync, u->bucket);
+    size_t begin = u->begin, end = begin + u->elems;
+    int groups = sync->update.describe ? b->ngroups : 0;
+
+    for (int g = b->first_group; g < b->first_group + groups; g++) {
+        const struct group *group = &sync->plan->groups[g];
+        size_t at = group->begin;
+        for (int p = 0; p < group->nparams && at < end; p++) {
+            size_t next = at + group->params[p].elems;
+            size_t from = at > begin ? at : begin, to = next < end ? next : end;
+            if (from < to && apply_piece(sync, u, &group->params[p], from - begin, to - from))
+                return error_context("layer '%s': the update", group->name);
+            at = next;
+        }
+    }
+    return 0;
+}
+
+int history_apply_bucket(struct sync *sync, int bucket, int64_t iteration, float scale,
+                         struct history *history, enum engine_turn turn)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+
+    return history_apply(sync,
+                         &(struct history_update){.bucket = bucket,
+                                                  .iteration = iteration,
+                                                  .scale = scale,
+                                                  .begin = b->begin,
+                                                  .elems = b->elems,
+                                                  .values = sync->model.engine_values + b->begin,
+                                                  .grad = sync->model.engine_grads + b->begin,
+                                                  .history = history,
+                                                  .history_begin = b->begin,
+                                                  .turn = turn});
+}

@@ -1,0 +1,51 @@
+/* The solver's history (momentum and the like), and its rule applied to parts of a bucket: on the
+ * host, or in the engine's memory. */
+#ifndef POSEIDON_SYNC_HISTORY_H
+#define POSEIDON_SYNC_HISTORY_H
+
+#include "engine/engine.h"
+#include "sync/steps.h"
+
+struct sync;
+
+/* Blocks of history of `elems` elements. */
+struct history {
+    float *memory;  /* nhistory (at least 1) blocks of elems, one behind the other; owned */
+    float *copy;    /* on the host, of memory that it does not address; NULL until asked for */
+    size_t elems;   /* of one block */
+    bool on_engine; /* memory is the engine's */
+};
+
+/* Zeroed. name: the bucket's, for messages. on_engine: where the rule will be applied by the
+ * engine. */
+int history_open(struct sync *sync, const char *name, size_t elems, bool on_engine,
+                 struct history *out);
+void history_close(struct sync *sync, struct history *history);
+
+/* As the host can read and write it; NULL with a message where it could not be fetched. What is
+ * written there holds after history_restore. No update may be under way. */
+float *history_read(struct sync *sync, struct history *history);
+int history_restore(struct sync *sync, struct history *history);
+
+/* The solver's rule on elements [begin, begin + elems) of the arenas. */
+struct history_update {
+    int bucket;
+    int64_t iteration;
+    float scale; /* of the gradient */
+    size_t begin, elems;
+    float *values;           /* of the first of them; host or engine memory, as the history */
+    const float *grad;       /* likewise: the sum */
+    struct history *history; /* begins at element `history_begin` of the arenas */
+    size_t history_begin;
+    enum engine_turn turn; /* on the engine: among the ops, or behind what was stored */
+};
+
+/* Wire or compute thread; on the host it is over when this returns. */
+int history_apply(struct sync *sync, const struct history_update *update);
+
+/* The whole bucket in the engine's memory, where history is on_engine and begins with the bucket:
+ * gradient and values are where the ops work. Scaled by `scale`. */
+int history_apply_bucket(struct sync *sync, int bucket, int64_t iteration, float scale,
+                         struct history *history, enum engine_turn turn);
+
+#endif

@@ -1,0 +1,513 @@
+/* Chunks on their way home and back: arrivals, sums, updates, answers. */
+#include "sync/home.h"
+
+#include "engine/vector.h"
+#include "sync/gradient.h"
+#include "sync/home_tree.h"
+#include "sync/sync_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct home_part *home_part_of(const struct sync *sync, int chunk)
+{
+    int bucket = chunk_of(sync, chunk)->bucket;
+    struct home *home = sync->buckets[bucket].own;
+
+    return home ? &home->parts[chunk - bucket_of(sync, bucket)->first_chunk] : NULL;
+}
+
+static struct home *home_of(const struct sync *sync, int chunk)
+{
+    return sync->buckets[chunk_of(sync, chunk)->bucket].own;
+}
+
+/* Who sends the chunk's answer to a worker that is not its home. */
+static int answers_from(const struct sync *sync, const struct home_part *part)
+{
+    return part->tree ? home_tree_parent(part->tree) : plan_home(sync->plan, part->chunk);
+}
+
+static int message_chunk(const struct sync *sync, const struct wire_message *message)
+{
+    return message->tag / 2 % sync->plan->nchunks;
+}
+
+/* Of an allreduce, the chunk's place in the bucket's sum. */
+static float *total_of(const struct sync *sync, int chunk)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+
+    return home_of(sync, chunk)->total + (c->begin - bucket_of(sync, c->bucket)->begin);
+}
+
+/* ---- this rank has what came back ---- */
+
+static void decode_sum(struct sync *sync, struct home_part *part)
+{
+    const struct codec *codec = plan_codec(sync->plan, part->chunk);
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    float *total = total_of(sync, part->chunk);
+
+    if (!part->encoded)
+        return;
+    memset(total, 0, c->elems * sizeof *total);
+    codec->add(part->encoded, c->rows, c->elems / c->rows, total);
+}
+
+/* The sum is here. Clipping waits for the norm of all, and so does its update. */
+static int take_sum(struct sync *sync, int chunk, int64_t iteration)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct home *home = home_of(sync, chunk);
+    int64_t start = trace_begin(sync->options.trace);
+    struct history_update update = {.bucket = c->bucket,
+                                    .iteration = iteration,
+                                    .scale = sync->scale,
+                                    .begin = c->begin,
+                                    .elems = c->elems,
+                                    .values = sync->values + c->begin,
+                                    .grad = total_of(sync, chunk),
+                                    .history = &home->history,
+                                    .history_begin = bucket_of(sync, c->bucket)->begin};
+
+    if (!sync_clips(sync)) {
+        if (history_apply(sync, &update))
+            return -1;
+        trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
+                   bucket_of(sync, c->bucket)->layer, start);
+    }
+    return bucket_finish_one(sync, c->bucket, iteration);
+}
+
+static int back_came(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    int chunk = message_chunk(sync, message);
+    struct home_part *part = home_part_of(sync, chunk);
+    int64_t iteration = (int64_t)message->user;
+
+    part->back = iteration + 1;
+    if (part->tree && home_tree_answer(sync, part->tree, message->buffer, iteration))
+        return -1;
+    if (home_of(sync, chunk)->updates)
+        return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, iteration);
+    decode_sum(sync, part);
+    return take_sum(sync, chunk, iteration);
+}
+
+/* ---- at home: from the sum to what goes back ---- */
+
+static int try_publish(struct sync *sync, struct home_part *part);
+
+static int back_sent(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    int chunk = message_chunk(sync, message);
+    struct home_part *part = home_part_of(sync, chunk);
+
+    if (--part->sum->sends > 0)
+        return 0;
+    if (home_of(sync, chunk)->updates)
+        sync_count_served(sync);
+    return try_publish(sync, part);
+}
+
+/* To all workers, beginning with the rank after this one: no receiver gets all at once. */
+static int send_back(struct sync *sync, struct home_part *part, const void *what, int64_t iteration)
+{
+    const struct plan *plan = sync->plan;
+    int workers = plan->nworkers, first = sync->worker ? 1 : sync->rank % workers;
+
+    if (part->tree)
+        return home_tree_answer(sync, part->tree, what, iteration);
+    for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
+        int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
+        part->sum->sends++;
+        if (bucket_send(sync, chunk_of(sync, part->chunk)->bucket,
+                        (struct wire_message){.buffer = (void *)(uintptr_t)what,
+                                              .bytes = plan_back_bytes(plan, part->chunk),
+                                              .peer = peer,
+                                              .tag = tag_of(sync, true, part->chunk, iteration),
+                                              .weight = part->sum->weight,
+                                              .done = back_sent,
+                                              .user = (uint64_t)iteration}))
+            return -1;
+    }
+    return 0;
+}
+
+/* Adds a worker's gradient to the sum of its iteration; returns whether it is complete. */
+static bool add_worker(struct sync *sync, struct home_part *part, int worker)
+{
+    struct home_sum *sum = part->sum;
+    int slot = (int)(sum->iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
+
+    if (!tree_sum_give(&sum->tree, worker, sum->from[place] ? sum->from[place] : sum->own[slot]))
+        return false;
+    sum->sum = tree_sum_result(&sum->tree);
+    return true;
+}
+
+/* On to the next iteration; adds what came ahead of its time. */
+static void begin_iteration(struct sync *sync, struct home_part *part)
+{
+    struct home_sum *sum = part->sum;
+    int workers = sync->plan->nworkers, slot = (int)(sum->iteration % sum->depth);
+
+    sum->sum = NULL;
+    sum->cleared = !sync_clips(sync);
+    if (!sum->arrived)
+        return;
+    tree_sum_begin(&sum->tree, chunk_of(sync, part->chunk)->elems, NULL);
+    for (int w = 0; w < workers; w++)
+        if (sum->arrived[slot * workers + w])
+            add_worker(sync, part, w);
+}
+
+static void end_iteration(struct sync *sync, struct home_sum *sum)
+{
+    size_t workers = (size_t)sync->plan->nworkers;
+
+    if (sum->arrived)
+        memset(&sum->arrived[(size_t)(sum->iteration % sum->depth) * workers], 0, workers);
+    sum->iteration++;
+}
+
+/* Home has updated the parameters: they go to the workers, this rank's own included. */
+static int publish_values(struct sync *sync, struct home_part *part)
+{
+    struct home_sum *sum = part->sum;
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    int64_t iteration = sum->iteration;
+
+    end_iteration(sync, sum);
+    begin_iteration(sync, part);
+    if (send_back(sync, part, sum->values, iteration))
+        return -1;
+    if (sync->worker) {
+        if (sum->own_values)
+            memcpy(gradient_values(sync, part->chunk, iteration), sum->own_values,
+                   c->elems * sizeof(float));
+        part->back = iteration + 1;
+        if (bucket_finish_one(sync, c->bucket, iteration))
+            return -1;
+    }
+    if (sum->sends > 0)
+        return 0;
+    sync_count_served(sync);
+    return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* all ran ahead */
+}
+
+static int update_values(struct sync *sync, struct home_part *part)
+{
+    struct home_sum *sum = part->sum;
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    int64_t start = trace_begin(sync->options.trace);
+    struct history_update update = {.bucket = c->bucket,
+                                    .iteration = sum->iteration,
+                                    .scale = sync->scale * sync->clip.scale,
+                                    .begin = c->begin,
+                                    .elems = c->elems,
+                                    .values = sum->values,
+                                    .grad = sum->sum,
+                                    .history = &sum->history,
+                                    .history_begin = c->begin};
+
+    if (gradient_serves_on_engine(sync)) {
+        sum->updating = true;
+        return gradient_serve(sync, part->chunk, sum->iteration, update.scale, sum->sum,
+                              &sum->history);
+    }
+    sum->weight = bucket_weight(sync, sum->sum, sum->values, c->elems);
+    if (history_apply(sync, &update))
+        return -1;
+    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
+               start);
+    return publish_values(sync, part);
+}
+
+/* The sum goes back as it is, or encoded; this rank takes what the others will read. It is copied
+ * out of the workers' buffers, which the next gradients may fill before it is sent. */
+static int publish_sum(struct sync *sync, struct home_part *part)
+{
+    struct home_sum *sum = part->sum;
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    int64_t iteration = sum->iteration;
+    float *total = total_of(sync, part->chunk);
+
+    if (part->encoded)
+        plan_codec(sync->plan, part->chunk)
+            ->encode(sum->sum, sum->residual, c->rows, c->elems / c->rows, part->encoded);
+    else if (total != sum->sum)
+        memcpy(total, sum->sum, c->elems * sizeof *total);
+    decode_sum(sync, part);
+    end_iteration(sync, sum);
+    begin_iteration(sync, part);
+    if (send_back(sync, part, part->encoded ? part->encoded : total, iteration))
+        return -1;
+    part->back = iteration + 1;
+    if (sync_clips(sync) &&
+        clip_chunk_ready(sync, part->chunk, vector_sumsq(total, c->elems, sync_mean(sync))))
+        return -1;
+    return take_sum(sync, part->chunk, iteration);
+}
+
+/* Values and sums may not change under a send that is not known to be over. */
+static int try_publish(struct sync *sync, struct home_part *part)
+{
+    struct home_sum *sum = part->sum;
+
+    if (!sum->sum || sum->updating || sum->sends > 0)
+        return 0;
+    if (!home_of(sync, part->chunk)->updates)
+        return publish_sum(sync, part);
+    return sum->cleared ? update_values(sync, part) : 0;
+}
+
+int home_summed(struct sync *sync, int chunk, const float *values)
+{
+    struct home_part *part = home_part_of(sync, chunk);
+
+    part->sum->sum = values;
+    if (home_of(sync, chunk)->updates && sync_clips(sync) &&
+        clip_chunk_ready(sync, chunk,
+                         vector_sumsq(values, chunk_of(sync, chunk)->elems, sync_mean(sync))))
+        return -1;
+    return try_publish(sync, part);
+}
+
+int home_updated(struct sync *sync, int chunk)
+{
+    struct home_part *part = home_part_of(sync, chunk);
+
+    part->sum->updating = false;
+    return publish_values(sync, part);
+}
+
+int home_cleared(struct sync *sync, int bucket)
+{
+    struct home *home = sync->buckets[bucket].own;
+
+    for (int i = 0; home && home->updates && i < home->nparts; i++) {
+        struct home_part *part = &home->parts[i];
+        if (!part->sum)
+            continue;
+        part->sum->cleared = true;
+        if (try_publish(sync, part))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- gradients come home ---- */
+
+/* A worker's gradient of that iteration is here; own: this rank's. */
+static int arrive(struct sync *sync, struct home_part *part, int worker, int64_t iteration,
+                  void *own)
+{
+    struct home_sum *sum = part->sum;
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    const struct codec *codec = plan_codec(sync->plan, part->chunk);
+    int slot = (int)(iteration % sum->depth), place = slot * sync->plan->nworkers + worker;
+    const void *encoded = own ? own : sum->encoded ? sum->encoded[place] : NULL;
+    float *floats = sum->from[place];
+
+    assert(iteration >= sum->iteration && !sum->arrived[place]);
+    sum->arrived[place] = 1;
+    if (codec) {
+        memset(floats, 0, c->elems * sizeof *floats);
+        codec->add(encoded, c->rows, c->elems / c->rows, floats);
+    } else if (own) {
+        floats = sum->own[slot] = own;
+    }
+    if (iteration != sum->iteration || sum->sum)
+        return 0;
+    return add_worker(sync, part, worker) ? home_summed(sync, part->chunk, sum->sum) : 0;
+}
+
+static int gradient_came(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+
+    return arrive(sync, home_part_of(sync, message_chunk(sync, message)), message->peer,
+                  (int64_t)message->user, NULL);
+}
+
+static int gradient_sent(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+
+    return bucket_finish_one(sync, chunk_of(sync, message_chunk(sync, message))->bucket,
+                             (int64_t)message->user);
+}
+
+static int accept_gradient(struct sync *sync, const struct arrival *arrival,
+                           struct wire_message *out)
+{
+    const struct home_part *part = home_part_of(sync, arrival->chunk);
+    const struct home_sum *sum = part ? part->sum : NULL;
+    int64_t iteration = sum ? tag_iteration(sync, arrival, sum->iteration) : 0;
+    int64_t end = sum && sum->arrived ? sum->iteration + sum->depth : 0;
+    int place;
+
+    if (arrival_check(sync, arrival, iteration, end,
+                      plan_gradient_bytes(sync->plan, arrival->chunk)))
+        return -1;
+    place = (int)(iteration % sum->depth) * sync->plan->nworkers + arrival->peer;
+    if (arrival->peer >= sync->plan->nworkers || sum->arrived[place])
+        return arrival_check(sync, arrival, 1, 0, 0);
+    out->buffer = sum->encoded ? sum->encoded[place] : sum->from[place];
+    out->done = gradient_came;
+    out->user = (uint64_t)iteration;
+    return 0;
+}
+
+int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
+{
+    const struct sync_bucket *state = &sync->buckets[arrival->bucket];
+    const struct home_part *part = home_part_of(sync, arrival->chunk);
+    int64_t iteration = tag_iteration(sync, arrival, state->complete);
+    bool expected = part && !part->sum && sync->worker && arrival->peer == answers_from(sync, part);
+    int64_t end = expected ? state->running : 0;
+
+    if (!arrival->back)
+        return part && part->tree ? home_tree_accept(sync, part->tree, arrival, out)
+                                  : accept_gradient(sync, arrival, out);
+    if (arrival_check(sync, arrival, iteration, end, plan_back_bytes(sync->plan, arrival->chunk)))
+        return -1;
+    out->buffer = home_of(sync, arrival->chunk)->updates
+                      ? gradient_values(sync, arrival->chunk, iteration)
+                  : part->encoded ? part->encoded
+                                  : total_of(sync, arrival->chunk);
+    out->done = back_came;
+    out->user = (uint64_t)iteration;
+    return 0;
+}
+
+int home_post(struct sync *sync, int bucket, int64_t iteration)
+{
+    struct home *home = sync->buckets[bucket].own;
+    int waits = 0;
+
+    /* a chunk of its own, or a gradient there and an answer back */
+    for (int i = 0; i < home->nparts; i++)
+        waits += home->parts[i].sum ? 1 : 2;
+    bucket_expect(sync, bucket, iteration, waits);
+    for (int i = 0; i < home->nparts; i++) {
+        struct home_part *part = &home->parts[i];
+        void *message = gradient_message(sync, part->chunk, iteration);
+
+        if (part->tree) {
+            if (home_tree_post(sync, part->tree, message))
+                return -1;
+            continue;
+        }
+        if (part->sum) {
+            if (arrive(sync, part, sync->rank, iteration, message))
+                return -1;
+            continue;
+        }
+        if (bucket_send(sync, bucket,
+                        (struct wire_message){.buffer = message,
+                                              .bytes = plan_gradient_bytes(sync->plan, part->chunk),
+                                              .peer = plan_home(sync->plan, part->chunk),
+                                              .tag = tag_of(sync, false, part->chunk, iteration),
+                                              .weight = bucket_weight(
+                                                  sync, message, gradient_newest(sync, part->chunk),
+                                                  chunk_of(sync, part->chunk)->elems),
+                                              .done = gradient_sent,
+                                              .user = (uint64_t)iteration}))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- the compute thread ---- */
+
+void home_start(struct sync *sync, int bucket)
+{
+    struct home *home = sync->buckets[bucket].own;
+
+    for (int i = 0; i < home->nparts; i++) {
+        const struct home_sum *sum = home->parts[i].sum;
+        const struct chunk *c = chunk_of(sync, home->parts[i].chunk);
+        if (sum && sum->own_values)
+            memcpy(sum->own_values, sync->values + c->begin, c->elems * sizeof(float));
+    }
+}
+
+int home_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    struct home *home = sync->buckets[bucket].own;
+    const struct bucket *b = bucket_of(sync, bucket);
+
+    return history_apply(sync, &(struct history_update){.bucket = bucket,
+                                                        .iteration = iteration,
+                                                        .scale = sync->scale * sync->clip.scale,
+                                                        .begin = b->begin,
+                                                        .elems = b->elems,
+                                                        .values = sync->values + b->begin,
+                                                        .grad = home->total,
+                                                        .history = &home->history,
+                                                        .history_begin = b->begin});
+}
+
+int home_history(struct sync *sync, int chunk, struct history_view *out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct home *home = home_of(sync, chunk);
+    struct home_part *part = home_part_of(sync, chunk);
+    float *blocks;
+
+    *out = (struct history_view){.blocks = NULL};
+    if (!home || (home->updates && !part->sum))
+        return 0;
+    if (home->updates) {
+        blocks = history_read(sync, &part->sum->history);
+        *out = (struct history_view){.blocks = blocks, .stride = c->elems};
+    } else {
+        blocks = history_read(sync, &home->history);
+        *out = (struct history_view){
+            .blocks = blocks ? blocks + (c->begin - bucket_of(sync, c->bucket)->begin) : NULL,
+            .stride = home->history.elems};
+    }
+    return blocks ? 0 : -1;
+}
+
+int home_restore(struct sync *sync, int bucket)
+{
+    struct home *home = sync->buckets[bucket].own;
+
+    for (int i = 0; home && home->updates && i < home->nparts; i++)
+        if (home->parts[i].sum && history_restore(sync, &home->parts[i].sum->history))
+            return -1;
+    return 0;
+}
+
+int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
+{
+    const struct home *home = sync->buckets[bucket].own;
+    const struct sync_bucket *state = &sync->buckets[bucket];
+    int named = 0;
+    size_t used = 0;
+
+    for (int i = 0; home && i < home->nparts && named < 3; i++) {
+        const struct home_part *part = &home->parts[i];
+        int workers = sync->plan->nworkers;
+        int child = part->tree ? home_tree_awaited(part->tree) : -1;
+        if (child >= 0)
+            used += describe_one(sync, text + used, bytes - used, named++ == 0, "the gradients of",
+                                 bucket, child);
+        else if (!part->sum && sync->worker && part->back < state->running)
+            used += describe_one(sync, text + used, bytes - used, named++ == 0,
+                                 home->updates ? "new parameters of" : "the sum of", bucket,
+                                 answers_from(sync, part));
+        for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
+            if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
+                (!sync->worker || part->sum->iteration < state->running) && w != sync->rank)
+                used += describe_one(sync, text + used, bytes - used, named++ == 0,
+                                     "the gradient of", bucket, w);
+    }
+    return named;
+}

@@ -1,0 +1,92 @@
+/* "Home sums, then fans out": the one machine behind the parameter server (ps.c), allreduce
+ * (allreduce.c), one bit (onebit.c) and the second half of Adam's way (adam.c).
+ *
+ * Every chunk has a home, which adds up the workers' gradients of it in the order of a fixed tree
+ * (engine/tree_sum.h), so that the sum has the same bits whatever the order of arrival. Then the
+ * schemes differ in who applies the solver's rule. A parameter server does it at home and sends the
+ * new parameters back. With allreduce the home sends the sum back, in the codec's form where there
+ * is one, with error feedback of its own, and uses itself what it sent; every worker applies the
+ * rule to the same numbers.
+ *
+ * Where the plan says so (struct bucket.log_steps), gradients are added up on their way along a
+ * tree, and answers come back along it (home_tree.h).
+ *
+ * No chunk waits for another. Workers may be --staleness iterations ahead; the home adds up whole
+ * iterations, one after the other. */
+#ifndef POSEIDON_SYNC_HOME_H
+#define POSEIDON_SYNC_HOME_H
+
+#include "engine/tree_sum.h"
+#include "sync/history.h"
+
+struct arrival;
+struct home_tree;
+struct sync;
+struct wire_message;
+
+/* A chunk at its home. */
+struct home_sum {
+    int64_t iteration;    /* being added up */
+    int depth;            /* iterations whose gradients may be here; by iteration modulo it */
+    struct tree_sum tree; /* of that iteration; unused where others make the sum */
+    float **from;         /* per slot and worker: its gradient as floats; NULL: not received here */
+    void **encoded;       /* the same as it travels; NULL where that is as floats */
+    unsigned char *arrived; /* per slot and worker */
+    float **own;            /* per slot: this rank's gradient, borrowed until the chunk is back */
+    const float *sum;  /* complete; in one of the buffers above, or its maker's. NULL: not yet */
+    bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
+    bool updating;     /* in the engine's memory */
+    int sends;         /* of the last iteration, still being sent back */
+    double weight;     /* of the last update, for the order of sends */
+    float *values;     /* updates: what is updated and sent back */
+    float *own_values; /* the same where the worker on this rank may lag behind, or NULL */
+    struct history history; /* updates: the chunk's */
+    float *residual;        /* of the sum's encoding; NULL without a codec */
+};
+
+/* A chunk as a worker or its home sees it. */
+struct home_part {
+    int chunk;
+    int64_t back;           /* worker: iterations whose answer from home is here */
+    void *encoded;          /* the sum as it travels back; NULL without a codec */
+    struct home_sum *sum;   /* NULL: another rank is its home */
+    struct home_tree *tree; /* gradients travel along it (home_tree.h); NULL: straight */
+};
+
+/* A bucket's; the first member of what schemes keep in sync_bucket.own. */
+struct home {
+    bool gathers; /* every gradient comes home, chunk by chunk; false: the sum is made otherwise
+                     (from factors, along a tree) */
+    bool updates; /* the home applies the rule */
+    int nparts;
+    struct home_part *parts; /* in the order of chunks */
+    float *total;            /* without updates: the bucket's sum, on workers */
+    struct history history;  /* without updates: the bucket's, on workers */
+};
+
+/* Fills *home, zeroed memory. gathers: gradients go home chunk by chunk, straight or along a tree.
+ * Frees nothing on failure: home_close does. */
+int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home);
+void home_close(struct sync *sync, struct home *home);
+
+/* Steps of scheme_steps; `own` of the bucket is a struct home, or NULL where this rank has no part
+ * in it. */
+void home_start(struct sync *sync, int bucket);
+int home_post(struct sync *sync, int bucket, int64_t iteration);
+int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
+int home_cleared(struct sync *sync, int bucket);
+int home_settle(struct sync *sync, int bucket, int64_t iteration); /* without updates */
+int home_history(struct sync *sync, int chunk, struct history_view *out);
+int home_restore(struct sync *sync, int bucket);
+int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes);
+
+/* The part of a chunk. */
+struct home_part *home_part_of(const struct sync *sync, int chunk);
+
+/* For sums that are made otherwise: the chunk's is complete, and stays in place until the next. */
+int home_summed(struct sync *sync, int chunk, const float *sum);
+
+/* The update that was started in the engine's memory is over. */
+int home_updated(struct sync *sync, int chunk);
+
+#endif

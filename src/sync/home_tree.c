@@ -1,0 +1,187 @@
+/* Sums up a tree, answers down the same one. */
+#include "sync/home_tree.h"
+
+#include "engine/vector.h"
+#include "plan/tree.h"
+#include "sync/gradient.h"
+#include "sync/home.h"
+#include "sync/sync_internal.h"
+
+#include <stdlib.h>
+
+struct home_tree {
+    int chunk;
+    int64_t iteration; /* being added up */
+    int parent;        /* -1: this rank is the chunk's home */
+    float *own;        /* this rank's gradient, with the first `added` children's; NULL: none yet */
+    int added;
+    int sends; /* answers on their way to children */
+    int nchildren;
+    struct child {
+        int rank;
+        bool here;  /* its sum of the iteration */
+        float *sum; /* where that arrives */
+    } children[];   /* in the order in which they are added */
+};
+
+struct home_tree *home_tree_open(struct sync *sync, int chunk)
+{
+    int ranks[TREE_MOST_CHILDREN], workers = sync->plan->nworkers;
+    int home = plan_home(sync->plan, chunk), n = tree_children(workers, home, sync->rank, ranks);
+    size_t bytes = sizeof(struct home_tree) + (size_t)n * sizeof(struct child);
+    struct home_tree *tree = calloc(1, bytes);
+
+    if (!tree) {
+        error_memory(bytes, "a chunk's tree");
+        return NULL;
+    }
+    tree->chunk = chunk;
+    tree->iteration = sync->options.iteration;
+    tree->parent = tree_parent(workers, home, sync->rank);
+    for (int i = 0; i < n; i++) {
+        struct child *child = &tree->children[i];
+        child->rank = ranks[i];
+        child->sum = gradient_alloc(sync, chunk_of(sync, chunk)->elems, "a chunk's sums");
+        if (!child->sum) {
+            home_tree_close(sync, tree);
+            return NULL;
+        }
+        tree->nchildren++;
+    }
+    return tree;
+}
+
+void home_tree_close(struct sync *sync, struct home_tree *tree)
+{
+    for (int i = 0; tree && i < tree->nchildren; i++)
+        gradient_free(sync, tree->children[i].sum);
+    free(tree);
+}
+
+int home_tree_parent(const struct home_tree *tree)
+{
+    return tree->parent;
+}
+
+static struct home_tree *tree_of(const struct sync *sync, const struct wire_message *message)
+{
+    return home_part_of(sync, message->tag / 2 % sync->plan->nchunks)->tree;
+}
+
+static struct child *find_child(struct home_tree *tree, int rank)
+{
+    for (int i = 0; i < tree->nchildren; i++)
+        if (tree->children[i].rank == rank)
+            return &tree->children[i];
+    return NULL;
+}
+
+/* ---- up ---- */
+
+static int sum_sent(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+
+    return bucket_finish_one(sync, chunk_of(sync, tree_of(sync, message)->chunk)->bucket,
+                             (int64_t)message->user);
+}
+
+/* The sum of this rank's part of the tree is complete: it leaves, and children may send the next.
+ */
+static int hand_up(struct sync *sync, struct home_tree *tree)
+{
+    float *sum = tree->own;
+    int64_t iteration = tree->iteration++;
+
+    tree->own = NULL;
+    tree->added = 0;
+    for (int i = 0; i < tree->nchildren; i++)
+        tree->children[i].here = false;
+    if (tree->parent < 0)
+        return home_summed(sync, tree->chunk, sum);
+    return bucket_send(sync, chunk_of(sync, tree->chunk)->bucket,
+                       (struct wire_message){.buffer = sum,
+                                             .bytes = plan_gradient_bytes(sync->plan, tree->chunk),
+                                             .peer = tree->parent,
+                                             .tag = tag_of(sync, false, tree->chunk, iteration),
+                                             .done = sum_sent,
+                                             .user = (uint64_t)iteration});
+}
+
+/* Adds what can be added: a child's sum is that of ranks beside those that are in `own` already, so
+ * the order is fixed. */
+static int advance(struct sync *sync, struct home_tree *tree)
+{
+    size_t elems = chunk_of(sync, tree->chunk)->elems;
+
+    if (!tree->own)
+        return 0;
+    for (; tree->added < tree->nchildren && tree->children[tree->added].here; tree->added++)
+        vector_add(tree->own, tree->children[tree->added].sum, elems);
+    return tree->added < tree->nchildren || tree->sends > 0 ? 0 : hand_up(sync, tree);
+}
+
+int home_tree_post(struct sync *sync, struct home_tree *tree, float *gradient)
+{
+    assert(!tree->own);
+    tree->own = gradient;
+    return advance(sync, tree);
+}
+
+static int sum_came(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    struct home_tree *tree = tree_of(sync, message);
+
+    find_child(tree, message->peer)->here = true;
+    return advance(sync, tree);
+}
+
+int home_tree_accept(struct sync *sync, struct home_tree *tree, const struct arrival *arrival,
+                     struct wire_message *out)
+{
+    struct child *child = find_child(tree, arrival->peer);
+    int64_t iteration = tag_iteration(sync, arrival, tree->iteration);
+    int64_t end = child && !child->here ? tree->iteration + 1 : 0;
+
+    if (arrival_check(sync, arrival, iteration, end, plan_gradient_bytes(sync->plan, tree->chunk)))
+        return -1;
+    out->buffer = child->sum;
+    out->done = sum_came;
+    return 0;
+}
+
+int home_tree_awaited(const struct home_tree *tree)
+{
+    return tree->own && tree->added < tree->nchildren ? tree->children[tree->added].rank : -1;
+}
+
+/* ---- down ---- */
+
+static int answer_sent(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    struct home_tree *tree = tree_of(sync, message);
+
+    assert(tree->sends > 0);
+    tree->sends--;
+    return advance(sync, tree);
+}
+
+/* The last child has the most ranks behind it. */
+int home_tree_answer(struct sync *sync, struct home_tree *tree, const void *what, int64_t iteration)
+{
+    assert(tree->sends == 0);
+    for (int i = tree->nchildren - 1; i >= 0; i--) {
+        tree->sends++;
+        if (bucket_send(sync, chunk_of(sync, tree->chunk)->bucket,
+                        (struct wire_message){.buffer = (void *)(uintptr_t)what,
+                                              .bytes = plan_back_bytes(sync->plan, tree->chunk),
+                                              .peer = tree->children[i].rank,
+                                              .tag = tag_of(sync, true, tree->chunk, iteration),
+                                              .done = answer_sent,
+                                              .user = (uint64_t)iteration}))
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,65 @@
+/* One bit a gradient, with error feedback (Seide et al., Interspeech 2014): reduced like allreduce,
+ * weights and their sums in one bit and two values a row, biases as floats. */
+#include "plan/cost.h"
+#include "sync/steps.h"
+
+/* ---- the plan ---- */
+
+/* Quantising reads gradient and residual and writes the residual, unless an engine does it in
+ * memory of its own; the result is read back once by each rank: passes over the bucket beside the
+ * sum itself, each about one copy (two words). */
+#define QUANTISE_PASSES  1.5
+#define READ_BACK_PASSES 0.5
+
+static bool can_move(const struct group *group)
+{
+    return group->factorable;
+}
+
+static size_t find_unit(const struct bucket *bucket)
+{
+    return (size_t)bucket->n;
+}
+
+static const struct codec *choose_codec(const struct plan *plan, int chunk)
+{
+    const struct chunk *c = &plan->chunks[chunk];
+    const struct bucket *bucket = &plan->buckets[c->bucket];
+
+    return c->begin < bucket->begin + (size_t)(bucket->m * bucket->n) ? &codec_onebit : NULL;
+}
+
+static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
+{
+    uint64_t sum = plan->buckets[bucket].elems * sizeof(float);
+
+    return leader < plan->nworkers ? plan_home_memory(plan, bucket, leader) + sum : 0;
+}
+
+static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                     struct cost *out)
+{
+    double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
+    double passes = READ_BACK_PASSES + (cluster->serve_Bps > 0 ? 0 : QUANTISE_PASSES);
+
+    out->trips = plan->nworkers > 1 ? 2 : 0;
+    out->pieces = plan->nworkers;
+    out->sum_seconds =
+        plan->nworkers > 1 ? bytes / cluster->sum_Bps + passes * bytes / cluster->copy_Bps : 0;
+    out->compute_seconds = cost_update_seconds(cluster, bytes);
+}
+
+const struct scheme scheme_onebit = {
+    .name = "onebit",
+    .label = "1-bit",
+    .help = "fully connected layers in one bit a gradient",
+    .home = HOME_WORKERS,
+    .can_move = can_move,
+    .unit = find_unit,
+    .codec = choose_codec,
+    .codec_back = true,
+    .traffic = plan_home_traffic,
+    .memory = count_memory,
+    .cost = estimate,
+    .steps = &steps_allreduce,
+};

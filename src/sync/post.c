@@ -1,0 +1,210 @@
+/* The compute thread's side of a sync: posting and waiting. */
+#include "sync/gradient.h"
+#include "sync/sync_internal.h"
+
+int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t target, int bucket)
+{
+    int64_t traced;
+    double waited = 0;
+    int status;
+
+    if (atomic_load_explicit(counter, memory_order_acquire) >= target)
+        return wire_failed(sync->wire);
+    traced = trace_begin(sync->options.trace);
+    status = wire_wait(sync->wire, counter, target, &waited);
+    sync->stats.stall_seconds += waited;
+    if (bucket >= 0)
+        sync->stats.bucket_stall_seconds[bucket] += waited;
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_WAIT,
+               bucket >= 0 ? bucket_of(sync, bucket)->layer : -1, traced);
+    return status;
+}
+
+/* ---- the wire thread is told ---- */
+
+static int start_bucket(void *context, int64_t bucket)
+{
+    struct sync *sync = context;
+
+    return sync->gather->post(sync, (int)bucket);
+}
+
+static int publish_bucket(void *context, int64_t bucket)
+{
+    struct sync *sync = context;
+
+    sync->gather->publish(sync, (int)bucket);
+    return 0;
+}
+
+static void tell(struct sync *sync, int bucket)
+{
+    sync->buckets[bucket].told++;
+    wire_call(sync->wire, start_bucket, sync, bucket);
+}
+
+/* ---- posting ---- */
+
+/* Another group has its gradient: whether it was the last one of the bucket in this pass. */
+static bool completes(struct sync *sync, int bucket)
+{
+    struct sync_bucket *state = &sync->buckets[bucket];
+
+    state->joined = (state->joined + 1) % bucket_of(sync, bucket)->ngroups;
+    return state->joined == 0;
+}
+
+int sync_post(struct sync *sync, int group, bool last)
+{
+    int bucket = sync->plan->bucket_of[group];
+    struct sync_bucket *state = &sync->buckets[bucket];
+
+    if (!state->steps || !completes(sync, bucket))
+        return 0;
+    /* others may have the last iteration's norm already while it is still on its way to us */
+    if (sync_clips(sync) && sync->leads &&
+        compute_wait(sync, &sync->clip.done, state->posted, bucket))
+        return -1;
+    if (state->steps->stage) {
+        int64_t start = trace_begin(sync->options.trace);
+        if (state->steps->stage(sync, bucket, state->micro))
+            return -1;
+        trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_COPY, bucket_of(sync, bucket)->layer,
+                   start);
+    }
+    state->micro++;
+    if (!last) /* the next micro-batch overwrites what is being staged: it waits for that */
+        return state->steps->stage ? gradient_order_staged(sync, bucket) : 0;
+    if (sync->gather->mark(sync, bucket))
+        return -1;
+    state->micro = 0;
+    state->posted++;
+    if (state->steps->local) {
+        state->told++;
+        atomic_store_explicit(&state->done, state->posted, memory_order_relaxed);
+    } else if (sync->options.overlap) {
+        tell(sync, bucket);
+    }
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+/* What is left to compute when a bucket's messages are over. */
+static int settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    const struct scheme_steps *steps = sync->buckets[bucket].steps;
+    int64_t start;
+
+    if (!bucket_settles(sync, bucket))
+        return 0;
+    if (sync_clips(sync) && compute_wait(sync, &sync->clip.done, iteration + 1, bucket))
+        return -1;
+    start = trace_begin(sync->options.trace);
+    if ((!sync_clips(sync) && steps->rebuild && steps->rebuild(sync, bucket, iteration)) ||
+        steps->settle(sync, bucket, iteration) || gradient_store(sync, bucket))
+        return -1;
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, bucket_of(sync, bucket)->layer,
+               start);
+    return 0;
+}
+
+/* Until at most `lag` iterations are missing. */
+static int wait_for(struct sync *sync, int bucket, int lag)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct sync_bucket *state = &sync->buckets[bucket];
+    int64_t newest = state->posted;
+
+    if (state->settled >= state->posted)
+        return 0;
+    if ((!sync_clips(sync) && state->steps->ahead &&
+         state->steps->ahead(sync, bucket, state->posted - 1)) ||
+        compute_wait(sync, &state->done, state->posted - lag, bucket))
+        return -1;
+    if (state->depth > 1)
+        newest = gradient_take(sync, bucket);
+    else if (settle(sync, bucket, state->posted - 1) || gradient_order(sync, bucket))
+        return -1;
+    if (newest == state->settled || newest < 0)
+        return newest < 0 ? -1 : 0;
+    state->settled = newest;
+    if (sync->leads && bucket_settles(sync, bucket) && sync->gather->publish)
+        wire_call(sync->wire, publish_bucket, sync, bucket);
+    for (int g = b->first_group; g < b->first_group + b->ngroups; g++)
+        if (sync->model.changed)
+            sync->model.changed(sync->model.context, g);
+    return 0;
+}
+
+static int wait_for_all(struct sync *sync, bool lagging)
+{
+    for (int b = 0; b < sync->plan->nbuckets; b++)
+        if (wait_for(sync, b, lagging ? sync->buckets[b].depth - 1 : 0))
+            return -1;
+    return 0;
+}
+
+int sync_flush(struct sync *sync)
+{
+    int64_t posted = sync->options.iteration;
+
+    for (int b = sync->plan->nbuckets - 1; b >= 0; b--) {
+        const struct sync_bucket *state = &sync->buckets[b];
+        if (state->steps && state->posted > state->told)
+            tell(sync, b);
+        posted = state->posted > posted ? state->posted : posted;
+    }
+    if (clip_give(sync, posted - 1))
+        return -1;
+    if (!sync->options.overlap && wait_for_all(sync, true))
+        return -1;
+    return wire_failed(sync->wire);
+}
+
+int sync_wait(struct sync *sync, int group)
+{
+    int bucket = sync->plan->bucket_of[group];
+
+    if (sync->options.forward_waits_all)
+        return wait_for_all(sync, true);
+    return wait_for(sync, bucket, sync->buckets[bucket].depth - 1);
+}
+
+bool sync_is_local(const struct sync *sync, int group)
+{
+    const struct scheme_steps *steps = sync->buckets[sync->plan->bucket_of[group]].steps;
+
+    return !steps || steps->local;
+}
+
+/* A dedicated server gives no norms of its own, but says so to clipping once per iteration. */
+static int wait_as_server(struct sync *sync, int64_t iteration)
+{
+    if (clip_give(sync, iteration))
+        return -1;
+    if (sync_clips(sync) && compute_wait(sync, &sync->clip.done, iteration + 1, -1))
+        return -1;
+    return sync->served_chunks > 0 ? compute_wait(sync, &sync->served, iteration + 1, -1)
+                                   : wire_failed(sync->wire);
+}
+
+int sync_wait_all(struct sync *sync, int64_t iteration)
+{
+    if (!sync->worker)
+        return wait_as_server(sync, iteration);
+    return wait_for_all(sync, false) ? -1 : wire_failed(sync->wire);
+}
+
+int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale)
+{
+    *norm = 0;
+    *scale = 1;
+    if (!sync_clips(sync))
+        return 0;
+    if (compute_wait(sync, &sync->clip.done, iteration + 1, -1))
+        return -1;
+    *norm = sync->clip.norm;
+    *scale = (double)sync->clip.scale;
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* A server's updates in the engine's memory, beside the computation. */
+#include "sync/gradient_internal.h"
+
+#include "sync/history.h"
+#include "sync/home.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int serve_open(struct sync *sync)
+{
+    struct gradient *g = sync->gradient;
+    size_t chunks = (size_t)sync->plan->nchunks + 1;
+
+    if (!gradient_serves_on_engine(sync))
+        return 0;
+    g->serving = calloc(2 * chunks, sizeof *g->serving);
+    g->served = calloc(chunks, sizeof *g->served);
+    if (!g->serving || !g->served)
+        return error_memory(chunks * sizeof *g->served, "the parameter server");
+    for (int c = 0; c < sync->plan->nchunks; c++)
+        if (plan_home(sync->plan, c) == sync->rank &&
+            g->copies->ticket_create(g->context, &g->served[c]))
+            return -1;
+    return 0;
+}
+
+void serve_close(struct sync *sync)
+{
+    struct gradient *g = sync->gradient;
+
+    for (int c = 0; g->served && c < sync->plan->nchunks; c++)
+        g->copies->ticket_destroy(g->context, g->served[c]);
+    free(g->serving);
+    free(g->served);
+}
+
+float *gradient_served_values(const struct sync *sync, int chunk)
+{
+    bool straight = sync->gradient->direct && gradient_serves_on_engine(sync);
+
+    return (straight ? sync->model.engine_values : sync->values) + chunk_of(sync, chunk)->begin;
+}
+
+/* The gradient's own place takes the sum: it has left for the host, and the next one comes after
+ * the next forward pass, which waits for this. */
+int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale, const float *sum,
+                   struct history *history)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct gradient *g = sync->gradient;
+    float *values = sync->model.engine_values + c->begin;
+    float *grads = sync->model.engine_grads + c->begin;
+    const struct engine_rows up = {
+        .host = (float *)(uintptr_t)sum, .memory = grads, .width = c->elems, .rows = 1};
+    const struct engine_rows back = {.host = sync->model.values + c->begin,
+                                     .memory = values,
+                                     .width = c->elems,
+                                     .rows = g->direct ? 0 : 1};
+    const struct history_update update = {.bucket = c->bucket,
+                                          .iteration = iteration,
+                                          .scale = scale,
+                                          .begin = c->begin,
+                                          .elems = c->elems,
+                                          .values = values,
+                                          .grad = grads,
+                                          .history = history,
+                                          .history_begin = c->begin,
+                                          .turn = ENGINE_STORED};
+
+    if (g->copies->store(g->context, &up, g->served[chunk]) || history_apply(sync, &update) ||
+        g->copies->fetch_stored(g->context, &back, g->served[chunk]))
+        return -1;
+    g->serving[g->nserving++] = chunk;
+    return 0;
+}
+
+bool gradient_serve_busy(const struct sync *sync)
+{
+    return sync->gradient->nserving > 0;
+}
+
+int gradient_serve_poll(struct sync *sync)
+{
+    struct gradient *g = sync->gradient;
+    int over = 0, status = 0;
+
+    while (over < g->nserving && status == 0) {
+        int chunk = g->serving[over], ready = g->copies->ready(g->context, g->served[chunk]);
+        if (ready == 0)
+            break;
+        over++;
+        status = ready < 0 ? -1 : home_updated(sync, chunk);
+    }
+    if (over == 0)
+        return 0;
+    g->nserving -= over;
+    memmove(g->serving, g->serving + over, (size_t)g->nserving * sizeof *g->serving);
+    return status ? -1 : over;
+}

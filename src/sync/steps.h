@@ -1,0 +1,73 @@
+/* The steps of a scheme: how one bucket's gradient becomes everybody's new parameters, at run time.
+ * One constant table per scheme, beside its `struct scheme` (plan/scheme.h), in its file.
+ *
+ * An iteration of a bucket on a worker: stage (after each micro-batch) -> post (the gradient is
+ * final: messages go) -> accept, done (messages come; bucket_finish_one for each that the worker
+ * waits for) -> ahead, rebuild, settle (what is left to compute) -> new values in place. */
+#ifndef POSEIDON_SYNC_STEPS_H
+#define POSEIDON_SYNC_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arrival;
+struct sync;
+struct wire_message;
+
+/* Where this rank keeps the history of a chunk, as the host can read and write it. */
+struct history_view {
+    float *blocks; /* NULL: not here */
+    size_t stride; /* floats from one block to the next */
+};
+
+struct scheme_steps {
+    /* Buffers for one bucket on this rank, worker or server; before the wire's thread runs. */
+    int (*open)(struct sync *sync, int bucket);
+    void (*close)(struct sync *sync, int bucket);
+    /* Compute thread, once, when parameters and history are in place: sync_start. NULL: nothing. */
+    void (*start)(struct sync *sync, int bucket);
+    /* Compute thread, after each micro-batch's backward: copy what must outlive it. NULL: nothing.
+     */
+    int (*stage)(struct sync *sync, int bucket, int micro);
+    /* Wire thread: the gradient of `iteration` is final: start the traffic. Says how much it waits
+     * for (bucket_expect) before any of it can complete. */
+    int (*post)(struct sync *sync, int bucket, int64_t iteration);
+    /* Wire thread: a message came; where does it belong? (wire_options.accept) */
+    int (*accept)(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
+    /* Wire thread: the clipping scale of the iteration is known. NULL: nobody waits for it here. */
+    int (*cleared)(struct sync *sync, int bucket);
+    /* Compute thread, before it waits for the messages of `iteration`: computes with what of them
+     * is here, and waits for them one by one. NULL: nothing can be done before the last. */
+    int (*ahead)(struct sync *sync, int bucket, int64_t iteration);
+    /* Compute thread, when all messages of `iteration` are complete: what is left to compute before
+     * the clipping norm is known (`rebuild`) and after (`settle`). NULL: nothing. */
+    int (*rebuild)(struct sync *sync, int bucket, int64_t iteration);
+    int (*settle)(struct sync *sync, int bucket, int64_t iteration);
+    /* This rank's history of a chunk of the bucket; -1 with a message where it could not be
+     * fetched. Neither thread has work under way. NULL: there is none. */
+    int (*history)(struct sync *sync, int chunk, struct history_view *out);
+    /* What was written there since is to hold. NULL: it does so by itself. */
+    int (*restore)(struct sync *sync, int bucket);
+    /* " for X of layer 'A' (rank 3)": whom the bucket's iteration waits for, into text; returns
+     * how many it named. NULL: for nobody. */
+    int (*describe_wait)(const struct sync *sync, int bucket, char *text, size_t bytes);
+    bool everywhere; /* every worker that leads keeps the whole history, not the chunk's home alone
+                      */
+    bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after
+                        `rebuild` */
+    bool settles_clipped; /* `settle` has something to do under clipping alone */
+    bool lags;            /* a worker may run --staleness iterations ahead */
+    bool stays;           /* new parameters come into the engine's memory without the host */
+    bool local;           /* nothing travels and nobody waits: what is posted is done */
+};
+
+/* Of allreduce, in whatever form gradients travel: one bit has the same. */
+extern const struct scheme_steps steps_allreduce;
+/* Of ranks that another one leads: what they post, the leader brings back. */
+extern const struct scheme_steps steps_led, steps_led_factors;
+/* Of ranks without a network: the only worker on an engine with memory of its own, or --comm=none;
+ * and the leader of a team that is the only node, without and with clipping. */
+extern const struct scheme_steps steps_alone, steps_alone_team, steps_alone_team_clipped;
+
+#endif

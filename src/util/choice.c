@@ -1,0 +1,59 @@
+/* Finding a word, and listing the words where it is not among them. */
+#include "util/choice.h"
+
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static int find_word(const char *const *words, const char *text,
+                     int (*compare)(const char *, const char *))
+{
+    for (int i = 0; words[i]; i++)
+        if (compare(words[i], text) == 0)
+            return i;
+    return -1;
+}
+
+int choice_find(const char *const *words, const char *text)
+{
+    return find_word(words, text, strcmp);
+}
+
+const char *choice_list(const char *const *words, char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    buffer[0] = '\0';
+    for (int i = 0; words[i] && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%s",
+                                 i == 0         ? ""
+                                 : words[i + 1] ? ", "
+                                                : " or ",
+                                 words[i]);
+    return buffer;
+}
+
+static int parse_word(const char *option, const char *text, const char *const *words,
+                      int (*compare)(const char *, const char *), int *out)
+{
+    char list[256];
+    int found = find_word(words, text, compare);
+
+    if (found < 0)
+        return error_set("--%s=%s is not known (%s)", option, text,
+                         choice_list(words, list, sizeof list));
+    *out = found;
+    return 0;
+}
+
+int choice_parse(const char *option, const char *text, const char *const *words, int *out)
+{
+    return parse_word(option, text, words, strcmp, out);
+}
+
+int choice_parse_caseless(const char *option, const char *text, const char *const *words, int *out)
+{
+    return parse_word(option, text, words, strcasecmp, out);
+}

@@ -1,0 +1,20 @@
+/* Paths that a file names: they hold as named, from the current folder, or beside the file that
+ * names them. Not collective. */
+#ifndef POSEIDON_UTIL_PATH_H
+#define POSEIDON_UTIL_PATH_H
+
+#include <stdbool.h>
+
+/* What stands behind the last slash of `path`; borrowed from it. */
+const char *path_base(const char *path);
+
+/* `path` beside the file `named_by`: in that file's folder. Just `path` where it is absolute, or
+ * where named_by is NULL or has no folder. Memory that the caller frees, or NULL with a message. */
+char *path_beside(const char *path, const char *named_by);
+
+/* `path` as named where something is there, else beside `named_by` where something is there, else
+ * `path` as named again, with *found false: whoever opens it says what is wrong. found may be NULL.
+ * Memory that the caller frees, or NULL with a message. */
+char *path_find(const char *path, const char *named_by, bool *found);
+
+#endif

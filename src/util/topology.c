@@ -1,0 +1,92 @@
+/* One split and one gather: the lowest rank of a machine names it until machines have numbers. */
+#include "util/topology.h"
+
+#include "util/agree.h"
+#include "util/alloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What every rank says of itself. */
+struct card {
+    int lowest; /* rank of its machine */
+    char host[TOPOLOGY_HOST_BYTES];
+};
+
+static int find_lowest(MPI_Comm comm, int rank, int *lowest)
+{
+    MPI_Comm machine = MPI_COMM_NULL;
+
+    *lowest = rank;
+    MPI_TRY(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
+    MPI_TRY(MPI_Bcast(lowest, 1, MPI_INT, 0, machine));
+    MPI_TRY(MPI_Comm_free(&machine));
+    return 0;
+fail:
+    return -1;
+}
+
+/* ranks: scratch, per machine how many. */
+static void number_machines(struct topology *t, const struct card *cards, int *ranks)
+{
+    for (int r = 0; r < t->nranks; r++) {
+        int lowest = cards[r].lowest;
+        assert(lowest >= 0 && lowest <= r);
+        t->machine[r] = lowest == r ? t->nmachines++ : t->machine[lowest];
+        if (r == t->rank)
+            t->local_rank = ranks[t->machine[r]];
+        if (++ranks[t->machine[r]] > t->most_ranks)
+            t->most_ranks = ranks[t->machine[r]];
+        memcpy(t->host[r], cards[r].host, sizeof t->host[r]);
+    }
+    t->local_ranks = ranks[t->machine[t->rank]];
+}
+
+static int gather_cards(MPI_Comm comm, const struct card *mine, struct card *cards)
+{
+    MPI_TRY(MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, cards, (int)sizeof *cards, MPI_BYTE,
+                          comm));
+    return 0;
+fail:
+    return -1;
+}
+
+int topology_create(MPI_Comm comm, struct topology *out)
+{
+    struct card mine = {.host = "?"}, *cards = NULL;
+    const char *what = "the ranks' machines";
+    int *ranks = NULL, status;
+    size_t n;
+
+    *out = (struct topology){.nranks = 0};
+    MPI_Comm_rank(comm, &out->rank);
+    MPI_Comm_size(comm, &out->nranks);
+    n = (size_t)out->nranks;
+    if (gethostname(mine.host, sizeof mine.host - 1))
+        strcpy(mine.host, "?");
+    cards = alloc_array(n, sizeof *cards, what);
+    ranks = alloc_array(n, sizeof *ranks, what);
+    out->machine = alloc_array(n, sizeof *out->machine, what);
+    out->host = alloc_array(n, sizeof *out->host, what);
+    status = error_agree(comm, cards && ranks && out->machine && out->host ? 0 : -1);
+    if (!status)
+        status = error_agree(comm, find_lowest(comm, out->rank, &mine.lowest));
+    if (!status)
+        status = error_agree(comm, gather_cards(comm, &mine, cards));
+    if (!status)
+        number_machines(out, cards, ranks);
+    else
+        topology_free(out);
+    free(cards);
+    free(ranks);
+    return status;
+}
+
+void topology_free(struct topology *topology)
+{
+    free(topology->machine);
+    free(topology->host);
+    *topology = (struct topology){.nranks = 0};
+}

@@ -1,0 +1,155 @@
+/* Numbers with units. A unit is never guessed: 10 could be bits or bytes, a mistake of eight. */
+#include "util/units.h"
+
+#include "util/error.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* The number at the start of text; *rest: what follows it. Fails on none, on one that is not finite
+ * or below 0. */
+static int leading_number(const char *text, double *value, const char **rest)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtod(text, &end);
+    *rest = end;
+    return end == text || errno == ERANGE || !isfinite(*value) || *value < 0 ? -1 : 0;
+}
+
+static double thousands(const char **text)
+{
+    static const char letters[] = "kmgt";
+    const char *found = **text ? strchr(letters, **text | 0x20) : NULL;
+    double factor = 1;
+
+    if (!found)
+        return 1;
+    for (const char *letter = letters; letter <= found; letter++)
+        factor *= 1000;
+    (*text)++;
+    return factor;
+}
+
+/* What may follow b or B. */
+static int ends_rate(const char *text)
+{
+    static const char *const endings[] = {"",    "/s",   "ps",    "it",    "it/s",
+                                          "yte", "ytes", "yte/s", "ytes/s"};
+
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (!strcmp(text, endings[i]))
+            return 1;
+    return 0;
+}
+
+int units_parse_rate(const char *name, const char *text, double *out)
+{
+    const char *rest;
+    double value;
+
+    if (!leading_number(text, &value, &rest)) {
+        value *= thousands(&rest);
+        if ((*rest == 'b' || *rest == 'B') && ends_rate(rest + 1) && value > 0) {
+            *out = *rest == 'b' && strncmp(rest, "byte", 4) != 0 ? value / 8 : value;
+            return 0;
+        }
+    }
+    return error_set(
+        "--%s wants a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
+        name, text);
+}
+
+int units_parse_time(const char *name, const char *text, double *out)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"\xc2\xb5s", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+    const char *rest;
+    double value;
+
+    if (!leading_number(text, &value, &rest))
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            if (!strcmp(rest, units[i].name)) {
+                *out = value * units[i].seconds;
+                return 0;
+            }
+    return error_set("--%s wants a time with its unit such as 30us or 0.1ms, found '%s'", name,
+                     text);
+}
+
+int units_parse_positive(const char *name, const char *text, double *out)
+{
+    const char *rest;
+
+    if (!leading_number(text, out, &rest) && !*rest && *out > 0)
+        return 0;
+    return error_set("--%s wants a number above 0, found '%s'", name, text);
+}
+
+int units_parse_counts(const char *name, const char *text, int most, int room, int *counts)
+{
+    const char *at = text;
+    int n = 0;
+
+    for (;;) {
+        char *end;
+        errno = 0;
+        long value = strtol(at, &end, 10);
+        if (end == at || (*end != ',' && *end != '\0') || errno == ERANGE || value < 1 ||
+            value > most)
+            return error_set("--%s wants whole numbers from 1 to %d such as 1,2,4, found '%s'",
+                             name, most, text);
+        for (int i = 0; i < n; i++)
+            if (counts[i] == (int)value)
+                return error_set("--%s=%s: %ld stands there twice", name, text, value);
+        if (n == room)
+            return error_set("--%s=%s: at most %d numbers", name, text, room);
+        counts[n++] = (int)value;
+        if (!*end)
+            return n;
+        at = end + 1;
+    }
+}
+
+/* Three digits, and no more zeros than that needs. */
+static const char *print_scaled(double value, const char *const *units, int nunits,
+                                char out[UNITS_CELL])
+{
+    int unit = 0;
+
+    for (; unit + 1 < nunits && value >= 999.5; unit++)
+        value /= 1000;
+    if (value >= 99.95 || value == 0)
+        snprintf(out, UNITS_CELL, "%.0f %s", value, units[unit]);
+    else
+        snprintf(out, UNITS_CELL, "%.3g %s", value, units[unit]);
+    return out;
+}
+
+const char *units_print_bytes(double bytes, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+
+    return print_scaled(bytes, units, 6, out);
+}
+
+const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};
+
+    return print_scaled(bytes_per_second, units, 6, out);
+}
+
+const char *units_print_seconds(double seconds, char out[UNITS_CELL])
+{
+    static const char *const units[] = {"us", "ms", "s"};
+
+    return print_scaled(seconds * 1e6, units, 3, out);
+}

@@ -1,0 +1,31 @@
+/* Quantities with units, as people write them on a command line and read them in a report. Not
+ * collective. */
+#ifndef POSEIDON_UTIL_UNITS_H
+#define POSEIDON_UTIL_UNITS_H
+
+/* ---- parsing: `name` is the option, for messages ---- */
+
+/* "10Gb", "10Gbit/s", "200Mbps" are bits, "1.25GB", "800MB/s" bytes; k, M, G, T are thousands.
+ * Bytes per second, above 0. */
+int units_parse_rate(const char *name, const char *text, double *bytes_per_second);
+
+/* "30us", "1.5ms", "250ns", "0s". Seconds, 0 or more. */
+int units_parse_time(const char *name, const char *text, double *seconds);
+
+/* A plain number above 0. */
+int units_parse_positive(const char *name, const char *text, double *value);
+
+/* "1,2,4": at most `room` whole numbers from 1 to `most`, each once. Returns how many, -1 with a
+ * message. */
+int units_parse_counts(const char *name, const char *text, int most, int room, int *counts);
+
+/* ---- printing: three digits, thousands ("1.23 MB", "12.3 ms", "147 kB"); each returns `out` ----
+ */
+
+enum { UNITS_CELL = 24 }; /* bytes that hold any of them */
+
+const char *units_print_bytes(double bytes, char out[UNITS_CELL]);
+const char *units_print_rate(double bytes_per_second, char out[UNITS_CELL]);
+const char *units_print_seconds(double seconds, char out[UNITS_CELL]);
+
+#endif

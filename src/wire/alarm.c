@@ -1,0 +1,115 @@
+/* Failures travel by a message without bytes on a communicator of their own. A rank passes the
+ * first one on to those 1, 2, 4, ... ranks further, as it does with a failure of its own: so
+ * everybody hears of it after log2 of the ranks, and nobody has to reach all others at once. */
+#include "wire/wire_internal.h"
+
+#include "util/agree.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TAG_ALARM = 1 };
+
+int alarm_listen(struct wire *wire)
+{
+    struct slot *slot = messages_slot(wire, SLOT_ALARM_IN);
+    MPI_Request request;
+
+    if (!slot)
+        return -1;
+    MPI_TRY(MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_ALARM, wire->comm, &request));
+    messages_track(wire, request, slot);
+    return 0;
+fail:
+    return -1;
+}
+
+static void ring(struct wire *wire)
+{
+    for (int64_t step = 1; step < wire->nranks; step *= 2) {
+        struct slot *slot = messages_slot(wire, SLOT_ALARM_OUT);
+        MPI_Request request;
+
+        if (slot && MPI_Isend(NULL, 0, MPI_BYTE, (int)((wire->rank + step) % wire->nranks),
+                              TAG_ALARM, wire->comm, &request) == MPI_SUCCESS)
+            messages_track(wire, request, slot);
+    }
+}
+
+void alarm_raise(struct wire *wire, bool own)
+{
+    if (own && !wire->own_failure) {
+        wire->own_failure = true;
+        snprintf(wire->failure, sizeof wire->failure, "%s", error_text());
+    }
+    if (!wire->alarm_rung) {
+        wire->alarm_rung = true;
+        ring(wire);
+        if (wire->options.abort)
+            wire->options.abort(wire->options.context);
+    }
+    atomic_store(&wire->failed, 1);
+    wire_wake(wire);
+}
+
+/* ---- stalls ---- */
+
+/* A rank of the data communicator by its number among all; by its own where MPI cannot say. */
+static int rank_among_all(const struct wire *wire, int peer)
+{
+    MPI_Group data = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+    int rank = peer;
+
+    if (MPI_Comm_group(wire->options.data, &data) != MPI_SUCCESS ||
+        MPI_Comm_group(wire->comm, &all) != MPI_SUCCESS ||
+        MPI_Group_translate_ranks(data, 1, &peer, all, &rank) != MPI_SUCCESS)
+        rank = peer;
+    if (data != MPI_GROUP_NULL)
+        (void)MPI_Group_free(&data);
+    if (all != MPI_GROUP_NULL)
+        (void)MPI_Group_free(&all);
+    return rank;
+}
+
+/* What the wire itself knows of. */
+static void describe_messages(const struct wire *wire, char *text, size_t bytes)
+{
+    const struct active *active = &wire->active;
+    const struct slot *first = NULL;
+    int count = active->count - active->idle;
+    size_t used = 0;
+
+    for (int i = 0; i < active->count && !first; i++)
+        if (active->slots[i]->kind == SLOT_SEND || active->slots[i]->kind == SLOT_RECEIVE)
+            first = active->slots[i];
+    if (queue_count(&wire->queue) > 0)
+        used = (size_t)snprintf(text, bytes, "; %zu messages wait to be sent",
+                                queue_count(&wire->queue));
+    if (used >= bytes || count == 0)
+        return;
+    used += (size_t)snprintf(text + used, bytes - used, "; %d on their way", count);
+    if (first && used < bytes)
+        snprintf(text + used, bytes - used, ", one %s rank %d",
+                 first->message.received ? "from" : "to",
+                 rank_among_all(wire, first->message.peer));
+}
+
+void alarm_watch_stall(struct wire *wire, int64_t now)
+{
+    const struct wire_options *o = &wire->options;
+    double waited = 1e-9 * (double)(now - wire->last_progress);
+    char text[768];
+    size_t used;
+
+    if (o->stall_seconds <= 0 || waited < o->stall_seconds || wire->stall_told || !o->warn)
+        return;
+    wire->stall_told = true;
+    used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s%s", wire->rank, waited,
+                            atomic_load(&wire->close_asked) ? " to close" : "");
+    if (o->describe_wait)
+        o->describe_wait(o->context, text + used, sizeof text - used);
+    used += strlen(text + used);
+    describe_messages(wire, text + used, sizeof text - used);
+    o->warn(o->context, text);
+}

@@ -1,0 +1,235 @@
+/* Two kinds of heaps: a pairing heap of entries for each peer, and a binary heap of those peers
+ * that have something to send and room for it. Small entries never overtake a large one that is
+ * more urgent and waits for room in the window; within one peer's share neither (as in
+ * ByteScheduler, Peng et al., SOSP'19; TicTac, Hashemi et al., MLSys'19). */
+#include "wire/queue.h"
+
+#include "util/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { SHARES = 8 };          /* of the window; one peer has one */
+enum { MOST_MESSAGES = 256 }; /* in a window: each counts as such a part of it at least */
+
+static const double SAVED_SECONDS = 0.02; /* of the cap */
+
+static bool before(const struct queue_entry *a, const struct queue_entry *b)
+{
+    if (a->urgency != b->urgency)
+        return a->urgency < b->urgency;
+    return a->weight != b->weight ? a->weight > b->weight : a->number < b->number;
+}
+
+/* A pairing heap (Fredman et al., 1986): every entry goes before those below it. */
+static struct queue_entry *meld(struct queue_entry *a, struct queue_entry *b)
+{
+    struct queue_entry *first, *second;
+
+    if (!a || !b)
+        return a ? a : b;
+    first = before(a, b) ? a : b;
+    second = first == a ? b : a;
+    second->beside = first->below;
+    first->below = second;
+    return first;
+}
+
+/* The heap of what stands in a row: neighbours in pairs, then the pairs. */
+static struct queue_entry *meld_row(struct queue_entry *row)
+{
+    struct queue_entry *pairs = NULL, *heap = NULL;
+
+    while (row) {
+        struct queue_entry *a = row, *b = a->beside, *pair;
+
+        row = b ? b->beside : NULL;
+        a->beside = NULL;
+        if (b)
+            b->beside = NULL;
+        pair = meld(a, b);
+        pair->beside = pairs;
+        pairs = pair;
+    }
+    while (pairs) {
+        struct queue_entry *pair = pairs;
+        pairs = pair->beside;
+        pair->beside = NULL;
+        heap = meld(heap, pair);
+    }
+    return heap;
+}
+
+/* ---- the heap of lanes ---- */
+
+static void stand(struct queue *q, int place, int peer)
+{
+    q->heap[place] = peer;
+    q->lanes[peer].place = place;
+}
+
+static bool goes_before(const struct queue *q, int peer, int other)
+{
+    return before(q->lanes[peer].first, q->lanes[other].first);
+}
+
+/* The place is free: whoever belongs there or nearer to the root than `peer` moves. */
+static void sift(struct queue *q, int place, int peer)
+{
+    while (place > 0 && goes_before(q, peer, q->heap[(place - 1) / 2])) {
+        stand(q, place, q->heap[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    for (int child; (child = 2 * place + 1) < q->nheap; place = child) {
+        if (child + 1 < q->nheap && goes_before(q, q->heap[child + 1], q->heap[child]))
+            child++;
+        if (!goes_before(q, q->heap[child], peer))
+            break;
+        stand(q, place, q->heap[child]);
+    }
+    stand(q, place, peer);
+}
+
+/* What a message takes of the window. Transports have room for so many small ones and keep the rest
+ * in a list, all of which they try again whenever they are polled. */
+static size_t room_for(const struct queue *q, size_t bytes)
+{
+    size_t least = q->options.window / MOST_MESSAGES;
+
+    return bytes > least ? bytes : least;
+}
+
+/* Something larger than the room goes alone. */
+static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t bytes)
+{
+    return !room || in_flight == 0 || (in_flight <= room && room_for(q, bytes) <= room - in_flight);
+}
+
+/* The lane's first entry or its room has changed. */
+static void place_lane(struct queue *q, int peer)
+{
+    struct queue_lane *lane = &q->lanes[peer];
+    bool ready = lane->first && fits(q, q->share, lane->in_flight, lane->first->bytes);
+    int place = lane->place;
+
+    if (ready) {
+        sift(q, place >= 0 ? place : q->nheap++, peer);
+    } else if (place >= 0) {
+        int last = q->heap[--q->nheap];
+        lane->place = -1;
+        if (last != peer)
+            sift(q, place, last);
+    }
+}
+
+/* ---- */
+
+int queue_open(struct queue *q, const struct queue_options *options, double now)
+{
+    size_t peers = (size_t)options->peers;
+
+    assert(options->peers >= 0);
+    *q = (struct queue){.options = *options, .filled = now};
+    q->share = (options->window + SHARES - 1) / SHARES;
+    q->lanes = calloc(peers + 1, sizeof *q->lanes);
+    q->heap = calloc(peers + 1, sizeof *q->heap);
+    if (!q->lanes || !q->heap) {
+        queue_close(q);
+        return error_memory(peers * (sizeof *q->lanes + sizeof *q->heap), "the send queue");
+    }
+    for (size_t peer = 0; peer < peers; peer++)
+        q->lanes[peer].place = -1;
+    return 0;
+}
+
+void queue_close(struct queue *q)
+{
+    free(q->lanes);
+    free(q->heap);
+    *q = (struct queue){0};
+}
+
+void queue_put(struct queue *q, struct queue_entry *entry)
+{
+    struct queue_lane *lane = &q->lanes[entry->peer];
+
+    assert(entry->peer >= 0 && entry->peer < q->options.peers);
+    assert(entry->weight == entry->weight); /* NaN has no place in an order */
+    if (q->options.fifo) {
+        entry->urgency = 0;
+        entry->weight = 0;
+    }
+    entry->number = q->number++;
+    entry->below = entry->beside = NULL;
+    lane->first = meld(lane->first, entry);
+    q->count++;
+    if (lane->first == entry) /* else the lane stands where it stood */
+        place_lane(q, entry->peer);
+}
+
+/* Bytes that the cap lets go at that moment. */
+static double saved(const struct queue *q, double now)
+{
+    double rate = q->options.bytes_per_second, bucket = q->bucket + (now - q->filled) * rate;
+
+    return bucket < rate * SAVED_SECONDS ? bucket : rate * SAVED_SECONDS;
+}
+
+double queue_delay(const struct queue *q, double now)
+{
+    double rate = q->options.bytes_per_second, bucket;
+
+    if (rate <= 0)
+        return 0;
+    bucket = saved(q, now);
+    /* half a byte is a rounding error, by which a clock that is put forward must not miss */
+    return bucket >= -0.5 ? 0 : -bucket / rate;
+}
+
+struct queue_entry *queue_take(struct queue *q, double now)
+{
+    struct queue_entry *entry;
+    struct queue_lane *lane;
+
+    if (q->nheap == 0)
+        return NULL;
+    lane = &q->lanes[q->heap[0]];
+    entry = lane->first;
+    if (!fits(q, q->options.window, q->in_flight, entry->bytes))
+        return NULL;
+    if (q->options.bytes_per_second > 0) {
+        if (queue_delay(q, now) > 0)
+            return NULL;
+        q->bucket = saved(q, now) - (double)entry->bytes;
+        q->filled = now;
+    }
+    lane->first = meld_row(entry->below);
+    lane->in_flight += room_for(q, entry->bytes);
+    q->in_flight += room_for(q, entry->bytes);
+    q->count--;
+    place_lane(q, entry->peer);
+    return entry;
+}
+
+void queue_sent(struct queue *q, int peer, size_t bytes)
+{
+    struct queue_lane *lane = &q->lanes[peer];
+    size_t room = room_for(q, bytes);
+
+    assert(peer >= 0 && peer < q->options.peers);
+    assert(room <= lane->in_flight);
+    lane->in_flight -= room;
+    q->in_flight -= room;
+    if (lane->first && lane->place < 0) /* else nothing that matters here has changed */
+        place_lane(q, peer);
+}
+
+size_t queue_count(const struct queue *q)
+{
+    return q->count;
+}
+
+const struct queue_entry *queue_first(const struct queue *q)
+{
+    return q->nheap > 0 ? q->lanes[q->heap[0]].first : NULL;
+}

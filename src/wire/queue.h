@@ -1,0 +1,78 @@
+/* The order of sends: what waits, what goes next, and how much may be on its way.
+ *
+ * A layer near the input is needed first by the next forward pass but comes last out of backprop;
+ * were everything handed to MPI at once, it would wait behind all that was posted before. So only a
+ * window of bytes is on its way at a time, and the rest waits here: the least urgency first, then
+ * the greatest weight, then in order. A plain data structure without MPI and without a clock of its
+ * own, so that a simulator can use it as the wire does. Everything costs O(log) of what waits.
+ *
+ * One peer has an eighth of the window at most (or one entry): a few messages keep the link to it
+ * busy, and further ones would only lengthen the queue that an urgent one waits behind, while the
+ * links to the others stand idle. */
+#ifndef POSEIDON_WIRE_QUEUE_H
+#define POSEIDON_WIRE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One message to send, kept inside whatever the caller knows about it: the queue links entries and
+ * never allocates one. The caller's until queue_put, and again from queue_take. */
+struct queue_entry {
+    int peer; /* [0, peers) */
+    int urgency;
+    size_t bytes;
+    double weight;
+    /* the queue's own: */
+    uint64_t number;
+    struct queue_entry *below, *beside;
+};
+
+struct queue_options {
+    int peers;
+    size_t window;           /* bytes on their way at a time, and 256 messages; 0: no limit */
+    double bytes_per_second; /* most that leaves, of which 20 ms may be saved up; 0: no limit */
+    bool fifo;               /* the order is that of queue_put alone */
+};
+
+/* What waits for one peer; private, as is all below. 24 bytes a peer, and 4 in `heap`. */
+struct queue_lane {
+    struct queue_entry *first; /* root of a pairing heap; NULL: nothing waits */
+    size_t in_flight;
+    int place; /* in queue.heap; -1: nothing waits, or its share is on its way */
+};
+
+struct queue {
+    struct queue_options options;
+    struct queue_lane *lanes;
+    int *heap; /* lanes that have room, a binary heap by their first entries */
+    int nheap;
+    size_t count, in_flight, share;
+    uint64_t number;
+    double bucket, filled; /* bytes that may go; when that was right */
+};
+
+/* now: seconds of whatever clock queue_take is going to be given. Fails where memory does, with a
+ * message. */
+int queue_open(struct queue *queue, const struct queue_options *options, double now);
+
+/* What still waits is dropped. A queue of zeros is fine. */
+void queue_close(struct queue *queue);
+
+/* The entry waits from now on. */
+void queue_put(struct queue *queue, struct queue_entry *entry);
+
+/* The entry that goes now, which counts as on its way from here to queue_sent; NULL: none may. */
+struct queue_entry *queue_take(struct queue *queue, double now);
+
+/* An entry of so many bytes to that peer is no longer on its way. */
+void queue_sent(struct queue *queue, int peer, size_t bytes);
+
+/* Seconds from now until bytes_per_second lets another entry go; 0: at once. */
+double queue_delay(const struct queue *queue, double now);
+
+/* How many entries wait; the most urgent of those that have room, NULL if none has. */
+size_t queue_count(const struct queue *queue);
+const struct queue_entry *queue_first(const struct queue *queue);
+
+#endif

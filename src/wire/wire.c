@@ -1,0 +1,215 @@
+/* Life of a wire, and the compute thread's side: calls, waits, closing.
+ *
+ * Either thread says that it is about to sleep and then looks once more whether there is reason to;
+ * the other one first gives the reason and then looks for sleepers. All four are sequentially
+ * consistent, so one of the two always notices. */
+#include "wire/wire_internal.h"
+
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+static int open_parts(struct wire *wire, MPI_Comm world)
+{
+    MPI_TRY(MPI_Comm_dup(world, &wire->comm));
+    MPI_TRY(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
+    if (wire->options.data != MPI_COMM_NULL)
+        MPI_TRY(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
+    if (mailbox_open(&wire->mailbox, wire->options.calls) || messages_open(wire))
+        return -1;
+    return 0;
+fail:
+    return -1;
+}
+
+int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **out)
+{
+    struct wire *wire = calloc(1, sizeof *wire);
+
+    assert(options->data == MPI_COMM_NULL || options->accept);
+    assert(options->messages >= 0);
+    *out = NULL;
+    if (error_agree(world, wire ? 0 : error_memory(sizeof *wire, "the wire"))) {
+        free(wire);
+        return -1;
+    }
+    wire->options = *options;
+    wire->comm = MPI_COMM_NULL;
+    wire->told = &wire->told_place;
+    MPI_Comm_rank(world, &wire->rank);
+    MPI_Comm_size(world, &wire->nranks);
+    sem_init(&wire->bell, 0, 0);
+    sem_init(&wire->wake, 0, 0);
+    if (error_agree(world, open_parts(wire, world))) {
+        wire_destroy(wire);
+        return -1;
+    }
+    *out = wire;
+    return 0;
+}
+
+void wire_destroy(struct wire *wire)
+{
+    int over = 0;
+
+    if (!wire)
+        return;
+    assert(!wire->started);
+    if (wire->comm != MPI_COMM_NULL && MPI_Finalized(&over) == MPI_SUCCESS && !over)
+        MPI_Comm_free(&wire->comm);
+    messages_close(wire);
+    mailbox_close(&wire->mailbox);
+    sem_destroy(&wire->bell);
+    sem_destroy(&wire->wake);
+    free(wire);
+}
+
+static void *thread_main(void *argument)
+{
+    struct wire *wire = argument;
+    struct timespec used;
+
+    while (sem_wait(&wire->bell)) /* until wire->thread is there */
+        ;
+    prctl(PR_SET_NAME, "wire");
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
+    thread_run(wire, true);
+    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used))
+        atomic_store(&wire->cpu_ns, (int64_t)used.tv_sec * 1000000000 + used.tv_nsec);
+    return NULL;
+}
+
+int wire_start(struct wire *wire)
+{
+    assert(!wire->started && !wire->closed);
+    if (pthread_create(&wire->thread, NULL, thread_main, wire))
+        return error_set("the wire's thread cannot be started");
+    wire->started = true;
+    sem_post(&wire->bell);
+    return 0;
+}
+
+/* The wire thread has something to do. */
+static void ring_bell(struct wire *wire)
+{
+    if (atomic_load(&wire->resting) && atomic_exchange(&wire->resting, 0))
+        sem_post(&wire->bell);
+}
+
+void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t argument)
+{
+    struct mailbox_call mail = {.call = call, .context = context, .argument = argument};
+
+    assert(!wire->closed);
+    assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
+    while (!mailbox_put(&wire->mailbox, mail)) {
+        assert(wire->started); /* else nobody makes room */
+        sched_yield();
+    }
+    ring_bell(wire);
+}
+
+int wire_failed(const struct wire *wire)
+{
+    if (!atomic_load(&wire->failed))
+        return 0;
+    atomic_store(wire->told, 1);
+    return error_set("another rank failed"); /* its message is agreed at closing */
+}
+
+int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds)
+{
+    double start;
+
+    assert(wire->started && !pthread_equal(pthread_self(), wire->thread));
+    if (atomic_load_explicit(counter, memory_order_acquire) >= target)
+        return wire_failed(wire);
+    start = clock_seconds();
+    while (atomic_load_explicit(counter, memory_order_acquire) < target &&
+           !atomic_load(&wire->failed)) {
+        atomic_store(&wire->sleeping, 1);
+        if (atomic_load(counter) >= target || atomic_load(&wire->failed)) {
+            if (!atomic_exchange(&wire->sleeping, 0))
+                while (sem_wait(&wire->wake)) /* the other side has rung already */
+                    ;
+            break;
+        }
+        ring_bell(wire); /* from now on its rests are short */
+        while (sem_wait(&wire->wake))
+            ;
+    }
+    if (seconds)
+        *seconds += clock_seconds() - start;
+    return wire_failed(wire);
+}
+
+void wire_wake(struct wire *wire)
+{
+    if (atomic_exchange(&wire->sleeping, 0))
+        sem_post(&wire->wake);
+}
+
+int wire_close(struct wire *wire, int status)
+{
+    char *mine = NULL;
+
+    assert(!wire->closed);
+    assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
+    /* once it has heard of a failure elsewhere, its own status says no more than that */
+    wire->compute_failed = status && !atomic_load(wire->told);
+    if (wire->compute_failed)
+        mine = strdup(error_text());
+    atomic_store(&wire->close_asked, 1);
+    if (wire->started) {
+        ring_bell(wire);
+        pthread_join(wire->thread, NULL);
+        wire->started = false;
+    } else {
+        thread_run(wire, false); /* others may have begun, and wait for us */
+    }
+    wire->closed = true;
+    if (wire->own_failure)
+        error_set("%s", wire->failure);
+    else if (wire->compute_failed)
+        error_set("%s", mine ? mine : "unknown failure");
+    free(mine);
+    return error_agree(wire->comm, wire->own_failure || wire->compute_failed);
+}
+
+/* Processor time of the thread so far. */
+static double cpu_seconds(const struct wire *wire)
+{
+    struct timespec used;
+    clockid_t clock;
+
+    if (wire->started && !pthread_getcpuclockid(wire->thread, &clock) &&
+        !clock_gettime(clock, &used))
+        return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+    return 1e-9 * (double)atomic_load(&wire->cpu_ns);
+}
+
+struct wire_stats wire_stats(const struct wire *wire)
+{
+    const struct wire_counters *counters = &wire->counters;
+    int64_t begun = atomic_load(&wire->begun), ran = atomic_load(&wire->run_ns);
+
+    if (begun && !ran)
+        ran = wire_clock() - begun;
+    return (struct wire_stats){
+        .sent = atomic_load(&counters->sent),
+        .received = atomic_load(&counters->received),
+        .control_sent = atomic_load(&counters->control_sent),
+        .messages_sent = atomic_load(&counters->messages_sent),
+        .messages_received = atomic_load(&counters->messages_received),
+        .polls = atomic_load(&counters->polls),
+        .rests = atomic_load(&counters->rests),
+        .cpu_seconds = cpu_seconds(wire),
+        .seconds = 1e-9 * (double)ran,
+    };
+}

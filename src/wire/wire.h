@@ -1,0 +1,165 @@
+/* The wire: one thread per rank that makes every MPI call while training runs.
+ *
+ * Open MPI moves a nonblocking call only inside MPI calls, so somebody must keep calling, and that
+ * must not be the thread that computes. The wire's thread sends messages by urgency, takes in
+ * whatever arrives, hands each completed message to its `done`, and rests when nothing happens. It
+ * knows no net, no plan and no scheme: a message is a buffer, a length, a peer and a tag.
+ *
+ * Nothing is posted for messages to come: an arriving message is matched (MPI_Improbe), `accept`
+ * says by its tag where it belongs, and it is received there. So only what is on its way is tested,
+ * whatever the number of messages that are expected, and a message that nobody expects is noticed
+ * at once.
+ *
+ * Two threads. The *compute thread* opens, starts, calls, waits, fails and closes. The *wire
+ * thread* runs every callback; functions below that are marked "wire thread" may be called from
+ * callbacks alone. A callback returns 0, or -1 with a message (util/error.h), which fails the rank.
+ *
+ * Failure: a rank that fails rings every other rank's alarm; from then on waits return -1
+ * everywhere, no further message is sent or handed on, and wire_close agrees on the message of the
+ * lowest failing rank. Nobody hangs. Buffers that are on their way then stay MPI's: they may still
+ * be read and written until the process ends.
+ *
+ * Memory: 28 bytes for each rank of the data communicator (none is kept for those of world), 212
+ * for each message (wire_options.messages), 24 for each call, and some 6 kB. */
+#ifndef POSEIDON_WIRE_WIRE_H
+#define POSEIDON_WIRE_WIRE_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct wire;
+struct wire_message;
+
+typedef int wire_done_fn(void *context, const struct wire_message *message);
+typedef int wire_call_fn(void *context, int64_t argument);
+
+/* One message. The wire copies the struct; the buffer is the caller's and stays untouched from
+ * wire_send to `done` (sends), from `accept` or wire_receive to `done` (receives). */
+struct wire_message {
+    void *buffer; /* host memory, or an engine's where MPI reaches that */
+    size_t bytes; /* a multiple of 4; up to 2^31 - 1 floats */
+    int peer;     /* rank in the message's communicator */
+    int tag;
+    MPI_Comm comm;      /* MPI_COMM_NULL or zeros: wire_options.data. Sends on any other go at once,
+                           past the queue, and count as control */
+    int urgency;        /* of sends: less goes first */
+    double weight;      /* among equals: more goes first; then the earlier */
+    wire_done_fn *done; /* wire thread: the message is complete. NULL: nothing is to be done */
+    void *context;      /* for done */
+    uint64_t user;      /* the caller's */
+    /* Set by the wire where options.account is there: clock_gettime(CLOCK_MONOTONIC) in ns. */
+    int64_t posted;  /* when wire_send was called; of receives: when the message was matched */
+    int64_t started; /* when it was handed to MPI */
+    bool received;   /* it came; else it went */
+};
+
+/* How pressing the work is that goes on beside messages. */
+enum wire_pace {
+    WIRE_IDLE,      /* nothing can arrive but an alarm */
+    WIRE_UNDER_WAY, /* messages are expected, or shared memory is polled */
+    WIRE_URGENT,    /* something ends soon that costs this rank's cores nothing, or this rank has
+                       nothing else to do: rests stay short */
+};
+
+struct wire_options {
+    MPI_Comm data; /* of this rank's messages, borrowed, and no one else's; MPI_COMM_NULL: it sends
+                      and gets none. Its errors return from now on */
+    size_t window; /* bytes, and 256 messages, in MPI's hands at a time, an eighth of them
+                      (or one message) to one peer; 0: no limit */
+    double bytes_per_second; /* most this rank sends; 0: no limit */
+    bool fifo;               /* sends go in the order of posting, whatever their urgency */
+    int calls;               /* most wire_call that may be outstanding */
+    int messages;            /* most messages that may wait or be on their way; grows beyond */
+    double stall_seconds;    /* a wait longer than that without progress is reported; 0: never */
+    void *context;           /* of the callbacks below, all on the wire thread; each may be NULL */
+    /* Once, before all else: the thread is going to hand an engine's memory to MPI. */
+    int (*enter)(void *context);
+    /* A message of that length came; fills buffer, done, context, user of *out, and bytes if it
+     * wants another length: the wire refuses what differs. Refuses with a message what does not
+     * belong here. NULL only where `data` is. */
+    int (*accept)(void *context, int peer, int tag, size_t bytes, struct wire_message *out);
+    /* A data message is complete, before its done: for accounts and traces. */
+    void (*account)(void *context, const struct wire_message *message);
+    /* What goes on beside messages: looked after at every turn. Returns how much came of it, -1
+     * with a message. */
+    int (*poll)(void *context);
+    enum wire_pace (*pace)(void *context); /* NULL: WIRE_UNDER_WAY with data, else WIRE_IDLE */
+    /* Whether closing must wait for something beside messages. */
+    bool (*busy)(void *context);
+    /* Some rank failed: ends at once what others may never come to. At most once. */
+    void (*abort)(void *context);
+    /* " for parameters of layer 'A' (rank 2); ...": what the compute thread waits for, into text;
+     * returns how many things were named. */
+    int (*describe_wait)(void *context, char *text, size_t bytes);
+    /* Says a sentence about a stall to the user. Any thread. */
+    void (*warn)(void *context, const char *text);
+};
+
+struct wire_stats {
+    uint64_t sent, received; /* bytes of data messages */
+    uint64_t control_sent;   /* bytes of others, and of what wire_track was told */
+    uint64_t messages_sent, messages_received;
+    uint64_t polls, rests;
+    double cpu_seconds; /* processor time of the wire thread */
+    double seconds;     /* how long it ran; complete after wire_close */
+};
+
+/* world: every rank that may fail together with this one; the wire makes communicators of its own
+ * from it. Collective over world; the same status everywhere. */
+int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **out);
+
+/* Starts the thread. From here to wire_close no other thread calls MPI on this rank. Not
+ * collective. */
+int wire_start(struct wire *wire);
+
+/* ---- compute thread ---- */
+
+/* Has the wire thread call `call`. Calls are made in order. Never waits but for room in the
+ * mailbox; calls after a failure are dropped. */
+void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t argument);
+
+/* Sleeps until *counter >= target: 0; or until some rank failed: -1 with a message. Callbacks that
+ * advance the counter call wire_wake. seconds, if not NULL: how long it slept is added. */
+int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds);
+
+/* -1 with a message where some rank failed, else 0. Any thread. */
+int wire_failed(const struct wire *wire);
+
+/* Ends the traffic when every rank has called this, has sent all that it had to send, and is not
+ * `busy`, and every message has been handed to its receiver's `done` (whatever that sends
+ * included): none is left behind. After a failure at once. status: this rank's; non-zero with its
+ * message set. Returns the agreed status, with the lowest failing rank's message set everywhere.
+ * After it the compute thread may call MPI again. Collective over world. A wire that was never
+ * started does all this in the calling thread, without `enter`. */
+int wire_close(struct wire *wire, int status);
+
+/* A snapshot, from the compute thread at any time. */
+struct wire_stats wire_stats(const struct wire *wire);
+
+/* After wire_close, or where it was never started. Collective over world where MPI is still up;
+ * NULL is fine. */
+void wire_destroy(struct wire *wire);
+
+/* ---- wire thread, or the compute thread before wire_start ---- */
+
+/* Queues a message; it leaves when its turn comes, but not before the callback returns: what one
+ * callback queues goes by urgency. Longer than 2^31 - 1 floats: -1 with a message. A rank may send
+ * to itself. */
+int wire_send(struct wire *wire, const struct wire_message *message);
+
+/* Posts a receive on a communicator other than `data`. */
+int wire_receive(struct wire *wire, const struct wire_message *message);
+
+/* Hands over a request made elsewhere (a nonblocking collective): `done` is called when it is
+ * complete, with a message of which only context, user and bytes mean something. bytes: counted as
+ * control. */
+int wire_track(struct wire *wire, MPI_Request request, size_t bytes, wire_done_fn *done,
+               void *context);
+
+/* Wakes the compute thread if it waits: it looks at its counter again. */
+void wire_wake(struct wire *wire);
+
+#endif

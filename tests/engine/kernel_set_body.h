@@ -1,0 +1,40 @@
+/* Sources of kernels under other names: SET is a suffix. Included once by each kernel_set_*.c,
+ * after what chooses the instructions. */
+#define KERNEL
+#define PASTED(name, set)  name##_##set
+#define RENAMED(name, set) PASTED(name, set)
+
+#define vector_add          RENAMED(vector_add, SET)
+#define vector_add_to       RENAMED(vector_add_to, SET)
+#define vector_sumsq        RENAMED(vector_sumsq, SET)
+#define tree_sum_open       RENAMED(tree_sum_open, SET)
+#define tree_sum_close      RENAMED(tree_sum_close, SET)
+#define tree_sum_begin      RENAMED(tree_sum_begin, SET)
+#define tree_sum_give       RENAMED(tree_sum_give, SET)
+#define tree_sum_lend       RENAMED(tree_sum_lend, SET)
+#define tree_sum_slices     RENAMED(tree_sum_slices, SET)
+#define codec_bf16          RENAMED(codec_bf16, SET)
+#define codec_onebit        RENAMED(codec_onebit, SET)
+#define rule_kind_from_name RENAMED(rule_kind_from_name, SET)
+#define rule_kind_name      RENAMED(rule_kind_name, SET)
+#define rule_kind_histories RENAMED(rule_kind_histories, SET)
+#define rule_update         RENAMED(rule_update, SET)
+#define rule_describe       RENAMED(rule_describe, SET)
+
+#include "tests/engine/kernel_set.h"
+
+#include "src/engine/codec.c"
+#include "src/engine/rule.c"
+#include "src/engine/tree_sum.c"
+#include "src/engine/vector.c"
+
+#define TEXT_OF(name) #name
+#define NAME_OF(set)  TEXT_OF(set)
+static const struct kernel_set kernels = {.name = NAME_OF(SET),
+                                          .add = vector_add,
+                                          .add_to = vector_add_to,
+                                          .slices = tree_sum_slices,
+                                          .sumsq = vector_sumsq,
+                                          .bf16 = &codec_bf16,
+                                          .onebit = &codec_onebit,
+                                          .update = rule_update};

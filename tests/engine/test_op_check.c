@@ -1,0 +1,258 @@
+/* Every operator's refusals, without any engine: a call that is right, and for each message a
+ * change that makes it wrong. */
+#include "tests/engine/op_calls.h"
+#include "tests/suite.h"
+
+#include "util/error.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BLOBS = 8 };
+
+/* A call as op_check sees it. */
+struct made {
+    struct op_args args;
+    struct blob bottom[MOST_BLOBS], top[MOST_BLOBS];
+    struct blob *bottoms[MOST_BLOBS], *tops[MOST_BLOBS];
+    struct param param[MOST_BLOBS], *params[MOST_BLOBS];
+    bool propagate[MOST_BLOBS];
+};
+
+/* The shapes of a text; returns their number. */
+static int read_shapes(const char *text, struct shape shapes[MOST_BLOBS])
+{
+    int n = 0;
+
+    while (*text) {
+        struct shape *shape = &shapes[n++];
+        *shape = (struct shape){0};
+        for (; *text && *text != '|'; text += *text == ' ' || *text == '-')
+            if (*text >= '0' && *text <= '9') {
+                char *end;
+                shape->dim[shape->naxes++] = strtol(text, &end, 10);
+                text = end;
+            }
+        text += *text == '|';
+    }
+    return n;
+}
+
+static void make(struct made *m, const struct call *call)
+{
+    struct shape shapes[MOST_BLOBS];
+
+    memset(m, 0, sizeof *m);
+    if (call->u)
+        m->args.u = call->u->u;
+    m->args.kind = call->kind;
+    m->args.layer = "l";
+    m->args.train = true;
+    m->args.nbottoms = read_shapes(call->bottoms, shapes);
+    for (int i = 0; i < m->args.nbottoms; i++)
+        m->bottom[i].value.shape = shapes[i];
+    m->args.ntops = read_shapes(call->tops, shapes);
+    for (int i = 0; i < m->args.ntops; i++)
+        m->top[i].value.shape = shapes[i];
+    m->args.nparams = read_shapes(call->params, shapes);
+    for (int i = 0; i < m->args.nparams; i++)
+        m->param[i].shape = shapes[i];
+    for (int i = 0; i < MOST_BLOBS; i++) {
+        m->bottom[i].name = "x";
+        m->top[i].name = "y";
+        m->bottoms[i] = &m->bottom[i];
+        m->tops[i] = &m->top[i];
+        m->params[i] = &m->param[i];
+    }
+    m->args.bottoms = m->bottoms;
+    m->args.tops = m->tops;
+    m->args.params = m->params;
+    m->args.propagate = m->propagate;
+}
+
+static const struct call *right_call(enum op_kind kind)
+{
+    for (int i = 0; i < RIGHT; i++)
+        if (right[i].kind == kind)
+            return &right[i];
+    ck_abort_msg("there is no right call of %s", op_kind_name(kind));
+    return NULL;
+}
+
+/* Blobs beyond those that the call has are scalars. */
+static void make_right(struct made *m, enum op_kind kind)
+{
+    make(m, right_call(kind));
+}
+
+static void expect(const struct op_args *args, const char *says)
+{
+    char expected[512];
+
+    error_clear();
+    snprintf(expected, sizeof expected, "%s: ", op_kind_name(args->kind));
+    ck_assert_msg(op_check(args) == -1, "%s: nobody said '%s'", op_kind_name(args->kind), says);
+    ck_assert_msg(strncmp(error_text(), expected, strlen(expected)) == 0,
+                  "'%s' does not begin with '%s'", error_text(), expected);
+    ck_assert_msg(strstr(error_text(), says) != NULL, "'%s' lacks '%s'", error_text(), says);
+}
+
+START_TEST(a_right_call_passes)
+{
+    struct made m;
+
+    make_right(&m, (enum op_kind)_i);
+    for (int b = 0; b < m.args.nbottoms; b++)
+        m.propagate[b] = b == 0 && _i != OP_EMBED;
+    ck_assert_msg(op_check(&m.args) == 0, "%s", error_text());
+    m.args.train = false; /* nothing is asked of a test net that was not asked in training */
+    ck_assert_msg(op_check(&m.args) == 0, "%s", error_text());
+}
+END_TEST
+
+START_TEST(a_wrong_call_is_refused_with_its_reason)
+{
+    const struct wrong *w = &wrong[_i];
+    struct call call = *right_call(w->kind);
+    struct made m;
+
+    call.bottoms = w->bottoms ? w->bottoms : call.bottoms;
+    call.tops = w->tops ? w->tops : call.tops;
+    call.params = w->params ? w->params : call.params;
+    call.u = w->u ? w->u : call.u;
+    make(&m, &call);
+    if (w->in_place)
+        m.tops[0] = m.bottoms[0];
+    for (int b = 0; b < m.args.nbottoms; b++)
+        m.propagate[b] = w->gradient >> b & 1;
+    expect(&m.args, w->says);
+}
+END_TEST
+
+START_TEST(every_operator_has_a_call_that_is_refused)
+{
+    bool seen = false;
+
+    for (int i = 0; i < WRONG; i++)
+        seen |= wrong[i].kind == (enum op_kind)_i;
+    ck_assert_msg(seen, "no wrong call of %s is tried", op_kind_name((enum op_kind)_i));
+}
+END_TEST
+
+/* One bottom, top or parameter more than it takes, and one less. */
+START_TEST(a_wrong_number_of_blobs_is_refused)
+{
+    static const struct op_signature *const signatures[] = {
+#define OPERATOR_SIGNATURE(ENUM, name, words, args) &op_signature_##name,
+        OPERATORS(OPERATOR_SIGNATURE)
+#undef OPERATOR_SIGNATURE
+    };
+    const struct op_signature *s = signatures[_i];
+    const int least[] = {s->min_bottoms, s->min_tops, s->min_params};
+    const int most[] = {s->max_bottoms, s->max_tops, s->max_params};
+    static const char *const what[] = {"bottom", "top", "parameter"};
+    struct made m;
+    char says[64];
+
+    for (int i = 0; i < 3; i++) {
+        for (int more = 0; more < 2; more++) {
+            int n = more ? most[i] + 1 : least[i] - 1;
+            if (more ? most[i] == OP_ANY : n < 0)
+                continue;
+            make_right(&m, (enum op_kind)_i);
+            *(i == 0 ? &m.args.nbottoms : i == 1 ? &m.args.ntops : &m.args.nparams) = n;
+            snprintf(says, sizeof says, ", not %d", n);
+            expect(&m.args, says);
+            ck_assert_msg(strstr(error_text(), what[i]), "'%s' lacks '%s'", error_text(), what[i]);
+        }
+    }
+}
+END_TEST
+
+START_TEST(an_empty_blob_is_refused)
+{
+    struct made m;
+
+    make_right(&m, (enum op_kind)_i);
+    if (m.args.nbottoms > 0) {
+        m.bottom[m.args.nbottoms - 1].value.shape = (struct shape){.naxes = 2, .dim = {3, 0}};
+        expect(&m.args, "bottom 'x' has no elements: its shape is 3 0 (0)");
+    }
+    make_right(&m, (enum op_kind)_i);
+    if (m.args.ntops > 0) {
+        m.top[m.args.ntops - 1].value.shape = (struct shape){.naxes = 1};
+        expect(&m.args, "top 'y' has no elements: its shape is 0 (0)");
+    }
+}
+END_TEST
+
+START_TEST(only_the_first_top_may_be_the_first_bottom)
+{
+    struct made m;
+
+    make_right(&m, OP_ELTWISE);
+    m.tops[0] = m.bottoms[0];
+    ck_assert_msg(op_check(&m.args) == 0, "%s", error_text());
+    m.tops[0] = m.bottoms[1];
+    expect(&m.args, "cannot work in place: top 0 is bottom 1");
+}
+END_TEST
+
+/* ---- the way through engine_op_create ---- */
+
+static int created;
+
+static bool lack_softmax(void *context, enum op_kind kind)
+{
+    (void)context;
+    return kind != OP_SOFTMAX;
+}
+
+static int count_op(void *context, const struct op_args *args, struct op **out)
+{
+    (void)context;
+    (void)args;
+    (void)out;
+    created++;
+    return 0;
+}
+
+START_TEST(an_engine_is_asked_for_right_calls_alone)
+{
+    static const struct engine_i table = {
+        .name = "counter", .supports = lack_softmax, .op_create = count_op};
+    struct engine engine = {.i = &table};
+    struct op *op;
+    struct made m;
+
+    created = 0;
+    make_right(&m, OP_RELU);
+    ck_assert_msg(engine_op_create(&engine, &m.args, &op) == 0, "%s", error_text());
+    ck_assert_int_eq(created, 1);
+    m.args.ntops = 2;
+    ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
+    ck_assert_str_eq(error_text(), "layer 'l': ReLU: takes 1 top, not 2");
+    make_right(&m, OP_SOFTMAX);
+    ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
+    ck_assert_str_eq(error_text(), "engine 'counter' has no softmax, which layer 'l' needs");
+    m.args.kind = OP_KINDS;
+    ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
+    ck_assert_msg(strstr(error_text(), "there is no operator"), "%s", error_text());
+    ck_assert_int_eq(created, 1);
+}
+END_TEST
+
+SUITE("op_check")
+{
+    TCase *tests = suite_case(suite, "checks of operators");
+
+    tcase_add_loop_test(tests, a_right_call_passes, 0, OP_KINDS);
+    tcase_add_loop_test(tests, a_wrong_call_is_refused_with_its_reason, 0, WRONG);
+    tcase_add_loop_test(tests, every_operator_has_a_call_that_is_refused, 0, OP_KINDS);
+    tcase_add_loop_test(tests, a_wrong_number_of_blobs_is_refused, 0, OP_KINDS);
+    tcase_add_loop_test(tests, an_empty_blob_is_refused, 0, OP_KINDS);
+    tcase_add_test(tests, only_the_first_top_may_be_the_first_bottom);
+    tcase_add_test(tests, an_engine_is_asked_for_right_calls_alone);
+}

@@ -1,0 +1,53 @@
+#!/bin/sh
+# What tests/mpi/test_sync.sh shows, on more ranks than the machine has cores, and on nodes of 3, 5 and 8: groups that
+# are smaller than there are ranks, chunks with fewer elements than homes, last nodes that are not full;
+# and where nothing else is asked for, trees from 32 leaders on.
+set -u
+. "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
+POSEIDON_MPI_TIMEOUT=1800
+export POSEIDON_MPI_TIMEOUT
+conformance --limit=600 --iterations=6 <<TABLE
+11 --comm=ps --chunk=4096 --node=3 --net=small
+11 --comm=sfb --chunk=4096 --node=5 --net=small --clip=0.2
+13 --comm=allreduce --chunk=4096 --node=5 --net=small --iter-size=2
+13 --comm=paper --chunk=2048 --node=8 --servers=1 --net=small --window=2000
+
+16 --comm=ps --chunk=256
+16 --comm=ps --chunk=256 --servers=5 --clip=0.2
+16 --comm=sfb --chunk=1024 --clip=0.3
+16 --comm=paper --chunk=512 --servers=2 --iter-size=2
+16 --comm=allreduce --chunk=64 --wire=bf16
+16 --comm=adam --chunk=1024 --overlap=backward
+16 --comm=onebit --chunk=512 --overlap=none
+16 --comm=ps --chunk=512 --staleness=2
+16 --comm=allreduce --chunk=4096 --merge=1048576 --order=fifo
+16 --comm=ps --chunk=4096 --node=3
+16 --comm=allreduce --chunk=4096 --node=5 --clip=0.2
+16 --comm=paper --chunk=4096 --node=8
+16 --comm=onebit --chunk=4096 --node=8 --net=small
+16 --comm=adam --chunk=4096 --node=3 --net=small
+16 --comm=ps --chunk=4096 --node=8 --wire=bf16 --net=small
+
+32 --comm=ps --chunk=128
+32 --comm=paper --chunk=512 --servers=4 --clip=0.2
+32 --comm=sfb --chunk=1024
+32 --comm=allreduce --chunk=256
+32 --comm=onebit --chunk=512
+32 --comm=ps --chunk=1024 --node=5 --net=small
+32 --comm=allreduce --chunk=1024 --node=8 --net=small --clip=0.2
+32 --comm=paper --chunk=1024 --node=3 --net=small
+
+33 --comm=ps --chunk=512
+33 --comm=ps --chunk=512 --tree=2 --clip=0.2
+33 --comm=allreduce --chunk=1024 --tree=2 --merge=1048576 --iter-size=2
+
+64 --comm=ps --chunk=128
+64 --comm=paper --chunk=512 --servers=8
+64 --comm=sfb --chunk=1024
+64 --comm=allreduce --chunk=256 --clip=0.2
+64 --comm=ps --chunk=1024 --node=8 --net=small
+64 --comm=allreduce --chunk=1024 --node=5 --net=small
+64 --comm=ps --chunk=512 --tree=2 --clip=0.2
+64 --comm=allreduce --chunk=4096 --tree=64
+64 --comm=ps --chunk=4096 --tree=2 --node=5 --net=small
+TABLE

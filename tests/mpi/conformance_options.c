@@ -1,0 +1,129 @@
+/* The options of sync_conformance: one row each. */
+#include <stddef.h>
+#include <string.h>
+
+#include "tests/mpi/conformance.h"
+
+enum kind { COUNT, NUMBER, WORD, COMM, WIRE };
+
+/* Where a row's words stand in an array in the order of an enum, the field is the place of the
+ * word. */
+static const char *const overlaps[] = {"none", "wfbp", "backward", NULL};
+static const char *const nets[] = {"auto", "small", "large", NULL};
+static const char *const orders[] = {"urgency", "fifo", NULL};
+static const char *const ends[] = {"history", "failure", NULL};
+
+static const struct row {
+    const char *name;
+    enum kind kind;
+    size_t at;
+    const char *const *words;
+    const char *standard, *help;
+} rows[] = {
+#define AT(field) offsetof(struct conformance, field)
+    {"comm", COMM, AT(comm), NULL, "ps", "communication scheme, as --comm of poseidon train"},
+    {"servers", COUNT, AT(servers), NULL, "0", "dedicated server ranks, the last ones"},
+    {"chunk", COUNT, AT(chunk), NULL, "1024", "most bytes of a chunk"},
+    {"overlap", WORD, AT(overlap), overlaps, "wfbp", "as --overlap of poseidon train"},
+    {"clip", NUMBER, AT(clip), NULL, "0", "largest norm of the gradient; 0: any"},
+    {"iter-size", COUNT, AT(iter_size), NULL, "1", "micro-batches of an iteration"},
+    {"wire", WIRE, AT(wire), NULL, "fp32", "fp32 or bf16: what gradients are sent as"},
+    {"window", COUNT, AT(window), NULL, "0", "bytes in flight; 0: any number"},
+    {"order", WORD, AT(fifo), orders, "urgency", "what is sent first"},
+    {"merge", COUNT, AT(merge), NULL, "0", "bytes up to which neighbours travel together"},
+    {"node", COUNT, AT(node), NULL, "0", "workers that add up among themselves; 0: none do"},
+    {"net", WORD, AT(net), nets, "auto",
+     "first group of 300 or 20000 parameters; auto: large with nodes"},
+    {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
+    {"tree", COUNT, AT(tree), NULL, "0",
+     "leaders from which on everything that can travels along trees; 0: where that is faster"},
+    {"seeds", COUNT, AT(seeds), NULL, "0",
+     "repetitions with transfers delayed at random; 0: one without"},
+    {"iterations", COUNT, AT(iterations), NULL, "12", "of each training"},
+    {"end", WORD, AT(fails), ends, "history",
+     "rank 0 collects the history, or the last rank fails instead of giving its own"},
+    {"limit", COUNT, AT(limit), NULL, "60", "seconds after which a case counts as hanging"},
+#undef AT
+};
+enum { ROWS_OF_OPTIONS = sizeof rows / sizeof *rows };
+
+static int word_read(const struct row *row, const char *value, int *out)
+{
+    for (int i = 0; row->words[i]; i++)
+        if (!strcmp(value, row->words[i])) {
+            *out = i;
+            return 0;
+        }
+    return error_set("--%s=%s is not known; --help lists the words", row->name, value);
+}
+
+static int comm_read(const char *value, struct comm *out)
+{
+    if (comm_parse(scheme_registry, value, out))
+        return -1;
+    return out->policy == COMM_AUTO
+               ? error_set("--comm=auto: nothing is measured here that could choose")
+               : 0;
+}
+
+static int wire_read(const char *value, int *out)
+{
+    enum wire_format wire;
+
+    if (wire_parse(value, &wire))
+        return -1;
+    *out = (int)wire;
+    return 0;
+}
+
+static int value_read(const struct row *row, const char *value, struct conformance *c)
+{
+    char *field = (char *)c + row->at, *end;
+    double number;
+
+    if (row->kind == WORD)
+        return word_read(row, value, (int *)(void *)field);
+    if (row->kind == COMM)
+        return comm_read(value, (struct comm *)(void *)field);
+    if (row->kind == WIRE)
+        return wire_read(value, (int *)(void *)field);
+    number = strtod(value, &end);
+    if (end == value || *end || !(number >= 0 && number <= 1 << 30) ||
+        (row->kind == COUNT && number != (double)(long)number))
+        return error_set("--%s=%s: not a %s", row->name, value,
+                         row->kind == COUNT ? "count" : "number from 0 up");
+    if (row->kind == COUNT)
+        *(long *)(void *)field = (long)number;
+    else
+        *(double *)(void *)field = number;
+    return 0;
+}
+
+int conformance_option(struct conformance *c, const char *argument)
+{
+    for (int i = 0; i < ROWS_OF_OPTIONS; i++) {
+        size_t length = strlen(rows[i].name);
+        if (!strncmp(argument, "--", 2) && !strncmp(argument + 2, rows[i].name, length) &&
+            argument[2 + length] == '=')
+            return value_read(&rows[i], argument + 2 + length + 1, c);
+    }
+    return error_set("%s: no such option, or no value; --help lists them", argument);
+}
+
+void conformance_defaults(struct conformance *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < ROWS_OF_OPTIONS; i++)
+        if (value_read(&rows[i], rows[i].standard, out))
+            abort();
+}
+
+void conformance_options_help(FILE *out)
+{
+    for (int i = 0; i < ROWS_OF_OPTIONS; i++) {
+        fprintf(out, "  --%s=%s  %s", rows[i].name, rows[i].standard, rows[i].help);
+        for (int w = 0; rows[i].words && rows[i].words[w]; w++)
+            fprintf(out, "%s%s", w ? ", " : " (", rows[i].words[w]);
+        fprintf(out, rows[i].words ? ")\n" : "\n");
+    }
+}

@@ -1,0 +1,213 @@
+/* The oracle: what all workers together must arrive at, bit for bit, computed by one rank in plain
+ * loops. sum_over_ranks is the one place that knows in which order the program promises to add. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/mpi/conformance.h"
+
+/* One element of what several ranks bring, in one order whatever the order of arrival: a binary
+ * tree over their numbers, whose left half is the largest power of two below their count. */
+static float tree_of(const float *x, size_t apart, int count)
+{
+    int half = 1;
+
+    if (count == 1)
+        return *x;
+    while (2 * half < count)
+        half *= 2;
+    return tree_of(x, apart, half) + tree_of(x + (size_t)half * apart, apart, count - half);
+}
+
+/* parts: `count` of them (at least 1), `apart` elements from one to the next; those of a node's
+ * workers, or the sums of all nodes. */
+static void sum_over_ranks(const float *parts, size_t apart, int count, size_t n, float *sum)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = tree_of(parts + i, apart, count);
+}
+
+bool serial_create(const struct plan *plan, const struct made_net *net, struct serial *out)
+{
+    size_t rows = (size_t)(plan->ncomputing * ROWS * plan->options.iter_size);
+
+    *out = (struct serial){.elems = net->elems, .plan = plan, .net = net};
+    for (int b = 0; b < plan->nbuckets; b++)
+        if (plan->buckets[b].elems > out->most)
+            out->most = plan->buckets[b].elems;
+    out->values = calloc(net->elems, sizeof(float));
+    out->history = calloc(net->elems, sizeof(float));
+    out->sum = calloc(net->elems, sizeof(float));
+    out->gradients = calloc((size_t)plan->ncomputing * out->most, sizeof(float));
+    out->nodes = calloc((size_t)plan->nworkers * out->most, sizeof(float));
+    out->rows = calloc(rows * 2 * WIDEST, sizeof(float));
+    out->lost = calloc((size_t)plan->nworkers * net->elems, sizeof(float));
+    out->lost_home = calloc(net->elems, sizeof(float));
+    for (size_t i = 0; out->values && i < net->elems; i++)
+        out->values[i] = conformance_first_value(i);
+    return out->values && out->history && out->sum && out->gradients && out->nodes && out->rows &&
+           out->lost && out->lost_home;
+}
+
+void serial_free(struct serial *s)
+{
+    free(s->values);
+    free(s->history);
+    free(s->sum);
+    free(s->gradients);
+    free(s->nodes);
+    free(s->rows);
+    free(s->lost);
+    free(s->lost_home);
+}
+
+/* x (a chunk of one leader's gradient, or of the sum) as it comes out of the codec. */
+static void through_codec(const struct plan *plan, int chunk, float *x, float *lost)
+{
+    const struct codec *codec = plan_codec(plan, chunk);
+    const struct chunk *c = &plan->chunks[chunk];
+    void *encoded;
+
+    if (!codec)
+        return;
+    encoded = malloc(plan_gradient_bytes(plan, chunk));
+    codec->encode(x, lost, c->rows, c->elems / c->rows, encoded);
+    memset(x, 0, c->elems * sizeof *x);
+    codec->add(encoded, c->rows, c->elems / c->rows, x);
+    free(encoded);
+}
+
+/* All chunks of a bucket; x: its first element. lost: an arena. */
+static void bucket_through_codec(const struct plan *plan, int bucket, float *x, float *lost)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        through_codec(plan, c, x + (plan->chunks[c].begin - b->begin),
+                      lost + plan->chunks[c].begin);
+}
+
+/* The product of the factors of all workers, in the order of ranks and of micro-batches. */
+static void sum_by_factors(struct serial *s, int bucket, int iteration)
+{
+    const struct plan *plan = s->plan;
+    const struct bucket *b = &plan->buckets[bucket];
+    const struct group *g = &plan->groups[b->first_group];
+    int64_t width = g->m + g->n, rows = plan->ncomputing * g->k * plan->options.iter_size;
+    float *sum = s->sum + g->begin, *row = s->rows;
+    float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
+
+    for (int w = 0; w < plan->ncomputing; w++)
+        for (int micro = 0; micro < plan->options.iter_size; micro++) {
+            conformance_factors(g, b->first_group, w, iteration, micro, s->values, bottom, top);
+            for (int64_t k = 0; k < g->k; k++, row += width) {
+                memcpy(row, bottom + k * g->n, (size_t)g->n * 4);
+                memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
+            }
+        }
+    conformance_gemm(NULL, true, false, g->m, g->n, rows, 1, s->rows + g->n, width, s->rows, width,
+                     0, sum, g->n);
+    if (g->elems == (size_t)(g->m * g->n))
+        return;
+    memset(sum + g->m * g->n, 0, (size_t)g->m * 4);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < g->m; j++)
+            sum[g->m * g->n + j] += s->rows[r * width + g->n + j];
+}
+
+/* One worker's gradient of a bucket, summed over its micro-batches; zeros between the groups. */
+static void worker_gradient(const struct serial *s, int bucket, int iteration, int worker,
+                            float *gradient)
+{
+    const struct plan *plan = s->plan;
+
+    const struct bucket *b = &plan->buckets[bucket];
+
+    memset(gradient, 0, b->elems * sizeof *gradient);
+    for (int g = b->first_group; g < b->first_group + b->ngroups; g++) {
+        const struct group *group = &s->net->groups[g];
+        for (int micro = 0; micro < plan->options.iter_size; micro++)
+            conformance_gradient(group, g, worker, iteration, micro, s->values,
+                                 gradient + (group->begin - b->begin), micro > 0);
+    }
+}
+
+/* First over the workers of each node, then over the nodes; what travels goes through the codec. */
+static void sum_by_gradients(struct serial *s, int bucket, int iteration, int rank)
+{
+    const struct plan *plan = s->plan;
+    const struct bucket *g = &plan->buckets[bucket];
+    bool travels = plan_travels(plan, bucket);
+    float *sum = s->sum + g->begin;
+
+    for (int w = 0; w < plan->ncomputing; w++)
+        worker_gradient(s, bucket, iteration, w, s->gradients + (size_t)w * s->most);
+    for (int node = 0; node < plan->nworkers; node++) {
+        float *mine = s->nodes + (size_t)node * s->most;
+        sum_over_ranks(s->gradients + (size_t)plan->world_rank[node] * s->most, s->most,
+                       plan->locals[node], g->elems, mine);
+        if (travels)
+            bucket_through_codec(plan, bucket, mine, s->lost + (size_t)node * s->elems);
+    }
+    if (!travels && rank < plan->ncomputing)
+        memcpy(sum, s->nodes + (size_t)plan->leader[rank] * s->most, g->elems * sizeof *sum);
+    if (!travels)
+        return;
+    sum_over_ranks(s->nodes, s->most, plan->nworkers, g->elems, sum);
+    if (g->scheme->codec_back)
+        bucket_through_codec(plan, bucket, sum, s->lost_home);
+}
+
+/* Of the mean gradient, as the shards compute it: chunk by chunk. */
+static double squared_norm(const struct serial *s)
+{
+    const struct plan *plan = s->plan;
+    double total = 0;
+
+    for (int c = 0; c < plan->nchunks; c++) {
+        double part = 0;
+        for (size_t i = 0; i < plan->chunks[c].elems; i++) {
+            double x = (double)s->sum[plan->chunks[c].begin + i] *
+                       (double)(1.0f / (float)plan->ncomputing);
+            part += x * x;
+        }
+        if (plan->buckets[plan->chunks[c].bucket].trains)
+            total += part;
+    }
+    return total;
+}
+
+static void update(struct serial *s, float scale, int iteration)
+{
+    for (int g = 0; g < GROUPS; g++) {
+        const struct group *group = &s->net->groups[g];
+        size_t at = group->begin;
+        for (int p = 0; group->trains && p < group->nparams; p++) {
+            const struct group_param *param = &group->params[p];
+            conformance_apply(iteration, scale, param->lr_mult, param->decay_mult, s->values + at,
+                              s->sum + at, s->history + at, param->elems);
+            at += param->elems;
+        }
+    }
+}
+
+void serial_iteration(struct serial *s, float clip, int iteration, int rank)
+{
+    const struct plan *plan = s->plan;
+    float adding = plan->options.comm.policy == COMM_NONE ? 1 : (float)plan->ncomputing;
+    float scale = 1.0f / (adding * (float)plan->options.iter_size);
+    double norm;
+
+    for (int b = 0; b < plan->nbuckets; b++) {
+        if (!plan->buckets[b].trains)
+            continue;
+        if (conformance_by_factors(plan, b))
+            sum_by_factors(s, b, iteration);
+        else
+            sum_by_gradients(s, b, iteration, rank);
+    }
+    norm = sqrt(squared_norm(s));
+    if (clip > 0 && norm > (double)clip)
+        scale *= (float)((double)clip / norm);
+    update(s, scale, iteration);
+}

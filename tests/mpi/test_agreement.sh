@@ -1,0 +1,140 @@
+#!/bin/sh
+# Ranks that were given different solvers, nets or options: refused before training by one message, which
+# says what differs and who has what; no hang. What each rank may have for itself is let through.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+POSEIDON_MPI_TIMEOUT=${POSEIDON_MPI_TIMEOUT:-60}
+export POSEIDON_MPI_TIMEOUT
+make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'clip_gradients: 10' 'display: 1'
+
+# apart LOG WORDS OTHERS: ranks 0 and 2 of three train with the options WORDS, rank 1 with OTHERS.
+apart() {
+    # word splitting is meant
+    # shellcheck disable=SC2086
+    "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --batch=4 $2 : -n 1 "$POSEIDON" train --batch=4 $3 \
+        : -n 1 "$POSEIDON" train --batch=4 $2 >"$1" 2>&1 </dev/null
+}
+
+# refused NAME TEXT WORDS OTHERS
+refused() {
+    apart refused.log "$3" "$4"
+    status=$?
+    count=$(grep -c '^poseidon train: ' refused.log)
+    if [ $status -eq 0 ]; then
+        fail "$1: trained as if nothing were wrong"
+    elif [ $status -ge 124 ]; then
+        fail "$1: hung, or crashed (status $status):" && tail -n 5 refused.log
+    elif [ "$count" -ne 1 ]; then
+        fail "$1: $count messages, expected one:" && head -n 20 refused.log
+    elif ! grep -qF "poseidon train: $2; start all ranks with the same files" refused.log; then
+        fail "$1: expected '$2', found $(grep '^poseidon train: ' refused.log)"
+    else
+        echo "ok: $1"
+    fi
+}
+
+# solver NAME FIELD A B: a solver field is A on ranks 0 and 2, and B on rank 1; '-' stands for none.
+solver() {
+    cp solver.prototxt other.prototxt
+    for file in solver.prototxt other.prototxt; do
+        sed -i "/^$1:/d" $file
+    done
+    [ "$2" = - ] || echo "$1: $2" >>solver.prototxt
+    [ "$3" = - ] || echo "$1: $3" >>other.prototxt
+    left=$2 right=$3
+    [ "$2" = - ] && left='not set'
+    [ "$3" = - ] && right='not set'
+    refused "$1" "$1 differs: $left on ranks 0, 2; $right on rank 1" --solver=solver.prototxt --solver=other.prototxt
+    make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'clip_gradients: 10' 'display: 1'
+}
+
+solver base_lr 0.01 0.1
+solver momentum 0.9 0.5
+solver weight_decay 0.0005 -
+solver clip_gradients 10 -
+solver clip_gradients - 1
+solver lr_policy '"inv"' '"fixed"'
+solver gamma 0.0001 0.001
+solver max_iter 4 5
+solver random_seed 1 2
+solver iter_size - 2
+solver regularization_type '"L2"' '"L1"'
+solver average_loss - 20
+solver type '"SGD"' '"Nesterov"'
+cat solver.prototxt - >steps.prototxt <<'END'
+stepvalue: 10
+stepvalue: 20
+END
+sed 's/stepvalue: 20/stepvalue: 30/' steps.prototxt >other.prototxt
+refused 'one of several values' 'stepvalue differs: 10, 20 on ranks 0, 2; 10, 30 on rank 1' \
+    --solver=steps.prototxt --solver=other.prototxt
+
+# net NAME TEXT SED-SCRIPT: rank 1's net is changed.
+net() {
+    mkdir -p other
+    sed "$3" net.prototxt >other/net.prototxt
+    sed "s|$work/net|$work/other/net|" solver.prototxt >other/solver.prototxt
+    refused "$1" "$2" --solver=solver.prototxt --solver=other/solver.prototxt
+}
+
+net num_output "net: layer 'ip1' inner_product_param.num_output differs: 500 on ranks 0, 2; 400 on rank 1" \
+    's/num_output: 500/num_output: 400/'
+net lr_mult "net: layer 'conv1' param[1].lr_mult differs: 2 on ranks 0, 2; 3 on rank 1" '0,/lr_mult: 2/s//lr_mult: 3/'
+net 'layer that others lack' "net: layer[7] differs: layer 'relu1' on ranks 0, 2; layer 'ip2' on rank 1" \
+    "$(awk '/^layer/ { from = NR } /name: "relu1"/ { print from; exit }' net.prototxt),/^}/d"
+net 'batch of a test net' "net: layer 'fashion' data_param.batch_size differs: 100 on ranks 0, 2; 50 on rank 1" \
+    's/batch_size: 100/batch_size: 50/'
+
+options() {
+    refused "$1" "$2" "--solver=solver.prototxt $3" "--solver=solver.prototxt $4"
+}
+make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'display: 1'
+options staleness '--staleness differs: 0 on ranks 0, 2; 2 on rank 1' '--comm=ps' '--comm=ps --staleness=2'
+options comm '--comm differs: auto on ranks 0, 2; sfb on rank 1' '' '--comm=sfb'
+options wire '--wire differs: fp32 on ranks 0, 2; bf16 on rank 1' '--comm=ps' '--comm=ps --wire=bf16'
+options servers '--servers differs: 0 on ranks 0, 2; 1 on rank 1' '' '--servers=1'
+options hierarchy '--hierarchy differs: auto on ranks 0, 2; 2 on rank 1' '' '--hierarchy=2'
+options chunk '--chunk differs: 1000 on ranks 0, 2; not set on rank 1' '--chunk=1000' ''
+options merge '--merge differs: 0 on ranks 0, 2; 65536 on rank 1' '--merge=0' '--merge=64k'
+options batch '--batch differs: 4 on ranks 0, 2; 8 on rank 1' '' '--batch=8'
+options iterations 'max_iter differs: 4 on ranks 0, 2; 2 on rank 1' '' '--max-iter=2'
+options seed 'random_seed differs: 1 on ranks 0, 2; 7 on rank 1' '' '--seed=7'
+options trace '--trace differs: not given on ranks 0, 2; given on rank 1' '' "--trace=$work/trace.json"
+options cluster-file '--cluster-file differs: given on ranks 0, 2; not given on rank 1' "--cluster-file=$work/cluster" ''
+
+# The same by other means, and what is each rank's own: its place in the file tree, links to its data,
+# what its node is good for.
+mkdir -p other
+ln -s "$abs_top_srcdir/data" other/data
+sed "s|$abs_top_srcdir/data|$work/other/data|; s/^/ /" net.prototxt >other/net.prototxt
+grep -q other/data other/net.prototxt || fail 'the other net has the same paths'
+make_solver other/solver.prototxt "net: \"$work/other/net.prototxt\"" 'max_iter: 9' 'snapshot_after_train: false' \
+    'display: 1' 'solver_mode: CPU' "snapshot_prefix: \"$work/other/run\""
+if apart own.log '--solver=solver.prototxt --comm=ps' \
+    '--solver=other/solver.prototxt --max-iter=4 --threads=1 --window=1m --bandwidth-mbps=900 --comm=ps'; then
+    grep -q 'Optimization Done' own.log || fail 'training with own paths did not end'
+    echo 'ok: own paths, threads and window'
+else
+    fail 'own paths, threads or window are refused:'
+    tail -n 5 own.log
+fi
+
+# What no file says: data of another shape
+if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" - "$abs_top_srcdir/data/fashion-mnist-train.h5" <<'END'; then
+import h5py, sys
+source = h5py.File(sys.argv[1], "r")
+with h5py.File("narrow.h5", "w") as f:
+    f["data"], f["label"] = source["data"][:64, :, :24, :24], source["label"][:64]
+END
+    sed "s|source: .*train.h5|source: \"$work/narrow.h5|" net.prototxt >other/net.prototxt
+    apart shapes.log '--solver=solver.prototxt --comm=ps' '--solver=other/solver.prototxt --max-iter=4 --comm=ps'
+    status=$?
+    [ $status -gt 0 ] && [ $status -lt 124 ] || fail "data of another shape: status $status"
+    grep -q '^poseidon train: rank 1 .*do all ranks read data of the same shape' shapes.log || {
+        fail 'data of another shape is not told of:'
+        tail -n 5 shapes.log
+    }
+    echo 'ok: data of another shape'
+else
+    echo 'skipped: data of another shape (python3 with h5py is missing)'
+fi
+finish

@@ -1,0 +1,65 @@
+/* The program of one Check suite, without the lines that all of them would repeat.
+ *
+ *     SUITE("units")
+ *     {
+ *         TCase *tcase = suite_case(suite, "units");
+ *
+ *         tcase_add_test(tcase, times_have_units);
+ *     }
+ *
+ * is a whole main: it runs what the body adds to `suite`, each test in a process of its own, prints
+ * as much as CK_VERBOSITY asks for, and ends with 0 if none failed. */
+#ifndef TESTS_SUITE_H
+#define TESTS_SUITE_H
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The body adds the tests. Stands after them, once in a program. */
+#define SUITE(name) SUITE_IN(NULL, name)
+
+/* The same with a folder for the tests' files: `folder`, an array of characters that ends in
+ * XXXXXX, names it before the body runs; it is removed with all it holds after the last test. */
+#define SUITE_IN(folder, name)                                                                     \
+    static void suite_fill(Suite *suite);                                                          \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return suite_run(name, folder, suite_fill);                                                \
+    }                                                                                              \
+    static void suite_fill(Suite *suite)
+
+/* A new case of the suite, which owns it. */
+static inline TCase *suite_case(Suite *suite, const char *name)
+{
+    TCase *tcase = tcase_create(name);
+
+    suite_add_tcase(suite, tcase);
+    return tcase;
+}
+
+/* What SUITE's main does; the program's exit status. */
+static inline int suite_run(const char *name, char *folder, void (*fill)(Suite *suite))
+{
+    Suite *suite = suite_create(name);
+    SRunner *runner = srunner_create(suite);
+    char command[512];
+    int failed;
+
+    if (folder && !mkdtemp(folder)) {
+        perror(folder);
+        return EXIT_FAILURE;
+    }
+    fill(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (folder) {
+        snprintf(command, sizeof command, "rm -rf '%s'", folder);
+        if (system(command) != 0)
+            return EXIT_FAILURE;
+    }
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* A gathering of the tests' own: every worker leads itself, but what is posted begins to travel
+ * only some turns of the wire later, the last one first; and all calls are counted. */
+#include <stdlib.h>
+
+#include "sync/gradient.h"
+#include "sync/sync_internal.h"
+#include "tests/sync/fakes.h"
+
+enum { TURNS = 3 }; /* that what is posted waits */
+
+struct late {
+    int *posted, nposted; /* buckets that wait */
+    int turns;            /* since the last of them came */
+};
+
+struct late_counts late_counts;
+
+static int late_open(struct sync *sync, MPI_Comm world)
+{
+    struct late *late = sync->gathering = calloc(1, sizeof *late);
+    size_t buckets = (size_t)sync->plan->nbuckets + 1;
+    int status = 0;
+
+    late_counts = (struct late_counts){0};
+    if (!late || !(late->posted = calloc(buckets, sizeof *late->posted)))
+        status = error_memory(buckets * sizeof *late->posted, "a list of buckets");
+    return error_agree(world, status);
+}
+
+static void late_close(struct sync *sync)
+{
+    struct late *late = sync->gathering;
+
+    if (late)
+        free(late->posted);
+    free(late);
+    sync->gathering = NULL;
+}
+
+static int late_mark(struct sync *sync, int bucket)
+{
+    late_counts.marks++;
+    return gather_alone.mark(sync, bucket);
+}
+
+static int late_post(struct sync *sync, int bucket)
+{
+    struct late *late = sync->gathering;
+
+    assert(late->nposted < sync->plan->nbuckets);
+    late_counts.posts++;
+    late->posted[late->nposted++] = bucket;
+    late->turns = 0;
+    return 0;
+}
+
+static int late_poll(struct sync *sync)
+{
+    struct late *late = sync->gathering;
+
+    if (late->nposted == 0 || late->turns++ < TURNS)
+        return 0;
+    late_counts.polls++;
+    return bucket_await(sync, late->posted[--late->nposted]) ? -1 : 1;
+}
+
+static enum wire_pace late_pace(const struct sync *sync)
+{
+    const struct late *late = sync->gathering;
+
+    return late->nposted > 0 ? WIRE_URGENT : WIRE_IDLE;
+}
+
+static void late_publish(struct sync *sync, int bucket)
+{
+    (void)sync;
+    (void)bucket;
+    late_counts.publishes++;
+}
+
+static int late_describe_wait(const struct sync *sync, char *text, size_t bytes)
+{
+    const struct late *late = sync->gathering;
+
+    if (late->nposted > 0)
+        describe_one(sync, text, bytes, true, "the start of", late->posted[0], -1);
+    return late->nposted > 0;
+}
+
+const struct gather_i gather_late = {
+    .name = "late",
+    .open = late_open,
+    .close = late_close,
+    .mark = late_mark,
+    .post = late_post,
+    .poll = late_poll,
+    .pace = late_pace,
+    .publish = late_publish,
+    .describe_wait = late_describe_wait,
+};

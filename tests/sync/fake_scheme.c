@@ -1,0 +1,228 @@
+/* A scheme of the tests' own with steps of its own: every worker sends its whole gradient to all
+ * others, adds up what came in the order of the fixed tree, and applies the rule itself. For
+ * engines that work on the host's memory.
+ *
+ * A worker that is one iteration ahead finds a second slot; it cannot be two ahead, for it needs
+ * this worker's gradient of the iteration between. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tree_sum.h"
+#include "plan/cost.h"
+#include "sync/gradient.h"
+#include "sync/history.h"
+#include "sync/sync_internal.h"
+#include "tests/sync/fakes.h"
+
+/* ---- the plan ---- */
+
+static struct traffic count_traffic(const struct plan *plan, int bucket, int leader)
+{
+    uint64_t others = (uint64_t)plan->nworkers - 1;
+    uint64_t bytes = others * plan->buckets[bucket].elems * sizeof(float);
+
+    if (leader >= plan->nworkers)
+        return (struct traffic){0};
+    return (struct traffic){.sent = bytes, .received = bytes, .messages = others};
+}
+
+static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
+{
+    uint64_t gradients = 2 * ((uint64_t)plan->nworkers - 1) + 1;
+
+    return leader < plan->nworkers ? gradients * plan->buckets[bucket].elems * sizeof(float) : 0;
+}
+
+static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                     struct cost *out)
+{
+    double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
+
+    out->trips = out->pieces = 1;
+    out->compute_seconds =
+        plan->nworkers * bytes / cluster->sum_Bps + cost_update_seconds(cluster, bytes);
+}
+
+/* ---- steps ---- */
+
+struct flood {
+    float *room; /* per slot and worker: its gradient; this rank's own stay unused */
+    bool *here;  /* per slot and worker: it came, and its iteration is not over */
+    float *sum;
+    const float **x; /* per worker: what is added */
+    struct history history;
+};
+
+static int flood_open(struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    size_t workers = (size_t)sync->plan->nworkers;
+    struct flood *flood;
+
+    if (!sync->worker)
+        return 0;
+    flood = sync->buckets[bucket].own = calloc(1, sizeof *flood);
+    if (!flood || !(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
+        !(flood->here = calloc(2 * workers, sizeof(bool))) ||
+        !(flood->sum = calloc(b->elems, sizeof(float))) ||
+        !(flood->x = calloc(workers, sizeof *flood->x)))
+        return error_memory(2 * workers * b->elems * sizeof(float), "gradients of all workers");
+    return history_open(sync, b->name, b->elems, false, &flood->history);
+}
+
+static void flood_close(struct sync *sync, int bucket)
+{
+    struct flood *flood = sync->buckets[bucket].own;
+
+    if (!flood)
+        return;
+    free(flood->room);
+    free(flood->here);
+    free(flood->sum);
+    free(flood->x);
+    history_close(sync, &flood->history);
+    free(flood);
+    sync->buckets[bucket].own = NULL;
+}
+
+static size_t place_of(const struct sync *sync, int worker, int64_t iteration)
+{
+    return (size_t)(iteration & 1) * (size_t)sync->plan->nworkers + (size_t)worker;
+}
+
+static int bucket_of_message(const struct sync *sync, const struct wire_message *message)
+{
+    return chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+}
+
+static int flood_sent(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+
+    return bucket_finish_one(sync, bucket_of_message(sync, message), (int64_t)message->user);
+}
+
+static int flood_came(void *context, const struct wire_message *message)
+{
+    struct sync *sync = context;
+    int bucket = bucket_of_message(sync, message);
+    struct sync_bucket *state = &sync->buckets[bucket];
+    struct flood *flood = state->own;
+    int64_t iteration = (int64_t)message->user;
+
+    flood->here[place_of(sync, message->peer, iteration)] = true;
+    return iteration < state->running ? bucket_finish_one(sync, bucket, iteration) : 0;
+}
+
+static int flood_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
+{
+    const struct sync_bucket *state = &sync->buckets[arrival->bucket];
+    const struct flood *flood = state->own;
+    size_t elems = bucket_of(sync, arrival->bucket)->elems;
+    int64_t iteration = tag_iteration(sync, arrival, state->complete);
+    size_t place = place_of(sync, arrival->peer, iteration);
+    bool expected = flood && !arrival->back && arrival->peer < sync->plan->nworkers;
+
+    if (arrival_check(sync, arrival, iteration, expected ? state->complete + 2 : 0,
+                      elems * sizeof(float)))
+        return -1;
+    out->buffer = flood->room + place * elems;
+    out->done = flood_came;
+    out->user = (uint64_t)iteration;
+    return 0;
+}
+
+static int flood_post(struct sync *sync, int bucket, int64_t iteration)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct flood *flood = sync->buckets[bucket].own;
+    int workers = sync->plan->nworkers, waits = 2 * (workers - 1);
+
+    for (int w = 0; w < workers; w++)
+        waits -= flood->here[place_of(sync, w, iteration)]; /* before this rank was so far */
+    bucket_expect(sync, bucket, iteration, waits);
+    for (int i = 1; i < workers; i++)
+        if (bucket_send(
+                sync, bucket,
+                (struct wire_message){.buffer = gradient_message(sync, b->first_chunk, iteration),
+                                      .bytes = b->elems * sizeof(float),
+                                      .peer = (sync->rank + i) % workers,
+                                      .tag = tag_of(sync, false, b->first_chunk, iteration),
+                                      .done = flood_sent,
+                                      .user = (uint64_t)iteration}))
+            return -1;
+    return 0;
+}
+
+static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+    struct flood *flood = sync->buckets[bucket].own;
+    float *own = sync->model.engine_grads + b->begin;
+
+    for (int w = 0; w < sync->plan->nworkers; w++) {
+        size_t place = place_of(sync, w, iteration);
+        flood->x[w] = w == sync->rank ? own : flood->room + place * b->elems;
+        flood->here[place] = false;
+    }
+    tree_sum_slices(flood->x, sync->plan->nworkers, b->elems, flood->sum);
+    memcpy(own, flood->sum, b->elems * sizeof *own); /* clipping looks for it there */
+    return 0;
+}
+
+static int flood_settle(struct sync *sync, int bucket, int64_t iteration)
+{
+    struct flood *flood = sync->buckets[bucket].own;
+
+    return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
+                                &flood->history, ENGINE_IN_TURN);
+}
+
+static int flood_history(struct sync *sync, int chunk, struct history_view *out)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+    struct flood *flood = sync->buckets[c->bucket].own;
+    size_t at = c->begin - bucket_of(sync, c->bucket)->begin;
+
+    *out = (struct history_view){.blocks = flood ? flood->history.memory + at : NULL,
+                                 .stride = bucket_of(sync, c->bucket)->elems};
+    return 0;
+}
+
+static int flood_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
+{
+    const struct flood *flood = sync->buckets[bucket].own;
+    int64_t iteration = sync->buckets[bucket].running - 1;
+
+    for (int w = 0; flood && w < sync->plan->nworkers; w++)
+        if (w != sync->rank && !flood->here[place_of(sync, w, iteration)]) {
+            describe_one(sync, text, bytes, true, "the gradient of", bucket, w);
+            return 1;
+        }
+    return 0;
+}
+
+static const struct scheme_steps steps_flood = {
+    .open = flood_open,
+    .close = flood_close,
+    .post = flood_post,
+    .accept = flood_accept,
+    .rebuild = flood_rebuild,
+    .settle = flood_settle,
+    .history = flood_history,
+    .describe_wait = flood_describe_wait,
+    .everywhere = true,
+};
+
+const struct scheme scheme_flood = {
+    .name = "flood",
+    .label = "Flood",
+    .help = "every gradient to everybody",
+    .home = HOME_NOBODY,
+    .mergeable = true,
+    .lossless = true,
+    .traffic = count_traffic,
+    .memory = count_memory,
+    .cost = estimate,
+    .steps = &steps_flood,
+};

@@ -1,0 +1,106 @@
+/* Words of options, paths that files name, and how an HDF5 file begins. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/suite.h"
+#include "util/choice.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/path.h"
+
+static char folder[] = "/tmp/poseidon_words_XXXXXX";
+
+static void enter_folder(void)
+{
+    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_int_eq(mkdir("near", 0700), 0);
+}
+
+static void write_file(const char *path, const char *bytes, size_t length)
+{
+    ck_assert_int_eq(file_write(path, bytes, length), 0);
+}
+
+START_TEST(a_word_has_its_place_and_others_are_refused_with_the_list)
+{
+    static const char *const words[] = {"auto", "on", "off", NULL}, *const one[] = {"only", NULL};
+    int found = 7;
+    char list[64];
+
+    ck_assert_int_eq(choice_parse("direct", "off", words, &found), 0);
+    ck_assert_int_eq(found, 2);
+    ck_assert_int_eq(choice_parse("direct", "OFF", words, &found), -1);
+    ck_assert_int_eq(found, 2);
+    ck_assert_str_eq(error_text(), "--direct=OFF is not known (auto, on or off)");
+    ck_assert_int_eq(choice_parse_caseless("direct", "ON", words, &found), 0);
+    ck_assert_int_eq(found, 1);
+    ck_assert_int_eq(choice_find(words, "of"), -1);
+    ck_assert_str_eq(choice_list(one, list, sizeof list), "only");
+    ck_assert_str_eq(choice_list(words, list, 8), "auto, o");
+}
+END_TEST
+
+START_TEST(a_path_holds_as_named_and_else_beside_the_file_that_names_it)
+{
+    static const struct {
+        const char *path, *named_by, *expected;
+        bool found;
+    } cases[] = {
+        {"here", "near/list", "here", true},        {"both", "near/list", "both", true},
+        {"there", "near/list", "near/there", true}, {"none", "near/list", "none", false},
+        {"there", "list", "there", false},          {"there", NULL, "there", false},
+        {"/there", "near/list", "/there", false},
+    };
+
+    write_file("here", "", 0);
+    write_file("both", "", 0);
+    write_file("near/both", "", 0);
+    write_file("near/there", "", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool found = !cases[i].found;
+        char *path = path_find(cases[i].path, cases[i].named_by, &found);
+        ck_assert_str_eq(path, cases[i].expected);
+        ck_assert_int_eq(found, cases[i].found);
+        free(path);
+    }
+    ck_assert_str_eq(path_base("a/b/c"), "c");
+    ck_assert_str_eq(path_base("c"), "c");
+    ck_assert_str_eq(path_base("a/"), "");
+}
+END_TEST
+
+START_TEST(an_hdf5_file_may_begin_behind_a_block_of_the_user)
+{
+    static const char signature[] = "\211HDF\r\n\032\n";
+    char bytes[2100] = "";
+
+    for (int at = 0; at <= 2048; at = at ? 2 * at : 512) {
+        memset(bytes, 'x', sizeof bytes);
+        memcpy(bytes + at, signature, 8);
+        write_file("file", bytes, sizeof bytes);
+        ck_assert_msg(file_is_hdf5("file"), "at %d", at);
+        write_file("file", bytes, (size_t)at + 7);
+        ck_assert_msg(!file_is_hdf5("file"), "cut at %d", at + 7);
+    }
+    memset(bytes, 'x', sizeof bytes);
+    memcpy(bytes + 256, signature, 8);
+    write_file("file", bytes, sizeof bytes);
+    ck_assert(!file_is_hdf5("file"));
+    ck_assert(!file_is_hdf5("near"));
+    ck_assert(!file_is_hdf5("nowhere"));
+}
+END_TEST
+
+SUITE_IN(folder, "words")
+{
+    TCase *tcase = suite_case(suite, "words");
+
+    tcase_add_unchecked_fixture(tcase, enter_folder, NULL);
+    tcase_add_test(tcase, a_word_has_its_place_and_others_are_refused_with_the_list);
+    tcase_add_test(tcase, a_path_holds_as_named_and_else_beside_the_file_that_names_it);
+    tcase_add_test(tcase, an_hdf5_file_may_begin_behind_a_block_of_the_user);
+}

@@ -1,0 +1,426 @@
+/* The send queue by itself: what goes next, how much is on its way, how fast. Time is a number. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/suite.h"
+#include "wire/queue.h"
+
+enum { MOST = 64, PEERS = 20 };
+
+static struct queue queue;
+static struct queue_entry entries[MOST];
+static int nentries;
+static int sent[MOST], nsent; /* numbers of entries, in the order in which they left */
+static struct queue_entry *on_their_way[PEERS][MOST];
+static int flying_to[PEERS];
+
+static void open_queue(size_t window, bool fifo)
+{
+    struct queue_options options = {.peers = PEERS, .window = window, .fifo = fifo};
+
+    nsent = nentries = 0;
+    memset(flying_to, 0, sizeof flying_to);
+    ck_assert_int_eq(queue_open(&queue, &options, 0), 0);
+}
+
+static void flush(void)
+{
+    struct queue_entry *entry;
+
+    while ((entry = queue_take(&queue, 0))) {
+        on_their_way[entry->peer][flying_to[entry->peer]++] = entry;
+        sent[nsent++] = (int)(entry - entries);
+    }
+}
+
+/* Entries are known by their number: the first is 0. */
+static void put_to(int peer, int urgency, double weight, size_t bytes)
+{
+    ck_assert_int_lt(nentries, MOST);
+    entries[nentries] =
+        (struct queue_entry){.peer = peer, .urgency = urgency, .weight = weight, .bytes = bytes};
+    queue_put(&queue, &entries[nentries++]);
+    flush();
+}
+
+static void put(int urgency, double weight, size_t bytes)
+{
+    put_to(0, urgency, weight, bytes);
+}
+
+/* All that was on its way to that peer is there. */
+static void over(int peer)
+{
+    while (flying_to[peer] > 0)
+        queue_sent(&queue, peer, on_their_way[peer][--flying_to[peer]]->bytes);
+}
+
+/* The one on its way is there; what is sent next? */
+static int next(void)
+{
+    int before = nsent;
+
+    over(0);
+    flush();
+    return nsent > before ? sent[before] : -1;
+}
+
+START_TEST(least_urgency_goes_first_and_equals_in_order)
+{
+    open_queue(4, false); /* one at a time */
+    put(9, 0, 4);         /* leaves at once */
+    put(7, 0, 4);
+    put(2, 0, 4);
+    put(5, 0, 4);
+    put(2, 0, 4);
+    ck_assert_int_eq(nsent, 1);
+    ck_assert_int_eq(next(), 2);
+    ck_assert_int_eq(next(), 4);
+    ck_assert_int_eq(next(), 3);
+    ck_assert_int_eq(next(), 1);
+    ck_assert_int_eq(next(), -1);
+    ck_assert_uint_eq(queue_count(&queue), 0);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(fifo_keeps_the_order_of_posting)
+{
+    open_queue(4, true);
+    for (int i = 0; i < 5; i++)
+        put(9 - i, i, 4);
+    for (int i = 1; i < 5; i++)
+        ck_assert_int_eq(next(), i);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(among_equals_the_greatest_weight_goes_first)
+{
+    open_queue(4, false);
+    put(0, 0.1, 4);
+    put(0, 0.2, 4);
+    put(0, 0.9, 4);
+    put(0, 0.5, 4);
+    put(0, 0.5, 4);
+    put(-1, 0, 4);
+    ck_assert_int_eq(next(), 5);
+    ck_assert_int_eq(next(), 2);
+    ck_assert_int_eq(next(), 3);
+    ck_assert_int_eq(next(), 4);
+    ck_assert_int_eq(next(), 1);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(a_peer_has_an_eighth_of_the_window_but_one_entry_at_least)
+{
+    open_queue(3200, false);
+    put(0, 0, 240);
+    put(1, 0, 160); /* exactly full */
+    put(2, 0, 40);
+    ck_assert_int_eq(nsent, 2);
+    put_to(7, 9, 0, 20); /* another peer's link is free */
+    ck_assert_int_eq(nsent, 3);
+    put(1, 0, 20000); /* larger than the window: alone */
+    ck_assert_int_eq(next(), -1);
+    over(7);
+    ck_assert_int_eq(next(), 4);
+    ck_assert_int_eq(nsent, 4);
+    ck_assert_int_eq(next(), 2);
+    ck_assert_uint_eq(queue.in_flight, 40);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(window_bounds_what_is_on_its_way_to_all)
+{
+    open_queue(3200, false);
+    for (int peer = 0; peer < PEERS; peer++)
+        put_to(peer, PEERS - peer, 0, 400);
+    ck_assert_int_eq(nsent, 8);
+    over(3);
+    flush();
+    ck_assert_int_eq(nsent, 9);
+    ck_assert_int_eq(sent[8], PEERS - 1); /* of those that waited, the most urgent */
+    queue_close(&queue);
+}
+END_TEST
+
+/* What a transport has no room for it tries again at every poll. */
+START_TEST(window_bounds_the_number_of_small_ones)
+{
+    open_queue(256 * 100, false);
+    for (int i = 0; i < 40; i++)
+        put(0, 0, i % 2 ? 4 : 0);
+    ck_assert_int_eq(nsent, 32);
+    over(0);
+    flush();
+    ck_assert_int_eq(nsent, 40);
+    over(0);
+    ck_assert_uint_eq(queue.in_flight, 0);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(without_a_window_all_goes_at_once)
+{
+    open_queue(0, false);
+    for (int i = 0; i < MOST; i++)
+        put_to(i % PEERS, i, 0, 4000000);
+    ck_assert_int_eq(nsent, MOST);
+    queue_close(&queue);
+}
+END_TEST
+
+/* Something small and less urgent must not keep something large from ever finding the window empty.
+ */
+START_TEST(small_ones_do_not_overtake_a_large_one_that_waits_for_the_window)
+{
+    open_queue(800, false);
+    for (int peer = 1; peer < 6; peer++)
+        put_to(peer, 5, 0, 100);
+    put_to(0, 1, 0, 700); /* 500 are on their way */
+    for (int peer = 6; peer < 12; peer++)
+        put_to(peer, 5, 0, 100);
+    ck_assert_int_eq(nsent, 5);
+    for (int peer = 1; peer < 5; peer++) {
+        over(peer);
+        flush();
+    }
+    ck_assert_int_eq(sent[5], 5);
+    queue_close(&queue);
+}
+END_TEST
+
+/* ---- the cap ---- */
+
+static void open_capped(double rate, double now)
+{
+    struct queue_options options = {.peers = PEERS, .bytes_per_second = rate};
+
+    nentries = 0;
+    ck_assert_int_eq(queue_open(&queue, &options, now), 0);
+}
+
+START_TEST(cap_holds_the_rate_and_says_when_the_next_may_go)
+{
+    double now = 1e6; /* seconds after some start, as a machine's clock has them */
+
+    open_capped(4e6, now);
+    for (int i = 0; i < MOST; i++) {
+        entries[i] = (struct queue_entry){.peer = i % PEERS, .bytes = 40000};
+        queue_put(&queue, &entries[i]);
+    }
+    for (int i = 0; i < MOST; i++) {
+        ck_assert_ptr_eq(queue_take(&queue, now), &entries[i]);
+        ck_assert_ptr_eq(queue_take(&queue, now), NULL);
+        ck_assert_double_eq_tol(queue_delay(&queue, now), 0.01, 1e-6);
+        ck_assert_ptr_eq(queue_take(&queue, now + 0.0099), NULL);
+        now += queue_delay(&queue, now);
+    }
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(cap_saves_up_twenty_milliseconds_and_no_more)
+{
+    int sent_at_once = 0;
+
+    open_capped(1e6, 0);
+    for (int i = 0; i < MOST; i++) {
+        entries[i] = (struct queue_entry){.peer = i % PEERS, .bytes = 1000};
+        queue_put(&queue, &entries[i]);
+    }
+    while (queue_take(&queue, 1000))
+        sent_at_once++;
+    ck_assert_int_eq(sent_at_once, 21); /* 20,000 bytes, and one on credit */
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(many_small_ones_below_the_cap_are_as_fast_as_the_cap)
+{
+    double now = 0;
+    size_t bytes = 0;
+
+    open_capped(1e6, 0);
+    for (int step = 0; step < 1000; step++) {
+        struct queue_entry *entry;
+        entries[0] = (struct queue_entry){.peer = step % PEERS, .bytes = 300};
+        queue_put(&queue, &entries[0]);
+        now += queue_delay(&queue, now);
+        entry = queue_take(&queue, now);
+        ck_assert_ptr_eq(entry, &entries[0]);
+        bytes += entry->bytes;
+        queue_sent(&queue, entry->peer, entry->bytes);
+    }
+    ck_assert_double_eq_tol((double)bytes / now, 1e6, 2e3);
+    queue_close(&queue);
+}
+END_TEST
+
+/* ---- against a list that is searched from end to end ---- */
+
+struct naive {
+    struct queue_options options;
+    struct queue_entry *waiting[4096]; /* in order of posting */
+    int nwaiting;
+    size_t in_flight[PEERS], all;
+};
+
+/* What it takes of the window. */
+static size_t naive_room(const struct naive *naive, size_t bytes)
+{
+    return bytes < naive->options.window / 256 ? naive->options.window / 256 : bytes;
+}
+
+static bool naive_fits(size_t room, size_t in_flight, size_t bytes)
+{
+    return room == 0 || in_flight == 0 || in_flight + bytes <= room;
+}
+
+/* The one that goes next, taken out; NULL: none. */
+static struct queue_entry *naive_take(struct naive *naive)
+{
+    size_t window = naive->options.window, share = (window + 7) / 8;
+    struct queue_entry *best = NULL;
+    int place = -1;
+
+    for (int peer = 0; peer < naive->options.peers; peer++) {
+        struct queue_entry *first = NULL;
+        int at = -1;
+        for (int i = 0; i < naive->nwaiting; i++) {
+            struct queue_entry *e = naive->waiting[i];
+            if (e->peer == peer &&
+                (!first || (!naive->options.fifo &&
+                            (e->urgency < first->urgency ||
+                             (e->urgency == first->urgency && e->weight > first->weight))))) {
+                first = e;
+                at = i;
+            }
+        }
+        if (!first || !naive_fits(share, naive->in_flight[peer], naive_room(naive, first->bytes)))
+            continue;
+        if (best) {
+            bool earlier = at < place;
+            if (!naive->options.fifo && first->urgency != best->urgency)
+                earlier = first->urgency < best->urgency;
+            else if (!naive->options.fifo && first->weight != best->weight)
+                earlier = first->weight > best->weight;
+            if (!earlier)
+                continue;
+        }
+        best = first;
+        place = at;
+    }
+    if (!best || !naive_fits(window, naive->all, naive_room(naive, best->bytes)))
+        return NULL;
+    naive->nwaiting--;
+    memmove(naive->waiting + place, naive->waiting + place + 1,
+            (size_t)(naive->nwaiting - place) * sizeof *naive->waiting);
+    naive->in_flight[best->peer] += naive_room(naive, best->bytes);
+    naive->all += naive_room(naive, best->bytes);
+    return best;
+}
+
+static uint64_t chance(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state >> 8;
+}
+
+/* A bag of what is on its way, to take out of at random. */
+struct flying {
+    int peer;
+    size_t bytes;
+};
+
+START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
+{
+    enum { STEPS = 3000 };
+    static struct naive naive;
+    static struct queue_entry all[STEPS];
+    static struct flying flying[STEPS];
+    uint64_t rng = 0x9e3779b97f4a7c15u * (uint64_t)(_i + 1);
+    int nflying = 0, used = 0, taken = 0;
+
+    memset(&naive, 0, sizeof naive);
+    naive.options = (struct queue_options){
+        .peers = 1 + (int)(chance(&rng) % PEERS),
+        .window = chance(&rng) % 4 ? (size_t)(chance(&rng) % 20000) : 0,
+        .fifo = chance(&rng) % 5 == 0,
+    };
+    ck_assert_int_eq(queue_open(&queue, &naive.options, 0), 0);
+    for (int step = 0; step < STEPS; step++) {
+        uint64_t what = chance(&rng) % 8, size = chance(&rng);
+        if (what < 3) {
+            struct queue_entry *entry = &all[used++];
+            *entry = (struct queue_entry){
+                .peer = (int)(chance(&rng) % (uint64_t)naive.options.peers),
+                .urgency = (int)(chance(&rng) % 6) - 3,
+                .weight = (double)(chance(&rng) % 3),
+                .bytes = size % 16 == 0 ? 4000 : size % 300,
+            };
+            naive.waiting[naive.nwaiting++] = entry;
+            queue_put(&queue, entry);
+        } else if (what < 6) {
+            struct queue_entry *expected = naive_take(&naive);
+            ck_assert_ptr_eq(queue_take(&queue, 0), expected);
+            if (expected) {
+                flying[nflying++] = (struct flying){expected->peer, expected->bytes};
+                taken++;
+            }
+        } else if (nflying > 0) {
+            int which = (int)(chance(&rng) % (uint64_t)nflying);
+            queue_sent(&queue, flying[which].peer, flying[which].bytes);
+            naive.in_flight[flying[which].peer] -= naive_room(&naive, flying[which].bytes);
+            naive.all -= naive_room(&naive, flying[which].bytes);
+            flying[which] = flying[--nflying];
+        }
+        ck_assert_uint_eq(queue_count(&queue), (size_t)naive.nwaiting);
+        ck_assert_uint_eq(queue.in_flight, naive.all);
+    }
+    ck_assert_int_gt(taken, 100);
+    queue_close(&queue);
+}
+END_TEST
+
+/* Every peer gets its turn where all are equal: what was posted first leaves first. */
+START_TEST(equals_leave_peer_by_peer_as_they_were_posted)
+{
+    open_queue(800, false);
+    for (int i = 0; i < 60; i++)
+        put_to(i % PEERS, 0, 0, 100);
+    for (int round = 0; round < 60 && nsent < 60; round++) {
+        over(sent[round] % PEERS);
+        flush();
+    }
+    ck_assert_int_eq(nsent, 60);
+    for (int i = 0; i < 60; i++)
+        ck_assert_int_eq(sent[i], i);
+    queue_close(&queue);
+}
+END_TEST
+
+SUITE("queue")
+{
+    TCase *tcase = suite_case(suite, "queue");
+
+    tcase_add_test(tcase, least_urgency_goes_first_and_equals_in_order);
+    tcase_add_test(tcase, fifo_keeps_the_order_of_posting);
+    tcase_add_test(tcase, among_equals_the_greatest_weight_goes_first);
+    tcase_add_test(tcase, a_peer_has_an_eighth_of_the_window_but_one_entry_at_least);
+    tcase_add_test(tcase, window_bounds_what_is_on_its_way_to_all);
+    tcase_add_test(tcase, window_bounds_the_number_of_small_ones);
+    tcase_add_test(tcase, without_a_window_all_goes_at_once);
+    tcase_add_test(tcase, small_ones_do_not_overtake_a_large_one_that_waits_for_the_window);
+    tcase_add_test(tcase, cap_holds_the_rate_and_says_when_the_next_may_go);
+    tcase_add_test(tcase, cap_saves_up_twenty_milliseconds_and_no_more);
+    tcase_add_test(tcase, many_small_ones_below_the_cap_are_as_fast_as_the_cap);
+    tcase_add_loop_test(tcase, agrees_with_a_naive_list_whatever_comes_and_goes, 0, 100);
+    tcase_add_test(tcase, equals_leave_peer_by_peer_as_they_were_posted);
+}
