@@ -29,7 +29,7 @@
 
 #include "plan/timeline.h"
 
-#define SIMULATE_ACTORS 128 /* usual most_actors: an iteration of 1,024 nodes takes a second */
+#define SIMULATE_ACTORS 128 /* usual most_actors: more take longer than they teach */
 
 struct simulate_options {
     const struct cost_cluster *cluster;
