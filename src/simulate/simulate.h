@@ -23,7 +23,7 @@
  * - Over most_actors leaders, neighbouring nodes are one block: they do the same at the same time,
  *   a message between two blocks stands for those between all their ranks, and a block's link is as
  *   fast as theirs together (for homes that are fewer than its nodes, as fast as those homes').
- *   Trees within a block are time alone, no load. */
+ *   A tree's messages within a block are a delay and a load of its link, not messages. */
 #ifndef POSEIDON_SIMULATE_SIMULATE_H
 #define POSEIDON_SIMULATE_SIMULATE_H
 

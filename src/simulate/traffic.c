@@ -55,7 +55,7 @@ static int tree_sums(const struct simulation *s, const struct unit *unit, int ac
 }
 
 /* Through a block's part of a tree, up before its sum leaves; at the root also down, once for all
- * blocks. Time alone, no load. */
+ * blocks. */
 static double inner_seconds(const struct simulation *s, const struct unit *unit, int actor)
 {
     double bytes = (double)unit->gradient_bytes, messages = unit->chunks;
@@ -179,6 +179,20 @@ static int send_answers(struct simulation *s, int actor, int unit, int piece, in
 
 /* ---- along trees, whose ranks are the actors ---- */
 
+/* What the ranks of a block send each other: between its nodes it takes their links. */
+static void carry_inside(struct simulation *s, struct actor *a, uint64_t bytes, int iteration)
+{
+    struct link *link = &s->links[a->link];
+    double seconds = (double)bytes * (a->hosts - 1) / link->rate;
+
+    link->out_free = (link->out_free > s->now ? link->out_free : s->now) + seconds;
+    link->in_free = (link->in_free > s->now ? link->in_free : s->now) + seconds;
+    if (iteration == 0) {
+        a->sent += bytes * (uint64_t)(a->members - 1);
+        a->received += bytes * (uint64_t)(a->members - 1);
+    }
+}
+
 static int send_along(struct simulation *s, int actor, int to, int unit, int piece, int iteration,
                       bool back)
 {
@@ -189,11 +203,7 @@ static int send_along(struct simulation *s, int actor, int to, int unit, int pie
     struct actor *below = &s->actors[inner];
     double count = (double)u->chunks / u->pieces;
 
-    if (iteration == 0) {
-        uint64_t inside = bytes * (uint64_t)(below->members - 1);
-        below->sent += inside;
-        below->received += inside;
-    }
+    carry_inside(s, below, bytes, iteration);
     return fabric_send(s, &(struct parcel){.from = actor,
                                            .to = to,
                                            .bucket = u->bucket,
@@ -226,13 +236,9 @@ static int go_up_or_answer(struct simulation *s, int actor, int unit, int piece,
 
     if (parent >= 0)
         return send_along(s, actor, parent, unit, piece, iteration, false);
-    if (iteration == 0) {
-        uint64_t inside =
-            (cut(u->gradient_bytes, piece, u->pieces) + cut(u->back_bytes, piece, u->pieces)) *
-            (uint64_t)(a->members - 1);
-        a->sent += inside;
-        a->received += inside;
-    }
+    carry_inside(s, a,
+                 cut(u->gradient_bytes, piece, u->pieces) + cut(u->back_bytes, piece, u->pieces),
+                 iteration);
     return answer_children(s, actor, unit, piece, iteration);
 }
 
