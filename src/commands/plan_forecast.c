@@ -1,6 +1,7 @@
 /* Plans without a cluster. */
 #include "commands/plan_forecast.h"
 
+#include "engine/replay/profile.h"
 #include "solver/groups.h"
 #include "solver/work.h"
 #include "util/error.h"
@@ -204,6 +205,23 @@ static int run_point(const struct forecast *f, struct forecast_point *point)
 
 /* ---- all of it ---- */
 
+/* Times of another batch are not those of this net's passes. */
+static int check_batch(const char *file, int batch)
+{
+    struct profile profile;
+    int timed;
+
+    if (profile_read(file, &profile))
+        return -1;
+    timed = profile.batch;
+    profile_free(&profile);
+    return timed == 0 || timed == batch
+               ? 0
+               : error_set("%s holds the times of a batch of %d samples a pass, and the net takes "
+                           "%d: give --batch=%d here, or to \"poseidon time --profile\" another",
+                           file, timed, batch, timed);
+}
+
 /* The passes by operations, or as measured. Only the last micro-batch's backward makes
  * gradients final and only the first one's forward waits: those between are as one long layer on
  * top. */
@@ -212,7 +230,8 @@ static int find_work(struct forecast *f)
     double rate = f->options->images_per_second;
     int between = f->options->iter_size - 1;
 
-    if (find_batch(f->model.net, &f->batch))
+    if (find_batch(f->model.net, &f->batch) ||
+        (f->options->profile && check_batch(f->options->profile, f->batch)))
         return -1;
     if (f->options->profile ? work_read(f->model.net, f->options->profile, &f->cluster, &f->work)
                             : work_estimate(f->model.net, &f->cluster, &f->work))

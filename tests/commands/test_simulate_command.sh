@@ -92,6 +92,8 @@ sed /^fc7,/d "$folder/profile.csv" >"$folder/other.csv"
 
 refuses 'Need a model definition to simulate'
 refuses "there is no line for layer 'fc7'" --model="$net" --profile="$folder/other.csv"
+sed '1i # input 64 3 224 224' "$folder/profile.csv" >"$folder/batch.csv"
+refuses 'holds the times of a batch of 64 samples a pass, and the net takes 32' --model="$net" --profile="$folder/batch.csv"
 refuses 'nothing.csv' --model="$net" --profile="$folder/nothing.csv"
 refuses '--nodes wants whole numbers from 1 to' --model="$net" --nodes=0
 refuses '--nodes wants whole numbers from 1 to' --model="$net" --nodes=1000000000
