@@ -28,6 +28,8 @@ static const struct command commands[] = {
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
     {"plan", command_plan,
      "what each layer's traffic would cost by every scheme, and how training would scale"},
+    {"simulate", command_simulate,
+     "play training on a cluster message by message, and print how it scales"},
     {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files"},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value"},
     {"classify", command_classify, "print the likeliest classes of photographs"},

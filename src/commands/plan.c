@@ -1,82 +1,18 @@
 /* poseidon plan */
 #include "commands/commands.h"
-#include "commands/plan_forecast.h"
-#include "commands/options.h"
-#include "util/units.h"
+#include "commands/plan_request.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "plan/probe.h"
-#include "util/error.h"
-
-/* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */
-static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
-                                             .message_seconds = 5e-6,
-                                             .link_Bps = 1.25e9,
-                                             .local_Bps = 5e9,
-                                             .gemm_flops = 100e9,
-                                             .copy_Bps = 10e9,
-                                             .sum_Bps = 10e9,
-                                             .transport_Bps = 2.5e9};
-
-struct request { /* texts still to be parsed; NULL: not given */
-    struct forecast_options options;
-    const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap,
-        *wire, *hierarchy;
-    bool json, shared_core;
+struct request {
+    struct plan_request plan;
+    bool json;
 };
 
-static int parse_words(struct request *r, int argc, char **argv)
+static int parse(struct request *r, int argc, char **argv, struct cost_cluster *cluster)
 {
-    char comm_words[COMM_HELP_BYTES];
-    int nwords;
-    struct forecast_options *o = &r->options;
     const struct option options[] = {
-        {"model", OPTION_TEXT, &o->model.model, "FILE", "the net (Caffe's prototxt); required"},
-        {"nodes", OPTION_TEXT, &r->nodes, "LIST", "numbers of nodes (default 1,2,4,8,16,32)"},
-        {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
-         "ranks that share a node's link (default 1)"},
-        {"hierarchy", OPTION_TEXT, &r->hierarchy, "HOW",
-         "auto (default): a node's ranks add up in shared memory and one sends for all; off: all "
-         "send"},
-        {"batch", OPTION_COUNT, &o->model.batch, "N",
-         "images per rank and pass, instead of the net's"},
-        {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",
-         "input size where the net does not tell"},
-        {"stage", OPTION_TEXT, &o->model.stages, "LIST", "stages of the net's state (comma list)"},
-        {"iter-size", OPTION_COUNT, &o->iter_size, "N",
-         "passes per iteration, as the solver's iter_size (default 1)"},
-        {"bandwidth", OPTION_TEXT, &r->bandwidth, "RATE",
-         "of a node, one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of a link"},
-        {"latency", OPTION_TEXT, &r->latency, "TIME",
-         "of a small message between nodes (default 30us)"},
-        {"message", OPTION_TEXT, &r->message, "TIME",
-         "each further message costs its sender (default 5us)"},
-        {"gflops", OPTION_TEXT, &r->gflops, "N", "GFLOP/s of a rank in products (default 100)"},
-        {"images-per-second", OPTION_TEXT, &r->images, "N",
-         "a rank alone trains so fast; else by --gflops"},
-        {"profile", OPTION_TEXT, &o->profile, "FILE",
-         "the layers' times, from poseidon time --profile=FILE"},
-        {"memory", OPTION_TEXT, &r->memory, "RATE",
-         "at which a rank copies and sums (default 10GB)"},
-        {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
-         "measured figures; options above override them"},
-        {"comm", OPTION_TEXT, &r->comm, "HOW", comm_words},
-        {"overlap", OPTION_TEXT, &r->overlap, "HOW",
-         "as of train: wfbp (default), backward or none"},
-        {"wire", OPTION_TEXT, &r->wire, "FORM",
-         "fp32 (default), or bf16: PS and allreduce send half the bytes"},
-        {"servers", OPTION_INT, &o->servers, "K",
-         "K dedicated server ranks among all (default: all ranks serve)"},
-        {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE",
-         "parameters per key-value chunk (default: what suits the network)"},
-        {"merge", OPTION_BYTES, &o->merge_bytes, "SIZE",
-         "small neighbouring layers travel together until they hold that much; 0: each alone "
-         "(default: ditto)"},
-        {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
-         "ranks have no core to spare for the communication thread"},
-        {"layers", OPTION_FLAG, &o->all_tables, NULL,
+        {"layers", OPTION_FLAG, &r->plan.options.all_tables, NULL,
          "the layer table for every number of nodes, not the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},
     };
@@ -90,72 +26,9 @@ static int parse_words(struct request *r, int argc, char **argv)
                  "would take and why, and how training would scale. Needs no cluster and no data.",
     };
 
-    comm_help(o->registry, OPTIONS_INDENT, comm_words);
-    return options_parse(&line, argc, argv, &nwords);
-}
-
-/* Measured figures, then what the options say. */
-static int parse_cluster(const struct request *r, struct cost_cluster *out)
-{
-    struct probe probe;
-    double value;
-
-    *out = defaults;
-    if (r->options.cluster_file) {
-        if (probe_read(r->options.cluster_file, &probe))
-            return -1;
-        *out = probe.cluster;
-    }
-    if (r->bandwidth && units_parse_rate("bandwidth", r->bandwidth, &out->link_Bps))
-        return -1;
-    if (r->latency && units_parse_time("latency", r->latency, &out->latency_seconds))
-        return -1;
-    if (r->message && units_parse_time("message", r->message, &out->message_seconds))
-        return -1;
-    if (r->memory) {
-        if (units_parse_rate("memory", r->memory, &out->copy_Bps))
-            return -1;
-        out->sum_Bps = out->copy_Bps;
-        out->local_Bps = out->copy_Bps / 2;     /* into the shared segment and out of it */
-        out->transport_Bps = out->copy_Bps / 4; /* into the kernel and out of it, on both sides */
-    }
-    if (r->shared_core)
-        out->core_share = 1;
-    if (r->gflops) {
-        if (units_parse_positive("gflops", r->gflops, &value))
-            return -1;
-        out->gemm_flops = value * 1e9;
-    }
-    return 0;
-}
-
-static int parse(struct request *r, int argc, char **argv, struct cost_cluster *cluster)
-{
-    struct forecast_options *o = &r->options;
-    int status = parse_words(r, argc, argv);
-
-    if (status)
-        return status;
-    if (!o->model.model)
-        return error_set("Need a model definition to plan for: --model=FILE");
-    if (o->chunk_bytes < sizeof(float))
-        return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
-                         o->chunk_bytes, sizeof(float));
-    if (strcmp(r->hierarchy, "auto") && strcmp(r->hierarchy, "off"))
-        return error_set("--hierarchy=%s is not known (auto or off)", r->hierarchy);
-    o->flat = !strcmp(r->hierarchy, "off");
-    o->npoints =
-        units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);
-    for (int i = 0; i < o->npoints; i++)
-        if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
-            return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
-                             o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
-    if (o->npoints < 0 || comm_parse(o->registry, r->comm, &o->comm) ||
-        cost_overlap_parse(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
-        return -1;
-    if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
-        return -1;
-    return parse_cluster(r, cluster);
+    plan_request_init(&r->plan);
+    r->plan.purpose = "plan for";
+    return plan_request_parse(&r->plan, &line, argc, argv, cluster);
 }
 
 static int show(const struct request *r, const struct forecast *forecast)
@@ -175,26 +48,14 @@ static int show(const struct request *r, const struct forecast *forecast)
 
 int command_plan(int argc, char **argv)
 {
-    struct request request = {
-        .options = {.model = {.phase = "TRAIN", .look_only = true},
-                    .ranks_per_node = 1,
-                    .registry = scheme_registry,
-                    .iter_size = 1,
-                    .chunk_bytes = COST_SIZE_CHOSEN,
-                    .merge_bytes = COST_SIZE_CHOSEN},
-        .nodes = "1,2,4,8,16,32",
-        .comm = "auto",
-        .overlap = "wfbp",
-        .wire = "fp32",
-        .hierarchy = "auto",
-    };
+    struct request request = {.json = false};
     struct cost_cluster cluster;
     struct forecast forecast;
     int status = parse(&request, argc, argv, &cluster);
 
     if (status)
         return status > 0 ? 0 : command_fail("plan");
-    if (forecast_create(&request.options, &cluster, &forecast))
+    if (forecast_create(&request.plan.options, &cluster, &forecast))
         return command_fail("plan");
     status = show(&request, &forecast);
     forecast_free(&forecast);

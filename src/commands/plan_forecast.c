@@ -1,6 +1,7 @@
 /* Plans without a cluster. */
 #include "commands/plan_forecast.h"
 
+#include "engine/replay/profile.h"
 #include "solver/groups.h"
 #include "solver/work.h"
 #include "util/error.h"
@@ -52,7 +53,7 @@ static struct cost_sizes sizes_of(const struct forecast *f)
     return sizes;
 }
 
-static int set_up(const struct forecast *f, int nodes, struct forecast_point *point)
+int forecast_set_up(const struct forecast *f, int nodes, struct forecast_point *point)
 {
     const struct forecast_options *options = f->options;
     struct cost_sizes sizes = sizes_of(f);
@@ -147,12 +148,10 @@ static int play_plan(const struct forecast *f, const struct plan *plan,
     return status;
 }
 
-/* What options.comm makes of it, with all figures. */
-static int run_chosen(const struct forecast *f, struct forecast_point *point)
+int forecast_plan(const struct forecast *f, struct forecast_point *point, struct plan **out)
 {
     struct plan_options how = point->how;
     struct cost_answer answer = {0};
-    struct plan *plan;
     int status;
 
     how.comm = f->options->comm;
@@ -163,13 +162,22 @@ static int run_chosen(const struct forecast *f, struct forecast_point *point)
         how.merge_bytes = answer.merge_bytes;
         point->bounded = answer.bounded;
     }
-    status = plan_create(&how, f->work.ngroups, f->groups, &plan);
+    point->merge_bytes = how.merge_bytes;
+    status = plan_create(&how, f->work.ngroups, f->groups, out);
     cost_answer_free(&answer);
-    if (status)
+    return status;
+}
+
+/* What options.comm makes of it, with all figures. */
+static int run_chosen(const struct forecast *f, struct forecast_point *point)
+{
+    struct plan *plan;
+    int status;
+
+    if (forecast_plan(f, point, &plan))
         return -1;
     for (int g = 0; g < f->work.ngroups; g++)
         point->chosen[g] = plan->buckets[plan->bucket_of[g]].scheme;
-    point->merge_bytes = how.merge_bytes;
     point->buckets = plan->nbuckets;
     point->chunks = plan->nchunks;
     count_most(plan, point);
@@ -197,6 +205,23 @@ static int run_point(const struct forecast *f, struct forecast_point *point)
 
 /* ---- all of it ---- */
 
+/* Times of another batch are not those of this net's passes. */
+static int check_batch(const char *file, int batch)
+{
+    struct profile profile;
+    int timed;
+
+    if (profile_read(file, &profile))
+        return -1;
+    timed = profile.batch;
+    profile_free(&profile);
+    return timed == 0 || timed == batch
+               ? 0
+               : error_set("%s holds the times of a batch of %d samples a pass, and the net takes "
+                           "%d: give --batch=%d here, or to \"poseidon time --profile\" another",
+                           file, timed, batch, timed);
+}
+
 /* The passes by operations, or as measured. Only the last micro-batch's backward makes
  * gradients final and only the first one's forward waits: those between are as one long layer on
  * top. */
@@ -205,7 +230,8 @@ static int find_work(struct forecast *f)
     double rate = f->options->images_per_second;
     int between = f->options->iter_size - 1;
 
-    if (find_batch(f->model.net, &f->batch))
+    if (find_batch(f->model.net, &f->batch) ||
+        (f->options->profile && check_batch(f->options->profile, f->batch)))
         return -1;
     if (f->options->profile ? work_read(f->model.net, f->options->profile, &f->cluster, &f->work)
                             : work_estimate(f->model.net, &f->cluster, &f->work))
@@ -252,8 +278,8 @@ static int list_comms(struct forecast *f)
     return 0;
 }
 
-int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
-                    struct forecast *out)
+int forecast_open(const struct forecast_options *options, const struct cost_cluster *cluster,
+                  struct forecast *out)
 {
     memset(out, 0, sizeof *out);
     out->options = options;
@@ -263,14 +289,24 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
     out->groups = groups_create(out->model.net);
     if (!out->groups || find_work(out) || find_alone(out))
         goto fail;
-    for (int i = 0; i < options->npoints; i++) {
-        if (set_up(out, options->nodes[i], &out->points[i]) || run_point(out, &out->points[i]))
-            goto fail;
-    }
     return 0;
 fail:
     forecast_free(out);
     return -1;
+}
+
+int forecast_create(const struct forecast_options *options, const struct cost_cluster *cluster,
+                    struct forecast *out)
+{
+    if (forecast_open(options, cluster, out))
+        return -1;
+    for (int i = 0; i < options->npoints; i++)
+        if (forecast_set_up(out, options->nodes[i], &out->points[i]) ||
+            run_point(out, &out->points[i])) {
+            forecast_free(out);
+            return -1;
+        }
+    return 0;
 }
 
 void forecast_free(struct forecast *f)

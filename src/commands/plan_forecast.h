@@ -75,6 +75,13 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
                     struct forecast *out);
 void forecast_free(struct forecast *forecast);
 
+/* The same in steps, for who wants no more than plans: the net, its groups, its work and the rank
+ * alone; how a number of nodes is set up; the plan by options.comm, to be destroyed. */
+int forecast_open(const struct forecast_options *options, const struct cost_cluster *cluster,
+                  struct forecast *out);
+int forecast_set_up(const struct forecast *forecast, int nodes, struct forecast_point *point);
+int forecast_plan(const struct forecast *forecast, struct forecast_point *point, struct plan **out);
+
 /* Images of all workers per second; how many times one rank alone. */
 double forecast_images(const struct forecast *forecast, const struct forecast_point *point,
                        const struct cost_iteration *iteration);

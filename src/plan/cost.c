@@ -288,13 +288,12 @@ double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct pla
 
 /* ---- all together ---- */
 
-/* The ranks of a node add up whole gradients before anything travels, a slice each. */
-static double node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
+double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
 {
     const struct bucket *b = &plan->buckets[bucket];
     double share = (double)(plan->most_locals - 1) / plan->most_locals;
 
-    if (b->scheme && b->scheme->factors)
+    if (!b->scheme || b->scheme->factors)
         return 0;
     return share * (double)b->elems * sizeof(float) / cluster->sum_Bps;
 }
@@ -332,7 +331,7 @@ static void cost_bucket(const struct cost_cluster *cluster, const struct plan *p
     } else {
         out->sum_seconds = cost_update_seconds(cluster, (double)b->elems * sizeof(float));
     }
-    total_up(cluster, b->scheme ? node_seconds(cluster, plan, bucket) : 0, out);
+    total_up(cluster, cost_node_seconds(cluster, plan, bucket), out);
 }
 
 void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out)

@@ -130,6 +130,10 @@ int cost_table(const struct cost_cluster *cluster, const struct plan_options *ho
 /* How many schemes a registry has. */
 int cost_count_schemes(const struct scheme *const *registry);
 
+/* Of the bucket's sum_seconds, what comes before anything travels: the ranks of a node add up whole
+ * gradients, a slice each. */
+double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket);
+
 /* ---- for schemes ---- */
 
 /* Bytes one way between one rank and all others, while nobody else uses its link. */

@@ -248,6 +248,17 @@ void timeline_play(struct timeline *line, const struct cost *costs, struct cost_
         out->exposed_seconds = 0;
 }
 
+int cost_layer_of(const struct cost_work *work, const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    int layer = work->layer[b->first_group];
+
+    for (int g = 1; g < b->ngroups; g++)
+        if (work->layer[b->first_group + g] < layer)
+            layer = work->layer[b->first_group + g];
+    return layer;
+}
+
 int cost_iterate(const struct cost_work *work, const struct plan *plan, const struct cost *costs,
                  enum cost_overlap overlap, struct cost_iteration *out)
 {
@@ -257,13 +268,8 @@ int cost_iterate(const struct cost_work *work, const struct plan *plan, const st
     assert(plan->ngroups == work->ngroups);
     if (!layer)
         return error_memory((uint64_t)plan->nbuckets * sizeof *layer, "the timeline");
-    for (int b = 0; b < plan->nbuckets; b++) {
-        const struct bucket *bucket = &plan->buckets[b];
-        layer[b] = work->layer[bucket->first_group];
-        for (int g = 1; g < bucket->ngroups; g++)
-            if (work->layer[bucket->first_group + g] < layer[b])
-                layer[b] = work->layer[bucket->first_group + g];
-    }
+    for (int b = 0; b < plan->nbuckets; b++)
+        layer[b] = cost_layer_of(work, plan, b);
     if (timeline_create(work, plan->nbuckets, layer, overlap, &line)) {
         free(layer);
         return -1;

@@ -56,6 +56,9 @@ void timeline_destroy(struct timeline *timeline);
 /* Plays iterations until they repeat. costs: one per item. */
 void timeline_play(struct timeline *timeline, const struct cost *costs, struct cost_iteration *out);
 
+/* The layer that a bucket of a plan of the work's groups hangs on: the lowest of its groups'. */
+int cost_layer_of(const struct cost_work *work, const struct plan *plan, int bucket);
+
 /* The same for the buckets of a plan of the work's groups; costs: one per bucket (cost_plan). Fails
  * for want of memory. */
 int cost_iterate(const struct cost_work *work, const struct plan *plan, const struct cost *costs,

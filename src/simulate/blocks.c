@@ -1,0 +1,251 @@
+/* The plan's leaders as actors, and its shares as units: everybody by itself while they are few,
+ * else neighbouring nodes together. */
+#include "simulate/simulate_internal.h"
+
+#include "util/alloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* In one iteration; above it, a home's chunks travel several at a time. */
+#define MOST_MESSAGES 4e6
+
+/* ---- actors ---- */
+
+static int divide_up(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+/* How many actors `all` leaders of one role make, of whole nodes with `each` of them. */
+static int count_actors(int all, int each, int most)
+{
+    int hosts = divide_up(all, each);
+
+    return all <= most ? all : hosts < most ? hosts : most;
+}
+
+static void make_actors(struct simulation *s, int at, int first, int all, int each, int count)
+{
+    int hosts = divide_up(all, each);
+
+    for (int i = 0; i < count; i++) {
+        struct actor *a = &s->actors[at + i];
+        int from = i, to = i + 1;
+        *a = (struct actor){.hosts = 1, .worker = first == 0, .awaited = -1};
+        if (count < all) { /* whole nodes */
+            int begin = (int)((long long)i * hosts / count);
+            int end = (int)((long long)(i + 1) * hosts / count);
+            a->hosts = end - begin;
+            from = begin * each;
+            to = end * each < all ? end * each : all;
+        }
+        a->first = first + from;
+        a->members = to - from;
+    }
+}
+
+/* A single leader has its node's link, a block one of its own. */
+static void join_links(struct simulation *s, bool folded)
+{
+    for (int i = 0; i < s->nactors; i++) {
+        struct actor *a = &s->actors[i];
+        a->link = folded ? i : s->plan->world_rank[a->first] / s->options->ranks_per_node;
+        s->links[a->link].rate = s->cluster->link_Bps * a->hosts;
+    }
+}
+
+static int open_queues(struct simulation *s)
+{
+    const struct simulate_options *o = s->options;
+    size_t window = o->window == COST_SIZE_CHOSEN ? cost_sizes_for(s->cluster).window : o->window;
+
+    for (int i = 0; i < s->nactors; i++) {
+        /* a message between blocks is as many of one rank as the other block has */
+        struct queue_options options = {.peers = s->nactors,
+                                        .window = window * (size_t)s->actors[0].members,
+                                        .bytes_per_second = o->bytes_per_second,
+                                        .fifo = o->fifo};
+        if (queue_open(&s->actors[i].queue, &options, 0))
+            return -1;
+    }
+    return 0;
+}
+
+static int open_actors(struct simulation *s)
+{
+    const struct plan *plan = s->plan;
+    int most = s->options->most_actors > 0 ? s->options->most_actors : SIMULATE_ACTORS;
+    int each = plan->options.leaders_per_host > 1 ? plan->options.leaders_per_host : 1;
+    int servers = plan->nleaders - plan->nworkers, nservers, links;
+    bool folded;
+
+    s->nworkers = count_actors(plan->nworkers, each, most);
+    nservers = count_actors(servers, each, most);
+    s->nactors = s->nworkers + nservers;
+    folded = s->nactors < plan->nleaders;
+    links = folded ? s->nactors : plan->options.nranks / s->options->ranks_per_node + 1;
+    s->actors = alloc_array((size_t)s->nactors, sizeof *s->actors, "the simulation");
+    s->links = alloc_array((size_t)links, sizeof *s->links, "the simulation");
+    s->progress = alloc_array((size_t)s->nactors * (size_t)plan->nbuckets, sizeof *s->progress,
+                              "the simulation");
+    if (!s->actors || !s->links || !s->progress)
+        return -1;
+    make_actors(s, 0, 0, plan->nworkers, each, s->nworkers);
+    make_actors(s, s->nworkers, plan->nworkers, servers, each, nservers);
+    join_links(s, folded);
+    return open_queues(s);
+}
+
+/* ---- units ---- */
+
+static int actor_of(const struct simulation *s, int leader)
+{
+    int low = 0, high = s->nactors - 1;
+
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (s->actors[middle].first <= leader)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* How many ranks share the work of a bucket's homes, as the cost model divides it. */
+static int sharing(const struct plan *plan, const struct bucket *bucket)
+{
+    return bucket->scheme->home == HOME_SERVERS   ? plan->nservers
+           : bucket->scheme->home == HOME_WORKERS ? plan->nworkers
+                                                  : 1;
+}
+
+static void add_share(struct simulation *s, const struct share *share, int bucket, double work,
+                      bool new)
+{
+    struct unit *u;
+
+    if (new)
+        s->units[s->nunits++] = (struct unit){.bucket = bucket, .home = actor_of(s, share->home)};
+    u = &s->units[s->nunits - 1];
+    u->homes++;
+    u->chunks += share->chunks;
+    u->gradient_bytes += share->gradient_bytes;
+    u->back_bytes += share->back_bytes;
+    u->work_seconds += work;
+}
+
+/* Shares ascend by home, so those of an actor are neighbours. */
+static void find_units(struct simulation *s)
+{
+    const struct plan *plan = s->plan;
+
+    for (int b = 0; b < plan->nbuckets; b++) {
+        const struct bucket *bucket = &plan->buckets[b];
+        const struct share *shares = &plan->shares[bucket->first_share];
+        double elems = 0, work = s->costs[b].sum_seconds - s->gather[b];
+        s->unit_first[b] = s->nunits;
+        for (int i = 0; i < bucket->nshares; i++)
+            elems += (double)shares[i].elems;
+        for (int i = 0; i < bucket->nshares; i++)
+            add_share(s, &shares[i], b,
+                      work * sharing(plan, bucket) * (double)shares[i].elems / elems,
+                      i == 0 || actor_of(s, shares[i].home) != s->units[s->nunits - 1].home);
+    }
+    s->unit_first[plan->nbuckets] = s->nunits;
+}
+
+/* As many pieces as a home has chunks, or fewer where that is too many messages in all. */
+static int cut_units(struct simulation *s)
+{
+    double messages = 0, together;
+    size_t came = 0;
+
+    for (int u = 0; u < s->nunits; u++)
+        messages += 2.0 * s->nworkers * divide_up(s->units[u].chunks, s->units[u].homes);
+    together = messages > MOST_MESSAGES ? messages / MOST_MESSAGES : 1;
+    for (int u = 0; u < s->nunits; u++) {
+        struct unit *unit = &s->units[u];
+        size_t rows = s->plan->buckets[unit->bucket].log_steps ? (size_t)s->nworkers : 1;
+        unit->pieces = (int)(divide_up(unit->chunks, unit->homes) / together);
+        unit->pieces = unit->pieces > 1 ? unit->pieces : 1;
+        unit->first_came = (int)came;
+        came += 2 * rows * (size_t)unit->pieces;
+        s->needs[unit->bucket] += unit->pieces;
+    }
+    s->came = alloc_array(came, sizeof *s->came, "the simulation");
+    return s->came ? 0 : -1;
+}
+
+/* ---- buckets ---- */
+
+static int open_buckets(struct simulation *s)
+{
+    const struct plan *plan = s->plan;
+    const struct cost_work *work = s->options->work;
+    size_t buckets = (size_t)plan->nbuckets + 1;
+
+    s->costs = alloc_array(buckets, sizeof *s->costs, "the simulation");
+    s->gather = alloc_array(buckets, sizeof *s->gather, "the simulation");
+    s->bucket_next = alloc_array(4 * buckets, sizeof *s->bucket_next, "the simulation");
+    s->layer_first = alloc_array((size_t)work->nlayers, sizeof *s->layer_first, "the simulation");
+    s->units = alloc_array((size_t)plan->nshares, sizeof *s->units, "the simulation");
+    if (!s->costs || !s->gather || !s->bucket_next || !s->layer_first || !s->units)
+        return -1;
+    s->bucket_layer = s->bucket_next + buckets;
+    s->needs = s->bucket_layer + buckets;
+    s->unit_first = s->needs + buckets;
+    cost_plan(s->cluster, plan, s->costs);
+    for (int l = 0; l < work->nlayers; l++)
+        s->layer_first[l] = -1;
+    for (int b = 0; b < plan->nbuckets; b++) {
+        const struct bucket *bucket = &plan->buckets[b];
+        s->bucket_layer[b] = bucket->trains ? cost_layer_of(work, plan, b) : -1;
+        if (!bucket->trains)
+            continue;
+        s->gather[b] = cost_node_seconds(s->cluster, plan, b);
+        s->bucket_next[b] = s->layer_first[s->bucket_layer[b]];
+        s->layer_first[s->bucket_layer[b]] = b;
+    }
+    return 0;
+}
+
+/* Beside the answers of homes: factors of all, and what a rank does for itself. */
+static void add_needs(struct simulation *s)
+{
+    for (int b = 0; b < s->plan->nbuckets; b++) {
+        const struct scheme *scheme = s->plan->buckets[b].scheme;
+        if (!scheme)
+            s->needs[b] = 1;
+        else if (scheme->home == HOME_NOBODY)
+            s->needs[b] = 1 + s->nworkers;
+        assert(s->needs[b] > 0);
+    }
+}
+
+int blocks_open(struct simulation *s)
+{
+    if (open_actors(s) || open_buckets(s))
+        return -1;
+    find_units(s);
+    if (cut_units(s))
+        return -1;
+    add_needs(s);
+    return 0;
+}
+
+void blocks_close(struct simulation *s)
+{
+    for (int i = 0; s->actors && i < s->nactors; i++)
+        queue_close(&s->actors[i].queue);
+    free(s->actors);
+    free(s->links);
+    free(s->progress);
+    free(s->costs);
+    free(s->gather);
+    free(s->bucket_next);
+    free(s->layer_first);
+    free(s->units);
+    free(s->came);
+}

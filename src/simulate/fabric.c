@@ -1,0 +1,182 @@
+/* Queues, links and latencies: a message from the moment it is posted until its last byte is
+ * there. */
+#include "simulate/simulate_internal.h"
+
+#include "util/error.h"
+
+#include <stdlib.h>
+
+enum { BLOCK = 4096 };
+
+struct message_block {
+    struct message_block *next;
+    struct message messages[BLOCK];
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static struct message *take_message(struct simulation *s)
+{
+    struct message *message = s->free;
+
+    if (!message) {
+        struct message_block *block = malloc(sizeof *block);
+        if (!block) {
+            error_memory(sizeof *block, "the simulation's messages");
+            return NULL;
+        }
+        block->next = s->blocks;
+        s->blocks = block;
+        for (int i = 0; i < BLOCK; i++) {
+            block->messages[i].next = s->free;
+            s->free = &block->messages[i];
+        }
+        message = s->free;
+    }
+    s->free = message->next;
+    return message;
+}
+
+void fabric_close(struct simulation *s)
+{
+    while (s->blocks) {
+        struct message_block *block = s->blocks;
+        s->blocks = block->next;
+        free(block);
+    }
+}
+
+/* Of what the ranks of a block exchange among themselves, the part that leaves their nodes. */
+static double remote_share(const struct actor *from, const struct actor *to)
+{
+    double each = (double)from->members / from->hosts;
+
+    return from != to || from->members == 1 ? 1 : (from->members - each) / (from->members - 1);
+}
+
+static void set_times(const struct simulation *s, const struct parcel *parcel,
+                      struct message *message)
+{
+    const struct actor *from = &s->actors[parcel->from], *to = &s->actors[parcel->to];
+    double bytes = (double)parcel->bytes * remote_share(from, to);
+    int hosts = from->hosts < to->hosts ? from->hosts : to->hosts;
+    int active = parcel->narrow < hosts ? parcel->narrow : hosts;
+
+    message->local = from != to && from->link == to->link;
+    message->out_seconds = bytes / s->links[from->link].rate +
+                           s->cluster->message_seconds * parcel->count / from->members;
+    message->in_seconds = bytes / s->links[to->link].rate;
+    message->least_seconds = bytes / (s->cluster->link_Bps * active);
+    message->narrow = active < hosts && !s->plan->buckets[parcel->bucket].log_steps;
+}
+
+int fabric_send(struct simulation *s, const struct parcel *parcel)
+{
+    struct actor *from = &s->actors[parcel->from];
+    struct message *message = take_message(s);
+
+    if (!message)
+        return -1;
+    *message =
+        (struct message){.entry = {.peer = parcel->to,
+                                   .urgency = parcel->bucket,
+                                   .bytes = (size_t)(parcel->bytes / (uint64_t)from->members)},
+                         .from = parcel->from,
+                         .to = parcel->to,
+                         .bucket = parcel->bucket,
+                         .unit = parcel->unit,
+                         .piece = parcel->piece,
+                         .iteration = parcel->iteration,
+                         .back = parcel->back,
+                         .bytes = parcel->bytes};
+    set_times(s, parcel, message);
+    queue_put(&from->queue, &message->entry);
+    if (parcel->iteration == 0) {
+        from->sent += parcel->bytes;
+        s->actors[parcel->to].received += parcel->bytes;
+        s->messages++;
+    }
+    return fabric_pump(s, parcel->from);
+}
+
+/* Through the memory of the node. */
+static int leave_locally(struct simulation *s, struct actor *from, struct message *message)
+{
+    double seconds = (double)message->bytes / s->cluster->local_Bps;
+
+    from->memory_free = larger(from->memory_free, s->now) + seconds;
+    return events_put(
+        &s->events,
+        (struct event){.time = from->memory_free, .kind = EVENT_DELIVER, .message = message});
+}
+
+/* From `start` on, the few homes in a block serve one message after the other. */
+static double serve_narrowly(double *free, double start, double seconds)
+{
+    *free = larger(*free, start) + seconds;
+    return *free;
+}
+
+static int leave(struct simulation *s, struct actor *from, struct message *message)
+{
+    struct link *link = &s->links[from->link];
+    double start = larger(link->out_free, s->now);
+
+    if (message->local)
+        return leave_locally(s, from, message);
+    link->out_free = start + message->out_seconds;
+    message->last = link->out_free;
+    if (message->narrow && message->back)
+        message->last = larger(message->last, serve_narrowly(&s->units[message->unit].out_free,
+                                                             start, message->least_seconds));
+    return events_put(&s->events, (struct event){.time = start + s->cluster->latency_seconds,
+                                                 .kind = EVENT_HEAD,
+                                                 .message = message});
+}
+
+int fabric_pump(struct simulation *s, int actor)
+{
+    struct actor *from = &s->actors[actor];
+    struct queue_entry *entry;
+    double delay;
+
+    while ((entry = queue_take(&from->queue, s->now)))
+        if (leave(s, from, (struct message *)entry))
+            return -1;
+    delay = queue_count(&from->queue) > 0 ? queue_delay(&from->queue, s->now) : 0;
+    if (delay <= 0 || from->wakes)
+        return 0;
+    from->wakes = true;
+    return events_put(&s->events,
+                      (struct event){.time = s->now + delay, .kind = EVENT_WAKE, .actor = actor});
+}
+
+int fabric_head(struct simulation *s, struct message *message)
+{
+    struct link *link = &s->links[s->actors[message->to].link];
+    double start = larger(link->in_free, s->now), end;
+
+    link->in_free = start + message->in_seconds;
+    end = larger(link->in_free, start + message->least_seconds);
+    if (message->narrow && !message->back)
+        end = larger(
+            end, serve_narrowly(&s->units[message->unit].in_free, start, message->least_seconds));
+    return events_put(
+        &s->events, (struct event){.time = larger(end, message->last + s->cluster->latency_seconds),
+                                   .kind = EVENT_DELIVER,
+                                   .message = message});
+}
+
+int fabric_deliver(struct simulation *s, struct message *message)
+{
+    int from = message->from, status;
+
+    queue_sent(&s->actors[from].queue, message->to, message->entry.bytes);
+    status = traffic_arrived(s, message) || fabric_pump(s, from) ? -1 : 0;
+    message->next = s->free;
+    s->free = message;
+    return status;
+}

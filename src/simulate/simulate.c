@@ -1,0 +1,228 @@
+/* The passes of the workers, and the clock. */
+#include "simulate/simulate.h"
+
+#include "simulate/simulate_internal.h"
+#include "util/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- the passes ---- */
+
+static bool is_there(struct simulation *s, int actor, int bucket)
+{
+    return progress_of(s, actor, bucket)->done >= s->actors[actor].iteration;
+}
+
+/* The bucket that the next forward layer waits for; -1: none. */
+static int find_awaited(struct simulation *s, int actor)
+{
+    const struct actor *a = &s->actors[actor];
+
+    if (s->options->overlap == COST_OVERLAP_WFBP) {
+        for (int b = s->layer_first[a->layer]; b >= 0; b = s->bucket_next[b])
+            if (!is_there(s, actor, b))
+                return b;
+        return -1;
+    }
+    for (int b = 0; b < s->plan->nbuckets && a->layer == 0; b++)
+        if (s->bucket_layer[b] >= 0 && !is_there(s, actor, b))
+            return b;
+    return -1;
+}
+
+/* Seconds of the layer's pass; forward with what its new parameters take the passes. */
+static double pass_seconds(const struct simulation *s, const struct actor *a)
+{
+    const struct cost_work *work = s->options->work;
+    double seconds;
+
+    if (a->layer >= work->nlayers)
+        return work->backward[2 * work->nlayers - 1 - a->layer];
+    seconds = work->forward[a->layer];
+    for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->bucket_next[b])
+        seconds += s->costs[b].compute_seconds;
+    return seconds;
+}
+
+/* Computes the next layer, or begins to wait for its parameters. */
+static int step(struct simulation *s, int actor)
+{
+    struct actor *a = &s->actors[actor];
+
+    a->awaited = a->layer < s->options->work->nlayers ? find_awaited(s, actor) : -1;
+    if (a->awaited >= 0) {
+        a->waits_since = s->now;
+        return 0;
+    }
+    return events_put(
+        &s->events,
+        (struct event){.time = s->now + pass_seconds(s, a), .kind = EVENT_LAYER, .actor = actor});
+}
+
+static int post_layer(struct simulation *s, int actor, int layer)
+{
+    for (int b = s->layer_first[layer]; b >= 0; b = s->bucket_next[b])
+        if (traffic_post(s, actor, b, s->actors[actor].iteration))
+            return -1;
+    return 0;
+}
+
+/* Backward of a layer is over; without overlap all gradients are posted after the last one. */
+static int post(struct simulation *s, int actor, int layer)
+{
+    if (s->options->overlap != COST_OVERLAP_NONE)
+        return post_layer(s, actor, layer);
+    for (int l = s->options->work->nlayers - 1; l >= 0 && layer == 0; l--)
+        if (post_layer(s, actor, l))
+            return -1;
+    return 0;
+}
+
+static int end_layer(struct simulation *s, int actor)
+{
+    struct actor *a = &s->actors[actor];
+    int nlayers = s->options->work->nlayers, done = a->layer++;
+
+    if (done >= nlayers && post(s, actor, 2 * nlayers - 1 - done))
+        return -1;
+    if (a->layer < 2 * nlayers)
+        return step(s, actor);
+    a->ended = s->now;
+    if (a->iteration == SIMULATE_WARM_UP - 1) {
+        s->begin = s->now; /* the last one's stays */
+        a->stall_seconds = 0;
+    }
+    a->iteration++;
+    a->layer = 0;
+    if (a->iteration < SIMULATE_WARM_UP + s->iterations)
+        return step(s, actor);
+    s->ended++;
+    return 0;
+}
+
+int passes_arrived(struct simulation *s, int actor, int bucket, int iteration)
+{
+    struct actor *a = &s->actors[actor];
+    struct progress *progress = progress_of(s, actor, bucket);
+    int *came = &progress->came[iteration & 1];
+
+    assert(a->worker);
+    if (++*came < s->needs[bucket])
+        return 0;
+    assert(progress->done == iteration);
+    *came = 0;
+    progress->done++;
+    if (a->awaited != bucket)
+        return 0;
+    a->stall_seconds += s->now - a->waits_since;
+    return step(s, actor);
+}
+
+/* ---- the clock ---- */
+
+static int happen(struct simulation *s, const struct event *e)
+{
+    switch (e->kind) {
+    case EVENT_LAYER:
+        return end_layer(s, e->actor);
+    case EVENT_GATHER:
+        return traffic_gathered(s, e->actor, e->index, e->iteration);
+    case EVENT_WORK:
+        return passes_arrived(s, e->actor, e->index, e->iteration);
+    case EVENT_HEAD:
+        return fabric_head(s, e->message);
+    case EVENT_DELIVER:
+        return fabric_deliver(s, e->message);
+    case EVENT_SUM:
+        return traffic_summed(s, e->actor, e->index, e->piece, e->iteration);
+    case EVENT_WAKE:
+        s->actors[e->actor].wakes = false;
+        return fabric_pump(s, e->actor);
+    }
+    return 0;
+}
+
+static int play(struct simulation *s)
+{
+    struct event event;
+
+    for (int a = 0; a < s->nworkers; a++)
+        if (step(s, a))
+            return -1;
+    while (s->ended < s->nworkers && events_take(&s->events, &event)) {
+        assert(event.time >= s->now);
+        s->now = event.time;
+        if (happen(s, &event))
+            return -1;
+    }
+    assert(s->ended == s->nworkers); /* else somebody waits for what nobody sends */
+    return 0;
+}
+
+/* ---- what came of it ---- */
+
+static void fill_ranks(const struct simulation *s, struct simulate_rank *ranks)
+{
+    for (int i = 0; i < s->nactors; i++) {
+        const struct actor *a = &s->actors[i];
+        for (int l = a->first; l < a->first + a->members; l++)
+            ranks[l] = (struct simulate_rank){.sent = (double)a->sent / a->members,
+                                              .received = (double)a->received / a->members,
+                                              .stall_seconds = a->stall_seconds / s->iterations,
+                                              .ended = a->ended};
+    }
+}
+
+/* Nothing is stolen from the passes while they wait, so it is no addition but a bound. */
+static double least_seconds(const struct simulation *s)
+{
+    double seconds = cost_work_seconds(s->options->work);
+
+    for (int b = 0; b < s->plan->nbuckets; b++)
+        seconds += s->costs[b].compute_seconds + s->costs[b].stolen_seconds;
+    return seconds;
+}
+
+static void sum_up(const struct simulation *s, struct simulate_result *out)
+{
+    int ranks = s->options->ranks_per_node;
+    double end = 0, stalls = 0, least = least_seconds(s);
+
+    *out = (struct simulate_result){.nodes = (s->plan->options.nranks + ranks - 1) / ranks,
+                                    .messages = s->messages};
+    for (int i = 0; i < s->nactors; i++) {
+        const struct actor *a = &s->actors[i];
+        out->sent += a->sent;
+        out->received += a->received;
+        out->members = a->members > out->members ? a->members : out->members;
+        end = a->ended > end ? a->ended : end;
+        stalls += a->stall_seconds * a->members / s->plan->nworkers / s->iterations;
+    }
+    out->seconds = (end - s->begin) / s->iterations;
+    out->seconds = out->seconds > least ? out->seconds : least;
+    out->stall_share = out->seconds > 0 ? stalls / out->seconds : 0;
+}
+
+int simulate_run(const struct simulate_options *options, struct simulate_result *out,
+                 struct simulate_rank *ranks)
+{
+    struct simulation s = {.options = options,
+                           .plan = options->plan,
+                           .cluster = options->cluster,
+                           .iterations = options->iterations > 0 ? options->iterations : 2};
+    int status;
+
+    assert(options->plan->ngroups == options->work->ngroups);
+    assert(options->ranks_per_node >= 1);
+    status = blocks_open(&s) || play(&s) ? -1 : 0;
+    if (!status) {
+        sum_up(&s, out);
+        if (ranks)
+            fill_ranks(&s, ranks);
+    }
+    fabric_close(&s);
+    free(s.events.heap);
+    blocks_close(&s);
+    return status;
+}

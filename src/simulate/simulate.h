@@ -1,0 +1,67 @@
+/* A discrete-event simulator of training: the program's own plan and the wire's own queue (order,
+ * window, share of a peer, cap), played message by message on a virtual clock. Where the cost model
+ * (plan/cost.h) adds averages up, this plays who waits for whom: incast at a home, a window that is
+ * full, a gradient that becomes ready while the link is busy. No MPI, no processes, no threads; the
+ * same input gives the same bits.
+ *
+ * What is played: each worker computes layer by layer, forward waits for parameters and backward
+ * posts gradients as --overlap says. A message leaves through its node's link, which all ranks of
+ * the node share and which serves in the order of arrival, costs its sender message_seconds, comes
+ * a latency later to the receiver's link, which is taken for its bytes in the order of arrival, and
+ * leaves the window when its last byte is there. Ranks of one node exchange at local_Bps and
+ * without latency. A rank's wire thread adds gradients up and updates, one after another.
+ *
+ * What is approximated:
+ * - The switch is not oversubscribed and has room for all that waits for a receiver's link.
+ * - All workers compute equally fast and always the same; a node that adds up first is its leader.
+ * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
+ *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
+ *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
+ * - The weight of updates is not known: of one bucket, a rank sends to the homes after it first.
+ * - A home's chunks of one bucket are equally large; where an iteration would have more than some
+ *   millions of messages, several of them travel as one.
+ * - Over most_actors leaders, neighbouring nodes are one block: they do the same at the same time,
+ *   a message between two blocks stands for those between all their ranks, and a block's link is as
+ *   fast as theirs together (for homes that are fewer than its nodes, as fast as those homes').
+ *   A tree's messages within a block are a delay and a load of its link, not messages. */
+#ifndef POSEIDON_SIMULATE_SIMULATE_H
+#define POSEIDON_SIMULATE_SIMULATE_H
+
+#include "plan/timeline.h"
+
+#define SIMULATE_ACTORS 128 /* usual most_actors: more take longer than they teach */
+
+struct simulate_options {
+    const struct cost_cluster *cluster;
+    const struct cost_work *work;
+    const struct plan *plan; /* of the work's groups */
+    enum cost_overlap overlap;
+    int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
+    size_t window;           /* as struct queue_options; COST_SIZE_CHOSEN: what suits the network */
+    bool fifo;               /* as struct queue_options */
+    double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
+    int most_actors;         /* more leaders are folded into blocks; 0: SIMULATE_ACTORS */
+    int iterations;          /* that are measured, after two that are not; 0: 2 */
+};
+
+/* One leader; of a block, the mean of its leaders. */
+struct simulate_rank {
+    double sent, received; /* bytes per iteration */
+    double stall_seconds;  /* per iteration: its passes wait for parameters */
+    double ended;          /* when its last backward ended */
+};
+
+struct simulate_result {
+    double seconds;          /* of an iteration, until the slowest worker is through */
+    double stall_share;      /* of that, mean over the workers */
+    uint64_t sent, received; /* bytes of all ranks in one iteration */
+    int nodes;
+    int members;       /* leaders of the largest block; 1: every one is played by itself */
+    uint64_t messages; /* played in one iteration */
+};
+
+/* ranks: plan->nleaders places, or NULL. Fails for want of memory. Not collective. */
+int simulate_run(const struct simulate_options *options, struct simulate_result *out,
+                 struct simulate_rank *ranks);
+
+#endif

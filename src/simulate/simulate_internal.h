@@ -1,0 +1,162 @@
+/* What the files of the simulator share. An actor is one leader of the plan, or a block of
+ * neighbouring ones that do the same at the same time. */
+#ifndef POSEIDON_SIMULATE_INTERNAL_H
+#define POSEIDON_SIMULATE_INTERNAL_H
+
+#include "simulate/simulate.h"
+#include "wire/queue.h"
+
+/* Iterations that are not measured: the first worker to be served starts the next iteration before
+ * the last one, which spreads its messages out from then on. */
+enum { SIMULATE_WARM_UP = 2 };
+
+/* ---- events ---- */
+
+enum event_kind {
+    EVENT_LAYER,   /* actor: a layer's pass is over */
+    EVENT_GATHER,  /* actor, bucket: its node's gradients are added up */
+    EVENT_WORK,    /* actor, bucket: what its wire thread has to do for it alone is done */
+    EVENT_HEAD,    /* message: its first byte is at the receiver's link */
+    EVENT_DELIVER, /* message: its last byte is there */
+    EVENT_SUM,     /* actor, unit, piece: all that is added up there has been */
+    EVENT_WAKE,    /* actor: the cap lets it send again */
+};
+
+struct message;
+
+struct event {
+    double time;
+    uint64_t number; /* of equal times the earlier one first */
+    enum event_kind kind;
+    int actor, index, piece, iteration;
+    struct message *message;
+};
+
+/* A binary heap. */
+struct events {
+    struct event *heap;
+    size_t count, room;
+    uint64_t number;
+};
+
+int events_put(struct events *events, struct event event);
+bool events_take(struct events *events, struct event *out); /* false: there are none */
+
+/* ---- the cluster ---- */
+
+struct link { /* of a node, or of a block's nodes together */
+    double rate;
+    double out_free, in_free; /* when each direction has served what is there */
+};
+
+struct actor {
+    int first, members; /* leaders [first, first + members) */
+    int hosts;          /* nodes that they make up, at least 1 */
+    int link;
+    bool worker;
+    struct queue queue;
+    bool wakes;                      /* an EVENT_WAKE is on its way */
+    double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
+    /* the passes of a worker */
+    int iteration, layer; /* layer counts up to nlayers forward, then to 2 nlayers backward */
+    int awaited;          /* the bucket whose parameters it waits for; -1: none */
+    double waits_since, stall_seconds, ended;
+    uint64_t sent, received; /* in the first iteration */
+};
+
+/* What an actor knows of a bucket: how much of an iteration has come. Two counters, since one
+ * that is ahead may send of the next iteration before this one has all. */
+struct progress {
+    int came[2];
+    int done; /* iterations whose parameters are there */
+};
+
+/* A bucket's chunks whose homes belong to one actor; travels in `pieces` of a chunk of each. */
+struct unit {
+    int bucket, home; /* an actor */
+    int homes, chunks, pieces;
+    uint64_t gradient_bytes, back_bytes; /* of one rank's gradient; of one answer */
+    double work_seconds;                 /* of the wire threads of its homes, one after the other */
+    int first_came;                      /* in simulation.came */
+    double out_free, in_free;            /* as a link's, where its homes are a part of a block */
+};
+
+struct message {
+    struct queue_entry entry; /* first: the queue hands out this */
+    struct message *next;     /* of the free ones */
+    int from, to, bucket, unit, piece, iteration;
+    bool back, local;
+    bool narrow;    /* the homes are fewer than their block has links */
+    uint64_t bytes; /* of all that it stands for */
+    double out_seconds, in_seconds, least_seconds;
+    double last; /* when its last byte has left */
+};
+
+struct message_block;
+
+struct simulation {
+    const struct simulate_options *options;
+    const struct plan *plan;
+    const struct cost_cluster *cluster;
+    struct cost *costs; /* per bucket */
+    double *gather;     /* per bucket: a node adds up first */
+    int *layer_first;   /* per layer: a bucket that hangs on it, the last one in forward order */
+    int *bucket_next;   /* per bucket: the one before it of the same layer; -1: none */
+    int *bucket_layer;  /* per bucket; -1: it does not train */
+    int *needs;         /* per bucket: what must come to a worker until its parameters are there */
+    int nactors, nworkers; /* workers first */
+    struct actor *actors;
+    struct link *links;
+    struct progress *progress; /* per actor and bucket */
+    int nunits;
+    struct unit *units;
+    int *unit_first; /* per bucket, and the end */
+    int *came;       /* per piece of a unit, along trees per actor of each: two counters */
+    struct events events;
+    struct message *free;
+    struct message_block *blocks;
+    double now;
+    int iterations, ended; /* that are measured; workers that are through */
+    double begin;          /* of what is measured */
+    uint64_t messages;
+};
+
+/* Actors, links, units and all arrays (blocks.c). */
+int blocks_open(struct simulation *s);
+void blocks_close(struct simulation *s);
+
+static inline struct progress *progress_of(struct simulation *s, int actor, int bucket)
+{
+    return &s->progress[(size_t)actor * (size_t)s->plan->nbuckets + (size_t)bucket];
+}
+
+/* ---- messages (fabric.c) ---- */
+
+struct parcel {
+    int from, to, bucket, unit, piece, iteration;
+    bool back;
+    uint64_t bytes;
+    double count; /* messages that it stands for */
+    int narrow;   /* ranks at the end where fewer are: they alone send, or receive */
+};
+
+int fabric_send(struct simulation *s, const struct parcel *parcel);
+int fabric_head(struct simulation *s, struct message *message);
+int fabric_deliver(struct simulation *s, struct message *message); /* the message is free then */
+int fabric_pump(struct simulation *s, int actor);
+void fabric_close(struct simulation *s);
+
+/* ---- the schemes' messages (traffic.c) ---- */
+
+/* The actor's gradient of the bucket is final. */
+int traffic_post(struct simulation *s, int actor, int bucket, int iteration);
+int traffic_gathered(struct simulation *s, int actor, int bucket, int iteration);
+int traffic_summed(struct simulation *s, int actor, int unit, int piece, int iteration);
+int traffic_arrived(struct simulation *s, const struct message *message);
+
+/* ---- the passes (simulate.c) ---- */
+
+/* Another part of what a worker waits for is there. */
+int passes_arrived(struct simulation *s, int actor, int bucket, int iteration);
+
+#endif
