@@ -442,7 +442,7 @@ START_TEST(the_given_batch_replaces_the_first_axis_of_inputs)
     ck_assert_str_eq(shape_of(made.net, "z"), batch_cases[_i].z);
     unmake_net(&made);
     ck_assert_int_eq(make_net(&made, batch_cases[_i].layer, false, &env, NULL), 0);
-    snprintf(test_shape, sizeof test_shape, "%s", shape_of(made.net, "x"));
+    snprintf(test_shape, sizeof test_shape, "%.63s", shape_of(made.net, "x"));
     ck_assert_int_ne(test_shape[0], '5');
     unmake_net(&made);
 }
