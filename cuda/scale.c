@@ -6,7 +6,7 @@ struct factor {
     bool there;
     struct param *param;
     struct cuda_input bottom;       /* plain floats, if param is NULL */
-    struct cuda_output bottom_grad; /* ditto, where it propagates */
+    struct cuda_output bottom_grad; /* plain floats too, where it propagates */
 };
 
 struct scale {

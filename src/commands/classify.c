@@ -134,8 +134,7 @@ static int prepare(struct classification *c, struct log *log)
 
     if (model_open(&c->options, &c->model))
         return -1;
-    if (c->model.notices)
-        fputs(c->model.notices, stderr);
+    model_print_notices(&c->model);
     if (find_input(c) || find_scores(c) ||
         model_build(&c->model, c->engine, &(struct engine_options){.threads = c->threads}, 1) ||
         checkpoint_load_weights(c->weights, c->model.net, log))

@@ -27,8 +27,8 @@ static int open_graph(const struct model_options *o, struct model *model, struct
         if (model_define(o, model))
             return error_set("%s", reason);
         fprintf(stderr, "drawn without shapes: %s\n", reason);
-    } else if (model->notices != NULL) {
-        fputs(model->notices, stderr);
+    } else {
+        model_print_notices(model);
     }
     return draw_graph_make(model->def, model->net, graph);
 }

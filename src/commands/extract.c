@@ -201,8 +201,7 @@ static int extract(struct extraction *x, struct log *log)
 
     if (model_open(&x->options, &x->model))
         return -1;
-    if (x->model.notices)
-        fputs(x->model.notices, stderr);
+    model_print_notices(&x->model);
     status = find_features(x) ||
              model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
     if (!status)

@@ -168,6 +168,12 @@ int model_build(struct model *model, const char *engine, const struct engine_opt
     return net_build(model->net, &model->engine, seed);
 }
 
+void model_print_notices(const struct model *model)
+{
+    if (model->notices)
+        fputs(model->notices, stderr);
+}
+
 void model_close(struct model *model)
 {
     net_destroy(model->net);

@@ -33,6 +33,9 @@ int model_define(const struct model_options *options, struct model *out);
 int model_build(struct model *model, const char *engine, const struct engine_options *options,
                 uint64_t seed);
 
+/* Prints what there is to say aloud, if anything, on the standard error stream. */
+void model_print_notices(const struct model *model);
+
 void model_close(struct model *model);
 
 #endif

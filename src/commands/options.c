@@ -23,7 +23,7 @@ static void print_help(const struct command_line *line)
                  o->value ? o->value : "");
         printf("  %-*s %s\n", OPTIONS_INDENT - 3, left, o->help);
     }
-    printf("  %-*s %s\n", OPTIONS_INDENT - 3, "--help", "print this and stop");
+    printf("  %-*s %s\n", OPTIONS_INDENT - 3, "--help", "show this help");
 }
 
 static int parse_number(const char *name, const char *text, long long least, long long most,

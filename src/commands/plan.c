@@ -36,8 +36,7 @@ static int show(const struct request *r, const struct forecast *forecast)
     struct json json = {.depth = 0};
     int status;
 
-    if (forecast->model.notices)
-        fputs(forecast->model.notices, stderr);
+    model_print_notices(&forecast->model);
     if (!r->json)
         return forecast_print(forecast, stdout);
     forecast_json(forecast, &json);

@@ -85,7 +85,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
          "parameters per key-value chunk (default: what suits the network)"},
         {"merge", OPTION_BYTES, &o->merge_bytes, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone "
-         "(default: ditto)"},
+         "(default: what suits the network)"},
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
          "ranks have no core to spare for the communication thread"},
     };

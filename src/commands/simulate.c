@@ -152,8 +152,7 @@ static int show(const struct request *r, const struct forecast *f, const struct 
     struct json json = {.depth = 0};
     int status;
 
-    if (f->model.notices)
-        fputs(f->model.notices, stderr);
+    model_print_notices(&f->model);
     if (!r->json) {
         print_table(f, rows, stdout);
         return fflush(stdout) || ferror(stdout) ? error_set("the table could not be written") : 0;

@@ -25,7 +25,7 @@ struct op_args {
     int nbottoms, ntops, nparams;
     struct blob **bottoms,
         **tops;            /* arrays and blobs outlive the op. tops[0] == bottoms[0]: in place */
-    struct param **params; /* ditto */
+    struct param **params; /* outlive the op */
     const bool *propagate; /* per bottom: backward writes its gradient. Outlives the op */
     union {
 #define OPERATOR_ARGS(name) struct name##_args name;

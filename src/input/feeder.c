@@ -27,7 +27,7 @@ struct slot {
     enum slot_state state;
     float *field[SOURCE_MAX_FIELDS];  /* batch x elems[f] */
     uint8_t *pixels;                  /* o.bytes: field 0, batch x elems[0]; else NULL */
-    struct engine_window *windows;    /* ditto, batch */
+    struct engine_window *windows;    /* o.bytes: each image's, batch */
     uint64_t generation, pass, first; /* which batch this is; its first sample */
     int64_t begun;                    /* when, on the trace's clock */
     int next, running;                /* the job to be given out next; how many are being done */

@@ -4,20 +4,29 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+/* The axis of a `name` layer: `axis`, or what Caffe called `name`_dim before; NULL: not given. */
+static int find_axis(const struct layer *layer, const char *name, const int32_t *axis,
+                     const uint32_t *old, int *out)
+{
+    char text[32];
+
+    if (axis && old)
+        return error_set("axis %d and the old %s_dim %" PRIu32 " are both given; expected one",
+                         *axis, name, *old);
+    if (old && *old >= SHAPE_MAX_AXES)
+        return error_set("%s_dim %" PRIu32 " is out of range", name, *old);
+    snprintf(text, sizeof text, old ? "%s_dim" : "%s axis", name);
+    return layer_resolve_axis(layer, text, old ? (int)*old : axis ? *axis : 1, out);
+}
 
 static int concat_axis(const struct layer *layer, int *axis)
 {
     const Caffe__ConcatParameter *p = layer->param->concat_param;
 
-    if (p && p->has_axis && p->has_concat_dim)
-        return error_set("axis %d and the old concat_dim %" PRIu32 " are both given; expected one",
-                         p->axis, p->concat_dim);
-    if (p && p->has_concat_dim) {
-        if (p->concat_dim >= SHAPE_MAX_AXES)
-            return error_set("concat_dim %" PRIu32 " is out of range", p->concat_dim);
-        return layer_resolve_axis(layer, "concat_dim", (int)p->concat_dim, axis);
-    }
-    return layer_resolve_axis(layer, "concat axis", p ? p->axis : 1, axis);
+    return find_axis(layer, "concat", p && p->has_axis ? &p->axis : NULL,
+                     p && p->has_concat_dim ? &p->concat_dim : NULL, axis);
 }
 
 static bool concat_fits(const struct shape *a, const struct shape *b, int axis)
@@ -132,15 +141,8 @@ static int slice_axis(const struct layer *layer, int *axis)
 {
     const Caffe__SliceParameter *p = layer->param->slice_param;
 
-    if (p && p->has_axis && p->has_slice_dim)
-        return error_set("axis %d and the old slice_dim %" PRIu32 " are both given; expected one",
-                         p->axis, p->slice_dim);
-    if (p && p->has_slice_dim) {
-        if (p->slice_dim >= SHAPE_MAX_AXES)
-            return error_set("slice_dim %" PRIu32 " is out of range", p->slice_dim);
-        return layer_resolve_axis(layer, "slice_dim", (int)p->slice_dim, axis);
-    }
-    return layer_resolve_axis(layer, "slice axis", p ? p->axis : 1, axis);
+    return find_axis(layer, "slice", p && p->has_axis ? &p->axis : NULL,
+                     p && p->has_slice_dim ? &p->slice_dim : NULL, axis);
 }
 
 /* Where top t begins, or the end of the last one. */

@@ -9,7 +9,7 @@
 struct data {
     struct engine *engine;      /* borrowed; NULL before build */
     struct source *source;      /* owned until build, then the feeder's */
-    struct transform transform; /* ditto */
+    struct transform transform; /* owned until build, then the feeder's */
     bool transforms;            /* `transform` applies to field 0 */
     struct feeder_options options;
     uint64_t ranks_per_sample; /* shared_file_system: false: each rank has a source of its own, so

@@ -54,7 +54,7 @@ struct layer_i {
      * backward misses the old values; else the net quietly gives it memory of its own. */
     bool own_top;            /* cannot work in place at all */
     bool keeps_top;          /* backward reads its top's values */
-    bool keeps_top_in_place; /* ditto, but only when the layer itself works in place */
+    bool keeps_top_in_place; /* the same, only where the layer itself works in place */
     bool keeps_sign_only;    /* of those, only the sign matters: Dropout may follow in place */
     bool passes_memory;      /* its tops may be its bottom's memory (Split, Reshape) */
     bool (*wants_own_top)(

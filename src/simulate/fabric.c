@@ -107,19 +107,12 @@ static int leave_locally(struct simulation *s, struct actor *from, struct messag
 {
     double seconds = (double)message->bytes / s->cluster->local_Bps;
 
-    from->memory_free = larger(from->memory_free, s->now) + seconds;
-    return events_put(
-        &s->events,
-        (struct event){.time = from->memory_free, .kind = EVENT_DELIVER, .message = message});
+    return events_put(&s->events, (struct event){.time = busy(&from->memory_free, s->now, seconds),
+                                                 .kind = EVENT_DELIVER,
+                                                 .message = message});
 }
 
-/* From `start` on, the few homes in a block serve one message after the other. */
-static double serve_narrowly(double *free, double start, double seconds)
-{
-    *free = larger(*free, start) + seconds;
-    return *free;
-}
-
+/* Where a block has fewer homes than nodes, these also serve one message after the other. */
 static int leave(struct simulation *s, struct actor *from, struct message *message)
 {
     struct link *link = &s->links[from->link];
@@ -127,11 +120,10 @@ static int leave(struct simulation *s, struct actor *from, struct message *messa
 
     if (message->local)
         return leave_locally(s, from, message);
-    link->out_free = start + message->out_seconds;
-    message->last = link->out_free;
+    message->last = busy(&link->out_free, start, message->out_seconds);
     if (message->narrow && message->back)
-        message->last = larger(message->last, serve_narrowly(&s->units[message->unit].out_free,
-                                                             start, message->least_seconds));
+        message->last = larger(
+            message->last, busy(&s->units[message->unit].out_free, start, message->least_seconds));
     return events_put(&s->events, (struct event){.time = start + s->cluster->latency_seconds,
                                                  .kind = EVENT_HEAD,
                                                  .message = message});
@@ -159,11 +151,9 @@ int fabric_head(struct simulation *s, struct message *message)
     struct link *link = &s->links[s->actors[message->to].link];
     double start = larger(link->in_free, s->now), end;
 
-    link->in_free = start + message->in_seconds;
-    end = larger(link->in_free, start + message->least_seconds);
+    end = larger(busy(&link->in_free, start, message->in_seconds), start + message->least_seconds);
     if (message->narrow && !message->back)
-        end = larger(
-            end, serve_narrowly(&s->units[message->unit].in_free, start, message->least_seconds));
+        end = larger(end, busy(&s->units[message->unit].in_free, start, message->least_seconds));
     return events_put(
         &s->events, (struct event){.time = larger(end, message->last + s->cluster->latency_seconds),
                                    .kind = EVENT_DELIVER,

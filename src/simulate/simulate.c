@@ -2,7 +2,6 @@
 #include "simulate/simulate.h"
 
 #include "simulate/simulate_internal.h"
-#include "util/error.h"
 
 #include <assert.h>
 #include <stdlib.h>

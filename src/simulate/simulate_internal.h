@@ -130,6 +130,14 @@ static inline struct progress *progress_of(struct simulation *s, int actor, int 
     return &s->progress[(size_t)actor * (size_t)s->plan->nbuckets + (size_t)bucket];
 }
 
+/* What serves one after the other is free at `free`: from `start` at the earliest it is busy for
+ * `seconds`. Returns when it has done so. */
+static inline double busy(double *free, double start, double seconds)
+{
+    *free = (*free > start ? *free : start) + seconds;
+    return *free;
+}
+
 /* ---- messages (fabric.c) ---- */
 
 struct parcel {

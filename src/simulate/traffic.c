@@ -30,9 +30,7 @@ static int *came_of(struct simulation *s, const struct unit *unit, int actor, in
 
 static void occupy_thread(struct simulation *s, int actor, double seconds)
 {
-    struct actor *a = &s->actors[actor];
-
-    a->thread_free = (a->thread_free > s->now ? a->thread_free : s->now) + seconds;
+    busy(&s->actors[actor].thread_free, s->now, seconds);
 }
 
 static uint64_t factor_bytes(const struct simulation *s, const struct actor *a, int bucket)
@@ -185,8 +183,8 @@ static void carry_inside(struct simulation *s, struct actor *a, uint64_t bytes, 
     struct link *link = &s->links[a->link];
     double seconds = (double)bytes * (a->hosts - 1) / link->rate;
 
-    link->out_free = (link->out_free > s->now ? link->out_free : s->now) + seconds;
-    link->in_free = (link->in_free > s->now ? link->in_free : s->now) + seconds;
+    busy(&link->out_free, s->now, seconds);
+    busy(&link->in_free, s->now, seconds);
     if (iteration == 0) {
         a->sent += bytes * (uint64_t)(a->members - 1);
         a->received += bytes * (uint64_t)(a->members - 1);

@@ -3,6 +3,7 @@
 #include "convert/gzstream.h"
 #include "convert/imageset.h"
 #include "convert/tar.h"
+#include "tests/input/test_folder.h"
 #include "tests/input/test_input_common.h"
 #include "tests/suite.h"
 
@@ -11,44 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-static char folder[256];
-
-static void folder_make(void)
-{
-    const char *base = getenv("TMPDIR");
-
-    snprintf(folder, sizeof folder, "%s/poseidon-convert-XXXXXX", base ? base : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void folder_remove(void)
-{
-    char command[300];
-
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* A path in the test's folder; valid until the fourth call after it. */
-static const char *in_folder(const char *name)
-{
-    static char paths[4][300];
-    static int next;
-    char *path = paths[next++ % 4];
-
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static void file_put(const char *name, const void *data, size_t length)
-{
-    FILE *file = fopen(in_folder(name), "wb");
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(data, 1, length, file), length);
-    ck_assert_int_eq(fclose(file), 0);
-}
 
 /* Packs as gzip; returns the packed length. */
 static size_t gzip(const uint8_t *data, size_t length, uint8_t *out, size_t room)

@@ -3,6 +3,7 @@
 #include "input/feeder.h"
 #include "input/format/kv.h"
 #include "input/list.h"
+#include "tests/input/test_folder.h"
 #include "tests/input/test_input_common.h"
 #include "tests/suite.h"
 
@@ -14,43 +15,12 @@
 #include "config.h"
 #endif
 
-static char folder[256];
 static struct record record;
 
-static void folder_make(void)
+static void clean_up(void)
 {
-    const char *base = getenv("TMPDIR");
-
-    snprintf(folder, sizeof folder, "%s/poseidon-database-XXXXXX", base ? base : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void folder_remove(void)
-{
-    char command[300];
-
     record_free(&record);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static const char *in_folder(const char *name)
-{
-    static char paths[4][400];
-    static int next;
-    char *path = paths[next++ % 4];
-
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static void file_put(const char *name, const void *data, size_t length)
-{
-    FILE *file = fopen(in_folder(name), "wb");
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(data, 1, length, file), length);
-    ck_assert_int_eq(fclose(file), 0);
+    folder_remove();
 }
 
 static struct source *open_database(const char *name)
@@ -451,7 +421,7 @@ SUITE("input_database")
 {
     TCase *tcase = suite_case(suite, "databases and lists");
 
-    tcase_add_checked_fixture(tcase, folder_make, folder_remove);
+    tcase_add_checked_fixture(tcase, folder_make, clean_up);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, lmdb_records_come_in_the_order_of_their_keys_at_any_place);
     tcase_add_test(tcase, lmdb_values_on_pages_of_their_own_are_found);

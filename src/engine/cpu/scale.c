@@ -8,7 +8,7 @@
 struct factor {
     struct param *param;
     struct cpu_input bottom;       /* plain, if param is NULL */
-    struct cpu_output bottom_grad; /* ditto, where it propagates */
+    struct cpu_output bottom_grad; /* plain floats too, where it propagates */
     bool there;
 };
 
