@@ -2,6 +2,8 @@
 #ifndef POSEIDON_TEST_FOLDER_H
 #define POSEIDON_TEST_FOLDER_H
 
+#include "tests/suite.h" /* first: an argument there is called `folder`, too */
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
