@@ -1,7 +1,7 @@
 /* The file of measured choices: one line per convolution, "key choice". The key holds all that the
- * candidates depend on: device, cuDNN's version, precision, shape. Lines are only ever added,
- * whole, so ranks that measure at the same time do each other no harm; of several lines the last
- * one holds. */
+ * candidates depend on: device, cuDNN's version, precision, shape, and how this program lists them
+ * (v2). Lines are only ever added, whole, so ranks that measure at the same time do each other no
+ * harm; of several lines the last one holds. */
 #include "cuda_internal.h"
 
 #include "util/error.h"
@@ -95,11 +95,11 @@ void cuda_choices_close(struct cuda_engine *engine)
 static void choices_key(const struct cuda_engine *engine, enum cuda_plan_kind kind,
                         const struct kernel_conv *c, char key[KEY_BYTES])
 {
-    int used = snprintf(key, KEY_BYTES, "%.80s,cudnn%zu,m%d%s,w%zu,k%d,n%d,c%d,%dx%d,o%d,%dx%d,g%d",
-                        engine->words, engine->libs.cudnnGetVersion_(), (int)engine->math,
-                        engine->deterministic ? "d" : "", engine->workspace, (int)kind, c->samples,
-                        c->channels, c->height, c->width, c->outputs, c->top_height, c->top_width,
-                        c->group);
+    int used = snprintf(
+        key, KEY_BYTES, "%.80s,cudnn%zu,v2,m%d%s,w%zu,k%d,n%d,c%d,%dx%d,o%d,%dx%d,g%d",
+        engine->words, engine->libs.cudnnGetVersion_(), (int)engine->math,
+        engine->deterministic ? "d" : "", engine->workspace, (int)kind, c->samples, c->channels,
+        c->height, c->width, c->outputs, c->top_height, c->top_width, c->group);
 
     snprintf(key + used, KEY_BYTES - (size_t)used, ",f%dx%d,s%dx%d,p%dx%d,d%dx%d", c->kernel[0],
              c->kernel[1], c->stride[0], c->stride[1], c->pad[0], c->pad[1], c->dilation[0],

@@ -99,7 +99,7 @@ cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
 
 /* One block per weight: its threads share out the positions of the top. */
 template <typename T>
-KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, T *dw, int weights)
+KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, float *dw, int weights)
 {
     int ins = v.channels / v.group, outs = v.outputs / v.group;
     int positions = v.samples * v.top_height * v.top_width;
@@ -121,18 +121,18 @@ KERNEL void conv_back_weight(struct kernel_conv v, const T *dy, const T *x, T *d
         }
         sum = block_sum(sum);
         if (threadIdx.x == 0)
-            element_set(&dw[i], sum);
+            dw[i] = sum;
     }
 }
 
 cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_conv *c, const void *dy, const void *x,
-                                    void *dw)
+                                    float *dw)
 {
     int weights = c->outputs * (c->channels / c->group) * c->kernel[0] * c->kernel[1];
 
     WITH_TYPE(type, LAUNCH(conv_back_weight<T>, grid_rows(weights), THREADS, stream, *c,
-                           (const T *)dy, (const T *)x, (T *)dw, weights));
+                           (const T *)dy, (const T *)x, dw, weights));
     return cudaGetLastError();
 }
 

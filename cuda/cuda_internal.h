@@ -50,6 +50,7 @@ struct cuda_engine {
     cudaStream_t stream;   /* computes */
     cudaStream_t down, up; /* copy to and from the host */
     cudaStream_t back;     /* copies to the host what was made of what went up */
+    cudaStream_t feed;     /* brings batches, which no parameter or sum is to delay */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
     enum engine_math math; /* not MATH_DEFAULT */
@@ -64,11 +65,12 @@ struct cuda_engine {
     bool recording;                     /* ops are captured, not run (graph.c) */
     struct kernel_run
         *run; /* device: the running pass's place, for recorded ops; NULL before the first */
-    struct kernel_run prepared; /* what it holds */
-    unsigned generation;        /* goes up when work slots move: recorded pointers are stale */
-    double *sums;               /* device: partial sums of sumsq and its result */
-    struct kernel_bad *bad;     /* host memory the device can write: a label out of range */
-    struct cuda_team *team;     /* team.c; NULL: this rank is in none */
+    struct kernel_run prepared;   /* what it holds */
+    unsigned generation;          /* goes up when work slots move: recorded pointers are stale */
+    double *sums;                 /* device: partial sums of sumsq and its result */
+    struct kernel_bad *bad;       /* host memory the device can write: a label out of range */
+    struct cuda_team *team;       /* team.c; NULL: this rank is in none */
+    struct cuda_matmul *products; /* matmul.c: those of factors */
 };
 
 /* A tensor that is read in another format than it may have. */
@@ -206,6 +208,7 @@ int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shap
 int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *matmul, float alpha,
                     const void *a, const void *b, float beta, void *c, const void *bias);
 void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *matmul);
+void cuda_products_close(struct cuda_engine *engine); /* those that cuda_gemm kept */
 int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
               float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
               float *c, int64_t ldc);
@@ -218,6 +221,26 @@ bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kern
 int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns);
 int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
                        int columns, struct param *bias);
+
+/* Bytes that the operands of cuDNN's kernels are promised to be aligned to. */
+enum { CUDA_ALIGNMENT = 16 };
+
+/* param.c: a parameter of the engine's type, aligned to CUDA_ALIGNMENT: itself, or a copy that
+ * follows its versions. All zero: none. */
+struct cuda_param {
+    struct param *param;
+    size_t elems;
+    void *copy;
+    uint64_t version; /* of the parameter when it was copied */
+    bool fresh;
+};
+/* at_ends: it is not the first of its group, and may begin anywhere. */
+int cuda_param_create(const struct cuda_engine *engine, struct param *param, bool at_ends,
+                      const char *what, struct cuda_param *out);
+/* Renews the copy if there is one; then cuda_param_data is where the parameter lies. */
+int cuda_param_load(struct cuda_engine *engine, struct cuda_param *p);
+const void *cuda_param_data(const struct cuda_engine *engine, const struct cuda_param *p);
+void cuda_param_destroy(struct cuda_param *p);
 
 /* conv.c */
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,

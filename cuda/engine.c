@@ -27,12 +27,14 @@ static void cuda_close(void *context)
 
     if (!engine)
         return;
+    cudaStream_t streams[] = {engine->feed, engine->up, engine->down, engine->back, engine->stream};
 #ifdef HAVE_NCCL
     cuda_team_close(engine);
 #endif
     if (engine->stream)
         cudaStreamSynchronize(engine->stream);
     cuda_plans_close(engine);
+    cuda_products_close(engine);
     cuda_staging_close(engine);
     for (int i = 0; i < WORK_SLOTS; i++)
         cuda_free(engine->work[i].data);
@@ -44,14 +46,9 @@ static void cuda_close(void *context)
         engine->libs.cublasLtDestroy_(engine->cublaslt);
     if (engine->cudnn)
         engine->libs.cudnnDestroy_(engine->cudnn);
-    if (engine->up)
-        cudaStreamDestroy(engine->up);
-    if (engine->down)
-        cudaStreamDestroy(engine->down);
-    if (engine->back)
-        cudaStreamDestroy(engine->back);
-    if (engine->stream)
-        cudaStreamDestroy(engine->stream);
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        if (streams[i])
+            cudaStreamDestroy(streams[i]);
     cuda_libs_close(&engine->libs);
     free(engine);
 }
@@ -84,6 +81,7 @@ static int open_streams(struct cuda_engine *engine)
         cuda_check(cudaStreamCreateWithPriority(&engine->down, cudaStreamNonBlocking, greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->up, cudaStreamNonBlocking, greatest)) ||
         cuda_check(cudaStreamCreateWithPriority(&engine->back, cudaStreamNonBlocking, greatest)) ||
+        cuda_check(cudaStreamCreateWithPriority(&engine->feed, cudaStreamNonBlocking, greatest)) ||
         cuda_check(
             cudaHostAlloc((void **)&engine->bad, sizeof *engine->bad, cudaHostAllocMapped)) ||
         cuda_alloc((KERNEL_SUM_BLOCKS + 1) * sizeof *engine->sums, "partial sums", &sums))

@@ -109,11 +109,11 @@ int cuda_images_write(void *context, struct engine_images *images, struct tensor
 
     if (cuda_check(cudaSetDevice(engine->device)) || cuda_check(cudaEventSynchronize(used)) ||
         cuda_check(
-            cudaMemcpyAsync(to, pixels, images->bytes, cudaMemcpyHostToDevice, engine->up)) ||
+            cudaMemcpyAsync(to, pixels, images->bytes, cudaMemcpyHostToDevice, engine->feed)) ||
         cuda_check(cudaMemcpyAsync(to_windows, windows,
                                    (size_t)images->shape.samples * sizeof *windows,
-                                   cudaMemcpyHostToDevice, engine->up)) ||
-        cuda_check(cudaEventRecord(filled, engine->up)) ||
+                                   cudaMemcpyHostToDevice, engine->feed)) ||
+        cuda_check(cudaEventRecord(filled, engine->feed)) ||
         cuda_check(cudaStreamWaitEvent(engine->stream, filled, 0)) ||
         cuda_check(kernel_images(engine->stream, &images->shape, to, to_windows, images->mean,
                                  cuda_format_type(format), format && format->nhwc, top->data)) ||

@@ -14,9 +14,7 @@ struct inner_product {
     struct cuda_input bottom; /* plain, kept for backward */
     struct cuda_output bottom_grad;
     struct cuda_matmul *forward, *back_data, *back_weight;
-    void *weight, *bias; /* bfloat16 copies; NULL in float */
-    uint64_t version, bias_version;
-    bool fresh;
+    struct cuda_param weight, bias;
     float *factor_bottom, *factor_top; /* bfloat16 only */
 };
 
@@ -83,12 +81,12 @@ static int inner_product_copies(struct inner_product *ip)
     size_t rows = (size_t)ip->rows, k = (size_t)ip->inputs, o = (size_t)ip->outputs;
     void *bottom = NULL, *top = NULL;
 
-    if (op->engine->type == CUDA_F32)
-        return 0;
-    if (cuda_alloc(k * o * 2, "an inner product's weight in bfloat16", &ip->weight) ||
-        cuda_alloc(o * 2, "an inner product's bias in bfloat16", &ip->bias))
+    if (cuda_param_create(op->engine, op->args.params[0], false, "an inner product's weight",
+                          &ip->weight) ||
+        (op->args.u.inner_product.bias && cuda_param_create(op->engine, op->args.params[1], true,
+                                                            "an inner product's bias", &ip->bias)))
         return -1;
-    if (!op->args.train || !op->args.params[0]->wants_grad)
+    if (op->engine->type == CUDA_F32 || !op->args.train || !op->args.params[0]->wants_grad)
         return 0;
     if (cuda_alloc(rows * k * sizeof(float), "sufficient factors", &bottom))
         return -1;
@@ -117,46 +115,18 @@ static int inner_product_create(struct cuda_op *op)
                               &ip->bottom_grad);
 }
 
-static int inner_product_refresh(struct inner_product *ip)
-{
-    const struct cuda_op *op = &ip->op;
-    const struct param *weight = op->args.params[0];
-    const struct param *bias = op->args.u.inner_product.bias ? op->args.params[1] : NULL;
-    cudaStream_t stream = op->engine->stream;
-
-    if (!ip->weight)
-        return 0;
-    if ((!ip->fresh || ip->version != weight->version) &&
-        cuda_check(kernel_transpose(stream, CUDA_F32, weight->value, CUDA_BF16, ip->weight, 1, 1,
-                                    (int)(ip->inputs * ip->outputs), false)))
-        return -1;
-    if (bias && (!ip->fresh || ip->bias_version != bias->version) &&
-        cuda_check(kernel_transpose(stream, CUDA_F32, bias->value, CUDA_BF16, ip->bias, 1, 1,
-                                    (int)ip->outputs, false)))
-        return -1;
-    ip->version = weight->version;
-    ip->bias_version = bias ? bias->version : 0;
-    ip->fresh = true;
-    return 0;
-}
-
-static const void *inner_product_weight(const struct inner_product *ip)
-{
-    return ip->weight ? ip->weight : ip->op.args.params[0]->value;
-}
-
 static int inner_product_forward(struct cuda_op *op, const struct run *run)
 {
     struct inner_product *ip = (struct inner_product *)op;
-    const void *bias = NULL;
+    struct cuda_engine *engine = op->engine;
 
     (void)run;
-    if (cuda_input_load(op->engine, &ip->bottom) || inner_product_refresh(ip))
+    if (cuda_input_load(engine, &ip->bottom) || cuda_param_load(engine, &ip->weight) ||
+        cuda_param_load(engine, &ip->bias))
         return -1;
-    if (op->args.u.inner_product.bias)
-        bias = ip->bias ? ip->bias : op->args.params[1]->value;
-    return cuda_matmul_run(op->engine, ip->forward, 1, cuda_input_data(op->engine, &ip->bottom),
-                           inner_product_weight(ip), 0, op->args.tops[0]->value.data, bias);
+    return cuda_matmul_run(engine, ip->forward, 1, cuda_input_data(engine, &ip->bottom),
+                           cuda_param_data(engine, &ip->weight), 0, op->args.tops[0]->value.data,
+                           cuda_param_data(engine, &ip->bias));
 }
 
 /* Floats of what backward saw, for those who send it. */
@@ -198,7 +168,7 @@ static int inner_product_backward(struct cuda_op *op, const struct run *run)
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    if (cuda_matmul_run(engine, ip->back_data, 1, top_grad, inner_product_weight(ip), 0,
+    if (cuda_matmul_run(engine, ip->back_data, 1, top_grad, cuda_param_data(engine, &ip->weight), 0,
                         cuda_output_data(engine, &ip->bottom_grad), NULL))
         return -1;
     return cuda_output_store(engine, &ip->bottom_grad);
@@ -212,8 +182,8 @@ static void inner_product_destroy(struct cuda_op *op)
     cuda_matmul_destroy(op->engine, ip->back_data);
     cuda_matmul_destroy(op->engine, ip->back_weight);
     cuda_input_destroy(&ip->bottom);
-    cuda_free(ip->weight);
-    cuda_free(ip->bias);
+    cuda_param_destroy(&ip->weight);
+    cuda_param_destroy(&ip->bias);
     cuda_free(ip->factor_bottom);
     cuda_free(ip->factor_top);
 }

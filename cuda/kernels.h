@@ -375,7 +375,7 @@ cudaError_t kernel_conv_back_data(cudaStream_t stream, enum cuda_type type,
                                   void *dx);
 cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_conv *c, const void *dy, const void *x,
-                                    void *dw);
+                                    float *dw);
 
 /* Windows as columns: x (N, C, H, W) and y (N, C kh kw, oh, ow), plain; outputs and group are not
  * used. back: adds up columns x into the image y. */

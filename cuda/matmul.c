@@ -14,7 +14,19 @@ struct cuda_matmul {
     cublasLtMatrixLayout_t a, b, c; /* the library's: a is our B */
     cublasLtMatmulAlgo_t algo;
     size_t workspace;
+    uint32_t alignment; /* of the operands that it was chosen for, bytes */
+    struct cuda_matmul *next;
 };
+
+/* The largest power of two up to 256, which is what the library takes for granted, that divides all
+ * addresses. A net's blobs and groups are at 64 at least; factors that other ranks sent lie behind
+ * one another. */
+static uint32_t matmul_alignment(const void *a, const void *b, const void *c)
+{
+    uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | 256;
+
+    return (uint32_t)(bits & -bits);
+}
 
 static cudaDataType_t matmul_data_type(enum cuda_type type)
 {
@@ -59,8 +71,29 @@ static int matmul_describe(struct cuda_engine *engine, struct cuda_matmul *m)
                                                                    (uint64_t)s->m, s->ldc));
 }
 
+static bool matmul_same_shape(const struct cuda_matmul_shape *a, const struct cuda_matmul_shape *b)
+{
+    return a->trans_a == b->trans_a && a->trans_b == b->trans_b && a->m == b->m && a->n == b->n &&
+           a->k == b->k && a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc &&
+           a->type == b->type && a->type_c == b->type_c && a->bias == b->bias;
+}
+
+static int matmul_prefer_alignment(const struct cuda_engine *engine,
+                                   cublasLtMatmulPreference_t preference, uint32_t alignment)
+{
+    static const cublasLtMatmulPreferenceAttributes_t operands[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+        if (cublaslt_check(engine, engine->libs.cublasLtMatmulPreferenceSetAttribute_(
+                                       preference, operands[i], &alignment, sizeof alignment)))
+            return -1;
+    return 0;
+}
+
 /* The library's first choice. It never adds with atomics unless asked to, so its bits repeat. */
-static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m)
+static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m, uint32_t alignment)
 {
     const struct cuda_libs *lib = &engine->libs;
     cublasLtMatmulPreference_t preference = NULL;
@@ -74,7 +107,8 @@ static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m)
     if (cublaslt_check(engine, lib->cublasLtMatmulPreferenceCreate_(&preference)) ||
         cublaslt_check(engine, lib->cublasLtMatmulPreferenceSetAttribute_(
                                    preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit,
-                                   sizeof limit)))
+                                   sizeof limit)) ||
+        matmul_prefer_alignment(engine, preference, alignment))
         goto done;
     /* sums in place are added in the order of arrival */
     if (engine->deterministic &&
@@ -94,15 +128,16 @@ static int matmul_choose(struct cuda_engine *engine, struct cuda_matmul *m)
     }
     m->algo = result.algo;
     m->workspace = result.workspaceSize;
-    status = 0;
+    m->alignment = alignment;
+    status = cuda_work_reserve(engine, WORK_LIBRARY, m->workspace);
 done:
     if (preference)
         lib->cublasLtMatmulPreferenceDestroy_(preference);
     return status;
 }
 
-int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shape *shape,
-                       struct cuda_matmul **out)
+static int matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shape *shape,
+                         uint32_t alignment, struct cuda_matmul **out)
 {
     struct cuda_matmul *m = calloc(1, sizeof *m);
 
@@ -110,8 +145,7 @@ int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shap
     if (!m)
         return error_memory(sizeof *m, "a matrix product");
     m->shape = *shape;
-    if (matmul_describe(engine, m) || matmul_choose(engine, m) ||
-        cuda_work_reserve(engine, WORK_LIBRARY, m->workspace)) {
+    if (matmul_describe(engine, m) || matmul_choose(engine, m, alignment)) {
         cuda_matmul_destroy(engine, m);
         return -1;
     }
@@ -119,12 +153,22 @@ int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shap
     return 0;
 }
 
+int cuda_matmul_create(struct cuda_engine *engine, const struct cuda_matmul_shape *shape,
+                       struct cuda_matmul **out)
+{
+    return matmul_create(engine, shape, CUDA_ALIGNMENT, out);
+}
+
 int cuda_matmul_run(struct cuda_engine *engine, struct cuda_matmul *m, float alpha, const void *a,
                     const void *b, float beta, void *c, const void *bias)
 {
     const struct cuda_libs *lib = &engine->libs;
     const struct cuda_work *work = &engine->work[WORK_LIBRARY];
+    uint32_t alignment = matmul_alignment(a, b, c);
 
+    /* a kernel for wider loads would fault: chosen anew, once, before passes are recorded */
+    if (alignment < m->alignment && matmul_choose(engine, m, alignment))
+        return -1;
     if (bias &&
         cublaslt_check(engine, lib->cublasLtMatmulDescSetAttribute_(
                                    m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)))
@@ -149,8 +193,18 @@ void cuda_matmul_destroy(struct cuda_engine *engine, struct cuda_matmul *m)
     free(m);
 }
 
-/* For sync's gradients from factors: a description per call costs a few microseconds beside them.
- */
+/* For sync's gradients from factors: a description costs more than a small product, so they are
+ * kept, and there are as many as there are shapes of layers. */
+static struct cuda_matmul *matmul_kept(const struct cuda_engine *engine,
+                                       const struct cuda_matmul_shape *shape, uint32_t alignment)
+{
+    struct cuda_matmul *m = engine->products;
+
+    while (m && (m->alignment != alignment || !matmul_same_shape(&m->shape, shape)))
+        m = m->next;
+    return m;
+}
+
 int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
               float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
               float *c, int64_t ldc)
@@ -164,12 +218,25 @@ int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, i
                                             .lda = lda,
                                             .ldb = ldb,
                                             .ldc = ldc};
-    struct cuda_matmul *matmul;
-    int status;
+    uint32_t alignment = matmul_alignment(a, b, c);
+    struct cuda_matmul *matmul = matmul_kept(engine, &shape, alignment);
 
-    if (cuda_check(cudaSetDevice(engine->device)) || cuda_matmul_create(engine, &shape, &matmul))
+    if (cuda_check(cudaSetDevice(engine->device)))
         return -1;
-    status = cuda_matmul_run(engine, matmul, alpha, a, b, beta, c, NULL);
-    cuda_matmul_destroy(engine, matmul);
-    return status;
+    if (!matmul) {
+        if (matmul_create(engine, &shape, alignment, &matmul))
+            return -1;
+        matmul->next = engine->products;
+        engine->products = matmul;
+    }
+    return cuda_matmul_run(engine, matmul, alpha, a, b, beta, c, NULL);
+}
+
+void cuda_products_close(struct cuda_engine *engine)
+{
+    while (engine->products) {
+        struct cuda_matmul *m = engine->products;
+        engine->products = m->next;
+        cuda_matmul_destroy(engine, m);
+    }
 }

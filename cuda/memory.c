@@ -319,8 +319,8 @@ static int write_large(struct cuda_engine *engine, struct tensor *to, const floa
 
     if (cuda_check(cudaEventSynchronize(buffer->used)) || buffer_reserve(buffer, bytes) ||
         cuda_check(
-            cudaMemcpyAsync(buffer->device, from, bytes, cudaMemcpyHostToDevice, engine->up)) ||
-        cuda_check(cudaEventRecord(buffer->filled, engine->up)) ||
+            cudaMemcpyAsync(buffer->device, from, bytes, cudaMemcpyHostToDevice, engine->feed)) ||
+        cuda_check(cudaEventRecord(buffer->filled, engine->feed)) ||
         cuda_check(cudaStreamWaitEvent(engine->stream, buffer->filled, 0)) ||
         cuda_convert(engine, &to->shape, NULL, buffer->device, cuda_tensor_format(to), to->data) ||
         cuda_check(cudaEventRecord(buffer->used, engine->stream)))

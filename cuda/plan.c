@@ -14,7 +14,7 @@
 /* Tensors' names in a graph. */
 enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's' };
 
-enum { ALIGNMENT = 16, TIMED = 12, REPEATS = 3 };
+enum { TIMED = 12, REPEATS = 3 };
 
 /* The choice that says: this kind loses against another. */
 enum { NEVER = 1000 };
@@ -77,7 +77,7 @@ static int descriptor_set_descriptor(struct cuda_engine *engine,
 static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
                             cudnnDataType_t type, cudnnBackendDescriptor_t *out)
 {
-    const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = ALIGNMENT;
+    const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = CUDA_ALIGNMENT;
     const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
     bool is_virtual = uid == UID_SUM;
 
@@ -279,12 +279,39 @@ done:
     return fits;
 }
 
+/* All that the library knows of, since its first guesses may be forbidden ones: made descriptors,
+ * of which the first *count are filled. */
+static int plan_find(struct cuda_engine *engine, cudnnBackendDescriptor_t heuristics, int64_t *made,
+                     int64_t *count, cudnnBackendDescriptor_t **out)
+{
+    const struct cuda_libs *lib = &engine->libs;
+
+    if (lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, made,
+                                       NULL) != CUDNN_STATUS_SUCCESS ||
+        *made <= 0) {
+        *made = 0;
+        return 0;
+    }
+    *out = calloc((size_t)*made, sizeof **out);
+    if (!*out)
+        return error_memory((size_t)*made * sizeof **out, "a convolution's candidates");
+    for (int64_t i = 0; i < *made; i++)
+        if (descriptor_make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &(*out)[i]))
+            return -1;
+    if (lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, *made, count,
+                                       *out) != CUDNN_STATUS_SUCCESS)
+        *count = 0;
+    return 0;
+}
+
 static int plan_ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
                     cudnnBackendHeurMode_t mode, struct cuda_configs *out)
 {
     const struct cuda_libs *lib = &engine->libs;
-    cudnnBackendDescriptor_t heuristics = NULL, found[CUDA_CONFIGS] = {NULL};
-    int64_t count = 0;
+    cudnnBackendDescriptor_t heuristics = NULL, *found = NULL;
+    int64_t made = 0, count = 0;
     int status = -1;
 
     if (descriptor_make(engine, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics) ||
@@ -298,20 +325,16 @@ static int plan_ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
     status = 0;
     if (lib->cudnnBackendFinalize_(heuristics) != CUDNN_STATUS_SUCCESS)
         goto done; /* it knows nothing of such a convolution: no error */
-    for (int i = 0; i < CUDA_CONFIGS && !status; i++)
-        status = descriptor_make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &found[i]);
-    if (status || lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDA_CONFIGS,
-                                                 &count, found) != CUDNN_STATUS_SUCCESS)
-        count = 0;
-    for (int64_t i = 0; i < count && out->count < CUDA_CONFIGS; i++)
+    status = plan_find(engine, heuristics, &made, &count, &found);
+    for (int64_t i = 0; !status && i < count && out->count < CUDA_CONFIGS; i++)
         if (plan_allowed(engine, found[i])) {
             out->config[out->count++] = found[i];
             found[i] = NULL;
         }
 done:
-    for (int i = 0; i < CUDA_CONFIGS; i++)
+    for (int64_t i = 0; found && i < made; i++)
         descriptor_drop(engine, &found[i]);
+    free(found);
     descriptor_drop(engine, &heuristics);
     return status;
 }
@@ -487,7 +510,8 @@ static int plan_take_buffers(const struct cuda_engine *engine, const struct kern
                : 0;
 }
 
-/* Which candidate is the fastest, and its plan; -1 if none runs. */
+/* Which candidate is the fastest, and its plan; -1 if none runs. Where there is no room to time
+ * them, the library's first guess, with no seconds. */
 static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct cuda_configs *configs, const struct kernel_conv *conv,
                      struct cuda_plan **out)
@@ -498,7 +522,7 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
 
     *out = NULL;
     if (plan_take_buffers(engine, conv, data))
-        timed = TIMED; /* no room: the library's first guess, below */
+        timed = TIMED;
     for (int i = 0; i < configs->count && timed < TIMED; i++) {
         struct cuda_plan *plan = plan_build(engine, kind, configs->config[i]);
         double seconds = plan ? plan_measure(engine, plan, conv, data) : -1;
@@ -540,7 +564,7 @@ int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
     if (!*out && configs.count > 0 && known != NEVER)
         winner = plan_race(engine, kind, &configs, conv, out);
     cuda_configs_drop(engine, &configs);
-    if (winner >= 0)
+    if (winner >= 0 && (*out)->seconds > 0) /* a guess is not kept: the next run may have room */
         cuda_choice_note(engine, kind, conv, winner);
     return 0;
 }

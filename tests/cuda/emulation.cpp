@@ -13,6 +13,7 @@
 struct CUstream_st {
     struct emulated_work *first, *last;
     struct CUgraph_st *graph; /* captured into */
+    double busy;              /* milliseconds, as far as what ran in it says how long it takes */
 };
 
 struct CUgraph_st {
@@ -23,6 +24,7 @@ struct CUgraph_st {
 struct CUevent_st {
     cudaStream_t stream; /* where it was recorded */
     unsigned long wanted, reached;
+    double at; /* milliseconds: how busy the stream had been */
 };
 
 #include "../../cuda/batch_norm.cu"
@@ -379,8 +381,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     unsigned long number = ++event->wanted;
     event->stream = stream;
     emulated_later(stream, [=]() {
-        if (event->reached < number)
+        if (event->reached < number) {
             event->reached = number;
+            event->at = stream->busy;
+        }
     });
     pthread_mutex_unlock(&lock);
     return cudaSuccess;
@@ -489,9 +493,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
-    (void)begin;
-    (void)end;
-    *ms = 1;
+    *ms = 1 + (float)(end->at - begin->at);
     return cudaSuccess;
 }
 
@@ -563,22 +565,87 @@ static void multiply(struct product p, float alpha, const void *a, struct matrix
         }
 }
 
+/* What a search was told: the library takes 256 for granted where it is told nothing. */
+struct preference {
+    uint64_t workspace;
+    uint32_t alignment[4]; /* of A, B, C, D */
+};
+
+/* Kept in what the search gives. */
+struct algorithm {
+    uint64_t workspace;
+    uint32_t alignment[4];
+};
+
+enum { PRODUCT_WORKSPACE = 4096, BIAS_ALIGNMENT = 16 };
+
+static cublasStatus_t fake_search(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                  cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                  cublasLtMatrixLayout_t, cublasLtMatmulPreference_t preference_,
+                                  int, cublasLtMatmulHeuristicResult_t *result, int *found)
+{
+    const struct preference *preference = (struct preference *)preference_;
+    struct algorithm algorithm = {0, {0}};
+
+    static_assert(sizeof algorithm <= sizeof result->algo, "an algorithm must fit");
+    if (preference->workspace >= PRODUCT_WORKSPACE)
+        algorithm.workspace = PRODUCT_WORKSPACE;
+    memcpy(algorithm.alignment, preference->alignment, sizeof algorithm.alignment);
+    memcpy(&result->algo, &algorithm, sizeof algorithm);
+    result->workspaceSize = algorithm.workspace;
+    *found = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t fake_prefer(cublasLtMatmulPreference_t preference_,
+                                  cublasLtMatmulPreferenceAttributes_t name, const void *value,
+                                  size_t size)
+{
+    struct preference *preference = (struct preference *)preference_;
+
+    if (name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && size == sizeof preference->workspace)
+        memcpy(&preference->workspace, value, size);
+    else if (name >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+             name <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES && size == sizeof(uint32_t))
+        memcpy(&preference->alignment[name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
+               size);
+    else if (name != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 static cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
                                   const void *a, cublasLtMatrixLayout_t la, const void *b,
-                                  cublasLtMatrixLayout_t lb, const void *beta, const void *,
+                                  cublasLtMatrixLayout_t lb, const void *beta, const void *c,
                                   cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t ld,
-                                  const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t stream)
+                                  const cublasLtMatmulAlgo_t *algo, void *workspace, size_t bytes,
+                                  cudaStream_t stream)
 {
     struct product p = *(struct product *)desc;
     struct matrix ma = *(struct matrix *)la, mb = *(struct matrix *)lb, md = *(struct matrix *)ld;
     float alpha_ = *(const float *)alpha, beta_ = *(const float *)beta;
     bool ta = p.trans_a == CUBLAS_OP_T, tb = p.trans_b == CUBLAS_OP_T;
+    const void *operands[4] = {a, b, c, d};
+    struct algorithm algorithm;
 
     if ((ta ? ma.columns : ma.rows) != md.rows || (tb ? mb.rows : mb.columns) != md.columns ||
         (ta ? ma.rows : ma.columns) != (tb ? mb.columns : mb.rows) || ma.ld < (int64_t)ma.rows ||
         mb.ld < (int64_t)mb.rows || md.ld < (int64_t)md.rows)
         return CUBLAS_STATUS_INVALID_VALUE;
-    emulated_later(stream, [=]() { multiply(p, alpha_, a, ma, b, mb, beta_, d, md); });
+    memcpy(&algorithm, algo, sizeof algorithm);
+    /* a GPU would fault, or load from elsewhere */
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)operands[i] % algorithm.alignment[i])
+            return CUBLAS_STATUS_INVALID_VALUE;
+    if (p.epilogue == CUBLASLT_EPILOGUE_BIAS && (uintptr_t)p.bias % BIAS_ALIGNMENT)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (algorithm.workspace > 0 && (!workspace || bytes < algorithm.workspace))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    emulated_later(stream, [=]() {
+        if (algorithm.workspace > 0)
+            memset(workspace, 0xFF, algorithm.workspace);
+        multiply(p, alpha_, a, ma, b, mb, beta_, d, md);
+    });
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -600,7 +667,8 @@ static cublasStatus_t fake_desc_set(cublasLtMatmulDesc_t desc, cublasLtMatmulDes
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* No kernel is found for any convolution: those by definition are tested. */
+#include "emulated_cudnn.cpp"
+
 int cuda_libs_open(struct cuda_libs *libs)
 {
     memset(libs, 0, sizeof *libs);
@@ -611,13 +679,7 @@ int cuda_libs_open(struct cuda_libs *libs)
     libs->cublasLtDestroy_ = [](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
     libs->cublasLtGetStatusString_ = [](cublasStatus_t) { return "an emulated status"; };
     libs->cublasLtMatmul_ = fake_matmul;
-    libs->cublasLtMatmulAlgoGetHeuristic_ =
-        [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
-           cublasLtMatmulHeuristicResult_t *, int *found) {
-            *found = 1;
-            return CUBLAS_STATUS_SUCCESS;
-        };
+    libs->cublasLtMatmulAlgoGetHeuristic_ = fake_search;
     libs->cublasLtMatmulDescCreate_ = [](cublasLtMatmulDesc_t *out, cublasComputeType_t,
                                          cudaDataType_t) {
         *out = (cublasLtMatmulDesc_t)calloc(1, sizeof(struct product));
@@ -640,43 +702,17 @@ int cuda_libs_open(struct cuda_libs *libs)
         return CUBLAS_STATUS_SUCCESS;
     };
     libs->cublasLtMatmulPreferenceCreate_ = [](cublasLtMatmulPreference_t *out) {
-        *out = NULL;
+        struct preference *preference = (struct preference *)malloc(sizeof *preference);
+        *preference = {0, {256, 256, 256, 256}};
+        *out = (cublasLtMatmulPreference_t)preference;
         return CUBLAS_STATUS_SUCCESS;
     };
-    libs->cublasLtMatmulPreferenceDestroy_ = [](cublasLtMatmulPreference_t) {
+    libs->cublasLtMatmulPreferenceDestroy_ = [](cublasLtMatmulPreference_t preference) {
+        free((void *)preference);
         return CUBLAS_STATUS_SUCCESS;
     };
-    libs->cublasLtMatmulPreferenceSetAttribute_ =
-        [](cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void *, size_t) {
-            return CUBLAS_STATUS_SUCCESS;
-        };
-    libs->cudnnCreate_ = [](cudnnHandle_t *out) {
-        *out = NULL;
-        return CUDNN_STATUS_SUCCESS;
-    };
-    libs->cudnnDestroy_ = [](cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; };
-    libs->cudnnSetStream_ = [](cudnnHandle_t, cudaStream_t) { return CUDNN_STATUS_SUCCESS; };
-    libs->cudnnGetVersion_ = []() { return (size_t)0; };
-    libs->cudnnGetErrorString_ = [](cudnnStatus_t) { return "an emulated status"; };
-    libs->cudnnGetLastErrorString_ = [](char *text, size_t) { text[0] = '\0'; };
-    libs->cudnnBackendCreateDescriptor_ = [](cudnnBackendDescriptorType_t,
-                                             cudnnBackendDescriptor_t *out) {
-        *out = NULL;
-        return CUDNN_STATUS_SUCCESS;
-    };
-    libs->cudnnBackendDestroyDescriptor_ = [](cudnnBackendDescriptor_t) {
-        return CUDNN_STATUS_SUCCESS;
-    };
-    libs->cudnnBackendSetAttribute_ = [](cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                                         cudnnBackendAttributeType_t, int64_t,
-                                         const void *) { return CUDNN_STATUS_SUCCESS; };
-    libs->cudnnBackendGetAttribute_ = [](cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                                         cudnnBackendAttributeType_t, int64_t, int64_t *count,
-                                         void *) {
-        *count = 0;
-        return CUDNN_STATUS_SUCCESS;
-    };
-    libs->cudnnBackendFinalize_ = [](cudnnBackendDescriptor_t) { return CUDNN_STATUS_SUCCESS; };
+    libs->cublasLtMatmulPreferenceSetAttribute_ = fake_prefer;
+    fake_cudnn(libs);
     return 0;
 }
 

@@ -97,11 +97,33 @@ static int blob_place(struct rig *rig, struct blob *blob)
     return 0;
 }
 
-int rig_create(struct rig *rig)
+/* One behind the other, as a net places a layer's: a bias begins wherever the weight ends. */
+static int params_place(struct rig *rig)
 {
     const struct engine_i *i = rig->engine->i;
-    void *memory;
+    size_t elems = 0;
+    void *values, *grads;
 
+    for (int p = 0; p < rig->args.nparams; p++)
+        elems += shape_elems(&rig->param[p].shape);
+    if (elems == 0)
+        return 0;
+    if (i->alloc(rig->engine->context, elems * sizeof(float), "parameters", &values))
+        return -1;
+    rig->param[0].value = values;
+    if (i->alloc(rig->engine->context, elems * sizeof(float), "gradients", &grads))
+        return -1;
+    rig->param[0].grad = grads;
+    for (int p = 1; p < rig->args.nparams; p++) {
+        size_t before = shape_elems(&rig->param[p - 1].shape);
+        rig->param[p].value = rig->param[p - 1].value + before;
+        rig->param[p].grad = rig->param[p - 1].grad + before;
+    }
+    return 0;
+}
+
+int rig_create(struct rig *rig)
+{
     rig->args.bottoms = rig->bottoms;
     rig->args.tops = rig->tops;
     rig->args.params = rig->params;
@@ -114,16 +136,7 @@ int rig_create(struct rig *rig)
     for (int t = 0; t < rig->args.ntops; t++)
         if (blob_place(rig, rig->tops[t]))
             return -1;
-    for (int p = 0; p < rig->args.nparams; p++) {
-        size_t bytes = shape_elems(&rig->param[p].shape) * sizeof(float);
-        if (i->alloc(rig->engine->context, bytes, "a parameter", &memory))
-            return -1;
-        rig->param[p].value = memory;
-        if (i->alloc(rig->engine->context, bytes, "a gradient", &memory))
-            return -1;
-        rig->param[p].grad = memory;
-    }
-    return 0;
+    return params_place(rig);
 }
 
 static void tensor_finish(struct rig *rig, struct tensor *tensor)
@@ -144,9 +157,9 @@ void rig_finish(struct rig *rig)
         tensor_finish(rig, &rig->bottoms[b]->value);
         tensor_finish(rig, &rig->bottoms[b]->grad);
     }
-    for (int p = 0; p < rig->args.nparams; p++) {
-        rig->engine->i->free(rig->engine->context, rig->param[p].value);
-        rig->engine->i->free(rig->engine->context, rig->param[p].grad);
+    if (rig->args.nparams > 0) {
+        rig->engine->i->free(rig->engine->context, rig->param[0].value);
+        rig->engine->i->free(rig->engine->context, rig->param[0].grad);
     }
 }
 
