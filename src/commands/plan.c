@@ -52,11 +52,10 @@ int command_plan(int argc, char **argv)
     struct forecast forecast;
     int status = parse(&request, argc, argv, &cluster);
 
-    if (status)
-        return status > 0 ? 0 : command_fail("plan");
-    if (forecast_create(&request.plan.options, &cluster, &forecast))
-        return command_fail("plan");
-    status = show(&request, &forecast);
-    forecast_free(&forecast);
-    return status ? command_fail("plan") : 0;
+    if (!status && !(status = forecast_create(&request.plan.options, &cluster, &forecast))) {
+        status = show(&request, &forecast);
+        forecast_free(&forecast);
+    }
+    plan_request_free(&request.plan);
+    return status < 0 ? command_fail("plan") : 0;
 }

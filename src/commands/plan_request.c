@@ -1,11 +1,13 @@
 /* The words of `poseidon plan` and `poseidon simulate`. */
 #include "commands/plan_request.h"
 
+#include "commands/plan_profile.h"
 #include "plan/probe.h"
 #include "util/error.h"
 #include "util/units.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What stands where nothing is said: a node of a 10 GbE cluster with a few cores. */
@@ -31,10 +33,10 @@ void plan_request_init(struct plan_request *request)
                     .merge_bytes = COST_SIZE_CHOSEN},
         .nodes = "1,2,4,8,16,32",
         .comm = "auto",
-        .overlap = "wfbp",
         .wire = "fp32",
         .hierarchy = "auto",
     };
+    request->options.overlap = COST_OVERLAP_WFBP;
 }
 
 /* The rows of both commands, then the command's own. */
@@ -68,8 +70,9 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"gflops", OPTION_TEXT, &r->gflops, "N", "GFLOP/s of a rank in products (default 100)"},
         {"images-per-second", OPTION_TEXT, &r->images, "N",
          "a rank alone trains so fast; else by --gflops"},
-        {"profile", OPTION_TEXT, &o->profile, "FILE",
-         "the layers' times, from poseidon time --profile=FILE"},
+        {"profile", OPTION_TEXT, &r->profile, "WHAT",
+         "the layers' times: a device (" PLAN_PROFILE_DEVICES ") whose profile of the model is "
+         "installed, or a file of poseidon time --profile=FILE"},
         {"memory", OPTION_TEXT, &r->memory, "RATE",
          "at which a rank copies and sums (default 10GB)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
@@ -99,6 +102,8 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
     all.options = rows;
     all.noptions = SHARED + line->noptions;
     comm_help(o->registry, OPTIONS_INDENT, comm_words);
+    if (r->baselines)
+        baseline_help(OPTIONS_INDENT, comm_words);
     return options_parse(&all, argc, argv, &nwords);
 }
 
@@ -137,6 +142,23 @@ static int parse_cluster(const struct plan_request *r, struct cost_cluster *out)
     return 0;
 }
 
+/* A baseline settles what is not given. */
+static int parse_comm(struct plan_request *r)
+{
+    struct forecast_options *o = &r->options;
+
+    r->baseline = r->baselines ? baseline_find(r->comm) : NULL;
+    if (!r->baseline)
+        return comm_parse(o->registry, r->comm, &o->comm);
+    o->comm = r->baseline->comm;
+    o->overlap = r->baseline->overlap;
+    if (o->chunk_bytes == COST_SIZE_CHOSEN)
+        o->chunk_bytes = r->baseline->chunk_bytes;
+    if (o->merge_bytes == COST_SIZE_CHOSEN)
+        o->merge_bytes = r->baseline->merge_bytes;
+    return 0;
+}
+
 int plan_request_parse(struct plan_request *r, const struct command_line *line, int argc,
                        char **argv, struct cost_cluster *cluster)
 {
@@ -159,10 +181,20 @@ int plan_request_parse(struct plan_request *r, const struct command_line *line, 
         if ((long long)o->nodes[i] * o->ranks_per_node > FORECAST_MAX_RANKS)
             return error_set("--ranks-per-node=%d makes too many ranks of %d nodes (at most %d)",
                              o->ranks_per_node, o->nodes[i], FORECAST_MAX_RANKS);
-    if (o->npoints < 0 || comm_parse(o->registry, r->comm, &o->comm) ||
-        cost_overlap_parse(r->overlap, &o->overlap) || wire_parse(r->wire, &o->wire))
+    if (o->npoints < 0 || parse_comm(r) ||
+        (r->overlap && cost_overlap_parse(r->overlap, &o->overlap)) ||
+        wire_parse(r->wire, &o->wire))
         return -1;
+    if (r->profile &&
+        plan_profile_find(r->profile, o->model.model, &r->profile_file, &o->model.batch))
+        return -1;
+    o->profile = r->profile_file;
     if (r->images && units_parse_positive("images-per-second", r->images, &o->images_per_second))
         return -1;
     return parse_cluster(r, cluster);
+}
+
+void plan_request_free(struct plan_request *request)
+{
+    free(request->profile_file);
 }

@@ -7,11 +7,19 @@
 
 #include "simulate/simulate.h"
 #include "util/error.h"
+#include "util/path.h"
+#include "util/units.h"
 
 struct request {
     struct plan_request plan;
     size_t window;
     const char *order;
+    /* texts that parse turns into what is below, or into the cluster's; NULL: not given */
+    const char *leaf, *transport, *device;
+    double transport_Bps, link_Bps;
+    int leaf_nodes;
+    double oversubscription, stragglers;
+    long long seed;
     bool json;
 };
 
@@ -22,6 +30,34 @@ struct row {
     double speedup, images_per_second, bytes_sent;
 };
 
+static int parse_switch(struct request *r)
+{
+    char after;
+
+    r->oversubscription = 1;
+    if (!r->leaf)
+        return 0;
+    if (sscanf(r->leaf, "%d:%lf%c", &r->leaf_nodes, &r->oversubscription, &after) != 2 ||
+        r->leaf_nodes < 1 || !(r->oversubscription >= 1 && r->oversubscription <= 1e6))
+        return error_set(
+            "--switch wants NODES:X, nodes on a leaf switch (at least 1) and by how much "
+            "its way up is oversubscribed (at least 1), as 32:4; found '%s'",
+            r->leaf);
+    return 0;
+}
+
+/* Training measures its link with the thread that it has, so plans are made for the slower of
+ * both. */
+static int parse_rates(struct request *r, struct cost_cluster *cluster)
+{
+    r->link_Bps = cluster->link_Bps;
+    if (r->transport && units_parse_rate("transport", r->transport, &r->transport_Bps))
+        return -1;
+    if (r->transport && r->transport_Bps < cluster->link_Bps)
+        cluster->link_Bps = r->transport_Bps;
+    return r->device ? units_parse_rate("host-copy", r->device, &cluster->device_Bps) : 0;
+}
+
 static int parse(struct request *r, int argc, char **argv, struct cost_cluster *cluster)
 {
     const struct option options[] = {
@@ -29,6 +65,19 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
          "a rank's bytes on the network at a time (default: what suits the network)"},
         {"order", OPTION_TEXT, &r->order, "HOW",
          "which waiting message goes first: urgency (default) or fifo"},
+        {"transport", OPTION_TEXT, &r->transport, "RATE",
+         "what a rank's communication thread can send, and as much receive, a second (default: as "
+         "much as the link takes)"},
+        {"host-copy", OPTION_TEXT, &r->device, "RATE",
+         "between a rank's host and its device, each way (default: the profile's, else none "
+         "needed)"},
+        {"switch", OPTION_TEXT, &r->leaf, "NODES:X",
+         "leaf switches of so many nodes, their way up X times oversubscribed (default: one "
+         "switch)"},
+        {"stragglers", OPTION_REAL, &r->stragglers, "S",
+         "workers' passes differ in every iteration, log-normally: 0.05 is about 5 % (default: "
+         "none)"},
+        {"seed", OPTION_SEED, &r->seed, "N", "of the stragglers (default 1)"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -46,23 +95,38 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
 
     plan_request_init(&r->plan);
     r->plan.purpose = "simulate";
+    r->plan.baselines = true;
     status = plan_request_parse(&r->plan, &line, argc, argv, cluster);
     if (!status && strcmp(r->order, "urgency") && strcmp(r->order, "fifo"))
         return error_set("--order=%s is not known (urgency or fifo)", r->order);
-    return status;
+    return status ? status : parse_switch(r) || parse_rates(r, cluster) ? -1 : 0;
 }
 
-static int run_plan(const struct request *r, const struct forecast *f, const struct plan *plan,
-                    struct simulate_result *out)
-{
-    const struct simulate_options options = {.cluster = &f->cluster,
-                                             .work = &f->work,
-                                             .plan = plan,
-                                             .overlap = r->plan.options.overlap,
-                                             .ranks_per_node = r->plan.options.ranks_per_node,
-                                             .window = r->window,
-                                             .fifo = !strcmp(r->order, "fifo")};
+/* Draws differ: more iterations of them. */
+enum { ITERATIONS = 2, DRAWN_ITERATIONS = 20 };
 
+static int run_plan(const struct request *r, const struct forecast *f, const struct plan *plan,
+                    bool alone, struct simulate_result *out)
+{
+    struct cost_cluster cluster = f->cluster;
+    struct simulate_options options = {.cluster = &cluster,
+                                       .work = &f->work,
+                                       .plan = plan,
+                                       .overlap = r->plan.options.overlap,
+                                       .ranks_per_node = r->plan.options.ranks_per_node,
+                                       .window = r->window,
+                                       .fifo = !strcmp(r->order, "fifo"),
+                                       .iterations =
+                                           r->stragglers > 0 ? DRAWN_ITERATIONS : ITERATIONS,
+                                       .transport_Bps = r->transport_Bps,
+                                       .leaf_nodes = r->leaf_nodes,
+                                       .oversubscription = r->oversubscription,
+                                       .stragglers = r->stragglers,
+                                       .seed = (uint64_t)r->seed};
+
+    cluster.link_Bps = r->link_Bps;
+    if (r->plan.baseline && !alone)
+        options.manner = r->plan.baseline->manner;
     return simulate_run(&options, out, NULL);
 }
 
@@ -74,7 +138,7 @@ static int run_point(const struct request *r, struct forecast *f, int point, str
 
     if (forecast_set_up(f, r->plan.options.nodes[point], p) || forecast_plan(f, p, &plan))
         return -1;
-    status = run_plan(r, f, plan, &out->result);
+    status = run_plan(r, f, plan, false, &out->result);
     plan_destroy(plan);
     if (status)
         return -1;
@@ -86,7 +150,17 @@ static int run_point(const struct request *r, struct forecast *f, int point, str
     return 0;
 }
 
-/* What is beside the speed-up's 1: a rank that trains for itself, played as all else is. */
+static double update_bytes(const struct forecast *f)
+{
+    double elems = 0;
+
+    for (int g = 0; g < f->work.ngroups; g++)
+        elems += f->groups[g].trains ? (double)f->groups[g].elems : 0;
+    return elems * sizeof(float);
+}
+
+/* What is beside the speed-up's 1: a rank that trains for itself, played as all else is; where the
+ * profile has the update's time, that is the passes' and its. */
 static int run_alone(const struct request *r, struct forecast *f)
 {
     const struct plan_options one = {.comm = {.policy = COMM_NONE},
@@ -99,21 +173,29 @@ static int run_alone(const struct request *r, struct forecast *f)
 
     if (plan_create(&one, f->work.ngroups, f->groups, &plan))
         return -1;
-    status = run_plan(r, f, plan, &result);
+    status = run_plan(r, f, plan, true, &result);
     plan_destroy(plan);
     if (!status)
-        f->alone_seconds = result.seconds;
+        f->alone_seconds = f->cluster.update_Bps > 0 ? cost_work_seconds(&f->work) +
+                                                           update_bytes(f) / f->cluster.update_Bps
+                                                     : result.seconds;
     return status;
 }
 
-static void print_table(const struct forecast *f, const struct row *rows, FILE *to)
+static const char *comm_of(const struct request *r)
+{
+    return r->plan.baseline ? r->plan.baseline->name : comm_name(r->plan.options.comm);
+}
+
+static void print_table(const struct request *r, const struct forecast *f, const struct row *rows,
+                        FILE *to)
 {
     char cell[COST_CELL];
 
     cost_print_seconds(f->alone_seconds, cell);
     fprintf(to, "%s, --comm=%s, --overlap=%s; one rank alone: %s an iteration of %d images\n\n",
-            f->model.net->def->name, comm_name(f->options->comm),
-            cost_overlap_name(f->options->overlap), cell, f->batch);
+            f->model.net->def->name, comm_of(r), cost_overlap_name(f->options->overlap), cell,
+            f->batch);
     fprintf(to, "nodes   iteration  speed-up    images/s  MB sent  stalled\n");
     for (int i = 0; i < f->options->npoints; i++) {
         cost_print_seconds(rows[i].result.seconds, cell);
@@ -130,18 +212,25 @@ static void print_table(const struct forecast *f, const struct row *rows, FILE *
                     rows[i].nodes, rows[i].result.members);
 }
 
-static void put_rows(const struct forecast *f, const struct row *rows, struct json *json)
+static void put_rows(const struct request *r, const struct forecast *f, const struct row *rows,
+                     struct json *json)
 {
     json_array_begin(json);
     for (int i = 0; i < f->options->npoints; i++) {
         json_object_begin(json);
-        json_put_string(json, "comm", comm_name(f->options->comm));
+        json_put_string(json, "comm", comm_of(r));
         json_put_int(json, "nodes", rows[i].nodes);
         json_put_double(json, "seconds", rows[i].result.seconds);
         json_put_double(json, "speedup", rows[i].speedup);
         json_put_double(json, "images_per_second", rows[i].images_per_second);
         json_put_double(json, "bytes_sent", rows[i].bytes_sent);
         json_put_double(json, "stall_share", rows[i].result.stall_share);
+        json_put_string(json, "model", f->model.net->def->name);
+        json_put_string(json, "profile", r->plan.profile ? path_base(r->plan.profile) : NULL);
+        json_put_double(json, "bandwidth", r->link_Bps);
+        json_put_double(json, "latency", f->cluster.latency_seconds);
+        json_put_int(json, "ranks_per_node", f->options->ranks_per_node);
+        json_put_int(json, "batch", f->batch);
         json_object_end(json);
     }
     json_array_end(json);
@@ -154,10 +243,10 @@ static int show(const struct request *r, const struct forecast *f, const struct 
 
     model_print_notices(&f->model);
     if (!r->json) {
-        print_table(f, rows, stdout);
+        print_table(r, f, rows, stdout);
         return fflush(stdout) || ferror(stdout) ? error_set("the table could not be written") : 0;
     }
-    put_rows(f, rows, &json);
+    put_rows(r, f, rows, &json);
     status = json_print(&json, stdout);
     json_free(&json);
     return status;
@@ -165,21 +254,20 @@ static int show(const struct request *r, const struct forecast *f, const struct 
 
 int command_simulate(int argc, char **argv)
 {
-    struct request request = {.window = COST_SIZE_CHOSEN, .order = "urgency"};
+    struct request request = {.window = COST_SIZE_CHOSEN, .order = "urgency", .seed = 1};
     struct row rows[FORECAST_MAX_POINTS];
     struct cost_cluster cluster;
     struct forecast f;
     int status = parse(&request, argc, argv, &cluster);
 
-    if (status)
-        return status > 0 ? 0 : command_fail("simulate");
-    if (forecast_open(&request.plan.options, &cluster, &f))
-        return command_fail("simulate");
-    status = run_alone(&request, &f);
-    for (int i = 0; i < request.plan.options.npoints && !status; i++)
-        status = run_point(&request, &f, i, &rows[i]);
-    if (!status)
-        status = show(&request, &f, rows);
-    forecast_free(&f);
-    return status ? command_fail("simulate") : 0;
+    if (!status && !(status = forecast_open(&request.plan.options, &cluster, &f))) {
+        status = run_alone(&request, &f);
+        for (int i = 0; i < request.plan.options.npoints && !status; i++)
+            status = run_point(&request, &f, i, &rows[i]);
+        if (!status)
+            status = show(&request, &f, rows);
+        forecast_free(&f);
+    }
+    plan_request_free(&request.plan);
+    return status < 0 ? command_fail("simulate") : 0;
 }

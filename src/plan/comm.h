@@ -23,7 +23,7 @@ const char *comm_name(struct comm comm);
 
 /* For --help: one line for each name, with what it means; lines after the first are indented by
  * `indent` columns. */
-enum { COMM_HELP_BYTES = 1024 };
+enum { COMM_HELP_BYTES = 2048 };
 void comm_help(const struct scheme *const *registry, int indent, char out[COMM_HELP_BYTES]);
 
 #endif

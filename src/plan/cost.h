@@ -47,6 +47,8 @@ struct cost_cluster {
                       trains on: sums there, rule, new values back; 0: that memory is the host's */
     double update_Bps; /* bytes of parameters a worker's engine updates per second after SFB, where
                           a profile of the layers has it; 0: as fast as a server does */
+    double device_Bps; /* bytes per second between a rank's host and its device, each way; 0: what
+                          travels need not be copied. Only simulate counts it */
     double transport_Bps; /* bytes sent, and as many received, per second of the wire thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has

@@ -55,17 +55,40 @@ static void join_links(struct simulation *s, bool folded)
     }
 }
 
+/* A block of several leaves has their ways up together. */
+static int join_leaves(struct simulation *s)
+{
+    const struct simulate_options *o = s->options;
+    int nodes = s->plan->options.nranks / o->ranks_per_node + 1;
+
+    if (o->leaf_nodes <= 0)
+        return 0;
+    s->leaves =
+        alloc_array((size_t)(nodes / o->leaf_nodes + 1), sizeof *s->leaves, "the simulation");
+    if (!s->leaves)
+        return -1;
+    for (int i = 0; i < s->nactors; i++) {
+        struct actor *a = &s->actors[i];
+        int below = a->hosts > o->leaf_nodes ? a->hosts : o->leaf_nodes;
+        a->leaf = s->plan->world_rank[a->first] / o->ranks_per_node / o->leaf_nodes;
+        s->leaves[a->leaf].rate = below * s->cluster->link_Bps / o->oversubscription;
+    }
+    return 0;
+}
+
 static int open_queues(struct simulation *s)
 {
     const struct simulate_options *o = s->options;
-    size_t window = o->window == COST_SIZE_CHOSEN ? cost_sizes_for(s->cluster).window : o->window;
+    size_t window = o->manner.fifo                  ? 0
+                    : o->window == COST_SIZE_CHOSEN ? cost_sizes_for(s->cluster).window
+                                                    : o->window;
 
     for (int i = 0; i < s->nactors; i++) {
         /* a message between blocks is as many of one rank as the other block has */
         struct queue_options options = {.peers = s->nactors,
                                         .window = window * (size_t)s->actors[0].members,
                                         .bytes_per_second = o->bytes_per_second,
-                                        .fifo = o->fifo};
+                                        .fifo = o->fifo || o->manner.fifo};
         if (queue_open(&s->actors[i].queue, &options, 0))
             return -1;
     }
@@ -94,7 +117,7 @@ static int open_actors(struct simulation *s)
     make_actors(s, 0, 0, plan->nworkers, each, s->nworkers);
     make_actors(s, s->nworkers, plan->nworkers, servers, each, nservers);
     join_links(s, folded);
-    return open_queues(s);
+    return join_leaves(s) || open_queues(s) ? -1 : 0;
 }
 
 /* ---- units ---- */
@@ -189,9 +212,12 @@ static int open_buckets(struct simulation *s)
     s->costs = alloc_array(buckets, sizeof *s->costs, "the simulation");
     s->gather = alloc_array(buckets, sizeof *s->gather, "the simulation");
     s->bucket_next = alloc_array(4 * buckets, sizeof *s->bucket_next, "the simulation");
+    s->bytes_out = alloc_array(buckets, sizeof *s->bytes_out, "the simulation");
+    s->bytes_in = alloc_array(buckets, sizeof *s->bytes_in, "the simulation");
     s->layer_first = alloc_array((size_t)work->nlayers, sizeof *s->layer_first, "the simulation");
     s->units = alloc_array((size_t)plan->nshares, sizeof *s->units, "the simulation");
-    if (!s->costs || !s->gather || !s->bucket_next || !s->layer_first || !s->units)
+    if (!s->bytes_out || !s->bytes_in || !s->costs || !s->gather || !s->bucket_next ||
+        !s->layer_first || !s->units)
         return -1;
     s->bucket_layer = s->bucket_next + buckets;
     s->needs = s->bucket_layer + buckets;
@@ -211,12 +237,37 @@ static int open_buckets(struct simulation *s)
     return 0;
 }
 
+/* Bytes of one worker that its device gives to the host, and gets back. Who is alone has no need
+ * to, unless the system knows no other way. */
+static void find_copies(struct simulation *s)
+{
+    const struct plan *plan = s->plan;
+
+    if (plan_is_alone(plan) && !s->options->manner.syncs_alone)
+        return;
+    for (int b = 0; b < plan->nbuckets; b++) {
+        const struct bucket *bucket = &plan->buckets[b];
+        double whole = (double)bucket->elems * sizeof(float), own = whole, back = whole;
+        if (!bucket->scheme)
+            continue;
+        if (bucket->scheme->factors) {
+            double all = (double)plan_factor_bytes(plan, b, -1);
+            own = all / plan->ncomputing;
+            back = bucket->scheme->home == HOME_NOBODY ? all - own : whole;
+        }
+        s->bytes_out[b] = own;
+        s->bytes_in[b] = back;
+        s->all_out += own;
+        s->all_in += back;
+    }
+}
+
 /* Beside the answers of homes: factors of all, and what a rank does for itself. */
 static void add_needs(struct simulation *s)
 {
     for (int b = 0; b < s->plan->nbuckets; b++) {
         const struct scheme *scheme = s->plan->buckets[b].scheme;
-        if (!scheme)
+        if (!scheme || (s->options->manner.ring && s->plan->nworkers > 1))
             s->needs[b] = 1;
         else if (scheme->home == HOME_NOBODY)
             s->needs[b] = 1 + s->nworkers;
@@ -232,7 +283,8 @@ int blocks_open(struct simulation *s)
     if (cut_units(s))
         return -1;
     add_needs(s);
-    return 0;
+    find_copies(s);
+    return ring_open(s);
 }
 
 void blocks_close(struct simulation *s)
@@ -241,6 +293,10 @@ void blocks_close(struct simulation *s)
         queue_close(&s->actors[i].queue);
     free(s->actors);
     free(s->links);
+    free(s->leaves);
+    free(s->bytes_out);
+    free(s->bytes_in);
+    ring_close(s);
     free(s->progress);
     free(s->costs);
     free(s->gather);

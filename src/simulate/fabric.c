@@ -57,6 +57,20 @@ static double remote_share(const struct actor *from, const struct actor *to)
     return from != to || from->members == 1 ? 1 : (from->members - each) / (from->members - 1);
 }
 
+/* Blocks are whole leaves or parts of one; of what a block of several leaves sends itself, the
+ * share that leaves a leaf. */
+static double bytes_between_leaves(const struct simulation *s, const struct actor *from,
+                                   const struct actor *to, double bytes)
+{
+    int leaf = s->options->leaf_nodes;
+
+    if (leaf <= 0)
+        return 0;
+    if (from == to)
+        return from->hosts > leaf ? bytes * (from->hosts - leaf) / (from->hosts - 1) : 0;
+    return from->leaf != to->leaf ? bytes : 0;
+}
+
 static void set_times(const struct simulation *s, const struct parcel *parcel,
                       struct message *message)
 {
@@ -70,6 +84,11 @@ static void set_times(const struct simulation *s, const struct parcel *parcel,
                            s->cluster->message_seconds * parcel->count / from->members;
     message->in_seconds = bytes / s->links[to->link].rate;
     message->least_seconds = bytes / (s->cluster->link_Bps * active);
+    if (!message->local && s->options->transport_Bps > 0) {
+        message->thread_out_seconds = bytes / from->members / (2 * s->options->transport_Bps);
+        message->thread_in_seconds = bytes / to->members / (2 * s->options->transport_Bps);
+    }
+    message->leaf_bytes = message->local ? 0 : bytes_between_leaves(s, from, to, bytes);
     message->narrow = active < hosts && !s->plan->buckets[parcel->bucket].log_steps;
 }
 
@@ -120,7 +139,16 @@ static int leave(struct simulation *s, struct actor *from, struct message *messa
 
     if (message->local)
         return leave_locally(s, from, message);
-    message->last = busy(&link->out_free, start, message->out_seconds);
+    /* a byte may leave as soon as the thread has begun, and the last one not before it is done */
+    start = larger(start, from->thread_free);
+    message->last = larger(busy(&link->out_free, start, message->out_seconds),
+                           busy(&from->thread_free, start, message->thread_out_seconds));
+    if (message->leaf_bytes > 0) {
+        struct leaf *leaf = &s->leaves[from->leaf];
+        start = larger(start, leaf->up_free);
+        message->last =
+            larger(message->last, busy(&leaf->up_free, start, message->leaf_bytes / leaf->rate));
+    }
     if (message->narrow && message->back)
         message->last = larger(
             message->last, busy(&s->units[message->unit].out_free, start, message->least_seconds));
@@ -148,10 +176,16 @@ int fabric_pump(struct simulation *s, int actor)
 
 int fabric_head(struct simulation *s, struct message *message)
 {
-    struct link *link = &s->links[s->actors[message->to].link];
+    struct actor *to = &s->actors[message->to];
+    struct link *link = &s->links[to->link];
     double start = larger(link->in_free, s->now), end;
 
     end = larger(busy(&link->in_free, start, message->in_seconds), start + message->least_seconds);
+    end = larger(end, busy(&to->thread_free, start, message->thread_in_seconds));
+    if (message->leaf_bytes > 0) {
+        struct leaf *leaf = &s->leaves[to->leaf];
+        end = larger(end, busy(&leaf->down_free, start, message->leaf_bytes / leaf->rate));
+    }
     if (message->narrow && !message->back)
         end = larger(end, busy(&s->units[message->unit].in_free, start, message->least_seconds));
     return events_put(

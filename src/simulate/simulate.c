@@ -3,7 +3,10 @@
 
 #include "simulate/simulate_internal.h"
 
+#include "util/rng.h"
+
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- the passes ---- */
@@ -30,17 +33,39 @@ static int find_awaited(struct simulation *s, int actor)
     return -1;
 }
 
-/* Seconds of the layer's pass; forward with what its new parameters take the passes. */
+/* The slowest of the actor's members. */
+static double draw_pace(const struct simulation *s, const struct actor *a)
+{
+    double spread = s->options->stragglers, slowest = 0;
+
+    if (spread <= 0)
+        return 1;
+    for (int l = a->first; l < a->first + a->members; l++) {
+        struct rng rng =
+            rng_make(s->options->seed, RNG_STRAGGLER, (uint32_t)l, (uint64_t)a->iteration);
+        double pace = exp(spread * (double)rng_normal(&rng, 0) - spread * spread / 2);
+        slowest = pace > slowest ? pace : slowest;
+    }
+    return slowest;
+}
+
+/* Seconds of the layer's pass; forward with what its new parameters take the passes. Copies that
+ * nothing overlaps come after the last layer and before the first one. */
 static double pass_seconds(const struct simulation *s, const struct actor *a)
 {
     const struct cost_work *work = s->options->work;
+    bool waits = s->options->manner.copies_wait && s->cluster->device_Bps > 0;
     double seconds;
 
     if (a->layer >= work->nlayers)
-        return work->backward[2 * work->nlayers - 1 - a->layer];
-    seconds = work->forward[a->layer];
+        return work->backward[2 * work->nlayers - 1 - a->layer] * a->pace +
+               (waits && a->layer == 2 * work->nlayers - 1 ? s->all_out / s->cluster->device_Bps
+                                                           : 0);
+    seconds = work->forward[a->layer] * a->pace;
     for (int b = s->layer_first[a->layer]; b >= 0 && a->iteration > 0; b = s->bucket_next[b])
         seconds += s->costs[b].compute_seconds;
+    if (waits && a->layer == 0 && a->iteration > 0)
+        seconds += s->all_in / s->cluster->device_Bps;
     return seconds;
 }
 
@@ -49,6 +74,8 @@ static int step(struct simulation *s, int actor)
 {
     struct actor *a = &s->actors[actor];
 
+    if (a->layer == 0)
+        a->pace = draw_pace(s, a);
     a->awaited = a->layer < s->options->work->nlayers ? find_awaited(s, actor) : -1;
     if (a->awaited >= 0) {
         a->waits_since = s->now;
@@ -100,22 +127,35 @@ static int end_layer(struct simulation *s, int actor)
     return 0;
 }
 
-int passes_arrived(struct simulation *s, int actor, int bucket, int iteration)
+int passes_back(struct simulation *s, int actor, int bucket)
 {
     struct actor *a = &s->actors[actor];
-    struct progress *progress = progress_of(s, actor, bucket);
-    int *came = &progress->came[iteration & 1];
 
-    assert(a->worker);
-    if (++*came < s->needs[bucket])
-        return 0;
-    assert(progress->done == iteration);
-    *came = 0;
-    progress->done++;
+    progress_of(s, actor, bucket)->done++;
     if (a->awaited != bucket)
         return 0;
     a->stall_seconds += s->now - a->waits_since;
     return step(s, actor);
+}
+
+int passes_arrived(struct simulation *s, int actor, int bucket, int iteration)
+{
+    struct progress *progress = progress_of(s, actor, bucket);
+    int *came = &progress->came[iteration & 1];
+
+    assert(s->actors[actor].worker);
+    if (++*came < s->needs[bucket])
+        return 0;
+    assert(progress->done == iteration);
+    *came = 0;
+    if (s->cluster->device_Bps <= 0 || s->options->manner.copies_wait)
+        return passes_back(s, actor, bucket);
+    return events_put(&s->events,
+                      (struct event){.time = busy(&s->actors[actor].copy_in_free, s->now,
+                                                  s->bytes_in[bucket] / s->cluster->device_Bps),
+                                     .kind = EVENT_BACK,
+                                     .actor = actor,
+                                     .index = bucket});
 }
 
 /* ---- the clock ---- */
@@ -125,6 +165,10 @@ static int happen(struct simulation *s, const struct event *e)
     switch (e->kind) {
     case EVENT_LAYER:
         return end_layer(s, e->actor);
+    case EVENT_COPIED:
+        return traffic_copied(s, e->actor, e->index, e->iteration);
+    case EVENT_BACK:
+        return passes_back(s, e->actor, e->index);
     case EVENT_GATHER:
         return traffic_gathered(s, e->actor, e->index, e->iteration);
     case EVENT_WORK:
@@ -138,6 +182,10 @@ static int happen(struct simulation *s, const struct event *e)
     case EVENT_WAKE:
         s->actors[e->actor].wakes = false;
         return fabric_pump(s, e->actor);
+    case EVENT_RING:
+        return ring_begin(s);
+    case EVENT_RING_END:
+        return ring_end(s, e->index);
     }
     return 0;
 }

@@ -8,12 +8,17 @@
  * posts gradients as --overlap says. A message leaves through its node's link, which all ranks of
  * the node share and which serves in the order of arrival, costs its sender message_seconds, comes
  * a latency later to the receiver's link, which is taken for its bytes in the order of arrival, and
- * leaves the window when its last byte is there. Ranks of one node exchange at local_Bps and
- * without latency. A rank's wire thread adds gradients up and updates, one after another.
+ * leaves the window when its last byte is there. Links carry both directions at once. Ranks of one
+ * node exchange at local_Bps and without latency. A rank's wire thread moves what is sent and
+ * received where that is limited, adds gradients up and updates, one after another. What travels
+ * may have to be copied from a device's memory first and back to it at last, either way by an
+ * engine of its own. Nodes may be joined by leaf switches whose ways up are narrower than what
+ * hangs on them, and workers may be unequally fast in every iteration.
  *
  * What is approximated:
- * - The switch is not oversubscribed and has room for all that waits for a receiver's link.
- * - All workers compute equally fast and always the same; a node that adds up first is its leader.
+ * - Switches have room for all that waits for a link.
+ * - A node that adds up first is its leader.
+ * - A ring's steps are a time and no messages (ring.c).
  * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
  *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
@@ -31,6 +36,24 @@
 
 #define SIMULATE_ACTORS 128 /* usual most_actors: more take longer than they teach */
 
+/* One ring allreduce after the other, instead of the plan's messages. */
+enum simulate_ring {
+    SIMULATE_RING_NONE,
+    SIMULATE_RING_FUSED, /* what is ready when a cycle ends, up to a size */
+    SIMULATE_RING_MERGED /* groups fixed beforehand: what starting up costs is saved */
+};
+
+/* In what another system differs from training, beside its plan; zero: it does not. */
+struct simulate_manner {
+    bool fifo;        /* as struct queue_options, and no window */
+    bool copies_wait; /* between host and device: all before the first send, all after the last
+                         answer, while the device does nothing else */
+    bool syncs_alone; /* a single worker copies and updates through its server, too */
+    enum simulate_ring ring;
+    size_t fusion_bytes;
+    double cycle_seconds;
+};
+
 struct simulate_options {
     const struct cost_cluster *cluster;
     const struct cost_work *work;
@@ -42,6 +65,14 @@ struct simulate_options {
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
     int most_actors;         /* more leaders are folded into blocks; 0: SIMULATE_ACTORS */
     int iterations;          /* that are measured, after two that are not; 0: 2 */
+    struct simulate_manner manner;
+    double transport_Bps;    /* bytes that a rank's wire thread sends, and as many that it receives,
+                                per second of its time; 0: that takes it no time */
+    int leaf_nodes;          /* nodes on one leaf switch; 0: all are on one switch */
+    double oversubscription; /* the links of a leaf's nodes over its link up; at least 1 */
+    double stragglers; /* every worker's passes take exp(stragglers z - stragglers^2 / 2) times as
+                          long, z normal, drawn for each iteration: mean 1 */
+    uint64_t seed;     /* of these draws */
 };
 
 /* One leader; of a block, the mean of its leaders. */

@@ -14,12 +14,16 @@ enum { SIMULATE_WARM_UP = 2 };
 
 enum event_kind {
     EVENT_LAYER,   /* actor: a layer's pass is over */
+    EVENT_COPIED,  /* actor, bucket: its gradient is in the host's memory */
+    EVENT_BACK,    /* actor, bucket: its parameters are in the device's memory */
     EVENT_GATHER,  /* actor, bucket: its node's gradients are added up */
     EVENT_WORK,    /* actor, bucket: what its wire thread has to do for it alone is done */
     EVENT_HEAD,    /* message: its first byte is at the receiver's link */
     EVENT_DELIVER, /* message: its last byte is there */
     EVENT_SUM,     /* actor, unit, piece: all that is added up there has been */
     EVENT_WAKE,    /* actor: the cap lets it send again */
+    EVENT_RING,    /* a ring begins */
+    EVENT_RING_END /* index: how many buckets it summed */
 };
 
 struct message;
@@ -49,14 +53,21 @@ struct link { /* of a node, or of a block's nodes together */
     double out_free, in_free; /* when each direction has served what is there */
 };
 
+/* A leaf switch's, up to the others and down from them. */
+struct leaf {
+    double rate, up_free, down_free;
+};
+
 struct actor {
     int first, members; /* leaders [first, first + members) */
     int hosts;          /* nodes that they make up, at least 1 */
-    int link;
+    int link, leaf;
     bool worker;
     struct queue queue;
     bool wakes;                      /* an EVENT_WAKE is on its way */
     double thread_free, memory_free; /* wire thread; the way to ranks of its own node */
+    double copy_out_free, copy_in_free;
+    double pace; /* what the passes of this iteration are stretched by */
     /* the passes of a worker */
     int iteration, layer; /* layer counts up to nlayers forward, then to 2 nlayers backward */
     int awaited;          /* the bucket whose parameters it waits for; -1: none */
@@ -88,11 +99,20 @@ struct message {
     bool back, local;
     bool narrow;    /* the homes are fewer than their block has links */
     uint64_t bytes; /* of all that it stands for */
-    double out_seconds, in_seconds, least_seconds;
-    double last; /* when its last byte has left */
+    double out_seconds, in_seconds, least_seconds, thread_out_seconds, thread_in_seconds;
+    double leaf_bytes; /* that leave a leaf switch */
+    double last;       /* when its last byte has left */
 };
 
 struct message_block;
+
+struct ring {
+    int *posted; /* per bucket: by how many workers */
+    int *queue;  /* buckets that all have posted, in that order */
+    int nqueue, iteration;
+    bool *waits; /* per bucket: goes with the next one that is posted */
+    bool busy;
+};
 
 struct simulation {
     const struct simulate_options *options;
@@ -107,7 +127,11 @@ struct simulation {
     int nactors, nworkers; /* workers first */
     struct actor *actors;
     struct link *links;
-    struct progress *progress; /* per actor and bucket */
+    struct leaf *leaves;
+    struct ring ring;
+    double *bytes_out, *bytes_in; /* per bucket: of a worker, to its host and back to its device */
+    double all_out, all_in;       /* of all buckets */
+    struct progress *progress;    /* per actor and bucket */
     int nunits;
     struct unit *units;
     int *unit_first; /* per bucket, and the end */
@@ -158,13 +182,25 @@ void fabric_close(struct simulation *s);
 
 /* The actor's gradient of the bucket is final. */
 int traffic_post(struct simulation *s, int actor, int bucket, int iteration);
+int traffic_copied(struct simulation *s, int actor, int bucket, int iteration);
 int traffic_gathered(struct simulation *s, int actor, int bucket, int iteration);
 int traffic_summed(struct simulation *s, int actor, int unit, int piece, int iteration);
 int traffic_arrived(struct simulation *s, const struct message *message);
 
 /* ---- the passes (simulate.c) ---- */
 
+/* The bucket's parameters are in the worker's device. */
+int passes_back(struct simulation *s, int actor, int bucket);
+
 /* Another part of what a worker waits for is there. */
 int passes_arrived(struct simulation *s, int actor, int bucket, int iteration);
+
+/* ---- rings (ring.c) ---- */
+
+int ring_open(struct simulation *s);
+void ring_close(struct simulation *s);
+int ring_post(struct simulation *s, int bucket, int iteration);
+int ring_begin(struct simulation *s);
+int ring_end(struct simulation *s, int n);
 
 #endif

@@ -283,6 +283,21 @@ static int work_alone(struct simulation *s, int actor, int bucket, int iteration
 
 int traffic_post(struct simulation *s, int actor, int bucket, int iteration)
 {
+    double bytes = s->bytes_out[bucket];
+
+    if (s->cluster->device_Bps <= 0 || bytes <= 0 || s->options->manner.copies_wait)
+        return traffic_copied(s, actor, bucket, iteration);
+    return events_put(&s->events,
+                      (struct event){.time = busy(&s->actors[actor].copy_out_free, s->now,
+                                                  bytes / s->cluster->device_Bps),
+                                     .kind = EVENT_COPIED,
+                                     .actor = actor,
+                                     .index = bucket,
+                                     .iteration = iteration});
+}
+
+int traffic_copied(struct simulation *s, int actor, int bucket, int iteration)
+{
     if (s->gather[bucket] <= 0)
         return traffic_gathered(s, actor, bucket, iteration);
     occupy_thread(s, actor, s->gather[bucket]);
@@ -297,6 +312,8 @@ int traffic_gathered(struct simulation *s, int actor, int bucket, int iteration)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
 
+    if (b->scheme && s->options->manner.ring && s->plan->nworkers > 1)
+        return ring_post(s, bucket, iteration);
     if (!b->scheme)
         return work_alone(s, actor, bucket, iteration);
     if (to_all(b))

@@ -88,7 +88,7 @@ static int take_times(const struct net *net, const struct profile *profile, stru
 int work_read(const struct net *net, const char *file, struct cost_cluster *cluster,
               struct cost_work *out)
 {
-    const struct profile_layer *product, *update;
+    const struct profile_layer *product, *update, *copy;
     struct profile profile;
     int status;
 
@@ -102,6 +102,9 @@ int work_read(const struct net *net, const char *file, struct cost_cluster *clus
     update = profile_find(&profile, PROFILE_UPDATE);
     if (!status && update && update->forward > 0)
         cluster->update_Bps = 1e9 * sizeof(float) / update->forward;
+    copy = profile_find(&profile, PROFILE_COPY);
+    if (!status && copy && copy->forward > 0 && cluster->device_Bps <= 0)
+        cluster->device_Bps = 2e9 / (copy->forward + copy->backward);
     if (status)
         cost_work_free(out);
     profile_free(&profile);

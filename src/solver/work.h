@@ -10,7 +10,8 @@
 int work_estimate(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out);
 
 /* From a file of measured times (engine/replay/profile.h), one line for every layer that is in the
- * net's file. The rates of products and updates there, if any, become cluster's. */
+ * net's file. The rates of products and updates there, if any, become cluster's, and that of copies
+ * where the cluster has none. */
 int work_read(const struct net *net, const char *file, struct cost_cluster *cluster,
               struct cost_work *out);
 

@@ -14,6 +14,7 @@ enum rng_stream {
     RNG_AUGMENT,    /* a: data layer index, b: global sample index over the whole run */
     RNG_SHUFFLE,    /* a: data layer index, b: epoch */
     RNG_DUMMY,      /* a: layer index, b: global sample index */
+    RNG_STRAGGLER,  /* simulate. a: worker, b: iteration */
 };
 
 struct rng {

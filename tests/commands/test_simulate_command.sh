@@ -55,7 +55,10 @@ if [ -n "${POSEIDON_PYTHON:-}" ]; then
     "$POSEIDON_PYTHON" - "$folder/json" <<'EOF' || fail 'the JSON is wrong'
 import json, sys
 (row,) = json.load(open(sys.argv[1]))
-assert list(row) == ['comm', 'nodes', 'seconds', 'speedup', 'images_per_second', 'bytes_sent', 'stall_share'], row
+assert list(row) == ['comm', 'nodes', 'seconds', 'speedup', 'images_per_second', 'bytes_sent', 'stall_share',
+                     'model', 'profile', 'bandwidth', 'latency', 'ranks_per_node', 'batch'], row
+assert row['model'] == 'VGG19' and row['profile'] is None and row['bandwidth'] == 125e6 and row['batch'] == 32, row
+assert row['latency'] == 30e-6 and row['ranks_per_node'] == 1, row
 parameters = 143667240
 assert row['comm'] == 'ps' and row['nodes'] == 8
 assert row['bytes_sent'] == 2 * 4 * parameters * 7 / 8, row
@@ -90,6 +93,36 @@ sed -n 's/.*"seconds": *\([0-9.e+-]*\).*/\1/p' "$folder/json" | awk -v lines=$li
     fail "the profile's times are not used"
 sed /^fc7,/d "$folder/profile.csv" >"$folder/other.csv"
 
+# a device's name stands for its profile of the net, and brings the batch
+net=${abs_top_srcdir:?}/models/vgg19_22k/train_val.prototxt
+for profile in titanx "$abs_top_srcdir/models/profiles/titanx-vgg19_22k.csv"; do
+    run simulate --profile="$profile" --batch=32 --nodes=1,8 --comm=ps --json | grep -v '"profile"' >"$folder/by${profile##*[/]}"
+done
+run simulate --profile=titanx --nodes=1,8 --comm=ps --json | grep -v '"profile"' | cmp - "$folder/bytitanx" || fail 'titanx: not at its batch'
+cmp "$folder/bytitanx" "$folder/bytitanx-vgg19_22k.csv" || fail "titanx is not that device's file"
+cp "$net" "$folder/vgg19_22k.prototxt"
+refuses "there are no times of the net '${folder##*/}' on that device (of: alexnet, " --model="$folder/vgg19_22k.prototxt" --profile=titanx
+refuses '--profile=titan is neither a device (titanx, p100, p40, a100, h100, cpu) nor a file' --model="$net" --profile=titan
+refuses 'holds the times of a batch of 32 samples a pass, and the net takes 64' --model="$net" --profile=titanx --batch=64
+
+# Other systems: what is published of VGG19-22K on Titan X at 40 GbE is what they lose and gain.
+for comm in poseidon wfbp caffe-ps tf-ps ring mg-wfbp p3; do
+    run simulate --profile=titanx --nodes=1,32 --bandwidth=40Gb --transport=3GB --host-copy=3GB --comm=$comm --json >"$folder/$comm" || fail "$comm: $(cat "$folder/errors")"
+    grep -q "\"comm\": \"$comm\"" "$folder/$comm" || fail "$comm: is not named"
+done
+speedup() { sed -n 's/.*"speedup": *\([0-9.e+-]*\).*/\1/p' "$folder/$1" | tail -n 1; }
+awk -v poseidon="$(speedup poseidon)" -v wfbp="$(speedup wfbp)" -v caffe="$(speedup caffe-ps)" -v tf="$(speedup tf-ps)" \
+    -v ring="$(speedup ring)" -v merged="$(speedup mg-wfbp)" -v p3="$(speedup p3)" 'BEGIN {
+    exit !(poseidon > 28 && poseidon > wfbp && wfbp > 2 * caffe && caffe > 1 && tf > 1 && p3 >= wfbp && ring > caffe && merged > caffe) }' ||
+    fail "the order of other systems is wrong"
+net=$folder/vgg19.prototxt
+
+# copies, a slow thread, an oversubscribed switch and stragglers cost time; a seed repeats itself
+awk -v a="$(seconds)" -v b="$(seconds --host-copy=1GB)" -v c="$(seconds --transport=500MB)" -v d="$(seconds --switch=4:4)" \
+    -v e="$(seconds --switch=8:4)" -v f="$(seconds --stragglers=0.2)" -v g="$(seconds --stragglers=0.2 --seed=1)" -v h="$(seconds --stragglers=0.2 --seed=2)" \
+    'BEGIN { exit !(a > 0 && b > a && c > a && d > 1.5 * a && e == a && f > a && f == g && f != h) }' ||
+    fail 'copies, transport, switch or stragglers cost nothing'
+
 refuses 'Need a model definition to simulate'
 refuses "there is no line for layer 'fc7'" --model="$net" --profile="$folder/other.csv"
 sed '1i # input 64 3 224 224' "$folder/profile.csv" >"$folder/batch.csv"
@@ -99,8 +132,14 @@ refuses '--nodes wants whole numbers from 1 to' --model="$net" --nodes=0
 refuses '--nodes wants whole numbers from 1 to' --model="$net" --nodes=1000000000
 refuses '--bandwidth' --model="$net" --bandwidth=0Gb
 refuses '--order=lifo is not known' --model="$net" --order=lifo
-refuses '--comm' --model="$net" --comm=ring
+refuses '--comm=lan is not known' --model="$net" --comm=lan
 refuses 'leaves no worker' --model="$net" --nodes=2 --servers=2
+refuses "--switch wants NODES:X" --model="$net" --switch=32
+refuses "--switch wants NODES:X" --model="$net" --switch=0:4
+refuses "--switch wants NODES:X" --model="$net" --switch=4:0.5
+refuses '--host-copy' --model="$net" --host-copy=0GB
+refuses '--transport' --model="$net" --transport=fast
+refuses '--stragglers' --model="$net" --stragglers=-1
 refuses 'unknown option' --model="$net" --layers
 
 [ "$failures" -eq 0 ]

@@ -10,11 +10,12 @@
  *
  * The input's first axis is the batch that was timed: where that line is there, nothing else can be
  * replayed. One line per layer of the net, in any order; type is for the reader. A name with a
- * comma or a quote is written in quotes, quotes doubled. Two are no layers: the forward_s of '*' is
- * the time of one GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding gradients
- * from sufficient factors costs; that of
+ * comma or a quote is written in quotes, quotes doubled. Three are no layers: the forward_s of '*'
+ * is the time of one GFLOP (a multiply-add counted as 2) of matrix product, which rebuilding
+ * gradients from sufficient factors costs; that of
  * '*update' the time in which the solver's rule changes 10^9 parameters. Without those lines it
- * costs nothing. `poseidon time --profile=FILE` writes one. */
+ * costs nothing. '*copy' has the time in which 10^9 bytes come from the device to its host, and
+ * back to it; only `poseidon simulate` counts it. `poseidon time --profile=FILE` writes one. */
 #ifndef POSEIDON_ENGINE_REPLAY_PROFILE_H
 #define POSEIDON_ENGINE_REPLAY_PROFILE_H
 
@@ -22,6 +23,7 @@
 
 #define PROFILE_GEMM   "*"
 #define PROFILE_UPDATE "*update"
+#define PROFILE_COPY   "*copy"
 
 struct profile_layer {
     char *name, *type;        /* owned */

@@ -1,0 +1,132 @@
+/* The table of other systems. Sources:
+ *
+ * tf-ps, caffe-ps, wfbp, poseidon: Zhang et al., USENIX ATC 2017, who compare with a parameter
+ * server under stock TensorFlow and one under Caffe, and with their own without SFB. Stock
+ * TensorFlow puts a variable on one server as a whole. So does caffe-ps: its published times grow
+ * by about as much with every node, which only a server that holds a whole tensor explains
+ * (tests/cluster/VALIDATION.md).
+ *
+ * ring: Sergeev and Del Balso, arXiv 1802.05799: one ring allreduce at a time, of what is ready at
+ * the end of a cycle, up to a fusion buffer; 64 MB and 5 ms were Horovod's of 2017.
+ *
+ * mg-wfbp: Shi, Chu and Li, INFOCOM 2019, algorithm 1: a layer waits for the next one where that
+ * takes less than a collective's start-up.
+ *
+ * p3: Jayarajan et al., MLSys 2019: slices of 40,000 parameters (its artefact's default), the layer
+ * first that the next pass needs first. */
+#include "simulate/baseline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- whole tensors, each with one server ---- */
+
+static void estimate_whole(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                           struct cost *out)
+{
+    double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
+
+    out->trips = plan_is_alone(plan) ? 0 : 2;
+    out->pieces = 1;
+    out->sum_seconds = plan_is_alone(plan) ? 0 : bytes * plan->nworkers / cluster->sum_Bps;
+    out->sum_seconds += cost_update_seconds(cluster, bytes);
+}
+
+static const struct scheme scheme_whole = {
+    .name = "whole",
+    .label = "whole",
+    .home = HOME_OWNER,
+    .traffic = plan_home_traffic,
+    .cost = estimate_whole,
+};
+
+/* ---- a ring; its sums are a part of it (ring.c) ---- */
+
+static void estimate_ring(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                          struct cost *out)
+{
+    out->trips = 2.0 * (plan->nworkers - 1);
+    out->pieces = 1;
+    out->compute_seconds =
+        cost_engine_update_seconds(cluster, (double)plan->buckets[bucket].elems * sizeof(float));
+}
+
+static const struct scheme scheme_ring = {
+    .name = "ring",
+    .label = "ring",
+    .home = HOME_WORKERS,
+    .traffic = plan_home_traffic,
+    .cost = estimate_ring,
+};
+
+/* ---- the table ---- */
+
+#define MB    ((size_t)1 << 20)
+#define WHOLE ((size_t)PLAN_LARGEST_MESSAGE)
+#define BY(table)                                                                                  \
+    {                                                                                              \
+        .policy = COMM_SCHEME, .scheme = &(table)                                                  \
+    }
+
+static const struct baseline baselines[] = {
+    {.name = "poseidon",
+     .help = "Zhang et al. 2017: the paper's rule, pairs of 2 MB, first come first sent",
+     .comm = {.policy = COMM_PAPER},
+     .overlap = COST_OVERLAP_BACKWARD,
+     .chunk_bytes = 2 * MB,
+     .manner = {.fifo = true, .syncs_alone = true}},
+    {.name = "wfbp",
+     .help = "the same without SFB: a parameter server beside backward",
+     .comm = BY(scheme_ps),
+     .overlap = COST_OVERLAP_BACKWARD,
+     .chunk_bytes = 2 * MB,
+     .manner = {.fifo = true, .syncs_alone = true}},
+    {.name = "caffe-ps",
+     .help = "Caffe with a parameter server: nothing overlaps, whole tensors",
+     .comm = BY(scheme_whole),
+     .overlap = COST_OVERLAP_NONE,
+     .chunk_bytes = WHOLE,
+     .manner = {.fifo = true, .syncs_alone = true, .copies_wait = true}},
+    {.name = "tf-ps",
+     .help = "stock TensorFlow of 2016: the same, free on one machine",
+     .comm = BY(scheme_whole),
+     .overlap = COST_OVERLAP_NONE,
+     .chunk_bytes = WHOLE,
+     .manner = {.fifo = true, .copies_wait = true}},
+    {.name = "ring",
+     .help = "Horovod: ring allreduces of up to 64 MB, begun every 5 ms",
+     .comm = BY(scheme_ring),
+     .overlap = COST_OVERLAP_BACKWARD,
+     .chunk_bytes = WHOLE,
+     .manner = {.ring = SIMULATE_RING_FUSED, .fusion_bytes = 64 * MB, .cycle_seconds = 5e-3}},
+    {.name = "mg-wfbp",
+     .help = "Shi et al. 2019: rings, layers merged where start-up costs more",
+     .comm = BY(scheme_ring),
+     .overlap = COST_OVERLAP_BACKWARD,
+     .chunk_bytes = WHOLE,
+     .manner = {.ring = SIMULATE_RING_MERGED}},
+    {.name = "p3",
+     .help = "Jayarajan et al. 2019: PS in slices, what is needed first goes first",
+     .comm = BY(scheme_ps),
+     .overlap = COST_OVERLAP_WFBP,
+     .chunk_bytes = 40000 * sizeof(float)},
+};
+
+enum { BASELINES = sizeof baselines / sizeof *baselines };
+
+void baseline_help(int indent, char out[COMM_HELP_BYTES])
+{
+    for (int i = 0; i < BASELINES; i++) {
+        size_t used = strlen(out);
+        snprintf(out + used, COMM_HELP_BYTES - used, "\n%*s%s: %s", indent, "", baselines[i].name,
+                 baselines[i].help);
+    }
+}
+
+const struct baseline *baseline_find(const char *name)
+{
+    for (int i = 0; i < BASELINES; i++)
+        if (!strcmp(baselines[i].name, name))
+            return &baselines[i];
+    return NULL;
+}

@@ -1,0 +1,171 @@
+/* Ring allreduces, one after the other, as other systems do them: what all workers have goes round
+ * together. All ranks take the same steps at the same time, so a ring is no messages but a time: of
+ * 2 (P-1) steps, each a P-th of the bytes, a latency and a message's overhead. */
+#include "simulate/simulate_internal.h"
+
+#include "util/alloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* What a ring takes whatever its bytes. */
+static double start_seconds(const struct simulation *s)
+{
+    return 2.0 * (s->plan->nworkers - 1) *
+           (s->cluster->latency_seconds + s->cluster->message_seconds);
+}
+
+/* One neighbour of each node is on another one; every rank sends while it receives. */
+static double byte_seconds(const struct simulation *s)
+{
+    double p = s->plan->nworkers, rate = s->cluster->link_Bps;
+
+    if (s->options->transport_Bps > 0)
+        rate = smaller(rate, s->options->transport_Bps);
+    if (s->options->leaf_nodes > 0)
+        rate = smaller(rate, s->cluster->link_Bps * s->options->leaf_nodes /
+                                 s->options->oversubscription);
+    return (p - 1) / p * (2 / rate + 1 / s->cluster->sum_Bps);
+}
+
+static double bucket_bytes(const struct simulation *s, int bucket)
+{
+    return (double)s->plan->buckets[bucket].elems * sizeof(float);
+}
+
+/* Shi et al.: from the last layer on, the next one is waited for where its gradient is there before
+ * this ring would have started up. */
+static void merge(struct simulation *s)
+{
+    const struct cost_work *work = s->options->work;
+    double now = 0, line_free = 0, bytes = 0, ready = 0;
+    int last = -1;
+
+    for (int l = work->nlayers - 1; l >= 0; l--) {
+        now += work->backward[l];
+        for (int b = s->layer_first[l]; b >= 0; b = s->bucket_next[b]) {
+            double begin = ready > line_free ? ready : line_free;
+            if (last >= 0 && now < begin + start_seconds(s)) {
+                s->ring.waits[last] = true;
+            } else if (last >= 0) {
+                line_free = begin + start_seconds(s) + bytes * byte_seconds(s);
+                bytes = 0;
+            }
+            bytes += bucket_bytes(s, b);
+            ready = now;
+            last = b;
+        }
+    }
+}
+
+int ring_open(struct simulation *s)
+{
+    size_t buckets = (size_t)s->plan->nbuckets + 1;
+
+    if (!s->options->manner.ring)
+        return 0;
+    s->ring.posted = alloc_array(buckets, sizeof *s->ring.posted, "the simulation");
+    s->ring.queue = alloc_array(buckets, sizeof *s->ring.queue, "the simulation");
+    s->ring.waits = alloc_array(buckets, sizeof *s->ring.waits, "the simulation");
+    if (!s->ring.posted || !s->ring.queue || !s->ring.waits)
+        return -1;
+    if (s->options->manner.ring == SIMULATE_RING_MERGED)
+        merge(s);
+    return 0;
+}
+
+void ring_close(struct simulation *s)
+{
+    free(s->ring.posted);
+    free(s->ring.queue);
+    free(s->ring.waits);
+}
+
+/* How many of the queue go now: a merged group, or what the fusion buffer takes. */
+static int take(const struct simulation *s, double *bytes)
+{
+    const struct ring *ring = &s->ring;
+    double most = (double)s->options->manner.fusion_bytes;
+    int n = 0;
+
+    *bytes = 0;
+    while (n < ring->nqueue) {
+        double more = bucket_bytes(s, ring->queue[n]);
+        if (n > 0 && most > 0 && *bytes + more > most)
+            break;
+        *bytes += more;
+        n++;
+        if (most <= 0 && !ring->waits[ring->queue[n - 1]])
+            break;
+    }
+    return n;
+}
+
+static int put_event(struct simulation *s, enum event_kind kind, double time, int n)
+{
+    return events_put(&s->events, (struct event){.time = time, .kind = kind, .index = n});
+}
+
+/* Whether anything may go: all of a merged group must be there. */
+static bool is_ready(const struct ring *ring)
+{
+    for (int i = 0; i < ring->nqueue; i++)
+        if (!ring->waits[ring->queue[i]])
+            return true;
+    return false;
+}
+
+static int wake(struct simulation *s)
+{
+    double cycle = s->options->manner.cycle_seconds;
+
+    if (s->ring.busy || !is_ready(&s->ring))
+        return 0;
+    s->ring.busy = true;
+    return put_event(s, EVENT_RING, cycle > 0 ? ceil(s->now / cycle) * cycle : s->now, 0);
+}
+
+int ring_post(struct simulation *s, int bucket, int iteration)
+{
+    if (++s->ring.posted[bucket] < s->nworkers)
+        return 0;
+    s->ring.posted[bucket] = 0;
+    s->ring.iteration = iteration;
+    s->ring.queue[s->ring.nqueue++] = bucket;
+    return wake(s);
+}
+
+int ring_begin(struct simulation *s)
+{
+    double bytes, p = s->plan->nworkers;
+    int n = take(s, &bytes);
+
+    for (int a = 0; a < s->nworkers && s->ring.iteration == 0; a++) {
+        s->actors[a].sent += (uint64_t)(2 * bytes * (p - 1) / p * s->actors[a].members);
+        s->actors[a].received = s->actors[a].sent;
+    }
+    s->messages += s->ring.iteration == 0;
+    return put_event(s, EVENT_RING_END, s->now + start_seconds(s) + bytes * byte_seconds(s), n);
+}
+
+/* Its n buckets are summed everywhere. */
+int ring_end(struct simulation *s, int n)
+{
+    struct ring *ring = &s->ring;
+    int iteration = ring->iteration;
+
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < s->nworkers; a++)
+            if (passes_arrived(s, a, ring->queue[i], iteration))
+                return -1;
+    ring->nqueue -= n;
+    for (int i = 0; i < ring->nqueue; i++)
+        ring->queue[i] = ring->queue[i + n];
+    ring->busy = false;
+    return wake(s);
+}
