@@ -3,12 +3,16 @@
 #include "commands/plan_request.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "simulate/simulate.h"
+#include "util/alloc.h"
 #include "util/error.h"
 #include "util/path.h"
 #include "util/units.h"
+
+enum { MOST_INTERVALS = 10000 };
 
 struct request {
     struct plan_request plan;
@@ -20,6 +24,7 @@ struct request {
     int leaf_nodes;
     double oversubscription, stragglers;
     long long seed;
+    int intervals;
     bool json;
 };
 
@@ -28,6 +33,8 @@ struct row {
     int nodes, workers;
     struct simulate_result result;
     double speedup, images_per_second, bytes_sent;
+    double bytes_most; /* of the rank that sends most */
+    double *sent; /* bytes of a node in each interval of an iteration; owned, NULL: not asked for */
 };
 
 static int parse_switch(struct request *r)
@@ -78,6 +85,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
          "workers' passes differ in every iteration, log-normally: 0.05 is about 5 % (default: "
          "none)"},
         {"seed", OPTION_SEED, &r->seed, "N", "of the stragglers (default 1)"},
+        {"intervals", OPTION_COUNT, &r->intervals, "N",
+         "with --json: the bytes a node sends in each N-th of an iteration"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -99,6 +108,11 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     status = plan_request_parse(&r->plan, &line, argc, argv, cluster);
     if (!status && strcmp(r->order, "urgency") && strcmp(r->order, "fifo"))
         return error_set("--order=%s is not known (urgency or fifo)", r->order);
+    if (!status && r->intervals > MOST_INTERVALS)
+        return error_set("--intervals wants a number from 1 to %d, found %d", MOST_INTERVALS,
+                         r->intervals);
+    if (!status && r->intervals > 0 && !r->json)
+        return error_set("--intervals adds to the rows of --json: give that too");
     return status ? status : parse_switch(r) || parse_rates(r, cluster) ? -1 : 0;
 }
 
@@ -106,7 +120,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
 enum { ITERATIONS = 2, DRAWN_ITERATIONS = 20 };
 
 static int run_plan(const struct request *r, const struct forecast *f, const struct plan *plan,
-                    bool alone, struct simulate_result *out)
+                    bool alone, const struct simulate_watch *watch, struct simulate_result *out,
+                    struct simulate_rank *ranks)
 {
     struct cost_cluster cluster = f->cluster;
     struct simulate_options options = {.cluster = &cluster,
@@ -122,28 +137,51 @@ static int run_plan(const struct request *r, const struct forecast *f, const str
                                        .leaf_nodes = r->leaf_nodes,
                                        .oversubscription = r->oversubscription,
                                        .stragglers = r->stragglers,
-                                       .seed = (uint64_t)r->seed};
+                                       .seed = (uint64_t)r->seed,
+                                       .watch = watch};
 
     cluster.link_Bps = r->link_Bps;
     if (r->plan.baseline && !alone)
         options.manner = r->plan.baseline->manner;
-    return simulate_run(&options, out, NULL);
+    return simulate_run(&options, out, ranks);
+}
+
+/* The same once more, watched. */
+static int run_watched(const struct request *r, const struct forecast *f, const struct plan *plan,
+                       struct row *out)
+{
+    struct simulate_watch watch = {
+        .begin = out->result.begin, .seconds = out->result.seconds, .intervals = r->intervals};
+
+    out->sent = watch.bytes = alloc_array((size_t)r->intervals, sizeof *out->sent, "intervals");
+    if (!out->sent || run_plan(r, f, plan, false, &watch, &out->result, NULL))
+        return -1;
+    for (int i = 0; i < r->intervals; i++)
+        out->sent[i] /= (double)out->result.iterations * out->nodes;
+    return 0;
 }
 
 static int run_point(const struct request *r, struct forecast *f, int point, struct row *out)
 {
     struct forecast_point *p = &f->points[point];
+    struct simulate_rank *ranks;
     struct plan *plan;
     int status;
 
     if (forecast_set_up(f, r->plan.options.nodes[point], p) || forecast_plan(f, p, &plan))
         return -1;
-    status = run_plan(r, f, plan, false, &out->result);
+    out->nodes = p->nodes;
+    out->workers = p->workers;
+    ranks = alloc_array((size_t)plan->nleaders, sizeof *ranks, "leaders");
+    status = ranks ? run_plan(r, f, plan, false, NULL, &out->result, ranks) : -1;
+    for (int i = 0; i < plan->nleaders && !status; i++)
+        out->bytes_most = ranks[i].sent > out->bytes_most ? ranks[i].sent : out->bytes_most;
+    free(ranks);
+    if (!status && r->intervals > 0)
+        status = run_watched(r, f, plan, out);
     plan_destroy(plan);
     if (status)
         return -1;
-    out->nodes = p->nodes;
-    out->workers = p->workers;
     out->speedup = p->workers * f->alone_seconds / out->result.seconds;
     out->images_per_second = (double)f->batch * p->workers / out->result.seconds;
     out->bytes_sent = (double)out->result.sent / p->nodes;
@@ -173,7 +211,7 @@ static int run_alone(const struct request *r, struct forecast *f)
 
     if (plan_create(&one, f->work.ngroups, f->groups, &plan))
         return -1;
-    status = run_plan(r, f, plan, true, &result);
+    status = run_plan(r, f, plan, true, NULL, &result, NULL);
     plan_destroy(plan);
     if (!status)
         f->alone_seconds = f->cluster.update_Bps > 0 ? cost_work_seconds(&f->work) +
@@ -212,6 +250,15 @@ static void print_table(const struct request *r, const struct forecast *f, const
                     rows[i].nodes, rows[i].result.members);
 }
 
+static void put_sent(const struct row *row, int intervals, struct json *json)
+{
+    json_key(json, "bytes_sent_by_interval");
+    json_array_begin(json);
+    for (int i = 0; i < intervals; i++)
+        json_double(json, row->sent[i]);
+    json_array_end(json);
+}
+
 static void put_rows(const struct request *r, const struct forecast *f, const struct row *rows,
                      struct json *json)
 {
@@ -231,6 +278,11 @@ static void put_rows(const struct request *r, const struct forecast *f, const st
         json_put_double(json, "latency", f->cluster.latency_seconds);
         json_put_int(json, "ranks_per_node", f->options->ranks_per_node);
         json_put_int(json, "batch", f->batch);
+        json_put_uint(json, "parameters", f->model.net->nlearnable);
+        json_put_int(json, "workers", rows[i].workers);
+        json_put_double(json, "bytes_sent_most", rows[i].bytes_most);
+        if (rows[i].sent)
+            put_sent(&rows[i], r->intervals, json);
         json_object_end(json);
     }
     json_array_end(json);
@@ -255,7 +307,7 @@ static int show(const struct request *r, const struct forecast *f, const struct 
 int command_simulate(int argc, char **argv)
 {
     struct request request = {.window = COST_SIZE_CHOSEN, .order = "urgency", .seed = 1};
-    struct row rows[FORECAST_MAX_POINTS];
+    struct row rows[FORECAST_MAX_POINTS] = {{.nodes = 0}};
     struct cost_cluster cluster;
     struct forecast f;
     int status = parse(&request, argc, argv, &cluster);
@@ -266,6 +318,8 @@ int command_simulate(int argc, char **argv)
             status = run_point(&request, &f, i, &rows[i]);
         if (!status)
             status = show(&request, &f, rows);
+        for (int i = 0; i < request.plan.options.npoints; i++)
+            free(rows[i].sent);
         forecast_free(&f);
     }
     plan_request_free(&request.plan);

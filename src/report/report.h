@@ -45,6 +45,8 @@ int report_lines(const struct figures *figures, struct strbuf *text);
 
 /* What a summary says of a run besides its figures. All pointers are borrowed. */
 struct report_run {
+    const char *comm;        /* what --comm asked for */
+    int machines;            /* that its ranks are on */
     int servers;             /* dedicated */
     int64_t first_iteration; /* where training began */
     int64_t end;             /* iterations done in all */

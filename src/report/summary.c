@@ -19,6 +19,9 @@ void report_summary(const struct figures *figures, const struct report_run *run,
     double images = (double)figures->iterations * global;
 
     json_object_begin(json);
+    json_put_string(json, "net", figures->net);
+    json_put_string(json, "comm", run->comm);
+    json_put_int(json, "nodes", run->machines);
     json_put_int(json, "ranks", figures->nranks);
     json_put_int(json, "workers", figures->nworkers);
     json_put_int(json, "dedicated_servers", run->servers);

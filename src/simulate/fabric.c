@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { BLOCK = 4096 };
@@ -131,6 +132,20 @@ static int leave_locally(struct simulation *s, struct actor *from, struct messag
                                                  .message = message});
 }
 
+/* The bytes leave evenly from `start` to `end`: each interval gets those of its time. */
+static void note_bytes(const struct simulation *s, double bytes, double start, double end)
+{
+    const struct simulate_watch *watch = s->options->watch;
+    double interval = watch->seconds / watch->intervals;
+    double from = (start - watch->begin) / interval, to = (end - watch->begin) / interval;
+    double all = (double)watch->intervals * s->iterations;
+
+    for (double i = floor(larger(from, 0)); i < to && i < all; i++) {
+        double share = ((to < i + 1 ? to : i + 1) - larger(from, i)) / (to - from);
+        watch->bytes[(int)fmod(i, watch->intervals)] += bytes * share;
+    }
+}
+
 /* Where a block has fewer homes than nodes, these also serve one message after the other. */
 static int leave(struct simulation *s, struct actor *from, struct message *message)
 {
@@ -143,6 +158,9 @@ static int leave(struct simulation *s, struct actor *from, struct message *messa
     start = larger(start, from->thread_free);
     message->last = larger(busy(&link->out_free, start, message->out_seconds),
                            busy(&from->thread_free, start, message->thread_out_seconds));
+    if (s->options->watch && message->last > start)
+        note_bytes(s, (double)message->bytes * remote_share(from, &s->actors[message->to]), start,
+                   message->last);
     if (message->leaf_bytes > 0) {
         struct leaf *leaf = &s->leaves[from->leaf];
         start = larger(start, leaf->up_free);

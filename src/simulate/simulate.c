@@ -246,6 +246,8 @@ static void sum_up(const struct simulation *s, struct simulate_result *out)
         end = a->ended > end ? a->ended : end;
         stalls += a->stall_seconds * a->members / s->plan->nworkers / s->iterations;
     }
+    out->begin = s->begin;
+    out->iterations = s->iterations;
     out->seconds = (end - s->begin) / s->iterations;
     out->seconds = out->seconds > least ? out->seconds : least;
     out->stall_share = out->seconds > 0 ? stalls / out->seconds : 0;

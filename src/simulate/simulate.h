@@ -54,6 +54,15 @@ struct simulate_manner {
     double cycle_seconds;
 };
 
+/* When bytes leave, for who wants to see bursts: an earlier run of the same options says when the
+ * measured iterations begin and how long one is; they are laid over one another. */
+struct simulate_watch {
+    double begin, seconds; /* simulate_result's */
+    int intervals;         /* that an iteration is cut into */
+    double *bytes;         /* per interval, of all links and all measured iterations; the caller's,
+                              added to */
+};
+
 struct simulate_options {
     const struct cost_cluster *cluster;
     const struct cost_work *work;
@@ -73,6 +82,7 @@ struct simulate_options {
     double stragglers; /* every worker's passes take exp(stragglers z - stragglers^2 / 2) times as
                           long, z normal, drawn for each iteration: mean 1 */
     uint64_t seed;     /* of these draws */
+    const struct simulate_watch *watch; /* or NULL */
 };
 
 /* One leader; of a block, the mean of its leaders. */
@@ -83,6 +93,8 @@ struct simulate_rank {
 };
 
 struct simulate_result {
+    double begin;            /* of the measured iterations, on the virtual clock */
+    int iterations;          /* that were measured */
     double seconds;          /* of an iteration, until the slowest worker is through */
     double stall_share;      /* of that, mean over the workers */
     uint64_t sent, received; /* bytes of all ranks in one iteration */

@@ -160,7 +160,9 @@ int trainer_report(struct trainer *t)
 void trainer_summary(const struct trainer *t, struct json *json)
 {
     char hash[65];
-    struct report_run run = {.servers = t->options->servers,
+    struct report_run run = {.comm = comm_name(t->options->comm),
+                             .machines = t->topology.nmachines,
+                             .servers = t->options->servers,
                              .first_iteration = t->at.iteration,
                              .end = t->end,
                              .stopped = t->stopped,

@@ -56,7 +56,9 @@ if [ -n "${POSEIDON_PYTHON:-}" ]; then
 import json, sys
 (row,) = json.load(open(sys.argv[1]))
 assert list(row) == ['comm', 'nodes', 'seconds', 'speedup', 'images_per_second', 'bytes_sent', 'stall_share',
-                     'model', 'profile', 'bandwidth', 'latency', 'ranks_per_node', 'batch'], row
+                     'model', 'profile', 'bandwidth', 'latency', 'ranks_per_node', 'batch', 'parameters', 'workers',
+                     'bytes_sent_most'], row
+assert row['parameters'] == 143667240 and row['workers'] == 8 and row['bytes_sent_most'] >= row['bytes_sent'], row
 assert row['model'] == 'VGG19' and row['profile'] is None and row['bandwidth'] == 125e6 and row['batch'] == 32, row
 assert row['latency'] == 30e-6 and row['ranks_per_node'] == 1, row
 parameters = 143667240
@@ -65,6 +67,19 @@ assert row['bytes_sent'] == 2 * 4 * parameters * 7 / 8, row
 assert 0.5 < row['stall_share'] < 1 and row['speedup'] < 8, row
 assert row['seconds'] > row['bytes_sent'] / 125e6, row
 assert abs(row['images_per_second'] - 8 * 32 / row['seconds']) < 1e-6 * row['images_per_second'], row
+EOF
+fi
+
+# when bytes leave: those of an iteration, and never more than the link carries
+run simulate --bandwidth=1Gb --images-per-second=35.5 --nodes=8 --comm=ps --json --intervals=40 >"$folder/json" || fail '--intervals failed'
+if [ -n "${POSEIDON_PYTHON:-}" ]; then
+    "$POSEIDON_PYTHON" - "$folder/json" <<'EOF' || fail 'the intervals are wrong'
+import json, sys
+(row,) = json.load(open(sys.argv[1]))
+sent = row['bytes_sent_by_interval']
+assert len(sent) == 40 and row['bandwidth'] == 125e6
+assert abs(sum(sent) / row['bytes_sent'] - 1) < 1e-3, (sum(sent), row['bytes_sent'])
+assert 0 <= min(sent) and max(sent) <= row['seconds'] / 40 * 125e6 * 1.0001, (max(sent), row['seconds'])
 EOF
 fi
 
@@ -141,5 +156,7 @@ refuses '--host-copy' --model="$net" --host-copy=0GB
 refuses '--transport' --model="$net" --transport=fast
 refuses '--stragglers' --model="$net" --stragglers=-1
 refuses 'unknown option' --model="$net" --layers
+refuses '--intervals adds to the rows of --json' --model="$net" --intervals=5
+refuses '--intervals wants a number from 1 to 10000' --model="$net" --json --intervals=20000
 
 [ "$failures" -eq 0 ]
