@@ -33,7 +33,8 @@ setup_formats='
 liblmdb-dev lmdb
 libleveldb-dev leveldb
 libjpeg-dev libjpeg-turbo
-libpng-dev libpng'
+libpng-dev libpng
+libcjson-dev cjson'
 
 # What the tests need besides; all but the first are judges whose tests skip without them.
 setup_testing='
@@ -46,6 +47,7 @@ python3-lmdb py-lmdb
 hdf5-tools hdf5
 dataset-fashion-mnist -
 cppcheck cppcheck
+gnuplot-nox gnuplot
 clang-format-14 -'
 
 # setup_header HEADER [PKG-CONFIG-MODULE...]: can the compiler include it?
@@ -92,6 +94,7 @@ setup_has() {
     libleveldb-dev) setup_header leveldb/c.h ;;
     libjpeg-dev) setup_header jpeglib.h libjpeg ;;
     libpng-dev) setup_header png.h libpng ;;
+    libcjson-dev) setup_header cjson/cJSON.h libcjson ;;
     check) setup_header check.h check ;;
     protobuf-compiler) command -v protoc ;;
     python3-numpy) setup_python numpy ;;
@@ -100,6 +103,7 @@ setup_has() {
     hdf5-tools) command -v h5dump ;;
     dataset-fashion-mnist) test -f /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     cppcheck) command -v cppcheck ;;
+    gnuplot-nox) command -v gnuplot ;;
     clang-format-14) command -v clang-format-14 ;;
     *) return 1 ;;
     esac >/dev/null 2>&1

@@ -18,6 +18,7 @@ int command_convert(int argc, char **argv);
 int command_device_query(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_simulate(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_mean(int argc, char **argv);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */

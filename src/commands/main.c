@@ -30,6 +30,7 @@ static const struct command commands[] = {
      "what each layer's traffic would cost by every scheme, and how training would scale"},
     {"simulate", command_simulate,
      "play training on a cluster message by message, and print how it scales"},
+    {"report", command_report, "make tables and plots of runs: poseidon report FOLDER..."},
     {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files"},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value"},
     {"classify", command_classify, "print the likeliest classes of photographs"},
