@@ -1,11 +1,12 @@
 #!/bin/sh
-# check.sh [--long] [--sanitize[=thread]] [CONFIGURE-OPTION...]
+# check.sh [--long|--faults] [--sanitize[=thread]] [CONFIGURE-OPTION...]
 #
 # Installs what is missing, builds with -Wall -Wextra -Werror into build-check, and runs every
 # test. --long: instead, those that take longer, with more seeds, ranks and combinations (make
-# check-long). --sanitize: the same with address and undefined-behaviour sanitizers in build-asan,
-# or with the thread sanitizer in build-tsan. POSEIDON_DATA names the folder of larger data sets;
-# tests that need them skip without it.
+# check-long). --faults: instead, those in which machines, disks, links and schedulers fail, at most
+# 40 minutes (make check-faults). --sanitize: the same with address and undefined-behaviour
+# sanitizers in build-asan, or with the thread sanitizer in build-tsan. POSEIDON_DATA names the folder
+# of larger data sets; tests that need them skip without it.
 #
 # At the end come the ten slowest tests. The last line is "N passed, N failed, N skipped"; the exit
 # status is 0 when none failed.
@@ -16,10 +17,12 @@ cd "$(dirname "$0")"
 folder=build-check
 options=--enable-werror
 target=check
-if [ "${1:-}" = --long ]; then
-    target=check-long
+case ${1:-} in
+--long | --faults)
+    target=check-${1#--}
     shift
-fi
+    ;;
+esac
 case ${1:-} in
 -h | --help)
     sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0"
