@@ -83,3 +83,11 @@ found=$(unchecked $(cat "$sample"))
     echo "$found"
     exit 1
 }
+
+# who shares a machine is asked in one place
+# shellcheck disable=SC2046
+found=$(grep -l MPI_Comm_split_type $(cat "$sample") | tr '\n' ' ')
+[ "$found" = 'src/util/topology.c ' ] || {
+    echo "FAILED: MPI_Comm_split_type stands in $found; take the topology (src/util/topology.h) instead"
+    exit 1
+}

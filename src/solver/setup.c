@@ -123,7 +123,7 @@ int trainer_find_nodes(struct trainer *t)
         return 0;
     }
     map->team = team;
-    if (node_create(t->world, map, t->net->elems, &t->node))
+    if (node_create(t->world, &t->topology, map, t->net->elems, &t->node))
         return -1;
     if (team)
         return open_team(t);

@@ -67,15 +67,12 @@ void node_map_free(struct node_map *map)
     map->node = NULL;
 }
 
-/* Bytes that the nodes of this rank's machine want in all. Collective over world. */
-static int sum_over_machine(MPI_Comm world, size_t mine, uint64_t *out)
+/* Bytes that the nodes of this rank's machine want in all. Collective over the machine. */
+static int sum_over_machine(const struct node *node, size_t mine, uint64_t *out)
 {
-    MPI_Comm machine = MPI_COMM_NULL;
     uint64_t bytes = mine;
 
-    MPI_TRY(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine));
-    MPI_TRY(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, machine));
-    MPI_TRY(MPI_Comm_free(&machine));
+    MPI_TRY(MPI_Allreduce(&bytes, out, 1, MPI_UINT64_T, MPI_SUM, node->machine));
     return 0;
 fail:
     return -1;
@@ -124,7 +121,7 @@ int node_window_open(MPI_Comm world, const struct node *node, size_t bytes, cons
 
     *out = (struct node_window){.window = MPI_WIN_NULL};
     /* all nodes of a machine share its memory */
-    if (error_agree(world, sum_over_machine(world, leads ? bytes : 0, &total)) ||
+    if (error_agree(world, sum_over_machine(node, leads ? bytes : 0, &total)) ||
         error_agree(world, leads ? check_space(total, what) : 0))
         return -1;
     return error_agree(world, alone ? 0 : allocate(node, bytes, out));
@@ -137,12 +134,14 @@ void node_window_close(struct node_window *window)
     window->memory = NULL;
 }
 
-/* The ranks of a node; those that are alone have none. */
-static int split(MPI_Comm world, const struct node_map *map, struct node *node)
+/* The ranks of a machine, and of a node; those that are alone have no node. */
+static int split(MPI_Comm world, const struct topology *topology, const struct node_map *map,
+                 struct node *node)
 {
-    int rank, mates = 0;
+    int rank = topology->rank, mates = 0;
 
-    MPI_Comm_rank(world, &rank);
+    MPI_TRY(MPI_Comm_split(world, topology->machine[rank], rank, &node->machine));
+    MPI_TRY(MPI_Comm_set_errhandler(node->machine, MPI_ERRORS_RETURN));
     for (int w = 0; rank < map->nworkers && w < map->nworkers; w++)
         mates += map->node[w] == map->node[rank];
     MPI_TRY(MPI_Comm_split(world, mates > 1 ? map->node[rank] : MPI_UNDEFINED, rank, &node->comm));
@@ -156,7 +155,8 @@ fail:
     return -1;
 }
 
-int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct node **out)
+int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
+                size_t elems, struct node **out)
 {
     struct node *node = calloc(1, sizeof *node);
     size_t bytes;
@@ -165,11 +165,12 @@ int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct
     if (error_agree(world, node ? 0 : error_memory(sizeof *node, "the node")))
         goto fail;
     *node = (struct node){.comm = MPI_COMM_NULL,
+                          .machine = MPI_COMM_NULL,
                           .nranks = 1,
                           .team = map->team,
                           .elems = elems,
                           .arenas = {.window = MPI_WIN_NULL}};
-    if (error_agree(world, split(world, map, node)))
+    if (error_agree(world, split(world, topology, map, node)))
         goto fail;
     bytes = elems * sizeof(float) * (1 + (size_t)node->nranks);
     if (!node->team &&
@@ -197,5 +198,7 @@ void node_destroy(struct node *node)
     node_window_close(&node->arenas);
     if (node->comm != MPI_COMM_NULL)
         MPI_Comm_free(&node->comm);
+    if (node->machine != MPI_COMM_NULL)
+        MPI_Comm_free(&node->machine);
     free(node);
 }

@@ -43,6 +43,7 @@ struct node_window {
 /* This rank's node. */
 struct node {
     MPI_Comm comm;    /* its ranks, in their order; MPI_COMM_NULL where this rank is alone */
+    MPI_Comm machine; /* all ranks that share this one's memory, of other nodes, too */
     int rank, nranks; /* there; 0 leads */
     bool team;        /* as the map says: no memory is shared for adding up */
     struct node_window arenas;
@@ -52,8 +53,10 @@ struct node {
     float *grads;  /* nranks x elems: every rank's gradients */
 };
 
-/* elems: of the net's arenas, which the node shares unless it is a team. Collective over world. */
-int node_create(MPI_Comm world, const struct node_map *map, size_t elems, struct node **out);
+/* topology: of world, the map's. elems: of the net's arenas, which the node shares unless it is a
+ * team. Collective over world. */
+int node_create(MPI_Comm world, const struct topology *topology, const struct node_map *map,
+                size_t elems, struct node **out);
 
 /* After what uses its arenas. Collective over the node. */
 void node_destroy(struct node *node);

@@ -64,7 +64,7 @@ static void check_memory(int each)
     int mine, size;
 
     REQUIRE(!node_map_create(&topology, nranks, each, &map));
-    REQUIRE(!node_create(MPI_COMM_WORLD, &map, ELEMS, &node));
+    REQUIRE(!node_create(MPI_COMM_WORLD, &topology, &map, ELEMS, &node));
     mine = rank % each;
     size = nranks - rank / each * each < each ? nranks - rank / each * each : each;
     REQUIRE(node->nranks == size && node->rank == mine);
@@ -96,7 +96,7 @@ static void check_space(void)
     struct node *node;
 
     REQUIRE(!node_map_create(&topology, nranks, 0, &map));
-    REQUIRE(node_create(MPI_COMM_WORLD, &map, (size_t)1 << 45, &node) && !node);
+    REQUIRE(node_create(MPI_COMM_WORLD, &topology, &map, (size_t)1 << 45, &node) && !node);
     REQUIRE(strstr(error_text(), "MiB of shared memory, but /dev/shm has "));
     REQUIRE(strstr(error_text(), "--hierarchy=off"));
     node_map_free(&map);
@@ -115,7 +115,7 @@ static void check_space_of_several(void)
     if (nranks < 4 || !bytes)
         return;
     REQUIRE(!node_map_create(&topology, nranks, 2, &map));
-    REQUIRE(!node_create(MPI_COMM_WORLD, &map, 1000, &node));
+    REQUIRE(!node_create(MPI_COMM_WORLD, &topology, &map, 1000, &node));
     REQUIRE(node_window_open(MPI_COMM_WORLD, node, (size_t)bytes, "a great deal", &window));
     REQUIRE(strstr(error_text(), "a great deal of this machine's ranks take "));
     node_destroy(node);
