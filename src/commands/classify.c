@@ -17,7 +17,8 @@ struct classification {
     struct model_options options;
     const char *weights, *labels, *mean, *blob, *engine;
     double scale;
-    int resize, top, threads;
+    const char *resize;
+    int top, threads;
     bool squeeze, rgb, json;
     struct model model;
     struct photo_options photo;
@@ -63,12 +64,36 @@ static int read_labels(struct classification *c)
     return status;
 }
 
-/* What photographs are resized to by custom: 256 for nets of ImageNet, the like for others. */
-static int usual_side(int height, int width)
+/* What an image is resized to before its centre is cut out. Without --resize and --squeeze: 256 x
+ * 256, as Caffe's classify.py, for the inputs that are custom to be cut out of that; the input's
+ * own size for others. */
+static int set_resize(struct classification *c)
 {
-    int side = height > width ? height : width;
+    enum { CUSTOM = 256, CUT_FROM = 192, LARGEST = 16384 };
+    struct photo_options *p = &c->photo;
+    bool cut =
+        p->height >= CUT_FROM && p->height <= CUSTOM && p->width >= CUT_FROM && p->width <= CUSTOM;
+    char after;
 
-    return side >= 192 && side <= 256 ? 256 : side * 8 / 7;
+    p->whole_height = cut && !c->squeeze ? CUSTOM : p->height;
+    p->whole_width = cut && !c->squeeze ? CUSTOM : p->width;
+    if (!c->resize)
+        return 0;
+    if (c->squeeze)
+        return error_set("--squeeze resizes to the input's size; expected no --resize beside it");
+    if (sscanf(c->resize, "%d%c", &p->side, &after) == 1) {
+        if (p->side >= p->height && p->side >= p->width && p->side <= LARGEST)
+            return 0;
+    } else {
+        p->side = 0;
+        if (sscanf(c->resize, "%dx%d%c", &p->whole_width, &p->whole_height, &after) == 2 &&
+            p->whole_height >= p->height && p->whole_width >= p->width &&
+            p->whole_height <= LARGEST && p->whole_width <= LARGEST)
+            return 0;
+    }
+    return error_set("--resize=%s: expected WIDTHxHEIGHT such as 256x256, or the shorter side's "
+                     "length, at least the input's %dx%d",
+                     c->resize, p->width, p->height);
 }
 
 /* The input: the first top of the net's first layer, N x C x H x W. */
@@ -92,8 +117,8 @@ static int find_input(struct classification *c)
                                       .width = (int)shape->dim[3],
                                       .rgb = c->rgb,
                                       .scale = (float)c->scale};
-    if (!c->squeeze)
-        c->photo.resize = c->resize ? c->resize : usual_side(c->photo.height, c->photo.width);
+    if (set_resize(c))
+        return -1;
     return c->mean ? photo_set_mean(c->mean, &c->photo) : 0;
 }
 
@@ -136,9 +161,14 @@ static int prepare(struct classification *c, struct log *log)
         return -1;
     model_print_notices(&c->model);
     if (find_input(c) || find_scores(c) ||
-        model_build(&c->model, c->engine, &(struct engine_options){.threads = c->threads}, 1) ||
-        checkpoint_load_weights(c->weights, c->model.net, log))
+        model_build(&c->model, c->engine, &(struct engine_options){.threads = c->threads}, 1))
         return -1;
+    if (checkpoint_load_weights(c->weights, true, c->model.net, log))
+        return net_is_assumed(c->model.net)
+                   ? error_set("%s\nThe input was assumed to be %d x %d x %d: give its size with "
+                               "--input-shape=C,H,W, or a net that begins with an Input layer",
+                               error_text(), c->photo.channels, c->photo.height, c->photo.width)
+                   : -1;
     for (int g = 0; g < c->model.net->ngroups; g++)
         net_touch(c->model.net, g);
     pixels = shape_elems(&c->input->value.shape);
@@ -278,14 +308,17 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"model", OPTION_TEXT, &c->options.model, "FILE",
          "the net, its input a layer of type Input; required"},
         {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
+        {"input-shape", OPTION_TEXT, &c->options.input_shape, "C,H,W",
+         "input size if neither the net nor its data says"},
         {"labels", OPTION_TEXT, &c->labels, "FILE", "the classes' names, one a line"},
         {"mean", OPTION_TEXT, &c->mean, "MEAN",
          "B,G,R or one number or a mean image's file, to be subtracted"},
         {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean (default 1)"},
-        {"resize", OPTION_COUNT, &c->resize, "N",
-         "shorter side before the centre is cut out (default 256 or 8/7 of the input)"},
+        {"resize", OPTION_TEXT, &c->resize, "WxH",
+         "resize to this, then cut out the centre; N: the shorter side to N "
+         "(default 256x256, as classify.py; for inputs below 192 or above 256, the input's size)"},
         {"squeeze", OPTION_FLAG, &c->squeeze, NULL,
-         "resize to the input's size instead, whatever the image's"},
+         "resize to the input's size and cut nothing, as classification.bin"},
         {"rgb", OPTION_FLAG, &c->rgb, NULL,
          "the net wants red, green, blue; default is Caffe's blue, green, red"},
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},

@@ -70,7 +70,7 @@ int command_draw(int argc, char **argv)
         {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
         {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
-         "input size where the net does not tell"},
+         "input size if neither the net nor its data says"},
     };
     const struct command_line line = {
         .command = "draw",

@@ -88,6 +88,8 @@ static void label_edge(const struct net *net, const char *blob, struct draw_edge
     for (int i = 0; i < found->value.shape.naxes && used < sizeof edge->label; i++)
         used += (size_t)snprintf(edge->label + used, sizeof edge->label - used, "%s%" PRId64,
                                  i > 0 ? " x " : "", found->value.shape.dim[i]);
+    if (net_is_assumed(net) && used < sizeof edge->label)
+        snprintf(edge->label + used, sizeof edge->label - used, " assumed");
 }
 
 /* Follows the blobs through the layers: `producer` says which node made the latest one of a name.

@@ -205,7 +205,7 @@ static int extract(struct extraction *x, struct log *log)
     status = find_features(x) ||
              model_build(&x->model, x->engine, &(struct engine_options){.threads = x->threads}, 1);
     if (!status)
-        status = checkpoint_load_weights(x->weights, x->model.net, log);
+        status = checkpoint_load_weights(x->weights, false, x->model.net, log);
     for (int g = 0; g < x->model.net->ngroups && !status; g++)
         net_touch(x->model.net, g);
     if (!status)

@@ -98,11 +98,11 @@ int photo_set_mean(const char *text, struct photo_options *o)
 static void target_size(const struct image *image, const struct photo_options *o, int *height,
                         int *width)
 {
-    double side = o->resize, ratio;
+    double side = o->side, ratio;
 
-    *height = o->height;
-    *width = o->width;
-    if (!o->resize)
+    *height = o->whole_height;
+    *width = o->whole_width;
+    if (!o->side)
         return;
     ratio = (double)image->height / image->width;
     *height = (int)(ratio > 1 ? side * ratio + 0.5 : side);

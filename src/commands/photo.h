@@ -6,8 +6,9 @@
 
 struct photo_options {
     int channels, height, width; /* of the net's input; 3: blue, green, red */
-    int resize;    /* the shorter side's length before the centre is cut out; 0: the whole image is
-                      squeezed into the input's size */
+    /* Before the centre is cut out the image is resized: to whole_height x whole_width whatever its
+     * own proportions, or, where `side` is not 0, to that length of its shorter side. */
+    int whole_height, whole_width, side;
     bool rgb;      /* red, green, blue instead */
     float mean[3]; /* per channel, in the order of the input */
     float scale;   /* after the mean */

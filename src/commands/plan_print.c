@@ -56,22 +56,18 @@ static void print_line(FILE *to, int width)
 /* Breaks text at spaces; lines after the first are indented. *column: where the text starts. */
 static void print_wrapped(FILE *to, const char *text, int column, int indent)
 {
-    while (*text) {
-        size_t word = strcspn(text, " ");
-        if (column + (int)word > WIDTH) {
+    for (bool first = true; *text; first = false) {
+        int word = (int)strcspn(text, " ");
+        if (column + !first + word > WIDTH) {
             fprintf(to, "\n%*s", indent, "");
             column = indent;
+        } else if (!first) {
+            fputc(' ', to);
+            column++;
         }
-        fprintf(to, "%.*s", (int)word, text);
-        column += (int)word;
-        text += word;
-        if (*text == ' ') {
-            text++;
-            if (*text && column + 1 + (int)strcspn(text, " ") <= WIDTH) {
-                fputc(' ', to);
-                column++;
-            }
-        }
+        fprintf(to, "%.*s", word, text);
+        column += word;
+        text += word + (text[word] == ' ');
     }
     fputc('\n', to);
 }
@@ -79,11 +75,13 @@ static void print_wrapped(FILE *to, const char *text, int column, int indent)
 static void print_head(const struct forecast *f, FILE *to)
 {
     char a[COST_CELL], b[COST_CELL], c[COST_CELL];
-    const char *name = f->model.def->name;
+    const char *name = f->model.def->name,
+               *assumed = net_is_assumed(f->model.net) ? " (assumed input)" : "";
 
     cost_print_bytes((double)f->model.net->nlearnable * sizeof(float), a);
-    fprintf(to, "%s: %zu parameters, %s; %d images a rank and iteration\n",
-            name && *name ? name : f->options->model.model, f->model.net->nlearnable, a, f->batch);
+    fprintf(to, "%s: %zu parameters, %s; %d images per rank per iteration%s\n",
+            name && *name ? name : f->options->model.model, f->model.net->nlearnable, a, f->batch,
+            assumed);
     cost_print_bytes(f->cluster.link_Bps, a);
     cost_print_seconds(f->cluster.latency_seconds, b);
     cost_print_seconds(f->cluster.message_seconds, c);
@@ -101,8 +99,8 @@ static void print_head(const struct forecast *f, FILE *to)
     cost_print_seconds(f->forward_seconds, a);
     cost_print_seconds(f->backward_seconds, b);
     cost_print_seconds(f->alone_seconds, c);
-    fprintf(to, "one rank  %s an iteration, %.4g images/s: forward %s, backward %s\n", c,
-            f->batch / f->alone_seconds, a, b);
+    fprintf(to, "one rank  %s per iteration, %.4g images/s: forward %s, backward %s%s\n", c,
+            f->batch / f->alone_seconds, a, b, assumed);
 }
 
 /* What one scheme costs one layer, 13 columns. */

@@ -21,7 +21,7 @@ int command_summary(int argc, char **argv)
         {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
         {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
-         "input size where the net does not tell"},
+         "input size if neither the net nor its data says"},
         {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -30,9 +30,9 @@ int command_summary(int argc, char **argv)
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about =
-            "Prints the net's table: layers, shapes, parameters, operations. Opens no data: where\n"
-            "crop_size and the like do not tell the input's size it takes --input-shape, else\n"
-            "3,224,224, and says so.",
+            "Prints the net's table: layers, shapes, parameters, operations. The input's size is\n"
+            "--input-shape, or what the data has where it is there, or what crop_size and the\n"
+            "like say; else it is assumed to be 3,224,224, and every line says so.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

@@ -68,7 +68,7 @@ static int parse(struct test_run *t, int argc, char **argv)
 static int load(struct test_run *t)
 {
     struct net *net = t->model.net;
-    int status = t->rank == 0 ? checkpoint_load_weights(t->weights, net, &t->log) : 0;
+    int status = t->rank == 0 ? checkpoint_load_weights(t->weights, true, net, &t->log) : 0;
 
     if (error_agree(MPI_COMM_WORLD, status))
         return -1;

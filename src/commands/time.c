@@ -43,7 +43,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
-         "input size where the net does not tell"},
+         "input size if neither the net nor its data says"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads"},
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
@@ -65,7 +65,8 @@ static int parse(struct timing *t, int argc, char **argv)
         .synopsis = "--model=FILE [OPTIONS]",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .about = "Measures every layer, forward and backward, on blank input. Opens no data.",
+        .about = "Measures every layer, forward and backward, on blank input. Of data that is "
+                 "there it\nreads the shape alone.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);
@@ -139,6 +140,7 @@ static double sum(const struct timing *t, const double *seconds)
 static void print_log(struct timing *t)
 {
     const struct net *net = t->model.net;
+    const char *assumed = net_is_assumed(net) ? " (assumed input)" : "";
 
     LOG_INFO(&t->log, "Average time per layer: ");
     for (int i = 0; i < net->nlayers; i++) {
@@ -151,10 +153,11 @@ static void print_log(struct timing *t)
             LOG_INFO(&t->log, "%10s\tforward: %g ms.", name, forward * 1e3);
         LOG_INFO(&t->log, "%10s\tbackward: %g ms.", name, t->backward[i] * 1e3 / t->iterations);
     }
-    LOG_INFO(&t->log, "Average Forward pass: %g ms.", sum(t, t->forward));
-    LOG_INFO(&t->log, "Average Backward pass: %g ms.", sum(t, t->backward));
-    LOG_INFO(&t->log, "Average Forward-Backward: %g ms.", t->total * 1e3 / t->iterations);
-    LOG_INFO(&t->log, "Total Time: %g ms.", t->total * 1e3);
+    LOG_INFO(&t->log, "Average Forward pass: %g ms.%s", sum(t, t->forward), assumed);
+    LOG_INFO(&t->log, "Average Backward pass: %g ms.%s", sum(t, t->backward), assumed);
+    LOG_INFO(&t->log, "Average Forward-Backward: %g ms.%s", t->total * 1e3 / t->iterations,
+             assumed);
+    LOG_INFO(&t->log, "Total Time: %g ms.%s", t->total * 1e3, assumed);
     LOG_INFO(&t->log, "*** Benchmark ends ***");
 }
 
@@ -256,6 +259,7 @@ static int print_json(struct timing *t)
 
     json_object_begin(&json);
     json_put_int(&json, "iterations", t->iterations);
+    json_put_bool(&json, "input_assumed", net_is_assumed(net));
     json_put_double(&json, "forward_ms", sum(t, t->forward));
     json_put_double(&json, "backward_ms", sum(t, t->backward));
     json_put_double(&json, "forward_backward_ms", t->total * 1e3 / t->iterations);
@@ -348,7 +352,8 @@ static int write_profile(struct timing *t)
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->engine, t->iterations);
     if (input)
-        strbuf_printf(&text, "# input %s\n", shape_text(&input->value.shape, shape, sizeof shape));
+        strbuf_printf(&text, "# input %s%s\n", shape_text(&input->value.shape, shape, sizeof shape),
+                      net_is_assumed(net) ? " (assumed)" : "");
     profile_begin(&text);
     for (int i = 0; i < net->nlayers; i++)
         profile_add(&text, net->layers[i].def->name, net->layers[i].def->type,

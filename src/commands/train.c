@@ -96,7 +96,7 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"dilate", OPTION_COUNT, &o->dilate, "K",
          "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W",
-         "replay: input size where the net does not tell"},
+         "replay: input size if neither the net nor its data says"},
         {"comm", OPTION_TEXT, &comm, "HOW", comm_words},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "auto: keep the measured figures of this cluster there"},

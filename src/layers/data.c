@@ -7,20 +7,22 @@
 
 #include <stdlib.h>
 
-static const int64_t unknown[3] = {0, 0, 0};
-
-static int data_open(struct layer *layer, struct data *state, const struct layer_env *env,
-                     const Caffe__DataParameter *p)
+static bool data_is_own(const Caffe__DataParameter *p)
 {
-    bool own = p->has_shared_file_system && !p->shared_file_system;
-    char *path = data_source(state, p->source, own, env);
+    return p->has_shared_file_system && !p->shared_file_system;
+}
+
+static int data_open(struct layer *layer, struct data *state, const struct layer_env *env)
+{
+    const Caffe__DataParameter *p = layer->param->data_param;
+    char *path = data_source(state, p->source, data_is_own(p), env);
     enum image_color color = IMAGE_AS_STORED;
     int status = path ? data_forced_color(layer, &color) : -1;
 
     if (status == 0)
         status = source_open_images(path, layer->ntops == 2, color, &state->source);
     free(path);
-    return status || data_transform(layer, state, env) ? -1 : 0;
+    return status;
 }
 
 /* Fields that look as if they did something. */
@@ -44,7 +46,7 @@ static int data_notices(const struct layer *layer, const struct layer_env *env,
 static int data_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__DataParameter *p = layer->param->data_param;
-    int64_t known[3] = {0, 0, 0};
+    struct data_look look = {.open = data_open};
     enum image_color color;
     struct data *state;
     int batch = 0;
@@ -62,8 +64,12 @@ static int data_setup(struct layer *layer, const struct layer_env *env)
     data_set_skip(state, p->rand_skip);
     if (p->prefetch > 2)
         state->options.depth = p->prefetch < 64 ? (int)p->prefetch : 64;
-    known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
-    return env->look_only ? data_look(layer, env, batch, known) : data_open(layer, state, env, p);
+    look.source = p->source;
+    look.own = data_is_own(p);
+    look.known[0] = color == IMAGE_GRAY ? 1 : color == IMAGE_COLOR ? 3 : 0;
+    if (env->look_only)
+        return data_look(layer, env, batch, &look);
+    return data_open(layer, state, env) || data_transform(layer, state, env) ? -1 : 0;
 }
 
 const struct layer_i layer_data = {
@@ -74,9 +80,14 @@ const struct layer_i layer_data = {
     DATA_LAYER_SLOTS,
 };
 
-static int image_data_open(struct layer *layer, struct data *state, const struct layer_env *env,
-                           const Caffe__ImageDataParameter *p)
+static bool image_data_is_own(const Caffe__ImageDataParameter *p)
 {
+    return p->has_shared_file_system && !p->shared_file_system;
+}
+
+static int image_data_open(struct layer *layer, struct data *state, const struct layer_env *env)
+{
+    const Caffe__ImageDataParameter *p = layer->param->image_data_param;
     const struct image_list_options o = {
         .root = p->root_folder ? p->root_folder : "",
         .height = (int)p->new_height,
@@ -84,12 +95,11 @@ static int image_data_open(struct layer *layer, struct data *state, const struct
         .color = p->is_color ? IMAGE_COLOR : IMAGE_GRAY,
         .base_file = env->base_file,
     };
-    bool own = p->has_shared_file_system && !p->shared_file_system;
-    char *path = data_source(state, p->source, own, env);
+    char *path = data_source(state, p->source, image_data_is_own(p), env);
     int status = path ? source_open_image_list(path, &o, &state->source) : -1;
 
     free(path);
-    return status || data_transform(layer, state, env) ? -1 : 0;
+    return status;
 }
 
 static int image_data_setup(struct layer *layer, const struct layer_env *env)
@@ -118,11 +128,14 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
     state->options.shuffle = p->shuffle;
     data_set_skip(state, p->rand_skip);
     if (env->look_only) {
-        const int64_t known[3] = {p->is_color ? 3 : 1, (int64_t)p->new_height,
-                                  (int64_t)p->new_width};
-        return data_look(layer, env, batch, known);
+        const struct data_look look = {
+            .source = p->source,
+            .own = image_data_is_own(p),
+            .open = image_data_open,
+            .known = {p->is_color ? 3 : 1, (int64_t)p->new_height, (int64_t)p->new_width}};
+        return data_look(layer, env, batch, &look);
     }
-    return image_data_open(layer, state, env, p);
+    return image_data_open(layer, state, env) || data_transform(layer, state, env) ? -1 : 0;
 }
 
 const struct layer_i layer_image_data = {
@@ -133,11 +146,10 @@ const struct layer_i layer_image_data = {
     DATA_LAYER_SLOTS,
 };
 
-static int hdf5_open(struct layer *layer, struct data *state, const struct layer_env *env,
-                     const char *name)
+static int hdf5_open(struct layer *layer, struct data *state, const struct layer_env *env)
 {
     const char *names[SOURCE_MAX_FIELDS];
-    char *path = path_find(name, env->base_file, NULL);
+    char *path = path_find(layer->param->hdf5_data_param->source, env->base_file, NULL);
     int status;
 
     if (!path)
@@ -146,22 +158,7 @@ static int hdf5_open(struct layer *layer, struct data *state, const struct layer
         names[t] = layer->tops[t]->name;
     status = source_open_hdf5_list(path, layer->ntops, names, &state->source);
     free(path);
-    for (int t = 0; !status && t < layer->ntops; t++)
-        status = data_set_top(layer, t, state->options.batch, &state->source->field[t].shape);
     return status;
-}
-
-/* Labels of HDF5 files may have any shape, and only the files tell it. */
-static int hdf5_look(struct layer *layer, const struct layer_env *env, int batch)
-{
-    if (data_look(layer, env, batch, unknown))
-        return -1;
-    if (layer->ntops < 2)
-        return 0;
-    return layer_notice(layer, env,
-                        "assuming one value a sample for '%s'%s: the HDF5 files, which are not "
-                        "opened here, may tell another shape",
-                        layer->tops[1]->name, layer->ntops > 2 ? " and the tops behind it" : "");
 }
 
 static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
@@ -183,7 +180,16 @@ static int hdf5_data_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return -1;
     state->options.shuffle = p->shuffle;
-    return env->look_only ? hdf5_look(layer, env, batch) : hdf5_open(layer, state, env, p->source);
+    if (env->look_only)
+        return data_look(
+            layer, env, batch,
+            &(struct data_look){.source = p->source, .open = hdf5_open, .labels_vary = true});
+    if (hdf5_open(layer, state, env))
+        return -1;
+    for (int t = 0; t < layer->ntops; t++)
+        if (data_set_top(layer, t, batch, &state->source->field[t].shape))
+            return -1;
+    return 0;
 }
 
 const struct layer_i layer_hdf5_data = {

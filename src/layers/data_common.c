@@ -1,7 +1,8 @@
 /* What the layers that read samples share.
  *
- * When only the model is looked at, no source is opened: shapes then come from the definition, from
- * what the user said, or from an assumption that is said aloud. */
+ * When only the model is looked at, no batch is read: shapes then come from what the user said,
+ * from the source where it is there, else from the definition and an assumption that is said aloud.
+ */
 #include "layers/data_internal.h"
 
 #include "util/error.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Image size assumed when nothing tells. */
@@ -71,21 +73,31 @@ void data_set_skip(struct data *state, uint32_t rand_skip)
     state->skip = rand_skip ? rng_below(&rng, 0, rand_skip) : 0;
 }
 
-char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env)
+/* `source`, or SOURCE_RANK where every rank has its own. */
+static char *source_path(const char *source, bool own, const struct layer_env *env, bool *found)
 {
     size_t size = strlen(source) + 16;
     char *name, *path;
 
     if (!own)
-        return path_find(source, env->base_file, NULL);
+        return path_find(source, env->base_file, found);
     name = malloc(size);
     if (!name) {
         error_memory(size, "a path");
         return NULL;
     }
     snprintf(name, size, "%s_%d", source, env->rank);
-    path = path_find(name, env->base_file, NULL);
+    path = path_find(name, env->base_file, found);
     free(name);
+    return path;
+}
+
+char *data_source(struct data *state, const char *source, bool own, const struct layer_env *env)
+{
+    char *path = source_path(source, own, env, NULL);
+
+    if (!own)
+        return path;
     state->ranks_per_sample = (uint64_t)state->options.nranks;
     state->options.first_sample /= state->ranks_per_sample;
     /* Sample n of one rank is another image than sample n of the next: other draws, too. */
@@ -109,7 +121,7 @@ int data_forced_color(const struct layer *layer, enum image_color *out)
     return 0;
 }
 
-/* The record's shape where no source may be opened, and whether part of it had to be assumed. */
+/* The record's shape where no source is there, and whether part of it had to be assumed. */
 static int record_assume(const struct layer *layer, const struct layer_env *env,
                          const int64_t known[3], int64_t dim[3], bool *assumed)
 {
@@ -137,26 +149,95 @@ static int record_assume(const struct layer *layer, const struct layer_env *env,
     return 0;
 }
 
-int data_look(struct layer *layer, const struct layer_env *env, int batch, const int64_t known[3])
+/* Whether the source could be opened: a file or a folder, no pipe that would be waited for. */
+static int source_is_there(const char *source, bool own, const struct layer_env *env, bool *there)
+{
+    struct stat st;
+    char *path = source && *source ? source_path(source, own, env, NULL) : NULL;
+
+    *there = path && stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+    if (source && *source && !path)
+        return -1;
+    free(path);
+    return 0;
+}
+
+/* The tops' shapes as the open source has them; of images the window that crop_size leaves. */
+static int shapes_of_source(struct layer *layer, const struct source *source, int batch)
+{
+    const Caffe__TransformationParameter *t = layer->param->transform_param;
+    int64_t crop = t ? (int64_t)t->crop_size : 0;
+
+    for (int i = 0; i < layer->ntops; i++) {
+        struct shape record = source->field[i].shape;
+
+        if (i == 0 && crop > 0 && record.naxes == 3) {
+            if (record.dim[1] < crop || record.dim[2] < crop)
+                return error_set("crop_size %" PRId64 " is larger than the images of %" PRId64
+                                 " x %" PRId64 " in %s",
+                                 crop, record.dim[1], record.dim[2], source->path);
+            record.dim[1] = record.dim[2] = crop;
+        }
+        if (data_set_top(layer, i, batch, &record))
+            return -1;
+    }
+    return 0;
+}
+
+/* *read: the shapes are those of the source. One that cannot be read is said and passed over. */
+static int look_into_source(struct layer *layer, const struct layer_env *env, int batch,
+                            const struct data_look *look, bool *read)
+{
+    struct data *state = layer->state;
+    int status;
+
+    if (source_is_there(look->source, look->own, env, read))
+        return -1;
+    if (!*read)
+        return 0;
+    if (look->open(layer, state, env)) {
+        *read = false;
+        return layer_notice(layer, env, "the source is there, but its shape could not be read: %s",
+                            error_text());
+    }
+    status = shapes_of_source(layer, state->source, batch);
+    source_close(state->source);
+    state->source = NULL;
+    return status;
+}
+
+int data_look(struct layer *layer, const struct layer_env *env, int batch,
+              const struct data_look *look)
 {
     const Caffe__TransformationParameter *t = layer->param->transform_param;
     const struct shape label = {0};
     struct shape record;
     int64_t dim[3];
-    bool assumed;
+    bool read = false;
 
-    if (record_assume(layer, env, known, dim, &assumed) ||
+    if (!env->input_chw && look_into_source(layer, env, batch, look, &read))
+        return -1;
+    if (read)
+        return 0;
+    if (record_assume(layer, env, look->known, dim, &layer->assumed) ||
         shape_set(&record, 3, dim, "the assumed input") || data_set_top(layer, 0, batch, &record))
         return -1;
     for (int i = 1; i < layer->ntops; i++)
         if (data_set_top(layer, i, batch, &label))
             return -1;
-    if (!assumed)
+    if (layer->assumed &&
+        layer_notice(layer, env,
+                     "assuming images of %" PRId64 " channels, %" PRId64 " x %" PRId64
+                     " pixels%s; --input-shape=C,H,W says otherwise",
+                     dim[0], dim[1], dim[2], t && t->crop_size > 0 ? " (crop_size)" : ""))
+        return -1;
+    if (!look->labels_vary || layer->ntops < 2)
         return 0;
+    layer->assumed = true;
     return layer_notice(layer, env,
-                        "assuming images of %" PRId64 " channels, %" PRId64 " x %" PRId64
-                        " pixels%s; --input-shape=C,H,W says otherwise",
-                        dim[0], dim[1], dim[2], t && t->crop_size > 0 ? " (crop_size)" : "");
+                        "assuming one value per sample for '%s'%s: the HDF5 files, which are not "
+                        "there, may have another shape",
+                        layer->tops[1]->name, layer->ntops > 2 ? " and the tops behind it" : "");
 }
 
 int data_transform(struct layer *layer, struct data *state, const struct layer_env *env)

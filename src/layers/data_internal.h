@@ -40,8 +40,21 @@ char *data_source(struct data *state, const char *source, bool own, const struct
 /* force_color and force_gray of transform_param; fails where both are given. */
 int data_forced_color(const struct layer *layer, enum image_color *out);
 
-/* Shapes where no source may be opened. `known`: C,H,W where the definition tells, 0 where not. */
-int data_look(struct layer *layer, const struct layer_env *env, int batch, const int64_t known[3]);
+/* What data_look needs to know of a kind of layer. */
+struct data_look {
+    const char *source; /* as the definition has it; NULL or "": none */
+    bool own;           /* every rank has a source of its own */
+    /* Opens the source as state->source. */
+    int (*open)(struct layer *layer, struct data *state, const struct layer_env *env);
+    int64_t known[3]; /* C,H,W where the definition says, 0 where it does not */
+    bool labels_vary; /* the tops behind the first may have any shape */
+};
+
+/* Shapes where no batch is read: what the user said, else those of the source, which is opened and
+ * closed, where it is there; else those of the definition, and what it does not say is assumed:
+ * layer->assumed is set and a notice left. */
+int data_look(struct layer *layer, const struct layer_env *env, int batch,
+              const struct data_look *look);
 
 /* With state->source open: the transform and the tops of an image layer. */
 int data_transform(struct layer *layer, struct data *state, const struct layer_env *env);

@@ -15,7 +15,8 @@ struct trace;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
 struct layer_env {
-    bool look_only; /* no data source may be opened: shapes only, or passes over blank input */
+    bool look_only; /* no batch is read: shapes only, or passes over blank input. Sources that are
+                       there are opened for their shapes */
     int batch;      /* > 0: replaces the batch size of data layers (per rank) */
     const int64_t
         *input_chw; /* 3 sizes that replace unknown input shapes when looking only, or NULL */
@@ -96,6 +97,7 @@ struct layer {
     bool needs_backward;
     struct layer *merged; /* the layer before, whose work this one's op does, or NULL */
     bool idle;            /* the layer behind does this one's work: no op, passes do nothing */
+    bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
     struct op *op;
     void *state; /* the layer's own */

@@ -51,6 +51,14 @@ struct layer *net_find_layer(const struct net *net, const char *name)
     return NULL;
 }
 
+bool net_is_assumed(const struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].assumed)
+            return true;
+    return false;
+}
+
 struct blob *net_find_blob(const struct net *net, const char *name)
 {
     for (int i = net->nblobs - 1; i >= 0; i--)

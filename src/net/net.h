@@ -155,6 +155,10 @@ int net_read_blob(const struct net *net, const struct blob *blob, float *out);
 struct layer *net_find_layer(const struct net *net, const char *name);
 struct blob *net_find_blob(const struct net *net, const char *name);
 
+/* Whether the shape of some input was assumed, so that no figure of this net is to be printed
+ * without that word. */
+bool net_is_assumed(const struct net *net);
+
 /* The two factors of a factorable group's last pass, in engine memory: k x n and k x m, plain. */
 void net_factors(const struct net *net, int group, const float **bottom, const float **top_grad);
 

@@ -104,9 +104,11 @@ static size_t print_table_rows(const struct net *net, const struct net_table_sch
     return n + 1;
 }
 
-static void print_row(const struct row *row, const int width[COLUMNS], int columns, FILE *to)
+/* mark: a word behind the row, or "". */
+static void print_row(const struct row *row, const int width[COLUMNS], int columns,
+                      const char *mark, FILE *to)
 {
-    char line[COLUMNS * (CELL_BYTES + 2) + 1];
+    char line[COLUMNS * (CELL_BYTES + 2) + 16];
     size_t used = 0;
 
     for (int c = 0; c < columns; c++) {
@@ -114,6 +116,7 @@ static void print_row(const struct row *row, const int width[COLUMNS], int colum
         used += (size_t)snprintf(line + used, sizeof(line) - used, number ? "%*s  " : "%-*s  ",
                                  number ? width[c] : width[c], row->cell[c]);
     }
+    used += (size_t)snprintf(line + used, sizeof(line) - used, "%s", mark);
     while (used > 0 && line[used - 1] == ' ')
         used--;
     line[used] = '\0';
@@ -151,7 +154,7 @@ int net_table_print(const struct net *net, const struct net_table_scheme *scheme
     for (size_t r = 0; r < n; r++) {
         if (r == 1 || r == n - 1)
             print_table_line(width, columns, to);
-        print_row(&rows[r], width, columns, to);
+        print_row(&rows[r], width, columns, r > 0 && net_is_assumed(net) ? "assumed" : "", to);
     }
     free(rows);
     return ferror(to) ? error_set("the net table could not be written") : 0;
@@ -213,6 +216,7 @@ void net_table_json(const struct net *net, const struct net_table_scheme *scheme
     json_put_string(json, "phase", net->train ? "TRAIN" : "TEST");
     json_put_uint(json, "parameters", net->nlearnable);
     json_put_uint(json, "flops", (uint64_t)net->flops);
+    json_put_bool(json, "input_assumed", net_is_assumed(net));
     json_key(json, "outputs");
     json_array_begin(json);
     for (int o = 0; o < net->noutputs; o++)

@@ -102,7 +102,16 @@ done:
     return status;
 }
 
-static int read_model(const char *path, struct net *net, struct log *log)
+static bool is_missing(const struct snapshot_report *report, const char *name)
+{
+    for (int i = 0; i < report->nmissing; i++)
+        if (strcmp(report->missing[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* found: per layer of the net, set where the file has its parameters; NULL: nobody asks. */
+static int read_model(const char *path, struct net *net, bool *found, struct log *log)
 {
     struct snapshot_layer *layers = describe_layers(net);
     struct snapshot_report report;
@@ -117,6 +126,8 @@ static int read_model(const char *path, struct net *net, struct log *log)
     for (int i = 0; i < report.nmissing; i++)
         LOG_WARNING(log, "Layer %s is not in %s: it keeps its initial values", report.missing[i],
                     path);
+    for (int l = 0; found && l < net->nlayers; l++)
+        found[l] |= net->layers[l].nparams > 0 && !is_missing(&report, net->layers[l].def->name);
     snapshot_report_free(&report);
     return 0;
 }
@@ -132,7 +143,7 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     LOG_INFO(log, "Resuming from %s", path);
     if (!blobs || snapshot_read_state(path, &file, blobs, nhistory * net->nparams))
         goto done;
-    if (snapshot_find_model(path, file.learned_net, &model) || read_model(model, net, log))
+    if (snapshot_find_model(path, file.learned_net, &model) || read_model(model, net, NULL, log))
         goto done;
     LOG_INFO(log, "SGDSolver: restoring history");
     state->iteration = file.iter;
@@ -206,17 +217,44 @@ done:
     return status;
 }
 
-int checkpoint_load_weights(const char *list, struct net *net, struct log *log)
+/* Weights that have nothing, or not all that is needed, are those of another net. */
+static int check_found(const char *list, const struct net *net, const bool *found, bool all)
+{
+    int missing = 0, have = 0, first = -1;
+
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].nparams > 0 && !found[l]) {
+            first = first < 0 ? l : first;
+            missing++;
+        } else if (net->layers[l].nparams > 0) {
+            have++;
+        }
+    if (missing == 0 || (have > 0 && !all))
+        return 0;
+    if (have == 0)
+        return error_set("%s: none of the net's %d layer%s with parameters is there, by name; "
+                         "expected the weights of this net",
+                         list, missing, missing == 1 ? "" : "s");
+    return error_set("%s: layer '%s'%s is not there, by name, and its parameters would be random; "
+                     "expected weights for every layer",
+                     list, net->layers[first].def->name, missing > 1 ? ", among others," : "");
+}
+
+int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log)
 {
     char *copy = strdup(list), *rest = copy, *path;
-    int status = copy ? 0 : error_memory(strlen(list), "the list of weights");
+    bool *found = calloc((size_t)net->nlayers + 1, sizeof *found);
+    int status = copy && found ? 0 : error_memory(strlen(list), "the list of weights");
 
     while (!status && (path = strsep(&rest, ",")) != NULL) {
         if (!*path)
             continue;
         LOG_INFO(log, "Finetuning from %s", path);
-        status = read_model(path, net, log);
+        status = read_model(path, net, found, log);
     }
+    if (!status)
+        status = check_found(list, net, found, all);
+    free(found);
     free(copy);
     return status;
 }

@@ -30,8 +30,9 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
  * NULL if there is none. Fails where the folder cannot be read. */
 int checkpoint_newest(const char *prefix, char **path);
 
-/* Weights by layer name from a comma list of files. Says which layers were not found. Rank 0. */
-int checkpoint_load_weights(const char *list, struct net *net, struct log *log);
+/* Weights by layer name from a comma list of files. Says which layers were not found; fails where
+ * none was, or, if `all`, where one was not. Rank 0. */
+int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
 /* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex, 65
  * bytes. */

@@ -239,9 +239,9 @@ static int load_files(struct trainer *t, float **history)
         return status;
     }
     for (size_t i = 0; !weights && i < t->solver->n_weights; i++)
-        if (checkpoint_load_weights(t->solver->weights[i], t->net, t->log))
+        if (checkpoint_load_weights(t->solver->weights[i], false, t->net, t->log))
             return -1;
-    return weights ? checkpoint_load_weights(weights, t->net, t->log) : 0;
+    return weights ? checkpoint_load_weights(weights, false, t->net, t->log) : 0;
 }
 
 static int work_out_rates(struct trainer *t)
