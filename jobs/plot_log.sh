@@ -1,39 +1,75 @@
 #!/bin/sh
-# plot_log.sh OUT.svg LOG [LOG...]
+# plot_log.sh [--force] [--title=TEXT] OUT.svg LOG [LOG...]
 #
-# Draws the training loss and the test accuracy of Caffe-style logs (this program's or Caffe's own)
-# over the iterations. Needs gnuplot. Several logs are drawn over one another, named by their files.
+# Draws the training loss (lines) and the test accuracy (points) of Caffe-style logs (this program's or
+# Caffe's own) over the iterations. Needs gnuplot. Each log has one colour and one entry, named by its
+# file, or by its folder where it is called training.log. --force replaces OUT.svg where it exists.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0" >&2; exit 2; }
-command -v gnuplot >/dev/null 2>&1 || { echo "$0: gnuplot is missing (Debian: gnuplot-nox)" >&2; exit 1; }
+usage() {
+    sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0" >&2
+    exit 1
+}
+die() {
+    echo "$0: $1" >&2
+    exit 1
+}
+force='' heading=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --force) force=1 ;;
+    --title=*) heading="set title \"$(printf '%s' "${1#*=}" | tr '"\\' "' ")\"" ;;
+    -*) usage ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -ge 2 ] || usage
 out=$1
 shift
+case $out in
+*.svg) ;;
+*) die "expected a picture to write first, OUT.svg, found '$out'" ;;
+esac
+[ ! -s "$out" ] || [ -n "$force" ] || die "$out exists already; --force replaces it"
+for log; do
+    [ -r "$log" ] || die "no such log: $log"
+    [ ! "$log" -ef "$out" ] || die "$out is one of the logs; expected another file to write"
+done
+command -v gnuplot >/dev/null 2>&1 || die 'gnuplot is missing (Debian: gnuplot-nox)'
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 number=0
-loss= accuracy=
+loss='' accuracy=''
+# colours that the colour-blind can tell apart (Okabe and Ito); from the ninth log on dashed
+colours='#0072b2 #d55e00 #009e73 #cc79a7 #000000 #e69f00 #56b4e9 #999933'
 for log; do
     number=$((number + 1))
     sed -n 's/.*Iteration \([0-9]*\)\( (.*)\)\{0,1\}, loss = \(.*\)$/\1 \3/p' "$log" >"$folder/loss$number"
     awk '/, Testing net \(#0\)/ { for (i = 1; i < NF; i++) if ($i == "Iteration") at = $(i + 1) + 0; next }
         /Test net output #[0-9]+: accuracy = / { print at, $NF }' "$log" >"$folder/accuracy$number"
-    title=$(basename "$log" .log | tr '_"' '- ')
-    [ -s "$folder/loss$number" ] || { echo "$0: $log shows no 'Iteration N, loss = X'" >&2; exit 1; }
-    loss="$loss${loss:+, }'$folder/loss$number' with lines lw 1.5 lc $number title '$title: training loss'"
+    title=$(basename "$log" .log)
+    [ "$title" != training ] || title=$(basename "$(cd "$(dirname "$log")" && pwd)")
+    title=$(printf '%s' "$title" | tr "_\"'" '-  ')
+    [ -s "$folder/loss$number" ] || die "$log shows no 'Iteration N, loss = X'"
+    colour="lc rgb '$(echo "$colours" | cut -d' ' -f$(((number - 1) % 8 + 1)))'"
+    dash=$((number > 8 ? 2 : 1))
+    loss="$loss${loss:+, }'$folder/loss$number' with lines lw 1.5 $colour dt $dash title '$title'"
     [ ! -s "$folder/accuracy$number" ] ||
-        accuracy="$accuracy, '$folder/accuracy$number' axes x1y2 with linespoints lw 1.5 lc $number pt 7 ps 0.4 dt 2 title '$title: test accuracy'"
+        accuracy="$accuracy, '$folder/accuracy$number' axes x1y2 with points $colour pt 7 ps 0.5 notitle"
 done
 gnuplot <<END
 set terminal svg size 760,480 font "sans-serif,13" background "white"
-set output "$out"
+set output "$folder/plot.svg"
+$heading
 set xlabel "iteration"
-set ylabel "loss"
+set ylabel "training loss (lines)"
 set ytics nomirror
 set yrange [0:*]
-set y2label "accuracy"
+set y2label "test accuracy (points)"
 set y2range [0:1]
 set y2tics 0.1
 set grid x y2 lc rgb "#dddddd"
-set key outside bottom center horizontal
+set key outside top center horizontal
 plot $loss$accuracy
 END
+mv "$folder/plot.svg" "$out"

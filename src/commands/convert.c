@@ -6,6 +6,7 @@
 #include "commands/commands.h"
 #include "commands/convert.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include "convert/imageset.h"
 #include "convert/mean_image.h"
@@ -261,8 +262,10 @@ static int convert_run(const struct convert *c)
 
     if (c->mean && strcmp(c->mean, c->out) == 0)
         return error_set("--mean=%s: the same file as the output", c->mean);
-    if (output_check(c->out, c->force, c->nsources, c->sources) ||
-        (c->mean && output_check(c->mean, c->force, c->nsources, c->sources)) || set_read(c, &set))
+    if (output_check(c->out, c->force, c->nsources, (const char *const *)c->sources) ||
+        (c->mean &&
+         output_check(c->mean, c->force, c->nsources, (const char *const *)c->sources)) ||
+        set_read(c, &set))
         return -1;
     status = set_write(c, &set);
     if (status == 0) {

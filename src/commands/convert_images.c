@@ -3,6 +3,7 @@
 #include "commands/commands.h"
 #include "commands/convert.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include "input/list.h"
 #include "convert/mean_image.h"
@@ -173,9 +174,10 @@ static int outputs_check(const struct request *r)
 {
     if (r->mean && strcmp(r->mean, r->out) == 0)
         return error_set("--mean=%s: the same file as the output", r->mean);
-    if (r->lmdb ? output_check_lmdb(r) : output_check(r->out, r->force, 1, &r->source))
+    if (r->lmdb ? output_check_lmdb(r)
+                : output_check(r->out, r->force, 1, (const char *const *)&r->source))
         return -1;
-    return r->mean ? output_check(r->mean, r->force, 1, &r->source) : 0;
+    return r->mean ? output_check(r->mean, r->force, 1, (const char *const *)&r->source) : 0;
 }
 
 /* Where the paths begin: --root, the folder given, or the list's folder where the first image is

@@ -3,6 +3,7 @@
 #include "commands/draw_graph.h"
 #include "commands/model.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static int open_graph(const struct model_options *o, struct model *model, struct
     return draw_graph_make(model->def, model->net, graph);
 }
 
-static int draw(const struct model_options *o, const char *path)
+static int draw(const struct model_options *o, const char *path, bool force)
 {
     struct draw_graph graph = {0};
     struct strbuf text = {0};
@@ -43,6 +44,8 @@ static int draw(const struct model_options *o, const char *path)
 
     if (!dot && !ends_with(path, ".svg"))
         return error_set("expected a file name that ends with .svg or .dot, found '%s'", path);
+    if (output_check(path, force, 1, &o->model))
+        return -1;
     status = open_graph(o, &model, &graph);
     if (status == 0 && dot)
         draw_dot(&graph, &text);
@@ -61,6 +64,7 @@ static int draw(const struct model_options *o, const char *path)
 int command_draw(int argc, char **argv)
 {
     struct model_options o = {.phase = "TRAIN", .look_only = true};
+    bool force = false;
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &o.model, "FILE",
@@ -71,6 +75,7 @@ int command_draw(int argc, char **argv)
         {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
          "input size if neither the net nor its data says"},
+        {"force", OPTION_FLAG, &force, NULL, "replace the picture where it exists"},
     };
     const struct command_line line = {
         .command = "draw",
@@ -93,5 +98,5 @@ int command_draw(int argc, char **argv)
                            : "expected one file to write, OUT.svg or OUT.dot");
         return command_fail("draw");
     }
-    return draw(&o, argv[1]) ? command_fail("draw") : 0;
+    return draw(&o, argv[1], force) ? command_fail("draw") : 0;
 }

@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct extraction {
     struct model_options options;
     const char *weights, *blobs, *engine, *out;
     int iterations, threads;
-    bool json;
+    bool json, force;
     struct model model;
     int nfeatures;
     struct feature features[MAX_BLOBS];
@@ -197,9 +198,10 @@ static int print_report(const struct extraction *x)
 
 static int extract(struct extraction *x, struct log *log)
 {
+    const char *const inputs[] = {x->options.model, x->weights};
     int status;
 
-    if (model_open(&x->options, &x->model))
+    if (output_check(x->out, x->force, 2, inputs) || model_open(&x->options, &x->model))
         return -1;
     model_print_notices(&x->model);
     status = find_features(x) ||
@@ -235,6 +237,7 @@ int command_extract(int argc, char **argv)
         {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
         {"engine", OPTION_TEXT, &x.engine, "NAME", "who computes: cpu (default)"},
         {"threads", OPTION_COUNT, &x.threads, "N", "compute threads"},
+        {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},
     };
     const struct command_line line = {

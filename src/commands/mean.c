@@ -1,7 +1,7 @@
 /* `poseidon mean`: the mean image of a data set, for transform_param's mean_file. */
 #include "commands/commands.h"
-#include "commands/convert.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include "convert/mean_image.h"
 #include "solver/signals.h"
@@ -178,7 +178,7 @@ static int average(struct averaging *a)
                              : a->force_gray ? IMAGE_GRAY
                                              : IMAGE_AS_STORED;
 
-    if ((a->out && output_check(a->out, a->force, 1, &a->path)) ||
+    if ((a->out && output_check(a->out, a->force, 1, (const char *const *)&a->path)) ||
         source_open_images(a->path, false, color, &a->source))
         return -1;
     a->places = 2 * a->threads + 2;

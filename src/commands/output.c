@@ -1,5 +1,5 @@
 /* Outputs that are looked at before the work and left whole after it. */
-#include "commands/convert.h"
+#include "commands/output.h"
 
 #include "util/error.h"
 
@@ -23,19 +23,59 @@ int output_check_folder(const char *path)
     return status;
 }
 
-int output_check(const char *path, bool force, int nsources, char *const *sources)
+static bool same_file(const char *path, const char *other)
 {
-    struct stat st, source;
+    struct stat a, b;
 
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+/* Whether `path` is one of the files of a comma list, or what the whole of it names. */
+static bool is_one_of(const char *path, const char *list)
+{
+    char *copy = strdup(list), *rest = copy, *name;
+    bool found = same_file(path, list);
+
+    while (copy && !found && (name = strsep(&rest, ",")) != NULL)
+        found = same_file(path, name);
+    free(copy);
+    return found;
+}
+
+int output_check(const char *path, bool force, int ninputs, const char *const *inputs)
+{
+    struct stat st;
+
+    if (!*path)
+        return error_set("expected the name of a file to write, found an empty one");
     if (stat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode))
             return error_set("%s is a folder; expected the name of a file to write", path);
-        for (int i = 0; i < nsources; i++)
-            if (stat(sources[i], &source) == 0 && source.st_dev == st.st_dev &&
-                source.st_ino == st.st_ino)
-                return error_set("%s is the source itself; expected another file to write", path);
-        if (!force)
+        if (!S_ISREG(st.st_mode))
+            return error_set("%s is a device or pipe; expected the name of a file to write", path);
+        for (int i = 0; i < ninputs; i++)
+            if (inputs[i] && is_one_of(path, inputs[i]))
+                return error_set("%s is one of the inputs; expected another file to write", path);
+        if (!force && st.st_size > 0)
             return error_set("%s exists already; --force replaces it", path);
     }
     return output_check_folder(path);
+}
+
+int output_check_all(int noutputs, const char *const *outputs, bool force, int ninputs,
+                     const char *const *inputs)
+{
+    for (int i = 0; i < noutputs; i++) {
+        if (!outputs[i])
+            continue;
+        if (output_check(outputs[i], force, ninputs, inputs))
+            return -1;
+        for (int j = 0; j < i; j++)
+            if (outputs[j] &&
+                (!strcmp(outputs[i], outputs[j]) || same_file(outputs[i], outputs[j])))
+                return error_set("%s would be written twice; expected a file for each output",
+                                 outputs[i]);
+    }
+    return 0;
 }

@@ -3,6 +3,7 @@
 #include "commands/commands.h"
 #include "commands/model.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ struct timing {
     const char *engine, *profile;
     struct engine_options engine_options;
     int iterations;
-    bool json;
+    bool json, force;
     struct log log;
     struct model model;
     double *forward, *backward; /* per layer: seconds, summed over the iterations */
@@ -57,6 +58,7 @@ static int parse(struct timing *t, int argc, char **argv)
          "cuda: temporary memory of one operator (default 1g)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
+        {"force", OPTION_FLAG, &t->force, NULL, "replace the profile where it exists"},
         {"json", OPTION_FLAG, &t->json, NULL,
          "print the figures as JSON, and nothing else, on standard output"},
     };
@@ -76,7 +78,9 @@ static int parse(struct timing *t, int argc, char **argv)
         return error_set("--engine=%s computes nothing that could be timed", t->engine);
     if (math && engine_math_parse(math, &t->engine_options.math))
         return -1;
-    return t->model_options.model ? 0 : error_set("Need a model definition to time: --model=FILE");
+    if (!t->model_options.model)
+        return error_set("Need a model definition to time: --model=FILE");
+    return t->profile ? output_check(t->profile, t->force, 1, &t->model_options.model) : 0;
 }
 
 /* What an engine was given to do is done. */

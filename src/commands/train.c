@@ -1,16 +1,19 @@
 /* poseidon train */
 #include "commands/commands.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "solver/trainer.h"
+#include "spec/read.h"
 #include "trace/trace.h"
 #include "util/agree.h"
 #include "util/choice.h"
 #include "util/error.h"
-#include "util/file.h"
+#include "util/path.h"
 #include "util/json.h"
 
 static const char *const effect_option[SIGNALS] = {"--sigint-effect", "--sighup-effect",
@@ -50,7 +53,7 @@ static int check_staleness(const struct trainer_options *o)
     return 0;
 }
 
-static int parse(int argc, char **argv, struct trainer_options *o)
+static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto",
@@ -140,6 +143,8 @@ static int parse(int argc, char **argv, struct trainer_options *o)
         {"account", OPTION_FLAG, &o->account, NULL,
          "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
+        {"force", OPTION_FLAG, force, NULL,
+         "replace the files of --trace, --log and --summary where they exist, as --resume does"},
         {"json", OPTION_FLAG, &o->json, NULL,
          "print the same JSON, and nothing else, on standard output"},
     };
@@ -190,6 +195,33 @@ static int parse(int argc, char **argv, struct trainer_options *o)
     return check_staleness(o);
 }
 
+/* The files that training writes besides snapshots. What it reads, the net included, is not to be
+ * one of them; what a run leaves that --resume goes on with is its own to replace. */
+static int check_outputs(const struct trainer_options *o, bool force)
+{
+    const char *const outputs[] = {o->summary, o->trace, o->log};
+    struct text_doc *doc = NULL;
+    char *net = NULL;
+    int status;
+
+    if (!o->summary && !o->trace && !o->log)
+        return 0;
+    if (spec_read_solver(o->solver, &doc))
+        return -1;
+    const Caffe__SolverParameter *solver = spec_solver(doc);
+    const char *named = solver->net ? solver->net : solver->train_net;
+    if (named && !(net = path_find(named, o->solver, NULL))) {
+        text_free(doc);
+        return -1;
+    }
+    const char *const inputs[] = {o->solver,   net,        o->weights,
+                                  o->snapshot, o->profile, o->cluster_file};
+    status = output_check_all(3, outputs, force || o->resume, 6, inputs);
+    free(net);
+    text_free(doc);
+    return status;
+}
+
 static int report(struct trainer *trainer, const struct trainer_options *o)
 {
     struct json json = {.depth = 0};
@@ -214,11 +246,11 @@ int command_train(int argc, char **argv)
                                       .trace_last = INT32_MAX};
     struct trainer *trainer = NULL;
     struct log log;
-    bool in_flight = false;
+    bool in_flight = false, force = false;
     int status, rank = 0;
 
     /* --help must not need a working MPI job */
-    status = parse(argc, argv, &options);
+    status = parse(argc, argv, &options, &force);
     if (status > 0)
         return 0;
     if (!status)
@@ -227,8 +259,8 @@ int command_train(int argc, char **argv)
         return command_fail("train");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
-    if (!status && rank == 0 && options.summary)
-        status = file_probe(options.summary);
+    if (!status && rank == 0)
+        status = check_outputs(&options, force);
     status = error_agree(MPI_COMM_WORLD, status);
     if (!status)
         status = trainer_create(MPI_COMM_WORLD, &options, &log, &trainer);

@@ -1,6 +1,7 @@
 /* poseidon upgrade */
 #include "commands/commands.h"
 #include "commands/options.h"
+#include "commands/output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-static int upgrade(const char *in, const char *out)
+static int upgrade(const char *in, const char *out, bool force)
 {
     struct strbuf text = {0};
     struct text_doc *doc;
@@ -46,6 +47,8 @@ static int upgrade(const char *in, const char *out)
             "%s: the new form is written as text, without weights; expected a name such "
             "as net.prototxt",
             out);
+    if (output_check(out, force, 1, &in))
+        return -1;
     if (!proto_is_binary(in) && spec_is_solver(in, &solver))
         return -1;
     if (solver ? read_solver(in, &doc) : spec_read_net_of(in, layer_check_type, &doc))
@@ -65,15 +68,21 @@ static int upgrade(const char *in, const char *out)
 int command_upgrade(int argc, char **argv)
 {
     int nwords, status;
+    bool force = false;
+    const struct option options[] = {
+        {"force", OPTION_FLAG, &force, NULL, "replace OUT where it exists"},
+    };
     const struct command_line line = {
         .command = "upgrade",
-        .synopsis = "IN OUT",
+        .synopsis = "IN OUT [--force]",
+        .options = options,
+        .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,
         .about =
             "Writes a net or a solver in the form of today's Caffe, whatever form IN has: the old\n"
             "ones (layers { type: CONVOLUTION }, layers { layer { type: \"conv\" } }, net-level\n"
             "input fields, solver_type), or a binary model (.caffemodel), of which the net is\n"
-            "written and not the weights. What was old is said line by line. Comments get lost.",
+            "written and not the weights. Each change is reported. Comments are not preserved.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);
@@ -83,5 +92,5 @@ int command_upgrade(int argc, char **argv)
         error_set("expected two files, IN and OUT, found %d", nwords);
         return command_fail("upgrade");
     }
-    return upgrade(argv[1], argv[2]) ? command_fail("upgrade") : 0;
+    return upgrade(argv[1], argv[2], force) ? command_fail("upgrade") : 0;
 }

@@ -46,7 +46,7 @@ def bench(o, name):
         done = subprocess.run(
             ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(o.ranks), sys.executable, "-c", WRAPPER,
              os.path.abspath(o.poseidon), "train", "--solver=" + folder + "/solver.prototxt", "--threads=1",
-             "--batch=%d" % o.batch, "--max-iter=%d" % o.iterations, "--summary=" + folder + "/summary.json"],
+             "--batch=%d" % o.batch, "--max-iter=%d" % o.iterations, "--force", "--summary=" + folder + "/summary.json"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
         if done.returncode:
             sys.exit("failed: %s\n%s" % (name, done.stdout[-3000:]))

@@ -39,5 +39,5 @@ run adam --comm=adam
 run 1-bit --comm=onebit
 run staleness-1 --comm=ps --staleness=1
 run staleness-3 --comm=ps --staleness=3
-"$top/jobs/plot_log.sh" "$out" $folder/synchronous.log $folder/bf16.log $folder/adam.log $folder/1-bit.log \
+"$top/jobs/plot_log.sh" --force "$out" $folder/synchronous.log $folder/bf16.log $folder/adam.log $folder/1-bit.log \
     $folder/staleness-1.log $folder/staleness-3.log

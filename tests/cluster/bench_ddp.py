@@ -73,7 +73,7 @@ def mpirun(ranks):
 def run_ours(o, folder, comm):
     summary = os.path.join(folder, "summary.json")
     run(mpirun(o.ranks) + [o.poseidon, "train", "--solver=" + folder + "/solver.prototxt", "--threads=1",
-                           "--comm=" + comm, "--summary=" + summary,
+                           "--comm=" + comm, "--force", "--summary=" + summary,
                            "--cluster-file=" + os.path.join(folder, "cluster")], o.timeout)
     with open(summary) as f:
         return json.load(f)["images_per_second"]

@@ -141,7 +141,7 @@ static const struct {
     {"--model=net.prototxt --weights=W --blobs=ip,ip new.h5",
      "poseidon extract: new.h5: cannot make data set 'ip'"},
     {"--model=net.prototxt --weights=W --blobs=ip /nowhere/new.h5",
-     "poseidon extract: /nowhere/new.h5: cannot write '/nowhere/new.h5.tmp'"},
+     "poseidon extract: /nowhere/new.h5 cannot be written: folder /nowhere: No such file"},
 };
 
 START_TEST(extract_says_what_is_wrong_and_writes_nothing)

@@ -213,7 +213,8 @@ static const struct {
      "poseidon draw: expected a file name that ends with .svg or .dot, found 'new.png'\n"},
     {"draw --model=none new.svg", "poseidon draw: File not found: none\n"},
     {"draw --model=net.prototxt /nowhere/new.svg",
-     "poseidon draw: cannot write '/nowhere/new.svg': No such file or directory\n"},
+     "poseidon draw: /nowhere/new.svg cannot be written: folder /nowhere: No such file or "
+     "directory\n"},
 };
 
 START_TEST(drawing_says_what_is_wrong)

@@ -292,7 +292,7 @@ class Convert(unittest.TestCase):
 
     def test_source_is_not_overwritten(self):
         source = self.put("x.bin", cifar_batches(1)[0].tobytes())
-        self.bad("cifar10", source, source, "--force", says=["is the source itself"])
+        self.bad("cifar10", source, source, "--force", says=["is one of the inputs"])
 
     def test_folders_that_cannot_be_written(self):
         self.put_idx()

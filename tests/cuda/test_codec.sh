@@ -17,7 +17,7 @@ reference() { # RANKS ARGUMENTS...: all is done at once
     expected=$(value parameters_sha256)
     loss=$(value final_loss)
     ranks=$1; shift
-    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --summary=out.json "$@" >cpu 2>&1 ||
+    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" >cpu 2>&1 ||
         { cat cpu; fail "the CPU engine: $configuration"; return; }
     awk -v a="$(value final_loss)" -v b="$loss" 'BEGIN { exit !(a > 0 && b > 0 && (a - b)^2 < (1e-3 * a)^2) }' ||
         fail "$configuration: loss $loss, and $(value final_loss) on the CPU"

@@ -19,7 +19,7 @@ before=$(ls /dev/shm | grep -c 'poseidon-emulated-nccl\|osc_sm')
 # go RANKS ARGUMENTS...: every rank has a GPU
 go() {
     ranks=$1; shift
-    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --seed=3 --summary=out.json "$@" \
+    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$emulated" train --engine=cuda --threads=1 --seed=3 --force --summary=out.json "$@" \
         >log 2>&1 && return
     cat log
     fail "$*"
@@ -100,7 +100,7 @@ two_nodes() {
 lossy() {
     two_nodes "$@" || return
     found=$(value final_loss) ranks=$1; shift
-    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --summary=out.json "$@" --hierarchy=2 >log 2>&1 ||
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" --hierarchy=2 >log 2>&1 ||
         { cat log; fail "$* on the CPU"; return; }
     awk -v a="$found" -v b="$(value final_loss)" 'BEGIN { d = a - b; exit !(d * d <= 1e-6 * a * a) }' ||
         fail "$*: a loss of $found, and of $(value final_loss) on the CPU"

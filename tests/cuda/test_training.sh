@@ -27,7 +27,7 @@ printf 'type: "Adam"\nmomentum2: 0.999\nbase_lr: 0.001\n' | grep -v base_lr | so
 # The final loss of a run: RANKS PROGRAM ARGUMENTS...
 loss() {
     ranks=$1; shift
-    timeout 100 "$here/tests/mpirun.sh" "$ranks" "$@" --threads=1 --seed=3 --summary=out.json \
+    timeout 100 "$here/tests/mpirun.sh" "$ranks" "$@" --threads=1 --seed=3 --force --summary=out.json \
         >log 2>&1 || { cat log >&2; return 1; }
     sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' out.json
 }

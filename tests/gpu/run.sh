@@ -140,7 +140,7 @@ cifar() {
 loss() { # RANKS ARGUMENTS...: the loss after ten iterations
     ranks=$1; shift
     timeout -k 5 60 mpirun -np "$ranks" "$build/poseidon" train --max-iter=10 --seed=3 \
-        --summary="$work/loss.json" "$@" >"$work/loss.log" 2>&1 </dev/null ||
+        --force --summary="$work/loss.json" "$@" >"$work/loss.log" 2>&1 </dev/null ||
         { tail -n 5 "$work/loss.log"; return 1; }
     sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' "$work/loss.json"
 }

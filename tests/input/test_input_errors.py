@@ -126,7 +126,7 @@ class Errors(unittest.TestCase):
             for ranks in (1, 2):
                 done = self.train(ranks, param='data_param { source: "%s" batch_size: %d } transform_param '
                                   '{ crop_size: 20 mirror: true scale: 0.004 mean_value: 100 }' %
-                                  (kind, 8 // ranks), more=["--summary=s.json", "--comm=ps"])
+                                  (kind, 8 // ranks), more=["--force", "--summary=s.json", "--comm=ps"])
                 self.assertEqual(done.returncode, 0, done.stderr)
                 with open(self.path("s.json")) as f:
                     summary = json.load(f)

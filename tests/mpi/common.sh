@@ -46,7 +46,7 @@ END
 train() {
     ranks=$1 log=$2
     shift 2
-    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train "$@" >"$log" 2>&1 </dev/null
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --force "$@" >"$log" 2>&1 </dev/null
 }
 
 # json_value FILE KEY

@@ -61,7 +61,7 @@ if "$box" --check >/dev/null 2>&1; then
         name=$1 hosts=$2 slots=$3 ranks=$4
         shift 4
         timeout 100 "$box" --hosts="$hosts" --slots="$slots" -- mpirun --bind-to none \
-            --mca mpi_yield_when_idle 1 -np "$ranks" "$POSEIDON" train --solver=solver.prototxt --batch=8 --summary="$name.json" "$@" >"$name.log" 2>&1 || {
+            --mca mpi_yield_when_idle 1 -np "$ranks" "$POSEIDON" train --solver=solver.prototxt --batch=8 --force --summary="$name.json" "$@" >"$name.log" 2>&1 || {
             fail "$name did not train:"
             tail -n 20 "$name.log"
         }

@@ -123,8 +123,8 @@ says() {
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
     grep -q 'Solving' refused.log && fail "said only after training began: $*"
 }
-says "cannot write '/nowhere/trace.json'" --trace=/nowhere/trace.json
-says "cannot write '/nowhere/x.jsonl'" --log=/nowhere/x.jsonl
+says "/nowhere/trace.json cannot be written: folder /nowhere: No such file" --trace=/nowhere/trace.json
+says "/nowhere/x.jsonl cannot be written: folder /nowhere: No such file" --log=/nowhere/x.jsonl
 says '--trace-iterations: iterations must be given as A-B' --trace=t.json --trace-iterations=5-2
 says '--trace-iterations chooses what --trace=FILE keeps' --trace-iterations=1-2
 says 'needs a profile of the net: --profile=FILE.csv' --engine=replay
