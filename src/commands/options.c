@@ -19,8 +19,11 @@ static void print_help(const struct command_line *line)
     for (int i = 0; i < line->noptions; i++) {
         const struct option *o = &line->options[i];
         char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
-                 o->value ? o->value : "");
+        if (o->type == OPTION_WORD)
+            snprintf(left, sizeof left, "--%s[=%s]", o->name, o->value);
+        else
+            snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
+                     o->value ? o->value : "");
         printf("  %-*s %s\n", OPTIONS_INDENT - 3, left, o->help);
     }
     printf("  %-*s %s\n", OPTIONS_INDENT - 3, "--help", "show this help");
@@ -101,6 +104,7 @@ static int store(const struct option *o, const char *text)
     case OPTION_REAL:
         return parse_real(o->name, text, o->target);
     case OPTION_FLAG:
+    case OPTION_WORD:
         break;
     }
     return 0;
@@ -116,6 +120,21 @@ static int unknown(const struct command_line *line, const char *name)
         return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)",
                          name, suggest.nearest, line->command);
     return error_set("unknown option --%s (poseidon %s --help lists all)", name, line->command);
+}
+
+/* --x, --nox, --x=true, --x=false, of words --x=VALUE. */
+static int store_flag(const struct option *o, bool off, const char *value)
+{
+    bool on = !off && (!value || strcmp(value, "false") != 0);
+
+    if (o->type == OPTION_WORD) {
+        *(const char **)o->target = !on ? NULL : !value || !strcmp(value, "true") ? "" : value;
+        return 0;
+    }
+    if (value && strcmp(value, "true") && strcmp(value, "false"))
+        return error_set("--%s is a flag: give it alone, or =true or =false", o->name);
+    *(bool *)o->target = on;
+    return 0;
 }
 
 /* One option at argv[*i]; takes the next word as its value where it has none of its own. */
@@ -134,15 +153,12 @@ static int parse_option(const struct command_line *line, int argc, char **argv, 
             name[c] = '-';
     for (int k = 0; k < line->noptions; k++) {
         const struct option *o = &line->options[k];
-        bool off = o->type == OPTION_FLAG && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
+        bool flag = o->type == OPTION_FLAG || o->type == OPTION_WORD;
+        bool off = flag && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
         if (strcmp(name, o->name) && !off)
             continue;
-        if (o->type == OPTION_FLAG) {
-            if (equals && strcmp(equals + 1, "true") && strcmp(equals + 1, "false"))
-                return error_set("--%s is a flag: give it alone, or =true or =false", o->name);
-            *(bool *)o->target = off ? false : !equals || !strcmp(equals + 1, "true");
-            return 0;
-        }
+        if (flag)
+            return store_flag(o, off, equals ? equals + 1 : NULL);
         if (equals)
             return store(o, equals + 1);
         if (*i + 1 >= argc)

@@ -15,6 +15,7 @@ enum option_type {
     OPTION_BYTES, /* size_t *: a number with an optional k, m or g */
     OPTION_REAL,  /* double *: above 0 */
     OPTION_FLAG,  /* bool * */
+    OPTION_WORD,  /* const char **: a flag that may have a value behind "="; "" where it has none */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
@@ -23,7 +24,7 @@ struct option {
     const char *name; /* without dashes */
     enum option_type type;
     void *target;      /* keeps its value where the option is not given */
-    const char *value; /* what stands for the value in --help; NULL for flags */
+    const char *value; /* what stands for the value in --help; NULL for flags. */
     const char *help;
 };
 

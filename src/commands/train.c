@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "snapshot/run_file.h"
 #include "solver/trainer.h"
 #include "spec/read.h"
 #include "trace/trace.h"
@@ -31,7 +32,7 @@ static int check_replay(const struct trainer_options *o, const char *input_shape
         return stray ? error_set("--%s is for --engine=replay alone; the engine is %s", stray,
                                  o->engine)
                      : 0;
-    if (o->weights || o->snapshot || o->resume)
+    if (o->weights || o->snapshot || o->resume != RESUME_OFF)
         return error_set("--engine=%s computes nothing and trains nothing: --%s does not apply",
                          o->engine,
                          o->weights    ? "weights"
@@ -58,7 +59,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto",
                *direct = "auto";
-    const char *ps_update = "auto";
+    const char *ps_update = "auto", *resume = NULL;
     static const char *const orders[] = {"urgency", "fifo", NULL};
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
     char comm_words[COMM_HELP_BYTES];
@@ -68,8 +69,11 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         {"weights", OPTION_TEXT, &o->weights, "FILES",
          "start from these weights, by layer name (comma list)"},
         {"snapshot", OPTION_TEXT, &o->snapshot, "FILE", "resume from this .solverstate.h5"},
-        {"resume", OPTION_FLAG, &o->resume, NULL,
-         "resume from the newest snapshot of snapshot_prefix, if there is one"},
+        {"resume", OPTION_WORD, &resume, "any",
+         "go on from this run's newest snapshot under snapshot_prefix, if there is one; any: "
+         "whosever it is"},
+        {"run", OPTION_TEXT, &o->run, "NAME",
+         "the run's name, for --resume (default: one of its own)"},
         {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT",
          "SIGINT: stop (default; writes a snapshot), snapshot or none"},
         {"sighup-effect", OPTION_TEXT, &effect[SIGNAL_HUP], "EFFECT",
@@ -178,7 +182,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
     for (int k = 0; k < SIGNALS; k++)
         if (signal_effect_parse(effect_option[k], effect[k], &o->signals[k]))
             return -1;
-    if (check_replay(o, input_shape))
+    if (resume_parse(resume, &o->resume) || (o->run && run_check_name(o->run)) ||
+        check_replay(o, input_shape))
         return -1;
     if (iterations && !o->trace)
         return error_set("--trace-iterations chooses what --trace=FILE keeps: give that too");
@@ -216,7 +221,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
     }
     const char *const inputs[] = {o->solver,   net,        o->weights,
                                   o->snapshot, o->profile, o->cluster_file};
-    status = output_check_all(3, outputs, force || o->resume, 6, inputs);
+    status = output_check_all(3, outputs, force || o->resume != RESUME_OFF, 6, inputs);
     free(net);
     text_free(doc);
     return status;
@@ -247,7 +252,7 @@ int command_train(int argc, char **argv)
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false, force = false;
-    int status, rank = 0;
+    int status, rank = 0, ending = 0;
 
     /* --help must not need a working MPI job */
     status = parse(argc, argv, &options, &force);
@@ -270,7 +275,9 @@ int command_train(int argc, char **argv)
     }
     if (!status)
         status = error_agree(MPI_COMM_WORLD, rank == 0 ? report(trainer, &options) : 0);
+    if (!status && rank == 0) /* others' would only make the launcher talk */
+        ending = trainer_exit_status(trainer);
     if (!in_flight)
         trainer_destroy(trainer);
-    return command_end_mpi("train", status, in_flight);
+    return command_end_mpi("train", status, in_flight) ? 1 : ending;
 }

@@ -2,6 +2,7 @@
 #include "input/source_internal.h"
 
 #include "util/error.h"
+#include "util/sha256.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,4 +78,57 @@ int source_read_record(struct source *source, uint64_t n, struct record *out)
     out->type = field->type;
     out->data = out->planes.data;
     return source->i->read(source, n, 1, fields);
+}
+
+/* Records that come in blocks: every field of the record. */
+static int mark_fields(struct source *source, uint64_t n, struct sha256 *hash)
+{
+    void *fields[SOURCE_MAX_FIELDS] = {NULL};
+    size_t bytes[SOURCE_MAX_FIELDS];
+    int status = 0;
+
+    for (int f = 0; f < source->nfields && !status; f++) {
+        const struct source_field *field = &source->field[f];
+        bytes[f] = shape_elems(&field->shape) * (field->type == SOURCE_U8 ? 1 : sizeof(float));
+        fields[f] = malloc(bytes[f] + 1);
+        status = fields[f] ? 0 : error_memory(bytes[f], "a record");
+    }
+    if (!status)
+        status = source->i->read(source, n, 1, fields);
+    for (int f = 0; f < source->nfields; f++) {
+        if (!status)
+            sha256_update(hash, fields[f], bytes[f]);
+        free(fields[f]);
+    }
+    return status;
+}
+
+static int mark_record(struct source *source, uint64_t n, unsigned char digest[32])
+{
+    struct record record = {0};
+    struct sha256 hash;
+    int status;
+
+    sha256_init(&hash);
+    if (source->i->read_record) {
+        status = source->i->read_record(source, n, &record);
+        if (!status) {
+            sha256_update(&hash, record.file.data, record.file.length);
+            sha256_update(&hash, &record.label, sizeof record.label);
+        }
+        record_free(&record);
+    } else {
+        status = mark_fields(source, n, &hash);
+    }
+    sha256_final(&hash, digest);
+    return status;
+}
+
+int source_read_mark(struct source *source, struct source_mark *out)
+{
+    out->nrecords = source->nrecords;
+    return mark_record(source, 0, out->first) ||
+                   mark_record(source, source->nrecords - 1, out->last)
+               ? -1
+               : 0;
 }

@@ -90,6 +90,17 @@ int source_read_record(struct source *source, uint64_t n, struct record *out);
 int source_open_hdf5_list(const char *list, int nnames, const char *const *names,
                           struct source **out);
 
+/* What tells a source's contents from another's at little cost: the number of its records, and
+ * SHA-256 of the first and the last of them, in the form in which they are stored where images are
+ * read one by one. */
+struct source_mark {
+    uint64_t nrecords;
+    unsigned char first[32], last[32];
+};
+
+/* Before a feeder has the source. */
+int source_read_mark(struct source *source, struct source_mark *out);
+
 static inline void source_close(struct source *source)
 {
     if (source)

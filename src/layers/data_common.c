@@ -321,6 +321,40 @@ int data_forward(struct layer *layer, const struct run *run)
     return 0;
 }
 
+static void put_hex(const unsigned char digest[32], char text[SHA256_HEX])
+{
+    for (int i = 0; i < 32; i++)
+        sprintf(text + 2 * i, "%02x", digest[i]);
+}
+
+int data_mark(const struct layer *layer, struct layer_data_mark *out)
+{
+    const struct data *state = layer->state;
+    const struct transform *t = &state->transform;
+    struct source_mark mark;
+    struct sha256 hash;
+
+    memset(out, 0, sizeof *out);
+    if (!state->source)
+        return 0;
+    if (source_read_mark(state->source, &mark))
+        return -1;
+    out->known = true;
+    out->own = state->ranks_per_sample > 1;
+    out->nrecords = mark.nrecords;
+    put_hex(mark.first, out->first);
+    put_hex(mark.last, out->last);
+    if (!state->transforms || (!t->mean && !t->channel_mean))
+        return 0;
+    sha256_init(&hash);
+    if (t->mean)
+        sha256_update(&hash, t->mean, shape_elems(&t->in) * sizeof(float));
+    else
+        sha256_update(&hash, t->channel_mean, (size_t)t->in.dim[0] * sizeof(float));
+    sha256_final_hex(&hash, out->mean);
+    return 0;
+}
+
 int data_seek(struct layer *layer, uint64_t first_sample)
 {
     struct data *state = layer->state;

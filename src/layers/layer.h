@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "spec/netdef.h"
+#include "util/sha256.h"
 
 struct layer;
 struct trace;
@@ -36,6 +37,15 @@ struct param_def {
     struct shape shape;
     const Caffe__FillerParameter *filler; /* NULL: constant 0. Borrowed from the definition */
     bool statistic;                       /* see struct param */
+};
+
+/* What a data layer reads, in few bytes. */
+struct layer_data_mark {
+    bool known;                               /* false: nothing is read, or only looked at */
+    bool own;                                 /* each rank has a source of its own, by intent */
+    uint64_t nrecords;                        /* of the source */
+    char first[SHA256_HEX], last[SHA256_HEX]; /* of its first and last record */
+    char mean[SHA256_HEX]; /* of what is subtracted, as floats; "" where nothing is */
 };
 
 #define LAYER_MAX_PARAMS 4
@@ -77,7 +87,9 @@ struct layer_i {
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
     bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
     void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
-    /* Data layers only: jump to that place of the global order; waits for input so far. */
+    /* Data layers only: between setup and build, what tells their data from others'; jump to that
+     * place of the global order; waits for input so far. */
+    int (*mark)(const struct layer *layer, struct layer_data_mark *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
     void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
 };

@@ -145,6 +145,8 @@ int snapshot_read_model_binary(const char *path, const struct snapshot_layer *la
         error_memory((size_t)nlayers * sizeof *r.matches, "the layers of a model");
     else if (match_sources(&r, report) == 0 && check_stored_layers(&r, report) == 0)
         status = read_stored_layers(&r);
+    if (status == 0 && snapshot_copy_text(model_file_run(r.file), &report->run))
+        status = -1;
     names_free(&r.names);
     free(r.matches);
     model_file_close(r.file);
@@ -188,13 +190,14 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
                                      .has_data_cursor = stored->has_data_cursor,
                                      .data_cursor = stored->data_cursor,
                                      .has_random_seed = stored->has_random_seed,
-                                     .random_seed = stored->random_seed};
-    state->learned_net = strdup(stored->learned_net);
-    if (state->learned_net == NULL) {
-        error_memory(strlen(stored->learned_net) + 1, "a path");
+                                     .random_seed = stored->random_seed,
+                                     .global_batch = stored->global_batch};
+    if (snapshot_copy_text(stored->learned_net, &state->learned_net) ||
+        snapshot_copy_text(stored->run, &state->run) ||
+        snapshot_copy_text(stored->digest, &state->digest) ||
+        snapshot_copy_text(stored->plan, &state->plan))
         goto done;
-    }
-    if (check_history(path, stored, history, nhistory))
+    if (nhistory != SNAPSHOT_PEEK && check_history(path, stored, history, nhistory))
         goto done;
     for (int i = 0; i < nhistory; i++)
         if (state_file_read(file, &stored->history[i], history[i].data))

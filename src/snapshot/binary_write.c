@@ -4,6 +4,7 @@
 #include "snapshot/snapshot_internal.h"
 
 #include "spec/caffe.pb-c.h"
+#include "spec/modelfile.h"
 #include "spec/proto.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -58,6 +59,12 @@ static void put_string_field(struct output *to, uint32_t field, const char *text
 {
     put_head(to, field, strlen(text));
     put_bytes(to, text, strlen(text));
+}
+
+static void put_text(struct output *to, uint32_t field, const char *text)
+{
+    if (text != NULL && text[0] != '\0')
+        put_string_field(to, field, text);
 }
 
 /* A field of that many bytes with all that belongs to it. */
@@ -221,7 +228,7 @@ static int finish_file(struct output *to, char *temp, const char *path, int stat
     return status;
 }
 
-int snapshot_write_model_binary(const char *path, const struct net_def *def,
+int snapshot_write_model_binary(const char *path, const char *run, const struct net_def *def,
                                 const struct snapshot_layer *layers, int nlayers)
 {
     struct output to;
@@ -238,6 +245,8 @@ int snapshot_write_model_binary(const char *path, const struct net_def *def,
                          check_written(&to, path)
                      ? -1
                      : 0;
+    if (status == 0)
+        put_text(&to, STATE_FILE_RUN, run);
     return finish_file(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
 }
 
@@ -258,6 +267,11 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
             put_number(&to, STATE_CURSOR, state->data_cursor);
         if (state->has_random_seed)
             put_number(&to, STATE_SEED, (uint64_t)state->random_seed);
+        put_text(&to, STATE_FILE_RUN, state->run);
+        put_text(&to, STATE_FILE_DIGEST, state->digest);
+        put_text(&to, STATE_FILE_PLAN, state->plan);
+        if (state->global_batch > 0)
+            put_number(&to, STATE_FILE_BATCH, (uint64_t)state->global_batch);
     }
     return finish_file(&to, temp, path, status) ? error_context("the solver state cannot be saved")
                                                 : 0;

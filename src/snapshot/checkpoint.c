@@ -5,6 +5,7 @@
 #include "snapshot/snapshot.h"
 #include "util/error.h"
 #include "util/sha256.h"
+#include "util/strbuf.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +62,8 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
 }
 
 int checkpoint_write(const char *prefix, bool binary, const struct net *net, int nhistory,
-                     const float *history, const struct train_state *state, struct log *log)
+                     const float *history, const struct train_state *state,
+                     const struct checkpoint_owner *owner, struct log *log)
 {
     char *model = binary ? snapshot_model_path_binary(prefix, state->iteration)
                          : snapshot_model_path(prefix, state->iteration);
@@ -75,7 +77,11 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
                                   .current_step = state->current_step,
                                   .learned_net = model,
                                   .has_data_cursor = true,
-                                  .data_cursor = state->cursor};
+                                  .data_cursor = state->cursor,
+                                  .run = owner->run,
+                                  .digest = owner->digest,
+                                  .plan = owner->plan,
+                                  .global_batch = owner->global_batch};
     int status = -1;
 
     if (!model || !path)
@@ -88,8 +94,8 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
                     "%s exceeds 2 GB, more than Caffe and other programs take; "
                     "snapshot_format: HDF5 has no such limit",
                     model);
-    if (binary ? snapshot_write_model_binary(model, net->def, layers, net->nlayers)
-               : snapshot_write_model(model, layers, net->nlayers))
+    if (binary ? snapshot_write_model_binary(model, owner->run, net->def, layers, net->nlayers)
+               : snapshot_write_model(model, owner->run, layers, net->nlayers))
         goto done;
     LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
     status = binary ? snapshot_write_state_binary(path, &file, blobs, nhistory * net->nparams)
@@ -110,8 +116,10 @@ static bool is_missing(const struct snapshot_report *report, const char *name)
     return false;
 }
 
-/* found: per layer of the net, set where the file has its parameters; NULL: nobody asks. */
-static int read_model(const char *path, struct net *net, bool *found, struct log *log)
+/* run: of the state that goes with the model, or NULL. found: per layer of the net, set where the
+ * file has its parameters; NULL: nobody asks. */
+static int read_model(const char *path, const char *run, struct net *net, bool *found,
+                      struct log *log)
 {
     struct snapshot_layer *layers = describe_layers(net);
     struct snapshot_report report;
@@ -121,6 +129,12 @@ static int read_model(const char *path, struct net *net, bool *found, struct log
         return -1;
     }
     free(layers);
+    if (run && report.run && strcmp(run, report.run)) {
+        error_set("%s: the model of run '%s', and its state is run '%s': one was written over",
+                  path, report.run, run);
+        snapshot_report_free(&report);
+        return -1;
+    }
     for (int i = 0; i < report.nignored; i++)
         LOG_INFO(log, "Ignoring source layer %s", report.ignored[i]);
     for (int i = 0; i < report.nmissing; i++)
@@ -143,7 +157,8 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     LOG_INFO(log, "Resuming from %s", path);
     if (!blobs || snapshot_read_state(path, &file, blobs, nhistory * net->nparams))
         goto done;
-    if (snapshot_find_model(path, file.learned_net, &model) || read_model(model, net, NULL, log))
+    if (snapshot_find_model(path, file.learned_net, &model) ||
+        read_model(model, file.run, net, NULL, log))
         goto done;
     LOG_INFO(log, "SGDSolver: restoring history");
     state->iteration = file.iter;
@@ -178,43 +193,92 @@ static int64_t iteration_of(const char *file, const char *name)
                                                                                     : iteration;
 }
 
-int checkpoint_newest(const char *prefix, char **path)
+void checkpoint_owner_free(struct checkpoint_owner *owner)
+{
+    free(owner->run);
+    free(owner->digest);
+    free(owner->plan);
+    *owner = (struct checkpoint_owner){.run = NULL};
+}
+
+int checkpoint_read_owner(const char *path, struct checkpoint_owner *owner)
+{
+    struct snapshot_state state;
+
+    *owner = (struct checkpoint_owner){.run = NULL};
+    if (snapshot_peek_state(path, &state))
+        return -1;
+    *owner = (struct checkpoint_owner){.run = state.run,
+                                       .digest = state.digest,
+                                       .plan = state.plan,
+                                       .global_batch = state.global_batch};
+    state.run = state.digest = state.plan = NULL;
+    snapshot_state_free(&state);
+    return 0;
+}
+
+static int add_entry(struct checkpoint_list *list, const char *folder, const char *file,
+                     int64_t iteration)
+{
+    struct checkpoint_entry *longer =
+        realloc(list->entries, ((size_t)list->count + 1) * sizeof *longer);
+    struct strbuf path = {0};
+
+    if (!longer)
+        return error_memory(sizeof *longer, "a list of snapshots");
+    list->entries = longer;
+    strbuf_printf(&path, "%s%s", folder, file);
+    longer[list->count] =
+        (struct checkpoint_entry){.path = strbuf_take(&path), .iteration = iteration};
+    return longer[list->count].path ? list->count++, 0 : -1;
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct checkpoint_entry *a = left, *b = right;
+
+    return a->iteration != b->iteration ? (a->iteration < b->iteration ? 1 : -1)
+                                        : strcmp(a->path, b->path);
+}
+
+int checkpoint_list_create(const char *prefix, struct checkpoint_list *list)
 {
     const char *slash = strrchr(prefix, '/'), *name = slash ? slash + 1 : prefix;
-    char *folder = slash ? strndup(prefix, (size_t)(name - prefix)) : strdup("./"), *newest = NULL;
-    DIR *dir = folder ? opendir(folder) : NULL;
-    int64_t most = -1;
-    int status = -1;
+    char *folder = slash ? strndup(prefix, (size_t)(name - prefix)) : strdup("");
+    DIR *dir = folder ? opendir(*folder ? folder : "./") : NULL;
+    int status = 0;
 
-    *path = NULL;
-    if (!dir) {
-        if (folder)
-            error_set("cannot look for snapshots in '%s': %s", folder, strerror(errno));
-        else
-            error_memory(strlen(prefix), "a snapshot's name");
-        goto done;
-    }
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    *list = (struct checkpoint_list){.entries = NULL};
+    if (!dir)
+        status = folder ? error_set("cannot look for snapshots in '%s': %s",
+                                    *folder ? folder : "./", strerror(errno))
+                        : error_memory(strlen(prefix), "a snapshot's name");
+    for (const struct dirent *entry; !status && (entry = readdir(dir)) != NULL;) {
         int64_t iteration = iteration_of(entry->d_name, name);
-        if (iteration <= most)
-            continue;
-        most = iteration;
-        free(newest);
-        newest = strdup(entry->d_name);
+        if (iteration >= 0)
+            status = add_entry(list, folder, entry->d_name, iteration);
     }
-    closedir(dir);
-    status = 0;
-    if (most < 0)
-        goto done;
-    *path = newest ? malloc(strlen(folder) + strlen(newest) + 1) : NULL;
-    if (*path)
-        sprintf(*path, "%s%s", slash ? folder : "", newest);
-    else
-        status = error_memory(strlen(prefix), "a snapshot's name");
-done:
-    free(newest);
+    if (dir)
+        closedir(dir);
     free(folder);
+    if (list->count > 0)
+        qsort(list->entries, (size_t)list->count, sizeof *list->entries, newest_first);
+    for (int i = 0; i < list->count; i++)
+        if (checkpoint_read_owner(list->entries[i].path, &list->entries[i].owner))
+            error_clear(); /* who resumes from it says why */
+    if (status)
+        checkpoint_list_free(list);
     return status;
+}
+
+void checkpoint_list_free(struct checkpoint_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        free(list->entries[i].path);
+        checkpoint_owner_free(&list->entries[i].owner);
+    }
+    free(list->entries);
+    *list = (struct checkpoint_list){.entries = NULL};
 }
 
 /* Weights that have nothing, or not all that is needed, are those of another net. */
@@ -250,7 +314,7 @@ int checkpoint_load_weights(const char *list, bool all, struct net *net, struct 
         if (!*path)
             continue;
         LOG_INFO(log, "Finetuning from %s", path);
-        status = read_model(path, net, found, log);
+        status = read_model(path, NULL, net, found, log);
     }
     if (!status)
         status = check_found(list, net, found, all);

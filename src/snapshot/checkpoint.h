@@ -15,20 +15,45 @@ struct train_state {
     uint64_t cursor;      /* samples of the global order consumed so far */
 };
 
+/* Whose a checkpoint is; NULL and 0 where it is not known. */
+struct checkpoint_owner {
+    char *run, *digest, *plan; /* as in snapshot_state */
+    int64_t global_batch;
+};
+
 /* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all,
  * the state last: a state never names a model that is not there. binary: Caffe's binary form,
  * without
  * ".h5". history: nhistory blocks of net->elems floats in the arenas' layout. Rank 0. */
 int checkpoint_write(const char *prefix, bool binary, const struct net *net, int nhistory,
-                     const float *history, const struct train_state *state, struct log *log);
+                     const float *history, const struct train_state *state,
+                     const struct checkpoint_owner *owner, struct log *log);
 
-/* Reads state, history and the model it names into net->values. Rank 0. */
+/* Reads state, history and the model it names into net->values. A model that another run wrote
+ * than the state is refused. Rank 0. */
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
                       struct train_state *state, struct log *log);
 
-/* The state of the highest iteration under that prefix, in either format, into *path, to be freed;
- * NULL if there is none. Fails where the folder cannot be read. */
-int checkpoint_newest(const char *prefix, char **path);
+/* A state under a prefix. */
+struct checkpoint_entry {
+    char *path;
+    int64_t iteration;             /* by its name */
+    struct checkpoint_owner owner; /* as it says; empty where it cannot be read */
+};
+
+struct checkpoint_list {
+    struct checkpoint_entry *entries; /* the highest iteration first */
+    int count;
+};
+
+/* All states under that prefix, in either format, with what they say of themselves; no checksums
+ * are looked at. Fails where the folder cannot be read. */
+int checkpoint_list_create(const char *prefix, struct checkpoint_list *list);
+void checkpoint_list_free(struct checkpoint_list *list);
+
+/* What one state says of itself; to be freed. */
+int checkpoint_read_owner(const char *path, struct checkpoint_owner *owner);
+void checkpoint_owner_free(struct checkpoint_owner *owner);
 
 /* Weights by layer name from a comma list of files. Says which layers were not found; fails where
  * none was, or, if `all`, where one was not. Rank 0. */

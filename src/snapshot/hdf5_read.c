@@ -336,7 +336,8 @@ int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *laye
         goto done;
     }
     if (match_layers(file, path, &sources, layers, nlayers, report) ||
-        read_model_layers(file, path, &sources, layers, nlayers))
+        read_model_layers(file, path, &sources, layers, nlayers) ||
+        h5_attribute_read_text(file, path, "run", &report->run))
         goto done;
     status = 0;
 
@@ -436,22 +437,37 @@ done:
     return status;
 }
 
-static int read_seed(hid_t file, const char *path, struct snapshot_state *state)
+/* *has: it is there. */
+static int read_attribute(hid_t file, const char *path, const char *name, int64_t *value, bool *has)
 {
     hid_t attribute;
     char reason[512];
     int status = 0;
 
-    if (H5Aexists(file, "random_seed") <= 0)
+    if (H5Aexists(file, name) <= 0)
         return 0;
-    attribute = H5Aopen(file, "random_seed", H5P_DEFAULT);
-    if (attribute < 0 || H5Aread(attribute, H5T_NATIVE_INT64, &state->random_seed) < 0)
-        status = error_set("%s: attribute 'random_seed' cannot be read (%s)", path,
+    attribute = H5Aopen(file, name, H5P_DEFAULT);
+    if (attribute < 0 || H5Aread(attribute, H5T_NATIVE_INT64, value) < 0)
+        status = error_set("%s: attribute '%s' cannot be read (%s)", path, name,
                            h5_reason(reason, sizeof reason));
     if (attribute >= 0)
         H5Aclose(attribute);
-    state->has_random_seed = status == 0;
+    *has = status == 0;
     return status;
+}
+
+static int read_owner(hid_t file, const char *path, struct snapshot_state *state)
+{
+    bool has_batch;
+
+    return read_attribute(file, path, "random_seed", &state->random_seed,
+                          &state->has_random_seed) ||
+                   read_attribute(file, path, "global_batch", &state->global_batch, &has_batch) ||
+                   h5_attribute_read_text(file, path, "run", &state->run) ||
+                   h5_attribute_read_text(file, path, "run_digest", &state->digest) ||
+                   h5_attribute_read_text(file, path, "plan", &state->plan)
+               ? -1
+               : 0;
 }
 
 static int read_state_fields(hid_t file, const char *path, struct snapshot_state *state)
@@ -459,7 +475,7 @@ static int read_state_fields(hid_t file, const char *path, struct snapshot_state
     if (read_count(file, path, "iter", &state->iter) ||
         read_state_string(file, path, "learned_net", &state->learned_net) ||
         read_count(file, path, "current_step", &state->current_step) ||
-        read_seed(file, path, state))
+        read_owner(file, path, state))
         return -1;
     state->has_data_cursor = has_link(file, "data_cursor");
     if (state->has_data_cursor)
@@ -521,7 +537,7 @@ int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
     hid_t file = -1;
     int status = -1;
 
-    if (checksum_check(path))
+    if (nhistory != SNAPSHOT_PEEK && checksum_check(path))
         return -1;
     h5_lock();
     if (h5_file_open(path, &file))
@@ -537,7 +553,8 @@ int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
                   has_link(file, "iter") ? "history" : "iter");
         goto done;
     }
-    status = read_state_fields(file, path, state) || read_history(file, path, history, nhistory)
+    status = read_state_fields(file, path, state) ||
+                     (nhistory != SNAPSHOT_PEEK && read_history(file, path, history, nhistory))
                  ? -1
                  : 0;
 

@@ -17,6 +17,8 @@
 
 #define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
 #define CHUNK_BYTES ((hsize_t)16 << 20)
+#define LONGEST_ATTRIBUTE                                                                          \
+    ((size_t)60 << 10) /* HDF5's own limit is 64 kB with all that belongs to it */
 
 static int composing_failed(const char *path, const char *action, const char *name)
 {
@@ -176,13 +178,36 @@ static int write_attribute(hid_t file, const char *path, const char *name, hid_t
     return status;
 }
 
-static int write_version(hid_t file, const char *path)
+/* Nothing where there is no text, or one that is too long for an attribute. */
+static int write_text_attribute(hid_t file, const char *path, const char *name, const char *text)
 {
-    hid_t type = string_type(PACKAGE_VERSION);
-    int status = write_attribute(file, path, "poseidon_version", type, PACKAGE_VERSION);
+    hid_t type;
+    int status;
 
+    if (text == NULL || text[0] == '\0' || strlen(text) > LONGEST_ATTRIBUTE)
+        return 0;
+    type = string_type(text);
+    status = write_attribute(file, path, name, type, text);
     H5Tclose(type);
     return status;
+}
+
+static int write_version(hid_t file, const char *path)
+{
+    return write_text_attribute(file, path, "poseidon_version", PACKAGE_VERSION);
+}
+
+/* Whose state it is. */
+static int write_owner(hid_t file, const char *path, const struct snapshot_state *state)
+{
+    return write_text_attribute(file, path, "run", state->run) ||
+                   write_text_attribute(file, path, "run_digest", state->digest) ||
+                   write_text_attribute(file, path, "plan", state->plan) ||
+                   (state->global_batch > 0 &&
+                    write_attribute(file, path, "global_batch", H5T_NATIVE_INT64,
+                                    &state->global_batch))
+               ? -1
+               : 0;
 }
 
 /* A group inside `parent`, new or already there. Negative without a message where the place is
@@ -245,12 +270,13 @@ static int write_model_layer(hid_t data, const char *path, const struct snapshot
     return status ? error_context("layer '%s'", layer->name) : 0;
 }
 
-static int compose_model(hid_t file, const char *path, const struct snapshot_layer *layers,
-                         int nlayers)
+static int compose_model(hid_t file, const char *path, const char *run,
+                         const struct snapshot_layer *layers, int nlayers)
 {
     hid_t data = H5Gcreate2(file, "data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    int status =
-        data < 0 ? composing_failed(path, "write group", "data") : write_version(file, path);
+    int status = data < 0
+                     ? composing_failed(path, "write group", "data")
+                     : write_version(file, path) || write_text_attribute(file, path, "run", run);
 
     for (int i = 0; i < nlayers && status == 0; i++)
         status = write_model_layer(data, path, &layers[i]);
@@ -268,7 +294,7 @@ static int compose_state(hid_t file, const char *path, const struct snapshot_sta
     if (write_number(file, path, "iter", H5T_NATIVE_INT32, &state->iter) ||
         write_string(file, path, "learned_net", state->learned_net) ||
         write_number(file, path, "current_step", H5T_NATIVE_INT32, &state->current_step) ||
-        write_version(file, path))
+        write_version(file, path) || write_owner(file, path, state))
         return -1;
     if (state->has_data_cursor &&
         write_number(file, path, "data_cursor", H5T_NATIVE_UINT64, &state->data_cursor))
@@ -289,7 +315,8 @@ done:
     return status;
 }
 
-int snapshot_write_model(const char *path, const struct snapshot_layer *layers, int nlayers)
+int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
+                         int nlayers)
 {
     void *bytes = NULL;
     size_t length = 0;
@@ -300,7 +327,7 @@ int snapshot_write_model(const char *path, const struct snapshot_layer *layers, 
         return -1;
     h5_lock();
     file = memory_file_create(path);
-    status = file < 0 || compose_model(file, path, layers, nlayers) ||
+    status = file < 0 || compose_model(file, path, run, layers, nlayers) ||
              memory_file_bytes(file, path, &bytes, &length);
     if (file >= 0)
         H5Fclose(file);

@@ -129,9 +129,17 @@ int snapshot_read_state(const char *path, struct snapshot_state *state,
     return status;
 }
 
+int snapshot_peek_state(const char *path, struct snapshot_state *state)
+{
+    return snapshot_read_state(path, state, NULL, SNAPSHOT_PEEK);
+}
+
 void snapshot_state_free(struct snapshot_state *state)
 {
     free(state->learned_net);
+    free(state->run);
+    free(state->digest);
+    free(state->plan);
     *state = (struct snapshot_state){0};
 }
 
@@ -157,6 +165,12 @@ int snapshot_check_names(const char *path, const struct snapshot_layer *layers, 
     return 0;
 }
 
+int snapshot_copy_text(const char *text, char **out)
+{
+    *out = text != NULL ? strdup(text) : NULL;
+    return text != NULL && *out == NULL ? error_memory(strlen(text) + 1, "a text") : 0;
+}
+
 int snapshot_report_add(char ***names, int *count, const char *name)
 {
     char **longer = realloc(*names, (size_t)(*count + 1) * sizeof *longer);
@@ -179,5 +193,6 @@ void snapshot_report_free(struct snapshot_report *report)
         free(report->missing[i]);
     free(report->ignored);
     free(report->missing);
+    free(report->run);
     *report = (struct snapshot_report){0};
 }

@@ -5,10 +5,10 @@
  * another layer is left out, and a `/` in a layer's name makes nested groups. A state
  * (.solverstate.h5) has the data sets `iter`, `learned_net`, `current_step` and the group
  * `history`, and beside them, ignored by Caffe, the data set `data_cursor` and attributes. Values
- * carry checksums.
+ * carry checksums. Both files name the run that wrote them in an attribute.
  *
  * Binary: a model (.caffemodel) is a NetParameter with all layers, their definitions and, all of
- * them, their parameters; a state (.solverstate) is a SolverState with two fields of our own.
+ * them, their parameters; a state (.solverstate) is a SolverState. Both have fields of our own.
  * Both end in a checksum that Caffe does not look at. Files may have any size; other programs'
  * protobuf refuses more than 2 GB.
  *
@@ -48,6 +48,11 @@ struct snapshot_state {
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
     bool has_random_seed; /* likewise */
     int64_t random_seed;
+    /* Whose it is; NULL and 0 where a file does not say. Owned by the struct after reading. */
+    char *run;            /* the run's name */
+    char *digest;         /* of what it trains: solver, net, data, seed (solver/identity.h) */
+    char *plan;           /* how its layers travel, in words that a resume reads */
+    int64_t global_batch; /* samples of an iteration, over all workers */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */
@@ -56,6 +61,7 @@ struct snapshot_report {
     char **ignored;
     int nmissing; /* layers with parameters of their own that the file does not have: unchanged */
     char **missing;
+    char *run; /* that wrote the model; NULL: the file does not say */
 };
 
 /* Fails with Caffe's sentence, "Cannot write to snapshot prefix 'X'.  Make sure that ...", where no
@@ -71,10 +77,12 @@ char *snapshot_state_path(const char *prefix, int64_t iter);
 char *snapshot_model_path_binary(const char *prefix, int64_t iter);
 char *snapshot_state_path_binary(const char *prefix, int64_t iter);
 
-/* Writes a model. Of two layers with one name the one without parameters is skipped; two with
- * parameters are an error. The file is composed in memory first: needs twice its size for a moment.
+/* Writes a model. run: the name of the run that does, or NULL. Of two layers with one name the one
+ * without parameters is skipped; two with parameters are an error. The file is composed in memory
+ * first: needs twice its size for a moment.
  */
-int snapshot_write_model(const char *path, const struct snapshot_layer *layers, int nlayers);
+int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
+                         int nlayers);
 
 /* Writes a state: `history` in Caffe's order, one array per learnable parameter, for AdaDelta and
  * Adam all first arrays, then all second ones. Both optional fields are written where has_ says so.
@@ -84,7 +92,7 @@ int snapshot_write_state(const char *path, const struct snapshot_state *state,
 
 /* The same in binary form, without a copy in memory. def: the net whose layers these are, one for
  * one, for their definitions; NULL: only names are written. */
-int snapshot_write_model_binary(const char *path, const struct net_def *def,
+int snapshot_write_model_binary(const char *path, const char *run, const struct net_def *def,
                                 const struct snapshot_layer *layers, int nlayers);
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
                                 const struct snapshot_blob *history, int nhistory);
@@ -102,6 +110,9 @@ int snapshot_read_model(const char *path, const struct snapshot_layer *layers, i
 /* Reads a state into *state and the history arrays; number and shapes are checked first. */
 int snapshot_read_state(const char *path, struct snapshot_state *state,
                         const struct snapshot_blob *history, int nhistory);
+
+/* Reads what a state says besides the history, without its checksum: a look at many of them. */
+int snapshot_peek_state(const char *path, struct snapshot_state *state);
 
 /* Where the model of a state lies: learned_net itself (relative to the current folder), else the
  * file of that name beside the state. *model is freed by the caller. */

@@ -10,6 +10,8 @@ int snapshot_read_model_hdf5(const char *path, const struct snapshot_layer *laye
                              struct snapshot_report *report);
 int snapshot_read_model_binary(const char *path, const struct snapshot_layer *layers, int nlayers,
                                struct snapshot_report *report);
+/* nhistory SNAPSHOT_PEEK: neither history nor checksum. */
+enum { SNAPSHOT_PEEK = -1 };
 int snapshot_read_state_hdf5(const char *path, struct snapshot_state *state,
                              const struct snapshot_blob *history, int nhistory);
 int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
@@ -20,6 +22,9 @@ int snapshot_owned_blobs(const struct snapshot_layer *layer);
 
 /* Fails where two layers of one name have parameters. */
 int snapshot_check_names(const char *path, const struct snapshot_layer *layers, int nlayers);
+
+/* A copy in *out, to be freed; NULL for NULL. */
+int snapshot_copy_text(const char *text, char **out);
 
 /* Adds a copy of the name to a list of a report. */
 int snapshot_report_add(char ***names, int *count, const char *name);

@@ -196,6 +196,21 @@ static void copy_value(const char *list, int line, const char *name, char out[VA
                  found + length - (VALUE_BYTES / 2 - 6));
 }
 
+void agreement_difference(const char *there, const char *here, struct strbuf *out)
+{
+    char name[NAME_BYTES], old[VALUE_BYTES], new[VALUE_BYTES];
+    const char *at = "";
+    int line = find_difference(there, here, &at);
+
+    if (line == INT_MAX)
+        return;
+    copy_name(at, name);
+    copy_value(there, line, name, old);
+    copy_value(here, line, name, new);
+    strbuf_append(out, name, strcspn(name, "\t"));
+    strbuf_printf(out, ": %s there, %s here", old, new);
+}
+
 /* " on ranks 0, 2-5": those that have the same value as rank `first`. */
 static void put_ranks(struct strbuf *out, const char *values, int nranks, int first)
 {

@@ -22,6 +22,10 @@ void agreement_put(struct strbuf *list, const char *name, const char *format, ..
 void agreement_put_message(struct strbuf *list, const char *prefix, const ProtobufCMessage *message,
                            const char *const *except);
 
+/* The first name in which two lists differ and both values, "base_lr: 0.01 there, 0.1 here", into
+ * `out`, which stays empty where they are the same. Not collective. */
+void agreement_difference(const char *there, const char *here, struct strbuf *out);
+
 /* Compares the lists of all ranks. Returns 0 where they are the same; else -1 on all ranks, with
  * one message: the first name that differs, and which ranks have which value of it
  * ("base_lr differs: 0.01 on ranks 0, 1, 3; 0.1 on rank 2; ..."). Costs one broadcast and one

@@ -139,13 +139,20 @@ static int snapshot(struct trainer *t, int64_t iteration)
     const float *history;
     bool binary =
         t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
-    int status = -1;
+    struct checkpoint_owner owner = {.run = t->run.file.run,
+                                     .digest = t->run.file.digest,
+                                     .global_batch = t->run.file.global_batch};
+    int status = 0;
 
-    if (sync_gather_history(t->sync, &history) == 0 &&
-        (t->rank != 0 || net_pull_values(t->net) == 0))
-        status = t->rank == 0 ? checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
-                                                 t->rule.nhistory, history, &state, t->log)
-                              : 0;
+    if (sync_gather_history(t->sync, &history))
+        return -1;
+    if (t->rank == 0)
+        status = net_pull_values(t->net) || prefix_lock_check(t->run.lock) ||
+                         checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
+                                          t->rule.nhistory, history, &state, &owner, t->log) ||
+                         trainer_note_snapshot(t, iteration)
+                     ? -1
+                     : 0;
     t->last_snapshot = (int)iteration;
     return status;
 }
@@ -329,6 +336,8 @@ int trainer_run(struct trainer *t)
     if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
         return -1;
     if (trainer_gather_figures(t))
+        return -1;
+    if (error_agree(t->world, t->rank == 0 ? trainer_end_run(t) : 0))
         return -1;
     sync_destroy(t->sync); /* the figures are all that is still wanted of it */
     t->sync = NULL;

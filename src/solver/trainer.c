@@ -7,7 +7,6 @@
 #include "report/net_table.h"
 #include "solver/device.h"
 #include "solver/settings.h"
-#include "snapshot/snapshot.h"
 #include "spec/read.h"
 #include "util/agree.h"
 #include "util/error.h"
@@ -89,14 +88,14 @@ static int batch_per_pass(struct trainer *t, int *out)
     int shares = t->nworkers * t->iter_size;
 
     *out = o->batch;
-    if (o->global_batch <= 0)
+    if (t->global_batch <= 0)
         return 0;
-    if (o->global_batch % shares)
+    if (t->global_batch % shares)
         return error_set(
             "--global-batch=%d cannot be shared evenly: %d worker%s times iter_size %d "
             "makes %d shares",
-            o->global_batch, t->nworkers, t->nworkers == 1 ? "" : "s", t->iter_size, shares);
-    *out = o->global_batch / shares;
+            t->global_batch, t->nworkers, t->nworkers == 1 ? "" : "s", t->iter_size, shares);
+    *out = t->global_batch / shares;
     return 0;
 }
 
@@ -202,46 +201,38 @@ static int build_nets(struct trainer *t)
     return 0;
 }
 
+static int load_weights(struct trainer *t)
+{
+    const char *given = t->options->weights;
+
+    for (size_t i = 0; !given && i < t->solver->n_weights; i++)
+        if (checkpoint_load_weights(t->solver->weights[i], false, t->net, t->log))
+            return -1;
+    return given ? checkpoint_load_weights(given, false, t->net, t->log) : 0;
+}
+
 /* Rank 0 reads files; what it found goes to everybody. *history: rank 0, to be freed; NULL if none.
  */
 static int load_files(struct trainer *t, float **history)
 {
     const struct trainer_options *o = t->options;
-    const char *weights = o->weights, *from = o->snapshot;
     size_t blocks = (size_t)t->rule.nhistory;
-    char *newest = NULL;
-    int status;
 
     *history = NULL;
     if (t->rank != 0 || t->blank)
         return 0;
     if (o->snapshot && o->weights)
         return error_set("Give a snapshot to resume training or weights to finetune but not both.");
-    if (t->solver->snapshot > 0 || t->solver->snapshot_after_train) {
-        if (t->solver->snapshot_prefix && snapshot_probe(t->solver->snapshot_prefix))
-            return -1;
-    }
-    if (o->resume) {
-        if (checkpoint_newest(t->solver->snapshot_prefix, &newest))
-            return -1;
-        from = newest ? newest : o->snapshot;
-        if (!newest)
-            LOG_INFO(t->log, "No snapshot %s_iter_* yet: starting as without --resume",
-                     t->solver->snapshot_prefix);
-    }
-    if (from) {
-        t->resumed = true;
+    if (o->resume != RESUME_OFF || o->snapshot) {
         *history = calloc(blocks * t->net->elems + 1, sizeof **history);
-        status = *history
-                     ? checkpoint_resume(from, t->net, t->rule.nhistory, *history, &t->at, t->log)
-                     : error_memory(blocks * t->net->elems * sizeof **history, "history");
-        free(newest);
-        return status;
+        if (!*history)
+            return error_memory(blocks * t->net->elems * sizeof **history, "history");
     }
-    for (size_t i = 0; !weights && i < t->solver->n_weights; i++)
-        if (checkpoint_load_weights(t->solver->weights[i], false, t->net, t->log))
-            return -1;
-    return weights ? checkpoint_load_weights(weights, false, t->net, t->log) : 0;
+    if (o->resume != RESUME_OFF && trainer_resume(t, *history))
+        return -1;
+    if (!t->resumed && o->snapshot)
+        return trainer_take_state(t, o->snapshot, *history);
+    return t->resumed ? 0 : load_weights(t);
 }
 
 static int work_out_rates(struct trainer *t)
@@ -470,7 +461,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (topology_create(world, &t->topology))
         goto fail;
     t->threads = default_threads(t);
-    if (error_agree(world, create_nets(t)) || open_engine(t) ||
+    if (trainer_open_run(t) || error_agree(world, create_nets(t)) || trainer_identify(t) ||
+        error_agree(world, t->rank == 0 ? trainer_check_run(t) : 0) || open_engine(t) ||
         error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
         error_agree(world, build_nets(t)) || trainer_plan(t) ||
         error_agree(world, load_files(t, &history)))
@@ -480,7 +472,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
-        create_sync(t, history))
+        create_sync(t, history) || error_agree(world, t->rank == 0 ? trainer_begin_run(t) : 0))
         goto fail;
     free(history);
     log_start(t);
@@ -496,6 +488,7 @@ void trainer_destroy(struct trainer *t)
 {
     if (!t)
         return;
+    trainer_close_run(t);
     if (t->sync)
         sync_destroy(t->sync);
     plan_destroy(t->plan);

@@ -19,6 +19,14 @@ enum {
     HIERARCHY_OFF = 0    /* every rank is a node of its own */
 };
 
+/* Whether to go on from the newest state under the solver's snapshot_prefix that can be read,
+ * instead of `weights` and `snapshot`. */
+enum resume {
+    RESUME_OFF,
+    RESUME_OWN, /* if it is this run's; where the run has none, from the beginning */
+    RESUME_ANY  /* whosever it is */
+};
+
 /* Where parameter servers apply the solver. */
 enum ps_update {
     PS_UPDATE_AUTO, /* wherever is measured to be faster */
@@ -31,8 +39,8 @@ struct trainer_options {
     const char *solver;   /* path of the solver file */
     const char *weights;  /* paths of weight files, a comma list */
     const char *snapshot; /* path of the solver state to resume from */
-    bool resume; /* from the newest state under the solver's snapshot_prefix instead, if there is
-                    one, and without `weights` */
+    enum resume resume;
+    const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */
 
     const char *engine;  /* its name */
@@ -78,6 +86,9 @@ struct trainer_options {
 /* "auto", "host" or "device"; fails with the list of them. */
 int ps_update_parse(const char *name, enum ps_update *out);
 
+/* "own", which "" means too, or "any"; NULL: RESUME_OFF. Fails with the list of them. */
+int resume_parse(const char *text, enum resume *out);
+
 /* "auto", "off" or a number of ranks; fails with what is possible. */
 int hierarchy_parse(const char *text, int *out);
 
@@ -93,6 +104,16 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
  * Collective; after a failure on any rank it fails on all ranks with that one's message, and
  * transfers may be unfinished. */
 int trainer_run(struct trainer *trainer);
+
+/* Why a run ended, as the status of its process. README.md and the job scripts rely on these. */
+enum {
+    TRAINER_DONE = 0,
+    TRAINER_SAVED = 75,       /* stopped early with a snapshot: EX_TEMPFAIL, start again */
+    TRAINER_INTERRUPTED = 130 /* stopped early without one */
+};
+
+/* One of these, after trainer_run succeeded. */
+int trainer_exit_status(const struct trainer *trainer);
 
 /* The summary as a JSON object. Rank 0, after trainer_run succeeded; not collective. */
 void trainer_summary(const struct trainer *trainer, struct json *json);

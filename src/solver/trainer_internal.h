@@ -14,9 +14,13 @@
 #include "report/clocks.h"
 #include "report/figures.h"
 #include "snapshot/checkpoint.h"
+#include "snapshot/prefix_lock.h"
+#include "snapshot/run_file.h"
 #include "solver/nets.h"
 #include "solver/policy.h"
 #include "sync/node.h"
+#include "util/sha256.h"
+#include "util/strbuf.h"
 #include "util/topology.h"
 
 /* What all ranks know of signals that some of them have got (agree_signals.c). */
@@ -27,6 +31,19 @@ struct trainer_signals {
     double seconds;            /* rank 0: the clock then */
     enum signal_effect effect; /* agreed on and not done yet */
     bool keep;                 /* the stop wants a snapshot whatever the solver says */
+};
+
+/* Whose snapshots are written and read (run.c). Rank 0's; elsewhere empty, but for `about`. */
+struct trainer_run {
+    bool keeps;                  /* snapshots are written: there are a lock and PREFIX.run */
+    char *path;                  /* of PREFIX.run. Owned */
+    struct run_file file;        /* as it is to be written. Owned */
+    struct run_file found;       /* as it was found; .run "": there was none. Owned */
+    struct prefix_lock *lock;    /* Owned */
+    struct checkpoint_list list; /* states under the prefix; of --resume. Owned */
+    struct strbuf about;         /* what is trained, as the run's digest is made of. Owned */
+    char digest[SHA256_HEX];
+    int64_t global_batch; /* of the run that is resumed; 0: it does not say. On all ranks */
 };
 
 /* "Owned" is freed by trainer_destroy. */
@@ -53,6 +70,7 @@ struct trainer {
     struct policy policy;                 /* how the learning rate does */
     int max_iter, iter_size;              /* the last iteration's end; passes per iteration */
     int batch;                            /* samples of one pass on one rank */
+    int global_batch;                     /* > 0: wanted, of an iteration over all workers */
     uint64_t seed;
 
     /* what computes */
@@ -77,6 +95,7 @@ struct trainer {
     struct sync *sync; /* from trainer_create until training is over, then NULL. Owned */
 
     /* where training starts */
+    struct trainer_run run;
     struct train_state at;
     bool resumed;   /* from a snapshot: there is a history */
     float *rates;   /* of iterations at.iteration to max_iter-1, worked out beforehand: a server may
@@ -132,6 +151,36 @@ int trainer_leaders_per_host(const struct trainer *trainer);
  * differs, and which ranks have what. After the solver file is read. Collective; fails on all ranks
  * together. */
 int trainer_compare_ranks(struct trainer *trainer);
+
+/* What the run trains, into trainer->run.about and its digest: solver, net, data and seed, as far
+ * as they decide which parameters come out. Compares all ranks' data on the way. After net_create,
+ * before net_build. Collective; fails on all ranks together. */
+int trainer_identify(struct trainer *trainer);
+
+/* ---- run.c ---- */
+
+/* Takes the prefix, finds which run is to go on, and keeps its global batch where nobody asks for
+ * another. Before nets are made. Collective; fails on all ranks together. */
+int trainer_open_run(struct trainer *trainer);
+
+/* Whether the run that was found is this one; after trainer_identify. Rank 0. */
+int trainer_check_run(struct trainer *trainer);
+
+/* The newest state of the run that can be read, into net, *history and trainer->at;
+ * trainer->resumed false: it has none. Rank 0. */
+int trainer_resume(struct trainer *trainer, float *history);
+
+/* The state that --snapshot names, likewise. */
+int trainer_take_state(struct trainer *trainer, const char *path, float *history);
+
+/* Training begins, a snapshot was written, training is over in order: into PREFIX.run. A start that
+ * is the fourth in a row without a snapshot further on fails. Rank 0. */
+int trainer_begin_run(struct trainer *trainer);
+int trainer_note_snapshot(struct trainer *trainer, int64_t iteration);
+int trainer_end_run(struct trainer *trainer);
+
+/* Frees it all, and the prefix. */
+void trainer_close_run(struct trainer *trainer);
 
 /* ---- agree_signals.c ---- */
 

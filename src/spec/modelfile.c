@@ -39,6 +39,7 @@ struct model_file {
     struct stored_layer *layers;
     int nlayers, room, nblobs;
     struct strbuf net; /* the message without weights */
+    char *run;
 };
 
 static struct stored_layer *add_layer(struct model_file *file)
@@ -237,6 +238,8 @@ static int walk_net(struct model_file *file)
             break;
         if ((field.number == NET_LAYERS || field.number == NET_LAYER) && field.type == PROTO_BYTES)
             status = take_layer(file, &field);
+        else if (field.number == STATE_FILE_RUN && field.type == PROTO_BYTES)
+            status = proto_take_text(file->proto, &field, NET_MOST, &file->run);
         else if (proto_is_seal(file->proto, &field))
             status = proto_check_seal(file->proto, &field);
         else
@@ -269,8 +272,14 @@ void model_file_close(struct model_file *file)
     }
     free(file->layers);
     strbuf_free(&file->net);
+    free(file->run);
     proto_close(file->proto);
     free(file);
+}
+
+const char *model_file_run(const struct model_file *file)
+{
+    return file->run;
 }
 
 const struct stored_layer *model_file_layers(const struct model_file *file, int *count)

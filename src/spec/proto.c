@@ -125,6 +125,19 @@ int proto_copy(struct proto *proto, uint64_t at, void *out, size_t bytes)
     return 0;
 }
 
+int proto_take_text(struct proto *proto, const struct proto_field *field, size_t most, char **out)
+{
+    free(*out);
+    *out = NULL;
+    if (field->length > most)
+        return error_set("%s: a text of %" PRIu64 " bytes, expected %zu at most", proto->path,
+                         field->length, most);
+    *out = calloc(1, (size_t)field->length + 1);
+    if (*out == NULL)
+        return error_memory((size_t)field->length + 1, "a text");
+    return proto_copy(proto, field->begin, *out, (size_t)field->length);
+}
+
 int proto_varint(struct proto *proto, uint64_t *at, uint64_t end, uint64_t *value)
 {
     uint64_t begin = *at;

@@ -41,6 +41,10 @@ int proto_varint(struct proto *proto, uint64_t *at, uint64_t end, uint64_t *valu
 /* Copies bytes out of the file. */
 int proto_copy(struct proto *proto, uint64_t at, void *out, size_t bytes);
 
+/* A field's bytes as a text of its own in *out, in place of the one that is there, which is freed;
+ * more than `most` bytes are refused. */
+int proto_take_text(struct proto *proto, const struct proto_field *field, size_t most, char **out);
+
 /* Sets "PATH: damaged or truncated at byte N: WHAT"; returns -1. */
 int proto_error(const struct proto *proto, uint64_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define HISTORY_MOST 200000
-#define PATH_MOST    65536
+#define TEXT_MOST    65536
+#define PLAN_MOST    (1 << 20)
 
 /* Numbers of the fields; the last two are ours, far above Caffe's. */
 enum { ITER = 1, LEARNED_NET, HISTORY, CURRENT_STEP, DATA_CURSOR = 1000, RANDOM_SEED };
@@ -19,7 +20,7 @@ struct state_file {
     struct stored_state state;
     struct stored_blob *history; /* what state.history shows */
     int room;
-    char *learned_net;
+    char *learned_net, *run, *digest, *plan;
 };
 
 static int add_history(struct state_file *file, const struct proto_field *field)
@@ -46,14 +47,27 @@ static int add_history(struct state_file *file, const struct proto_field *field)
 
 static int set_learned_net(struct state_file *file, const struct proto_field *field)
 {
-    if (field->length > PATH_MOST)
-        return error_set("%s: learned_net has %" PRIu64 " bytes, expected a path",
-                         proto_path(file->proto), field->length);
-    free(file->learned_net);
-    file->learned_net = calloc(1, (size_t)field->length + 1);
-    if (file->learned_net == NULL)
-        return error_memory((size_t)field->length + 1, "a path");
-    return proto_copy(file->proto, field->begin, file->learned_net, (size_t)field->length);
+    return proto_take_text(file->proto, field, TEXT_MOST, &file->learned_net)
+               ? error_context("learned_net")
+               : 0;
+}
+
+static int take_text(struct state_file *file, const struct proto_field *field)
+{
+    switch (field->number) {
+    case HISTORY:
+        return add_history(file, field);
+    case LEARNED_NET:
+        return set_learned_net(file, field);
+    case STATE_FILE_RUN:
+        return proto_take_text(file->proto, field, TEXT_MOST, &file->run);
+    case STATE_FILE_DIGEST:
+        return proto_take_text(file->proto, field, TEXT_MOST, &file->digest);
+    case STATE_FILE_PLAN:
+        return proto_take_text(file->proto, field, PLAN_MOST, &file->plan);
+    default:
+        return 0;
+    }
 }
 
 static int take_field(struct state_file *file, const struct proto_field *field)
@@ -62,10 +76,8 @@ static int take_field(struct state_file *file, const struct proto_field *field)
 
     if (proto_is_seal(file->proto, field))
         return proto_check_seal(file->proto, field);
-    if (field->type == PROTO_BYTES && field->number == HISTORY)
-        return add_history(file, field);
-    if (field->type == PROTO_BYTES && field->number == LEARNED_NET)
-        return set_learned_net(file, field);
+    if (field->type == PROTO_BYTES)
+        return take_text(file, field);
     if (field->type != PROTO_VARINT)
         return 0;
     switch (field->number) {
@@ -82,6 +94,9 @@ static int take_field(struct state_file *file, const struct proto_field *field)
     case RANDOM_SEED:
         state->has_random_seed = true;
         state->random_seed = (int64_t)field->value;
+        break;
+    case STATE_FILE_BATCH:
+        state->global_batch = (int64_t)field->value;
         break;
     default:
         break;
@@ -134,6 +149,9 @@ int state_file_open(const char *path, struct state_file **out)
     }
     file->state.history = file->history;
     file->state.learned_net = file->learned_net != NULL ? file->learned_net : "";
+    file->state.run = file->run;
+    file->state.digest = file->digest;
+    file->state.plan = file->plan;
     *out = file;
     return 0;
 
@@ -148,6 +166,9 @@ void state_file_close(struct state_file *file)
         return;
     proto_close(file->proto);
     free(file->history);
+    free(file->run);
+    free(file->digest);
+    free(file->plan);
     free(file->learned_net);
     free(file);
 }

@@ -359,3 +359,37 @@ const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t
                                  (unsigned long long)dataset->dim[i]);
     return buffer;
 }
+
+int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text)
+{
+    hid_t attribute, type, memory;
+    char reason[512];
+    size_t size;
+    int status = -1;
+
+    *text = NULL;
+    if (H5Aexists(file, name) <= 0)
+        return 0;
+    attribute = H5Aopen(file, name, H5P_DEFAULT);
+    type = attribute < 0 ? -1 : H5Aget_type(attribute);
+    size = type < 0 ? 0 : H5Tget_size(type);
+    memory = H5Tcopy(H5T_C_S1);
+    if (size > 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0) {
+        *text = calloc(1, size + 1);
+        H5Tset_size(memory, size + 1);
+        if (*text && H5Aread(attribute, memory, *text) >= 0)
+            status = 0;
+    }
+    if (status) {
+        free(*text);
+        *text = NULL;
+        error_set("%s: attribute '%s' is not a text that can be read (%s)", path, name,
+                  h5_reason(reason, sizeof reason));
+    }
+    H5Tclose(memory);
+    if (type >= 0)
+        H5Tclose(type);
+    if (attribute >= 0)
+        H5Aclose(attribute);
+    return status;
+}

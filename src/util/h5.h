@@ -47,6 +47,10 @@ int h5_dataset_read(const struct h5_dataset *dataset, hsize_t first, hsize_t cou
 /* Reads all of it. */
 int h5_dataset_read_all(const struct h5_dataset *dataset, hid_t type, void *out);
 
+/* Reads an attribute of the file that is a text of fixed length; *text, freed by the caller, is
+ * NULL where there is no such attribute. */
+int h5_attribute_read_text(hid_t file, const char *path, const char *name, char **text);
+
 /* "60000x1x28x28"; "scalar". Returns buffer. */
 const char *h5_shape_text(const struct h5_dataset *dataset, char *buffer, size_t size);
 

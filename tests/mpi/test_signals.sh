@@ -41,9 +41,9 @@ states() {
     ls run_iter_*.solverstate.h5 2>/dev/null | wc -l | tr -d ' '
 }
 
-# stopped WHAT SNAPSHOTS: orderly, with so many snapshots in all, and one word on it.
+# stopped WHAT SNAPSHOTS [STATUS]: orderly, with so many snapshots in all, and one word on it; status 75, or that.
 stopped() {
-    ended "$1" 0
+    ended "$1" "${3:-75}"
     [ "$(count 'Optimization stopped early')" = 1 ] || fail "$1: 'Optimization stopped early.' is not said once"
     [ "$(count ': stopping after [0-9]* iterations')" = 1 ] || fail "$1: the reason is not said once"
     [ "$(states)" = "$2" ] || fail "$1: $(states) snapshots, expected $2"
@@ -83,7 +83,7 @@ make_solver bare.prototxt 'max_iter: 1000000' 'display: 10' "snapshot_prefix: \"
     'snapshot_after_train: false'
 begin 2 bare.log --solver=bare.prototxt
 await 'Iteration 20 ' && kill -INT "$(cat pid.0)"
-stopped 'SIGINT where no snapshot is wanted after training' 0
+stopped 'SIGINT where no snapshot is wanted after training' 0 130
 begin 2 term.log --solver=bare.prototxt
 await 'Iteration 20 ' && kill -TERM "$(cat pid.0)"
 stopped 'SIGTERM where no snapshot is wanted after training' 1
@@ -133,8 +133,11 @@ whole() {
         if [ $part -lt 6 ]; then # the last one is left in peace
             await 'Iteration [0-9]* \|Optimization Done' && sleep "0.$(($$ * part % 4))" && kill -USR1 "$(pgrep -P $launcher)" 2>/dev/null
         fi
-        ended "$name, part $part" 0
-        grep -q 'Optimization Done' "$log" && break
+        wait "$launcher"
+        status=$? expected=75
+        grep -q 'Optimization Done' "$log" && expected=0
+        [ $status -eq $expected ] || { fail "$name, part $part: exit status $status, expected $expected"; tail -n 5 "$log"; }
+        [ $expected -eq 75 ] || break
         stops=$((stops + 1))
     done
     [ $stops -gt 0 ] || fail "$name: it was never stopped"
@@ -144,7 +147,7 @@ whole() {
 }
 whole ps 2 --comm=ps
 whole servers 4 --comm=paper --servers=1
-grep -q 'No snapshot .*ps_iter_\* yet: starting as without --resume' ps-1.log || fail '--resume does not say that there is nothing'
+grep -q "No snapshot .*ps_iter_\* of run '.*' yet: starting as without --resume" ps-1.log || fail '--resume does not say that there is nothing'
 grep -q 'Resuming from .*/ps_iter_' ps-2.log || fail '--resume does not say what from'
 
 # What --resume finds goes before what a first run is to start from; what is no state is no snapshot.

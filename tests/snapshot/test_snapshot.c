@@ -190,8 +190,8 @@ START_TEST(model_comes_back_bit_for_bit)
     net.conv_b[0] = NAN;
     net.conv_b[1] = -INFINITY;
     net.extra_w[3] = -0.0f;
-    ck_assert_msg(snapshot_write_model(in_folder("bits.h5"), net.layers, net.nlayers) == 0, "%s",
-                  error_text());
+    ck_assert_msg(snapshot_write_model(in_folder("bits.h5"), NULL, net.layers, net.nlayers) == 0,
+                  "%s", error_text());
     ck_assert_int_eq(snapshot_read_model(in_folder("bits.h5"), again.layers, again.nlayers, NULL),
                      0);
     ck_assert_int_eq(memcmp(&net, &again, offsetof(struct net, layers)), 0);
@@ -212,7 +212,8 @@ START_TEST(blobs_of_any_size_come_back)
 
     for (size_t i = 0; i < n; i++)
         a[i] = (float)i;
-    ck_assert_msg(snapshot_write_model(in_folder("big.h5"), &layer, 1) == 0, "%s", error_text());
+    ck_assert_msg(snapshot_write_model(in_folder("big.h5"), NULL, &layer, 1) == 0, "%s",
+                  error_text());
     layer.blobs[0].data = b;
     layer.blobs[1].data = b;
     layer.blobs[2].data = &other;
@@ -259,7 +260,7 @@ START_TEST(h5py_reads_our_model_in_caffes_layout)
     for (int i = 0; i < 8; i++)
         net.inception_w[i] = (float)i;
     net.ip_b[1] = 0.5f;
-    ck_assert_int_eq(snapshot_write_model(in_folder("ours.h5"), net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(in_folder("ours.h5"), NULL, net.layers, net.nlayers), 0);
     if (!show(in_folder("ours.h5"), text, sizeof text))
         return;
     ck_assert_str_eq(text, "data/\n"
@@ -287,9 +288,9 @@ START_TEST(same_parameters_give_the_same_bytes)
     size_t n;
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(in_folder("a.h5"), net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(in_folder("a.h5"), NULL, net.layers, net.nlayers), 0);
     sleep(1); /* a time stamp would differ now */
-    ck_assert_int_eq(snapshot_write_model(in_folder("b.h5"), net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(in_folder("b.h5"), NULL, net.layers, net.nlayers), 0);
     n = read_bytes(in_folder("a.h5"), a, sizeof a);
     ck_assert_uint_eq(read_bytes(in_folder("b.h5"), b, sizeof b), n);
     ck_assert_int_eq(memcmp(a, b, n), 0);
@@ -306,12 +307,12 @@ START_TEST(of_two_layers_with_one_name_the_one_with_parameters_is_kept)
                                       {"", 0, {{0}}}};
     const char *path = in_folder("twins.h5");
 
-    ck_assert_msg(snapshot_write_model(path, layers, 4) == 0, "%s", error_text());
+    ck_assert_msg(snapshot_write_model(path, NULL, layers, 4) == 0, "%s", error_text());
     layers[1].blobs[0].data = back;
     ck_assert_msg(snapshot_read_model(path, layers + 1, 2, NULL) == 0, "%s", error_text());
     ck_assert(back[0] == 1 && back[1] == 2);
     layers[2] = (struct snapshot_layer){"twin", 1, {{&two, second, false}}};
-    ck_assert_int_ne(snapshot_write_model(path, layers, 3), 0);
+    ck_assert_int_ne(snapshot_write_model(path, NULL, layers, 3), 0);
     assert_error("%s: two layers named 'twin' have parameters; a snapshot holds one layer of a "
                  "name, rename the other",
                  path);
@@ -326,13 +327,13 @@ START_TEST(names_that_have_no_place_are_errors)
                                       {"a/0", 1, {{&two, data, false}}}};
     const char *path = in_folder("names.h5");
 
-    ck_assert_int_ne(snapshot_write_model(path, layers, 2), 0);
+    ck_assert_int_ne(snapshot_write_model(path, NULL, layers, 2), 0);
     assert_error("the model cannot be saved: %s: the place of layer 'a/0' in the snapshot is taken "
                  "by a parameter of another layer; rename one of them",
                  path);
     ck_assert(!exists(path));
     layers[1].name = "//";
-    ck_assert_int_ne(snapshot_write_model(path, layers, 2), 0);
+    ck_assert_int_ne(snapshot_write_model(path, NULL, layers, 2), 0);
     assert_error("the model cannot be saved: %s: a layer named '//' has no place in a snapshot; "
                  "give it a name",
                  path);
@@ -425,7 +426,7 @@ START_TEST(truncated_model_is_refused_at_any_length)
     const char *path = in_folder("cut.h5");
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
     n = read_bytes(path, bytes, sizeof bytes) -
         CHECKSUM_BYTES; /* without its checksum it is still a model */
     for (size_t length = n - 1; length > 0; length = length * 9 / 10) {
@@ -449,7 +450,7 @@ START_TEST(damaged_values_are_noticed)
 
     net_init(&net);
     net.conv_w[9] = mark;
-    ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
     n = read_bytes(path, bytes, sizeof bytes);
     place = memmem(bytes, n, &mark, sizeof mark);
     ck_assert_ptr_nonnull(place);
@@ -472,7 +473,7 @@ START_TEST(every_flipped_byte_is_found)
     size_t n;
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
     n = read_bytes(path, bytes, sizeof bytes);
     seed_random();
     for (int i = 0; i < 300; i++) {
@@ -664,11 +665,11 @@ START_TEST(full_disk_keeps_the_old_snapshot_and_leaves_nothing_else)
     net_init(&net);
     history_init(&history);
     net.conv_w[0] = 5;
-    ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     net.conv_w[0] = 6;
-    ck_assert_int_ne(snapshot_write_model(path, net.layers, net.nlayers), 0);
+    ck_assert_int_ne(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
     assert_error_begins("the model cannot be saved: cannot write ");
     ck_assert_ptr_nonnull(strstr(error_text(), "File too large"));
     ck_assert(!exists(temp));
@@ -687,14 +688,14 @@ START_TEST(kill_at_any_moment_leaves_a_whole_snapshot)
     struct net net;
 
     net_init(&net);
-    ck_assert_int_eq(snapshot_write_model(path, net.layers, net.nlayers), 0);
+    ck_assert_int_eq(snapshot_write_model(path, NULL, net.layers, net.nlayers), 0);
     seed_random();
     for (int i = 0; i < 20; i++) {
         pid_t child = fork();
 
         ck_assert_int_ge(child, 0);
         if (child == 0) {
-            while (snapshot_write_model(path, net.layers, net.nlayers) == 0)
+            while (snapshot_write_model(path, NULL, net.layers, net.nlayers) == 0)
                 continue;
             _exit(1);
         }

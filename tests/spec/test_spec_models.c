@@ -593,7 +593,7 @@ START_TEST(written_model_is_read_by_protoc_and_by_us)
                      0);
     ck_assert_int_eq(net_def_create(doc, spec_net(doc), &state, &def), 0);
     ck_assert_int_eq(def->nlayers, 4);
-    ck_assert_msg(snapshot_write_model_binary(tmp("w.caffemodel"), def, layers, 4) == 0, "%s",
+    ck_assert_msg(snapshot_write_model_binary(tmp("w.caffemodel"), NULL, def, layers, 4) == 0, "%s",
                   error_text());
     layers[1].blobs[0].data = w2;
     layers[1].blobs[1].data = b2;
@@ -631,7 +631,8 @@ START_TEST(damage_to_what_we_wrote_is_found)
     int found = 0;
 
     make_small(&net);
-    ck_assert_int_eq(snapshot_write_model_binary(tmp("d.caffemodel"), NULL, net.layers, 4), 0);
+    ck_assert_int_eq(snapshot_write_model_binary(tmp("d.caffemodel"), NULL, NULL, net.layers, 4),
+                     0);
     length = read_bytes(tmp("d.caffemodel"), bytes, sizeof bytes);
     for (size_t at = 0; at < length; at++) {
         bytes[at] ^= 4;
@@ -654,7 +655,7 @@ START_TEST(scalars_and_empty_blobs_are_written_as_they_are)
     float one[1] = {4}, none[1], back[1] = {0};
     struct snapshot_layer layer = {"l", 2, {{&scalar, one, false}, {&empty, none, false}}};
 
-    ck_assert_int_eq(snapshot_write_model_binary(tmp("s.caffemodel"), NULL, &layer, 1), 0);
+    ck_assert_int_eq(snapshot_write_model_binary(tmp("s.caffemodel"), NULL, NULL, &layer, 1), 0);
     layer.blobs[0].data = back;
     ck_assert_msg(snapshot_read_model(tmp("s.caffemodel"), &layer, 1, NULL) == 0, "%s",
                   error_text());
@@ -668,7 +669,8 @@ START_TEST(two_layers_of_one_name_with_weights_are_not_written)
 
     make_small(&net);
     net.layers[3].name = "ip";
-    ck_assert_int_ne(snapshot_write_model_binary(tmp("t.caffemodel"), NULL, net.layers, 4), 0);
+    ck_assert_int_ne(snapshot_write_model_binary(tmp("t.caffemodel"), NULL, NULL, net.layers, 4),
+                     0);
     assert_error("the model cannot be saved: %s: two layers named 'ip' have parameters; a snapshot "
                  "holds one layer of a name, rename the other",
                  tmp("t.caffemodel"));
@@ -682,7 +684,7 @@ START_TEST(file_that_cannot_be_written_is_named)
     struct small net;
 
     make_small(&net);
-    ck_assert_int_ne(snapshot_write_model_binary("/nowhere/m", NULL, net.layers, 4), 0);
+    ck_assert_int_ne(snapshot_write_model_binary("/nowhere/m", NULL, NULL, net.layers, 4), 0);
     assert_error("the model cannot be saved: cannot write '/nowhere/m': No such file or directory");
     ck_assert_int_ne(snapshot_write_state_binary("/nowhere/s", &state, NULL, 0), 0);
     assert_error("the solver state cannot be saved: cannot write '/nowhere/s': No such file or "

@@ -1,0 +1,191 @@
+/* The file of a run: one table drives writing and reading of its figures. */
+#include "snapshot/run_file.h"
+
+#include "util/choice.h"
+#include "util/error.h"
+#include "util/file.h"
+#include "util/strbuf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const char *const ends[] = {
+    [RUN_GOES_ON] = "goes-on", [RUN_STOPPED] = "stopped", [RUN_DONE] = "done", NULL};
+
+enum { LINES_MOST = 1 << 20 };
+
+const char *run_end_name(enum run_end end)
+{
+    return ends[end];
+}
+
+char *run_file_path(const char *prefix)
+{
+    struct strbuf path = {0};
+
+    strbuf_printf(&path, "%s.run", prefix);
+    return strbuf_take(&path);
+}
+
+void run_file_free(struct run_file *file)
+{
+    free(file->about);
+    *file = (struct run_file){.iteration = 0};
+}
+
+static void put_about(struct strbuf *text, const char *about)
+{
+    while (about && *about) {
+        size_t length = strcspn(about, "\n");
+
+        strbuf_putc(text, '+');
+        strbuf_append(text, about, length);
+        strbuf_putc(text, '\n');
+        about += length + (about[length] != '\0');
+    }
+}
+
+int run_file_write(const char *path, const struct run_file *file)
+{
+    struct strbuf text = {0};
+    int status;
+
+    strbuf_puts(&text, "# The run that writes the snapshots beside this file; \"poseidon train "
+                       "--resume\" goes on with it.\n");
+    strbuf_printf(&text, "run\t%s\ndigest\t%s\nend\t%s\n", file->run, file->digest,
+                  ends[file->end]);
+    strbuf_printf(&text,
+                  "iteration\t%" PRId64 "\nbegun\t%" PRId64 "\nstarts\t%d\nglobal_batch\t%" PRId64
+                  "\nranks\t%d\n",
+                  file->iteration, file->begun, file->starts, file->global_batch, file->ranks);
+    put_about(&text, file->about);
+    status = strbuf_status(&text);
+    if (!status)
+        status = file_write(path, strbuf_text(&text), text.length);
+    strbuf_free(&text);
+    return status;
+}
+
+static bool read_number(const char *text, int64_t least, int64_t most, int64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end != text && !*end && !errno && *out >= least && *out <= most;
+}
+
+/* One figure; false: its value is none. Keys of later versions are passed over. */
+static bool take_figure(struct run_file *file, const char *key, const char *value)
+{
+    int64_t number = 0;
+    int end;
+
+    if (!strcmp(key, "run"))
+        return snprintf(file->run, sizeof file->run, "%s", value) < RUN_NAME_BYTES &&
+               run_check_name(value) == 0;
+    if (!strcmp(key, "digest"))
+        return snprintf(file->digest, sizeof file->digest, "%s", value) < SHA256_HEX;
+    if (!strcmp(key, "end")) {
+        end = choice_find(ends, value);
+        file->end = end < 0 ? RUN_GOES_ON : (enum run_end)end;
+        return end >= 0;
+    }
+    if (!strcmp(key, "iteration"))
+        return read_number(value, -1, INT32_MAX, &file->iteration);
+    if (!strcmp(key, "begun"))
+        return read_number(value, 0, INT32_MAX, &file->begun);
+    if (!strcmp(key, "global_batch"))
+        return read_number(value, 0, INT64_MAX, &file->global_batch);
+    if (!strcmp(key, "starts")) {
+        bool good = read_number(value, 0, INT32_MAX, &number);
+        file->starts = (int)number;
+        return good;
+    }
+    if (!strcmp(key, "ranks")) {
+        bool good = read_number(value, 0, INT32_MAX, &number);
+        file->ranks = (int)number;
+        return good;
+    }
+    return true;
+}
+
+static int read_lines(FILE *in, const char *path, struct run_file *file)
+{
+    struct strbuf about = {0};
+    char *line = NULL;
+    size_t room = 0;
+    int number = 0, status = 0;
+
+    for (ssize_t length; !status && (length = getline(&line, &room, in)) > 0;) {
+        char *value;
+
+        if (line[length - 1] == '\n')
+            line[length - 1] = '\0';
+        if (++number > LINES_MOST)
+            status = error_set("%s: more than %d lines", path, LINES_MOST);
+        else if (line[0] == '+')
+            strbuf_printf(&about, "%s\n", line + 1);
+        else if (line[0] && line[0] != '#') {
+            value = strchr(line, '\t');
+            if (value)
+                *value++ = '\0';
+            if (!value || !take_figure(file, line, value))
+                status = error_set("%s:%d: expected a run's figure, \"KEY<tab>VALUE\", found "
+                                   "'%.40s'; --resume=any does without this file",
+                                   path, number, line);
+        }
+    }
+    free(line);
+    file->about = strbuf_take(&about);
+    return file->about ? status : -1;
+}
+
+int run_file_read(const char *path, struct run_file *out, bool *found)
+{
+    FILE *in = fopen(path, "r");
+    int status;
+
+    *out = (struct run_file){.iteration = -1};
+    *found = in != NULL;
+    if (!in)
+        return errno == ENOENT ? 0 : error_set("cannot read '%s': %s", path, strerror(errno));
+    status = read_lines(in, path, out);
+    if (!status && ferror(in))
+        status = error_set("cannot read '%s': %s", path, strerror(errno));
+    if (!status && !out->run[0])
+        status = error_set("%s: it names no run; --resume=any does without this file", path);
+    fclose(in);
+    if (status)
+        run_file_free(out);
+    return status;
+}
+
+int run_check_name(const char *name)
+{
+    size_t length = strlen(name);
+    bool good = length > 0 && length < RUN_NAME_BYTES && isalnum((unsigned char)name[0]);
+
+    for (size_t i = 0; good && i < length; i++)
+        good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
+    return good ? 0
+                : error_set("'%.80s' cannot name a run: expected 1 to %d letters, digits, '.', '_' "
+                            "and '-', the first a letter or a digit",
+                            name, RUN_NAME_BYTES - 1);
+}
+
+int run_new_name(char out[RUN_NAME_BYTES])
+{
+    unsigned char bytes[6];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return error_set("no random numbers for the run's name: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        sprintf(out + 2 * i, "%02x", bytes[i]);
+    return 0;
+}

@@ -1,0 +1,114 @@
+#!/bin/sh
+# Whose snapshots --resume goes on from: a run's own and no other's, so that no job ends as a success with the
+# model of another; one run at a time under a prefix; ranks that read other data.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver solver.prototxt 'max_iter: 20' 'snapshot: 5' "snapshot_prefix: \"$work/run\""
+
+# runs STATUS TEXT OPTION...: the training ends so, and says TEXT ("" for nothing in particular).
+runs() {
+    expected=$1 text=$2
+    shift 2
+    train 2 run.log --solver=solver.prototxt --batch=8 --threads=1 "$@"
+    status=$?
+    [ $status -eq "$expected" ] || { fail "$*: exit status $status, expected $expected"; tail -n 3 run.log; }
+    [ -z "$text" ] || grep -q -e "$text" run.log || { fail "$*: '$text' is not said"; grep -e 'poseidon train' -e Resum run.log; }
+}
+
+figure() { # KEY
+    sed -n "s/^$1	//p" run.run
+}
+
+# Yesterday's run, to its end; then a new job under the same prefix that never got to a snapshot.
+runs 0 "Run '" --summary=old.json
+old=$(figure run)
+[ "$(figure end)" = 'done' ] && [ "$(figure iteration)" = 20 ] || fail "PREFIX.run of a finished run: $(head -n 9 run.run)"
+runs 0 "Passing over 4 snapshots of other runs, the newest of them .*run_iter_20.solverstate.h5 of run '$old'; this run is 'new'" \
+    --run=new --resume --summary=new.json --max-iter=10
+[ "$(json_value new.json first_iteration)" = 0 ] || fail 'a new run goes on from the old one'
+# started again, it goes on from its own, though the old run's are newer; at its end it is at its end
+runs 0 'Resuming from .*run_iter_10.solverstate.h5' --run=new --resume --max-iter=12
+runs 0 'Resuming from .*run_iter_12.solverstate.h5' --run=new --resume --max-iter=12
+runs 1 'run_iter_12.solverstate.h5 is of a run of that name already' --run=new
+
+# The file tells which run is meant where nobody says so; a finished run is not taken for a new one's.
+runs 1 "run 'new' is finished: .*run_iter_12.solverstate.h5 is its iteration 12 of 12. To train on, raise max_iter" --resume --max-iter=12
+runs 0 'Resuming from .*run_iter_12.solverstate.h5' --resume --max-iter=14
+# What it trains: another seed, rate, net, data. The first that differs is named.
+runs 1 "run.run is of run 'new', which trains something else (random_seed: 1 there, 2 here)" --resume --seed=2
+make_solver rate.prototxt 'max_iter: 20' 'base_lr: 0.02' "snapshot_prefix: \"$work/run\""
+runs 1 '(base_lr: 0.01 there, 0.02 here)' --resume --solver=rate.prototxt
+cp net.prototxt kept.prototxt
+sed -i 's/num_output: 500/num_output: 400/' net.prototxt
+runs 1 "(net: layer 'ip1' inner_product_param.num_output: 500 there, 400 here)" --resume
+sed 's|fashion-mnist-train|fashion-mnist-test|' kept.prototxt >net.prototxt
+runs 1 "(data of layer '.*': records: [0-9]* there, [0-9]* here)" --resume
+cp kept.prototxt net.prototxt
+# what may change: how far, what is shown, tested and saved
+make_solver solver.prototxt 'max_iter: 16' 'snapshot: 8' 'display: 2' "snapshot_prefix: \"$work/run\""
+runs 0 'Resuming from .*run_iter_14.solverstate.h5' --resume
+
+# --resume=any takes the newest, whosever it is.
+runs 0 'Resuming from .*run_iter_20.solverstate.h5' --resume=any --seed=2 --max-iter=22
+[ "$(figure run)" = "$old" ] || fail "--resume=any went on with run $(figure run), not $old"
+# Without its file a run is known by its newest snapshot.
+rm run.run
+runs 1 "run_iter_22.solverstate.h5 is of run '$old', which trains something else" --resume --max-iter=24
+runs 0 'Resuming from .*run_iter_22.solverstate.h5' --resume --max-iter=24 --seed=2
+# The binary form says whose it is, too.
+make_solver binary.prototxt 'max_iter: 4' 'snapshot_format: BINARYPROTO' "snapshot_prefix: \"$work/binary\""
+runs 0 '' --solver=binary.prototxt --run=first
+rm binary.run
+runs 0 "Passing over 1 snapshot of other runs, the newest of them .*binary_iter_4.solverstate of run 'first'" --solver=binary.prototxt --run=second --resume --max-iter=2
+rm -f binary.run binary_iter_2.*
+runs 1 "run 'first' is finished" --solver=binary.prototxt --resume
+# A model that another run has written over since does not go with its state.
+cp binary_iter_4.solverstate kept.state
+runs 0 '' --solver=binary.prototxt --run=third
+cp kept.state binary_iter_4.solverstate
+runs 1 "binary_iter_4.caffemodel: the model of run 'third', and its state is run 'first': one was written over" \
+    --solver=binary.prototxt --snapshot=binary_iter_4.solverstate --max-iter=6
+
+# A newest snapshot that is damaged: the one before it, and which it is. None that can be read: no new start.
+make_solver solver.prototxt 'max_iter: 20' 'snapshot: 5' "snapshot_prefix: \"$work/run\""
+rm -f run_iter_* run.run
+runs 0 '' --max-iter=15
+printf x | dd of=run_iter_15.solverstate.h5 bs=1 seek=3000 conv=notrunc 2>/dev/null
+runs 0 'Passing over .*run_iter_15.solverstate.h5: ' --resume --summary=fallback.json
+[ "$(json_value fallback.json first_iteration)" = 10 ] || fail 'no fall back to the snapshot before the damaged one'
+rm -f run_iter_20.* run_iter_5.*
+for file in run_iter_*.caffemodel.h5; do
+    printf x | dd of="$file" bs=1 seek=3000 conv=notrunc 2>/dev/null
+done
+runs 1 'none of [0-9]* snapshots of run .* can be read' --resume --max-iter=30
+
+# Three starts that come to nothing are enough.
+rm -f run_iter_* run.run
+make_solver solver.prototxt 'max_iter: 1000000' "snapshot_prefix: \"$work/run\""
+for start in 1 2 3; do
+    "$POSEIDON_MPIRUN" 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --solver=solver.prototxt --batch=8 --threads=1 --resume >start.log 2>&1 </dev/null &
+    tries=0
+    until grep -q 'Solving' start.log || [ $tries -gt 1200 ]; do
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+    # a second job meanwhile
+    [ $start -ne 2 ] || runs 1 'run.lock: run .* writes snapshots under this prefix'
+    kill -9 "$(cat pid.0)" "$(cat pid.1)"
+    wait
+done
+[ -f run.lock ] || fail 'a killed run leaves no lock: the test tests nothing'
+runs 1 "was started 3 times at iteration 0 and never came to a later snapshot" --resume
+grep -q 'run.lock: the lock of run .* is stale: it is taken over' run.log || fail 'a stale lock is not told of'
+[ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
+runs 0 '' --resume=any --max-iter=2
+
+# A rank with another data set, of which the files say nothing.
+make_solver other.prototxt 'max_iter: 2' 'snapshot_after_train: false'
+mkdir elsewhere && sed 's|fashion-mnist-train|fashion-mnist-test|' net.prototxt >elsewhere/net.prototxt
+sed "s|net: .*|net: \"$work/elsewhere/net.prototxt\"|" other.prototxt >elsewhere/other.prototxt
+# shellcheck disable=SC2016 # every rank expands it
+"$POSEIDON_MPIRUN" 2 sh -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || cd elsewhere; exec "$0" "$@"' "$POSEIDON" train \
+    --solver=other.prototxt --batch=8 >data.log 2>&1 </dev/null && fail 'ranks with other data are accepted'
+grep -q "data of layer '.*': records differs: [0-9]* on rank 0; [0-9]* on rank 1" data.log || { fail 'ranks with other data are not told so'; tail -n 3 data.log; }
+finish
