@@ -48,6 +48,7 @@ hdf5-tools hdf5
 dataset-fashion-mnist -
 cppcheck cppcheck
 gnuplot-nox gnuplot
+shellcheck -
 clang-format-14 -'
 
 # setup_header HEADER [PKG-CONFIG-MODULE...]: can the compiler include it?
@@ -104,6 +105,7 @@ setup_has() {
     dataset-fashion-mnist) test -f /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     cppcheck) command -v cppcheck ;;
     gnuplot-nox) command -v gnuplot ;;
+    shellcheck) command -v shellcheck ;;
     clang-format-14) command -v clang-format-14 ;;
     *) return 1 ;;
     esac >/dev/null 2>&1

@@ -135,6 +135,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
          "training samples per iteration over all ranks"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
+        {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
+         "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
         {"threads", OPTION_COUNT, &o->threads, "N",
          "compute threads per rank (default: the cores it may use)"},

@@ -55,11 +55,27 @@ static int note_files(struct trainer *t)
     return t->notices ? 0 : -1;
 }
 
+/* --snapshot-prefix takes the place of the solver's, which its message owns. */
+static int name_snapshots(struct trainer *t)
+{
+    Caffe__SolverParameter *solver = (Caffe__SolverParameter *)text_root(t->doc);
+    const char *given = t->options->snapshot_prefix;
+    char *prefix = given ? strdup(given) : NULL;
+
+    if (given && !prefix)
+        return error_memory(strlen(given) + 1, "--snapshot-prefix");
+    if (given) {
+        free(solver->snapshot_prefix);
+        solver->snapshot_prefix = prefix;
+    }
+    return 0;
+}
+
 static int read_solver_file(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
 
-    if (spec_read_solver(o->solver, &t->doc))
+    if (spec_read_solver(o->solver, &t->doc) || name_snapshots(t))
         return -1;
     t->solver = (const Caffe__SolverParameter *)text_root(t->doc);
     t->max_iter = o->max_iter > 0 ? o->max_iter : t->solver->max_iter;

@@ -73,7 +73,8 @@ struct trainer_options {
     int batch;        /* > 0: samples per rank and pass, replaces the training data's */
     int global_batch; /* > 0: samples per iteration over all workers; not together with batch */
     int max_iter;     /* > 0: iterations, replaces the solver's */
-    long long seed;   /* >= 0: replaces the solver's */
+    const char *snapshot_prefix; /* replaces the solver's */
+    long long seed;              /* >= 0: replaces the solver's */
 
     const char *trace;               /* path of the Chrome trace file to write */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */

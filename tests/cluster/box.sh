@@ -8,9 +8,10 @@
 #
 #     tests/cluster/box.sh --hosts=4 --rate=1gbit -- mpirun -np 4 build/poseidon train --solver=...
 #
-# Its exit status is COMMAND's. It finds BOX_HOSTS (names), BOX_NET (10.77.x.0/24), BOX_RATE, BOX_DELAY
-# and BOX_AGENT: "$BOX_AGENT n2 PROGRAM" runs a program on host n2. Rates and delays are tc's (man tc-tbf,
-# tc-netem) and hold in each direction of each host; without --rate links are as fast as the machine.
+# Its exit status is COMMAND's. It finds BOX_HOSTS (names), BOX_NAME (host n2 is the namespace BOX_NAME-2, and
+# so is its link's outer end), BOX_NET (10.77.x.0/24), BOX_RATE, BOX_DELAY and BOX_AGENT: "$BOX_AGENT n2 PROGRAM"
+# runs a program on host n2. Rates and delays are tc's (man tc-tbf, tc-netem) and hold in each direction of each
+# host; without --rate links are as fast as the machine.
 #
 # Needs root, iproute2 with tc, util-linux, and a kernel with network namespaces, bridges, veth, tbf and,
 # for --delay, netem; --check says what is missing and exits 77. Nothing outside is changed: names are resolved by a
@@ -174,8 +175,8 @@ if $check; then
 fi
 
 BOX_HOSTS=$(seq -f 'n%.0f' -s ' ' "$hosts")
-BOX_NET=$net.0/24 BOX_RATE=$rate BOX_DELAY=$delay BOX_AGENT=$folder/agent
-export BOX_HOSTS BOX_NET BOX_RATE BOX_DELAY BOX_AGENT
+BOX_NAME=$name BOX_NET=$net.0/24 BOX_RATE=$rate BOX_DELAY=$delay BOX_AGENT=$folder/agent
+export BOX_HOSTS BOX_NAME BOX_NET BOX_RATE BOX_DELAY BOX_AGENT
 # Open MPI: start through the agent, talk over the box's links alone (within a host through memory), and
 # bind nothing, since every host would bind to the same first core.
 btl=tcp,self

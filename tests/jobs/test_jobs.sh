@@ -1,6 +1,6 @@
 #!/bin/sh
-# The job scripts under stand-ins for sbatch, qsub and mpirun: what they start, on how many ranks, what
-# the tables say. One speed-up is measured in earnest.
+# The scripts that measure speed-ups, under stand-ins for sbatch, qsub and mpirun: what they start, on how many ranks,
+# what the tables say. One speed-up is measured in earnest.
 # shellcheck disable=SC2016 # stand-ins expand later
 set -u
 jobs=${abs_top_srcdir:?}/jobs
@@ -34,22 +34,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-if [ -n "${LASTS:-}" ]; then # until USR1 comes
-    trap 'echo "USR1 to mpirun" >>"$CALLS"; exit "${FAILS:-0}"' USR1
-    echo ready >"$LASTS"
-    n=0
-    while [ $n -lt 200 ]; do
-        n=$((n + 1))
-        sleep 0.05
-    done
-    exit 9
-fi
 exit "${FAILS:-0}"
 END
-for command in scontrol qsub; do
-    printf '#!/bin/sh\necho "%s $* ARGUMENTS=${ARGUMENTS:-} RESUME=${RESUME:-}" >>"$CALLS"\n' $command >"$folder/bin/$command"
-    chmod +x "$folder/bin/$command"
-done
 chmod +x "$folder/bin/mpirun"
 CALLS=$folder/calls
 real_path=$PATH real_poseidon=${POSEIDON:?}
@@ -58,54 +44,6 @@ export CALLS PATH
 unset POSEIDON
 printf 'net: "net.prototxt"\ntest_iter: 3\ntest_interval: 5\nsnapshot: 7\nmax_iter: 100\nbase_lr: 1\n' >"$folder/solver.prototxt"
 cd "$folder" || exit 1
-
-SLURM_SUBMIT_DIR=$folder SLURM_NTASKS_PER_NODE=2 sh "$jobs/train.slurm" --solver=a.prototxt --comm=ps
-same 'train.slurm' '--map-by ppr:2:node --bind-to none poseidon train --solver=a.prototxt --comm=ps' "$(cat calls)"
-rm calls
-LAUNCH='mpirun -np 3' SLURM_SUBMIT_DIR=$folder POSEIDON=/opt/poseidon sh "$jobs/train.slurm"
-same 'train.slurm with LAUNCH' '-np 3 /opt/poseidon train --solver=models/lenet/solver.prototxt' "$(cat calls)"
-rm calls
-
-# Before the time limit: USR1 to the shell goes to mpirun, and the job to the queue, unless training failed.
-# warned SCRIPT ARGUMENT...: started, warned as soon as mpirun runs
-warned() {
-    rm -f calls lasts
-    LASTS=$folder/lasts SLURM_SUBMIT_DIR=$folder PBS_O_WORKDIR=$folder PBS_NODEFILE=nodes sh "$@" >said 2>&1 &
-    script=$!
-    until [ -e lasts ]; do
-        kill -0 $script || break
-        sleep 0.05
-    done
-    [ -n "${PBS_WALLTIME:-}" ] || kill -USR1 $script
-    wait $script
-}
-SLURM_JOB_ID=77 SLURM_RESTART_COUNT=2 warned "$jobs/train.slurm" --solver=a.prototxt || fail "train.slurm, warned: $(cat said)"
-same 'train.slurm: a job that was in the queue before goes on from its snapshot' \
-    '--map-by ppr:1:node --bind-to none poseidon train --solver=a.prototxt --resume' "$(sed -n 1p calls)"
-same 'train.slurm: USR1, then requeue' 'USR1 to mpirun scontrol requeue 77 ARGUMENTS= RESUME=' \
-    "$(sed 1d calls | tr '\n' ' ' | sed 's/ $//')"
-FAILS=3 SLURM_JOB_ID=77 warned "$jobs/train.slurm" --solver=a.prototxt
-same 'train.slurm: status of training that failed' 3 $?
-grep -q scontrol calls && fail 'train.slurm: training that failed goes back to the queue'
-rm calls
-
-printf 'a\na\nb\nc\nc\n' >nodes
-ARGUMENTS='--solver=b.prototxt --input-shape=1,28,28' RESUBMIT='qsub -l select=8' PBS_WALLTIME=3 WARN_SECONDS=2 \
-    warned "$jobs/train.pbs" || fail "train.pbs, warned: $(cat said)"
-same 'train.pbs: USR1 by its own clock, then qsub' \
-    'USR1 to mpirun qsub -l select=8 -v ARGUMENTS,RESUBMIT,RESUME jobs/train.pbs ARGUMENTS=--solver=b.prototxt --input-shape=1,28,28 RESUME=1' \
-    "$(sed 1d calls | tr '\n' ' ' | sed 's/ $//')"
-ARGUMENTS=--solver=b.prototxt RESUME=1 warned "$jobs/train.pbs" || fail "train.pbs without RESUBMIT: $(cat said)"
-same 'train.pbs goes on' '--hostfile nodes --map-by ppr:1:node --bind-to none poseidon train --solver=b.prototxt --resume' \
-    "$(sed -n 1p calls)"
-grep -q qsub calls && fail 'train.pbs submits itself though nobody asked'
-grep -q -- 'poseidon train --resume' said || fail "train.pbs does not say how to go on: $(cat said)"
-rm calls
-
-PBS_O_WORKDIR=$folder PBS_NODEFILE=$folder/nodes ARGUMENTS='--solver=b.prototxt --batch=8' sh "$jobs/train.pbs"
-same 'train.pbs' "--hostfile $folder/nodes --map-by ppr:1:node --bind-to none poseidon train --solver=b.prototxt --batch=8" \
-    "$(cat calls)"
-rm calls
 
 SLURM_SUBMIT_DIR=$folder SLURM_JOB_NUM_NODES=6 SLURM_NTASKS_PER_NODE=2 POSEIDON_JOBS=$jobs \
     sh "$jobs/speedup.slurm" --solver=solver.prototxt --iterations=9 --out=result -- --threads=4 >table 2>errors ||
@@ -125,6 +63,7 @@ for left in result.json result.solver.prototxt; do
 done
 rm calls
 
+printf 'a\na\nb\nc\nc\n' >nodes
 PBS_O_WORKDIR=$folder PBS_NODEFILE=$folder/nodes POSEIDON_JOBS=$jobs \
     ARGUMENTS='--solver=solver.prototxt --counts=1,3 --comm=ps,sfb' sh "$jobs/speedup.pbs" >table 2>errors ||
     fail "speedup.pbs: $(cat errors)"

@@ -35,6 +35,8 @@ for ranks in 1 2; do
     hash_of none.json >none-$ranks.hash
 done
 cmp none-1.hash none-2.hash || fail 'max_iter unset: one rank and two have other parameters'
+train 1 elsewhere.log --solver=none.prototxt --batch=32 --snapshot-prefix="$work/else where" || fail '--snapshot-prefix'
+[ -e "$work/else where_iter_0.solverstate.h5" ] || fail "--snapshot-prefix: $(ls)"
 # that snapshot is where a run from scratch begins
 make_solver few.prototxt 'max_iter: 3' 'snapshot_after_train: false'
 train 2 few.log --solver=few.prototxt --batch=32 --summary=few-a.json &&

@@ -1,0 +1,153 @@
+# shellcheck shell=sh
+# Read with "." by train.slurm, train.pbs and keep_running.sh: starts a training once, hands signals on to it, and
+# says whether another start would go on from there.
+#
+# The caller sets attempt_name (for messages) and attempt_state, a file that outlives the attempt. What happens is
+# noted there line by line: "start", "begun" (training), "snapshot N", "stopped". The notes are taken from
+# the run's own log lines as they pass, so that they are there even when this host dies.
+
+attempt_stopped='' attempt_is_late='' attempt_training=''
+
+attempt_say() {
+    # shellcheck disable=SC2154 # the caller's
+    printf '%s: %s\n' "$attempt_name" "$1" >&2
+}
+
+# attempt_find FOLDER: sets poseidon, the program: POSEIDON, beside the scripts (FOLDER), in PATH. A container brings
+# its own.
+attempt_find() {
+    poseidon=${POSEIDON:-poseidon}
+    [ -z "${CONTAINER:-}" ] || return 0
+    if [ -z "${POSEIDON:-}" ]; then
+        # built beside the sources; installed with the scripts in share/poseidon/jobs
+        for place in "$1" "$1/../build" "$1/../build-check" "$1/../../../bin"; do
+            [ -f "$place/poseidon" ] && [ -x "$place/poseidon" ] && poseidon=$(cd "$place" && pwd)/poseidon && return
+        done
+    fi
+    found=$(command -v -- "$poseidon") && [ -x "$found" ] && poseidon=$found && return
+    attempt_say "there is no program '$poseidon', neither beside $1 nor in PATH; POSEIDON=/path/to/poseidon names it"
+    return 1
+}
+
+# Passes the log on line by line, and notes what it says. (Not awk: some read by the block, and would be late.) TERM ends
+# the training, not what it says meanwhile.
+attempt_watch() {
+    trap '' TERM INT HUP USR1 USR2 XCPU
+    # shellcheck disable=SC2154 # the caller's
+    while IFS= read -r line || [ -n "$line" ]; do
+        printf '%s\n' "$line" >&2
+        case $line in
+        *'] Solving '*) echo begun ;;
+        *'] Snapshotting solver state to '*_iter_*.solverstate*)
+            line=${line##*_iter_}
+            echo "snapshot ${line%%.*}"
+            ;;
+        *'] Optimization stopped early'*) echo stopped ;;
+        esac
+    done >>"$attempt_state"
+}
+
+# attempt_stop SIGNAL: all ranks agree on a stop with a snapshot. mpirun and srun hand USR1 on to them, but not before
+# they are there: earlier it would end mpirun, or be lost.
+attempt_stop() {
+    attempt_stopped=${attempt_stopped:-$1}
+    [ -n "$attempt_training" ] || return 0
+    if attempt_noted begun; then
+        kill -USR1 "$attempt_training" 2>/dev/null
+    else
+        (until attempt_noted begun; do sleep 0.5; done; kill -USR1 "$attempt_training") 2>/dev/null &
+        attempt_timers="$attempt_timers $!"
+    fi
+}
+
+# What does not stop is not waited for.
+attempt_late() {
+    attempt_is_late=1
+}
+
+# attempt_alarm SECONDS SIGNAL: to this shell, unless the attempt is over before.
+attempt_timers=
+attempt_alarm() {
+    (trap 'kill "$nap"' TERM; sleep "$1" & nap=$!; wait "$nap" && kill "-$2" $$) 2>/dev/null &
+    attempt_timers="$attempt_timers $!"
+}
+
+# attempt_run COMMAND...: sets status. Returns when the training has ended, or after attempt_late.
+attempt_run() {
+    # mpirun answers TERM and INT by killing its ranks in a second, and so do its daemons: they do not get to see them.
+    # Where env cannot do that, the ranks get 20 seconds to save.
+    if env --block-signal=TERM true 2>/dev/null; then
+        export OMPI_MCA_orte_launch_agent="${OMPI_MCA_orte_launch_agent:-env --block-signal=TERM orted}"
+        attempt_shield='env --block-signal=TERM --block-signal=INT'
+    else
+        export OMPI_MCA_odls_base_sigkill_timeout="${OMPI_MCA_odls_base_sigkill_timeout:-20}"
+        attempt_shield=
+    fi
+    attempt_folder=$(mktemp -d) && mkfifo "$attempt_folder/log" || return 1
+    if ! echo start >>"$attempt_state"; then
+        attempt_say "$attempt_state must be writable: it counts the starts"
+        rm -rf "$attempt_folder"
+        return 1
+    fi
+    if [ -n "$attempt_stopped" ]; then # before there was anybody to hear
+        status=75
+        rm -rf "$attempt_folder"
+        return
+    fi
+    attempt_watch <"$attempt_folder/log" &
+    attempt_watcher=$!
+    # shellcheck disable=SC2086 # words
+    $attempt_shield "$@" 2>"$attempt_folder/log" &
+    attempt_training=$!
+    # a signal interrupts the wait, too
+    while wait "$attempt_training"; status=$?; kill -0 "$attempt_training" 2>/dev/null; do
+        # mpirun's daemons end their ranks when it is gone
+        [ -z "$attempt_is_late" ] || { kill -KILL "$attempt_training"; break; }
+    done
+    attempt_training=
+    # shellcheck disable=SC2086 # numbers
+    [ -z "$attempt_timers" ] || kill $attempt_timers 2>/dev/null
+    attempt_timers=
+    # the log's last lines; a process that was left behind may hold its end open
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        kill -0 "$attempt_watcher" 2>/dev/null || break
+        sleep 0.3
+    done
+    rm -rf "$attempt_folder"
+}
+
+# Starts in a row, the last one among them, that brought no newer snapshot.
+attempt_idle() {
+    awk '$1 == "start" { idle++ }
+        $1 == "snapshot" && $2 > best { best = $2; idle = 0 }
+        END { print idle + 0 }' "$attempt_state"
+}
+
+# Whether the last start noted this.
+attempt_noted() {
+    awk -v word="$1" '$1 == "start" { found = 0 } $1 == word { found = 1 } END { exit !found }' "$attempt_state"
+}
+
+# attempt_judge DEAD-HOSTS: sets verdict (done, again, fail) and why. Statuses of "poseidon train": 0 done, 75 stopped and
+# saved, 76 a rank was lost; others are mistakes that another start would repeat. But where hosts died, or the launcher
+# tells of a signal or of its own daemons (128 and more) after training had begun, it was no mistake.
+attempt_judge() {
+    verdict=again
+    if [ -n "$attempt_is_late" ]; then
+        why='it did not stop in time'
+    elif [ "$status" -eq 75 ] || { [ "$status" -eq 0 ] && attempt_noted stopped; }; then
+        why='stopped and saved'
+    elif [ "$status" -eq 0 ]; then
+        verdict='done'
+    elif [ -n "$1" ]; then
+        why="lost $1 (status $status)"
+    elif [ "$status" -eq 76 ] || { [ "$status" -ge 128 ] && attempt_noted begun; }; then
+        why="lost a rank (status $status)"
+    else
+        verdict=fail why="training failed with status $status"
+    fi
+    if [ "$verdict" = again ] && [ "$(attempt_idle)" -ge "${RESTARTS:-3}" ]; then
+        verdict=fail
+        why="$why; $(attempt_idle) starts in a row brought no newer snapshot, so there is not another one"
+    fi
+}

@@ -1,0 +1,161 @@
+#!/bin/sh
+# Trains on hosts that no scheduler looks after, and starts again on those that still answer when one is lost:
+#
+#     jobs/keep_running.sh --hostfile=hosts --hosts=4 -- --solver=models/lenet/solver.prototxt [OPTIONS]
+#
+#   --hostfile=FILE        the hosts, one a line, as mpirun reads them (what stands behind a name is not looked at)
+#   --hosts=N              train on so many of them; the others stand in for hosts that die (default: all)
+#   --ranks-per-host=N     (1)
+#   --wait=SECONDS         how long to wait for hosts to come back where fewer than N answer (600)
+#   -- OPTION...           for "poseidon train"
+#
+# With --global-batch among the options, training goes on with fewer hosts than N instead of waiting: the batch of an
+# iteration stays what it was. Without, its size depends on the number of ranks, and so N hosts there must be.
+#
+# TERM, INT and USR1 end it with a snapshot; the same command with --resume goes on. Its status: 0 the training is
+# done, 75 stopped and saved, others: training failed by a mistake, or three starts in a row (RESTARTS) brought no newer
+# snapshot. POSEIDON, POSEIDON_JOBS, SETUP, CONTAINER and RESTARTS as in train.slurm; LAUNCH: mpirun and its options, but
+# for hosts and their number. Hosts are asked twice a minute, by mpirun's own way of starting (ssh).
+set -u
+files='' wanted='' per=1 patience=600
+attempt_name=keep_running.sh
+
+die() {
+    echo "keep_running.sh: $1" >&2
+    exit 1
+}
+
+number() { # OPTION VALUE
+    case $2 in
+    '' | *[!0-9]* | 0*) die "$1 wants a number of at least 1, found '$2'" ;;
+    esac
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --hostfile=*) files=${1#*=} ;;
+    --hosts=*) wanted=${1#*=} ;;
+    --ranks-per-host=*) per=${1#*=} ;;
+    --wait=*) patience=${1#*=} ;;
+    --help | -h)
+        sed -n '2,/^set -u/{/^#/!d;s/^# \{0,1\}//;p;}' "$0"
+        exit 0
+        ;;
+    --)
+        shift
+        break
+        ;;
+    *) die "unknown argument '$1' (keep_running.sh --help)" ;;
+    esac
+    shift
+done
+[ -n "$files" ] || die 'which hosts? --hostfile=FILE'
+[ -r "$files" ] || die "$files cannot be read"
+all=$(sed 's/#.*//; s/^[[:space:]]*//; s/[[:space:]].*//' "$files" | awk 'NF && !seen[$0]++')
+[ -n "$all" ] || die "$files names no host"
+wanted=${wanted:-$(echo "$all" | wc -l | tr -d ' ')}
+number --hosts "$wanted"
+number --ranks-per-host "$per"
+number --wait "$patience"
+[ "$wanted" -le "$(echo "$all" | wc -l)" ] || die "--hosts=$wanted, but $files names $(echo "$all" | wc -l | tr -d ' ')"
+elastic=
+for argument; do
+    case $argument in --global-batch=*) elastic=1 ;; esac
+done
+
+if [ -n "${SETUP:-}" ]; then
+    # shellcheck disable=SC1090 # the user's
+    . "$SETUP" || exit 1
+fi
+jobs=${POSEIDON_JOBS:-$(cd "$(dirname -- "$0")" && pwd)}
+folder=$(mktemp -d) || exit 1
+# beside the snapshots' usual place, but for nobody else: this process outlives all its attempts
+attempt_state=$folder/state
+# shellcheck source=jobs/attempt.sh
+. "$jobs/attempt.sh" || exit 1
+attempt_find "$jobs" || exit 1
+trap 'rm -rf "$folder"' EXIT
+trap 'attempt_stop INT' INT
+trap 'attempt_stop TERM' TERM HUP
+trap 'attempt_stop USR1' USR1
+trap attempt_late USR2
+set -f # LAUNCH and CONTAINER are words
+launch=${LAUNCH:-mpirun --bind-to none}
+
+# Which of these hosts answer, one a line, in their order. mpirun's own environment may name other hosts.
+answering() {
+    for host; do
+        # shellcheck disable=SC2086
+        { timeout 20 ${launch%% *} -np 1 --host "$host" true </dev/null >/dev/null 2>&1 && : >"$folder/answers.$host"; } &
+        asking="${asking:-} $!"
+    done
+    # shellcheck disable=SC2086 # not for the training or what else runs beside
+    wait $asking
+    asking=
+    for host; do
+        [ ! -e "$folder/answers.$host" ] || echo "$host"
+        rm -f "$folder/answers.$host"
+    done
+}
+
+# While training runs: a host that is silent twice is lost, whether its connections broke or not.
+watch() {
+    suspects=
+    while sleep 30; do
+        # shellcheck disable=SC2086
+        here=$(answering $1)
+        for host in $1; do
+            echo "$here" | grep -qxF "$host" && continue
+            case " $suspects " in
+            *" $host "*)
+                attempt_say "$host answers no more"
+                kill -USR2 $$
+                return
+                ;;
+            esac
+            suspects="$suspects $host"
+        done
+    done
+}
+
+while :; do
+    # shellcheck disable=SC2086
+    hosts=$(answering $all | head -n "$wanted")
+    count=$(echo "$hosts" | grep -c .)
+    if [ "$count" -eq 0 ] || { [ "$count" -lt "$wanted" ] && [ -z "$elastic" ]; }; then
+        [ -n "${until:-}" ] || until=$(($(date +%s) + patience))
+        [ -z "$attempt_stopped" ] || exit 75
+        [ "$(date +%s)" -lt "$until" ] ||
+            die "$count of $wanted hosts answer: give more in $files, or --global-batch=N to train with fewer of them"
+        attempt_say "$count of $wanted hosts answer; waiting for the others"
+        sleep 10
+        continue
+    fi
+    until=
+    attempt_say "starting on $(echo "$hosts" | tr '\n' ' ')"
+    attempt_is_late=
+    watch "$hosts" &
+    attempt_timers=$!
+    # shellcheck disable=SC2086
+    attempt_run $launch -np $((count * per)) --host "$(echo "$hosts" | sed "s/\$/:$per/" | tr '\n' ',' | sed 's/,$//')" \
+        ${CONTAINER:-} "$poseidon" train "$@" || exit 1
+    dead=
+    case $status in
+    0 | 75) ;;
+    *)
+        # shellcheck disable=SC2086
+        here=$(answering $hosts)
+        dead=$(echo "$hosts" | grep -vxF "${here:-none}" | tr '\n' ' ' | sed 's/ $//')
+        ;;
+    esac
+    attempt_judge "$dead"
+    [ "$verdict" != 'done' ] || exit 0
+    if [ "$verdict" = again ] && [ -z "$attempt_stopped" ] && [ "$status" -ne 75 ] && [ "$status" -ne 0 ]; then
+        attempt_say "$why"
+        case " $* " in *' --resume '*) ;; *) set -- "$@" --resume ;; esac
+        continue
+    fi
+    attempt_say "$why; the same command with --resume goes on"
+    [ "$status" -ne 0 ] || status=75
+    exit "$status"
+done

@@ -1,0 +1,273 @@
+#!/bin/sh
+# Nights under a real Slurm (slurm.sh): each job is struck by something, and ends COMPLETED with the parameters of the
+# run that nothing happened to. Skipped where Slurm cannot run.
+#
+#     test_slurm.sh [CASE...]        the names of the functions case_* below; all of them
+# shellcheck disable=SC2317 # cases are called by their names
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
+export abs_top_srcdir POSEIDON
+
+if [ "${1:-}" != inside ]; then
+    case $("${MPIRUN:-mpirun}" --version 2>&1) in
+    *'Open MPI'*) ;;
+    *) echo 'skipped: the box speaks to Open MPI'; exit 77 ;;
+    esac
+    "$here/slurm.sh" --check || exit
+    before=$(ip netns list; ip -o link | grep -c pbox; ls -d /tmp/poseidon-slurm.* 2>/dev/null)
+    "$here/slurm.sh" -- "$here/test_slurm.sh" inside "$@"
+    status=$?
+    after=$(ip netns list; ip -o link | grep -c pbox; ls -d /tmp/poseidon-slurm.* 2>/dev/null)
+    [ "$before" = "$after" ] || { echo "FAIL: left behind: $after"; status=1; }
+    exit "$status"
+fi
+shift
+
+folder=$(mktemp -d) || exit 1
+trap 'scancel --user=root >/dev/null 2>&1; rm -rf "$folder"' EXIT
+failures=0 job=
+# A name that shells stumble over; the program lies beside the scripts.
+home="$folder/a night's
+work"
+mkdir -p "$home/jobs" "$home/build"
+cp "$abs_top_srcdir/jobs/train.slurm" "$abs_top_srcdir/jobs/attempt.sh" "$home/jobs"
+cp "$POSEIDON" "$home/build/poseidon"
+cp "$abs_top_srcdir/models/lenet/train_val.prototxt" "$home/net.prototxt"
+ln -s "$abs_top_srcdir/data" "$home/data"
+# a Slurm without PMIx
+mkdir "$folder/bin"
+cat >"$folder/bin/srun" <<END
+#!/bin/sh
+[ "\$*" != --mpi=list ] || { echo 'MPI plugin types are... none, pmi2'; exit; }
+exec $(command -v srun) "\$@"
+END
+chmod +x "$folder/bin/srun"
+unset POSEIDON
+cd "$home" || exit 1
+export OMPI_MCA_btl_tcp_if_include="$BOX_NET" OMPI_MCA_oob_tcp_if_include="$BOX_NET"
+
+fail() {
+    echo "FAIL: $1"
+    failures=$((failures + 1))
+}
+
+# ITERATIONS PREFIX: LeNet in tiny batches, a snapshot every 50 iterations.
+solver() {
+    cat >"$2.prototxt" <<END
+net: "net.prototxt"
+base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" display: 50
+max_iter: $1 snapshot: 50 snapshot_prefix: "$2" random_seed: 1
+END
+}
+
+sha256() { # SUMMARY
+    sed -n 's/.*"parameters_sha256": *"\([0-9a-f]*\)".*/\1/p' "$1"
+}
+
+# What the script is given besides the solver.
+fixed='--comm=ps --batch=8 --threads=1 --hierarchy=off'
+
+# submit NODES PREFIX ARGUMENT-OF-SBATCH...: sets job
+submit() {
+    nodes=$1 prefix=$2
+    shift 2
+    # shellcheck disable=SC2086 # words
+    job=$(timeout 20 sbatch --parsable --nodes="$nodes" --output="$prefix.log" "$@" jobs/train.slurm \
+        --solver="$prefix.prototxt" --summary="$prefix's
+figures.json" $fixed) || fail "$prefix: sbatch"
+}
+
+state() {
+    timeout 10 scontrol show job "$job" 2>/dev/null | sed -n 's/^ *JobState=\([A-Z_]*\).*/\1/p'
+}
+
+# until_said PREFIX PATTERN [TIMES]: in the log, within 90 s
+until_said() {
+    for _ in $(seq 450); do
+        ! [ -e "$1.log" ] || [ "$(grep -c -- "$2" "$1.log")" -lt "${3:-1}" ] || return 0
+        case $(state) in COMPLETED | FAILED) break ;; esac
+        sleep 0.2
+    done
+    fail "$1: the log does not say '$2' ${3:-1} times"
+    return 1
+}
+
+# ended PREFIX STATE: waits for it, at most 240 s; what Slurm holds back for two minutes after a requeue starts at once
+ended() {
+    for _ in $(seq 480); do
+        now=$(state)
+        case $now in
+        PENDING) scontrol update "JobId=$job" StartTime=now >/dev/null 2>&1 ;;
+        COMPLETED | FAILED | CANCELLED | TIMEOUT | NODE_FAIL | PREEMPTED) break ;;
+        esac
+        sleep 0.5
+    done
+    [ "$now" = "$2" ] || fail "$1: expected $2, found $now"
+}
+
+# as_undisturbed PREFIX RANKS [ITERATIONS]: COMPLETED with the parameters of the undisturbed run
+as_undisturbed() {
+    ended "$1" COMPLETED
+    found=$(sha256 "$1's
+figures.json")
+    [ "$found" = "$(undisturbed "$2" "${3:-$iterations}")" ] || fail "$1: the parameters are not the undisturbed run's"
+    [ -n "$found" ] || fail "$1: no figures"
+    ! ls .poseidon-* >/dev/null 2>&1 || fail "$1: .poseidon-* is left"
+}
+
+restarts() { # AT-LEAST
+    found=$(scontrol show job "$job" | sed -n 's/^.*Restarts=\([0-9]*\).*/\1/p')
+    [ "$found" -ge "$1" ] || fail "$prefix: expected $1 restarts, found $found"
+}
+
+iterations=600 long=2500
+
+# The judge: mpirun by hand in the same box, without jobs and their scripts. RANKS ITERATIONS
+undisturbed() {
+    judge=judge.$1.$2
+    if [ ! -e "$judge.json" ]; then
+        solver "$2" "$judge"
+        # shellcheck disable=SC2086 # words
+        OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$BOX_AGENT timeout 200 mpirun --bind-to none -np "$1" \
+            --host "$(echo "$BOX_HOSTS" | cut -d ' ' -f "1-$1" | tr ' ' ,)" build/poseidon train \
+            --solver="$judge.prototxt" --summary="$judge.json" $fixed >"$judge.log" 2>&1 </dev/null ||
+            tail -n 20 "$judge.log" >&2
+    fi
+    sha256 "$judge.json"
+}
+
+# 1. A host of the job dies while training; another one stands in for it.
+case_crash() {
+    solver "$iterations" crash
+    submit 3 crash
+    until_said crash 'solver state.*_iter_100' || return
+    "$SLURM_BOX" crash n2
+    as_undisturbed crash 3
+    restarts 1
+    grep -q 'lost n2' crash.log || fail 'crash: it does not name n2'
+    scontrol show job "$job" | grep -q 'ExcNodeList=n2' || fail 'crash: n2 is not left out'
+    "$SLURM_BOX" revive n2
+}
+
+# 1. The host of the script itself; Slurm notices after its own time and starts the job again.
+case_crash_first() {
+    solver "$iterations" first
+    submit 4 first
+    until_said first 'solver state.*_iter_100' || return
+    "$SLURM_BOX" kill n1
+    sleep 30
+    "$SLURM_BOX" revive n1
+    as_undisturbed first 4
+    restarts 1
+}
+
+# 2. Somebody more urgent wants the hosts.
+case_preempted() {
+    solver "$long" preempted
+    submit 4 preempted
+    until_said preempted 'solver state.*_iter_100' || return
+    timeout 20 sbatch --partition=urgent --nodes=4 --exclusive --output=/dev/null --wrap='sleep 3' >/dev/null
+    as_undisturbed preempted 4 "$long"
+    restarts 1
+}
+
+# 2. scancel is final, but what was done is not lost: the same command with --resume goes on.
+case_cancelled() {
+    solver "$iterations" cancelled
+    submit 4 cancelled
+    until_said cancelled 'Iteration 50 ' || return
+    scancel "$job"
+    ended cancelled CANCELLED
+    until_said cancelled 'Optimization stopped early' || return
+    fixed="$fixed --resume"
+    submit 4 cancelled
+    as_undisturbed cancelled 4
+    fixed=${fixed% --resume}
+    grep -q 'Resuming from' cancelled.log || fail 'cancelled: it began anew'
+}
+
+# 4. A time limit that is shorter than its warning: a minute, of which some is used up before training.
+case_short() {
+    solver "$long" short
+    submit 4 short --time=1
+    as_undisturbed short 4 "$long"
+    restarts 1
+    grep -q 'shorter than its warning' short.log || fail 'short: no word about the limit'
+}
+
+# Saved and put back by hand.
+case_by_hand() {
+    solver "$iterations" hand
+    submit 4 hand
+    until_said hand 'solver state.*_iter_100' || return
+    scancel --batch --signal=USR1 "$job"
+    as_undisturbed hand 4
+    restarts 1
+}
+
+# Schemes side by side, with snapshots of their own.
+case_array() {
+    solver "$iterations" array
+    fixed="${fixed#--comm=ps} --comm=ps,allreduce"
+    submit 2 array --array=0-1 --job-name=both
+    first=$job
+    for job in $(squeue --noheader --array --jobs="$first" --format=%A); do
+        ended array COMPLETED
+    done
+    fixed="--comm=ps ${fixed% --comm=*}"
+    for scheme in ps allreduce; do
+        [ -e "both-$first-${scheme}_iter_$iterations.solverstate" ] || fail "array: $scheme has no snapshots: $(ls)"
+    done
+}
+
+# 6. srun without PMIx is one line.
+case_no_pmix() {
+    solver 10 nopmix
+    LAUNCH='srun --cpu-bind=none' PATH="$folder/bin:$PATH" submit 2 nopmix
+    ended nopmix FAILED
+    [ "$(wc -l <nopmix.log)" -eq 1 ] || fail "no_pmix: expected one line, found $(wc -l <nopmix.log)"
+    grep -q 'has no PMIx' nopmix.log || fail 'no_pmix: no word about it'
+}
+
+# 10. Ctrl-C reaches mpirun and its ranks at once; iterations take seconds, and yet there is a snapshot.
+case_interrupted() {
+    solver "$iterations" interrupted
+    fixed="$fixed --batch=2048"
+    submit 4 interrupted
+    until_said interrupted 'Iteration 0 ' || return
+    # shellcheck disable=SC2046 # numbers
+    kill -INT $(pgrep -f 'mpirun.*solver=interrupted') $(pgrep -f 'orted.*slurm')
+    fixed=${fixed% --batch=2048}
+    sleep 3
+    [ "$(state)" = RUNNING ] || fail "interrupted: $(state) after an interrupt of mpirun, which is for the script to hand on"
+    scancel "$job"
+    ended interrupted CANCELLED
+    until_said interrupted 'Optimization stopped early'
+    ls interrupted_iter_*.solverstate >/dev/null || fail 'interrupted: no snapshot'
+}
+
+# A mistake of the user's own is not tried again.
+case_mistake() {
+    solver "$iterations" mistake
+    sed -i 's/momentum/momentun/' mistake.prototxt
+    submit 4 mistake
+    ended mistake FAILED
+    grep -q 'did you mean "momentum"' mistake.log || fail 'mistake: no word about it'
+    [ "$(grep -c 'has no field' mistake.log)" -eq 1 ] || fail 'mistake: tried again'
+}
+
+# shellcheck disable=SC2046 # names
+[ $# -gt 0 ] || set -- $(sed -n 's/^\(case_[a-z_]*\)() {$/\1/p' "$here/test_slurm.sh")
+for name; do
+    before=$failures begin=$(date +%s)
+    "$name"
+    echo "$name: $((failures - before)) failures, $(($(date +%s) - begin)) s"
+    if [ "$failures" -ne "$before" ]; then
+        cp "$prefix.log" "${TMPDIR:-/tmp}/failed-$name.log"
+        tail -n 25 "$prefix.log"
+        scontrol show job "$job" | grep -E "State|Restarts|NodeList|Time="
+        scancel "$job" 2>/dev/null
+    fi
+done
+exit $((failures > 0))
