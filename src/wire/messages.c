@@ -145,7 +145,10 @@ static int count_of(const struct wire_message *message)
     return (int)(message->bytes / sizeof(float));
 }
 
-/* Its turn has come. */
+/* Its turn has come. A synchronous send is over when the receiver has matched it: others of a few
+ * kB are over as soon as MPI has copied them, so that the window would hold none of them back, and
+ * what is urgent would queue up behind them in the transport. The bytes leave as early either way.
+ */
 static int start_send(struct wire *wire, struct slot *slot)
 {
     const struct wire_message *message = &slot->message;
@@ -153,8 +156,8 @@ static int start_send(struct wire *wire, struct slot *slot)
 
     if (wire->options.account) /* before the call, which may copy all of it already */
         slot->message.started = wire_clock();
-    MPI_TRY(MPI_Isend(message->buffer, count_of(message), MPI_FLOAT, message->peer, message->tag,
-                      wire->options.data, &request));
+    MPI_TRY(MPI_Issend(message->buffer, count_of(message), MPI_FLOAT, message->peer, message->tag,
+                       wire->options.data, &request));
     wire_count(&wire->counters.sent, message->bytes);
     wire_count(&wire->counters.messages_sent, 1);
     messages_track(wire, request, slot);

@@ -35,8 +35,8 @@ static uint64_t chance(void)
     return chaos;
 }
 
-int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-              MPI_Request *request)
+int MPI_Issend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+               MPI_Request *request)
 {
     int group = counted_bucket(type, tag);
 
@@ -46,7 +46,7 @@ int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, M
     }
     if (chaos && chance() % 16 == 0)
         usleep((useconds_t)(chance() % 200));
-    return PMPI_Isend(from, count, type, to, tag, comm, request);
+    return PMPI_Issend(from, count, type, to, tag, comm, request);
 }
 
 /* The bytes of a message are known when it is matched. */

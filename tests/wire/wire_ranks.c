@@ -278,7 +278,7 @@ int main(int argc, char **argv)
     } scenarios[] = {{"traffic", traffic}, {"stopped", stopped},     {"order", by_urgency},
                      {"calls", calls},     {"others", others},       {"failing", failing},
                      {"stall", stall},     {"unstarted", unstarted}, {"closing", closing},
-                     {"lengths", lengths}, {"misuse", misuse}};
+                     {"lengths", lengths}, {"misuse", misuse},       {"window", window}};
     int provided;
     bool found = false;
 

@@ -25,13 +25,13 @@ static void dawdle(unsigned seldom)
         usleep((useconds_t)(chance() % 200));
 }
 
-int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-              MPI_Request *request)
+int MPI_Issend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+               MPI_Request *request)
 {
     if (comm == data && norder < (int)(sizeof order / sizeof *order))
         order[norder++] = tag;
     dawdle(16);
-    return PMPI_Isend(from, count, type, to, tag, comm, request);
+    return PMPI_Issend(from, count, type, to, tag, comm, request);
 }
 
 int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message,

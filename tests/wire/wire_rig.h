@@ -55,6 +55,7 @@ int take_float(void *context, const struct wire_message *message);
 void traffic(int argc, char **argv);
 void stopped(int argc, char **argv);
 void by_urgency(int argc, char **argv);
+void window(int argc, char **argv);
 void failing(int argc, char **argv);
 void unstarted(int argc, char **argv);
 void stall(int argc, char **argv);

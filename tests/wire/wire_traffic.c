@@ -269,3 +269,73 @@ void by_urgency(int argc, char **argv)
     }
     wire_destroy(wire);
 }
+
+/* ---- the window ---- */
+
+enum { SMALL_ONES = 500, SMALL_BYTES = 1024, AT_ONCE = 8 };
+
+static int post_small_ones(void *context, int64_t argument)
+{
+    static float nothing[SMALL_BYTES / sizeof(float)];
+
+    (void)context;
+    (void)argument;
+    for (int i = 0; i < SMALL_ONES; i++) {
+        struct wire_message message = {
+            .buffer = nothing, .bytes = SMALL_BYTES, .peer = 1, .tag = i};
+        if (wire_send(wire, &message))
+            return -1;
+    }
+    return 0;
+}
+
+static int accept_small_one(void *context, int peer, int tag, size_t bytes,
+                            struct wire_message *out)
+{
+    static char room[AT_ONCE][SMALL_BYTES];
+
+    (void)context;
+    (void)peer;
+    CHECK(bytes == SMALL_BYTES, "%zu bytes", bytes);
+    out->buffer = room[tag % AT_ONCE];
+    out->done = take_float;
+    return 0;
+}
+
+/* However eager MPI is to take small messages: before the receiver's wire takes any, no more than
+ * the peer's share of the window may leave, or nothing could overtake the rest. */
+void window(int argc, char **argv)
+{
+    struct wire_options options = usual();
+    struct timespec nap = {.tv_nsec = 1000000};
+    int mine = (int)getpid(), all[2], number;
+    sigset_t go;
+
+    (void)argc;
+    (void)argv;
+    sigemptyset(&go);
+    sigaddset(&go, SIGUSR1);
+    CHECK(!pthread_sigmask(SIG_BLOCK, &go, NULL), "no mask");
+    MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+    options.accept = accept_small_one;
+    options.window = 8 * AT_ONCE * SMALL_BYTES;
+    open_wire(&options);
+    if (rank == 1)
+        CHECK(!sigwait(&go, &number), "no signal");
+    CHECK(!wire_start(wire), "%s", error_text());
+    if (rank == 0) {
+        uint64_t polls;
+        wire_call(wire, post_small_ones, NULL, 0);
+        while (wire_stats(wire).messages_sent < AT_ONCE)
+            nanosleep(&nap, NULL);
+        polls = wire_stats(wire).polls;
+        while (wire_stats(wire).polls < polls + 50)
+            nanosleep(&nap, NULL);
+        CHECK(wire_stats(wire).messages_sent == AT_ONCE, "%llu messages left",
+              (unsigned long long)wire_stats(wire).messages_sent);
+        CHECK(!kill(all[1], SIGUSR1), "cannot wake rank 1");
+    }
+    close_wire(0, 0);
+    CHECK(rank == 0 || received == SMALL_ONES, "%lld received", (long long)received);
+    wire_destroy(wire);
+}
