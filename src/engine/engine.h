@@ -21,6 +21,7 @@ struct op_args {
     enum op_kind kind;
     bool train;        /* TRAIN phase: dropout drops, backward will be called */
     const char *layer; /* name for messages, borrowed for the op's life */
+    const char *with;  /* a layer whose work this op does, too, likewise; NULL: none */
     int layer_index;   /* key of the random generator */
     int nbottoms, ntops, nparams;
     struct blob **bottoms,

@@ -154,6 +154,7 @@ static int scale_merged_arguments(const struct layer *layer, struct op_args *arg
     memcpy(state->params, norm->params, 3 * sizeof(struct param *));
     memcpy(state->params + 3, layer->params, (size_t)layer->nparams * sizeof(struct param *));
     args->kind = OP_BATCH_NORM;
+    args->with = norm->def->name;
     args->bottoms = norm->bottoms;
     args->propagate = norm->propagate;
     args->params = state->params;

@@ -205,6 +205,31 @@ START_TEST(passes_take_no_less_than_the_profile_says)
 }
 END_TEST
 
+START_TEST(a_layer_that_another_takes_in_takes_its_time)
+{
+    static const char text[] =
+        "name: 'n' layer { name: 'd' type: 'Input' top: 'd' input_param { shape { dim: 4 dim: 2 "
+        "  dim: 3 dim: 3 } } } "
+        "layer { name: 'bn' type: 'BatchNorm' bottom: 'd' top: 'd' } "
+        "layer { name: 'scale' type: 'Scale' bottom: 'd' top: 's' scale_param { bias_term: true } "
+        "} ";
+    struct run run = {.seed = 1};
+    struct engine engine;
+    struct made made;
+    double loss, start;
+
+    open_replay("layer,type,forward_s,backward_s\nbn,BatchNorm,0.004,0\nscale,Scale,0.002,0\n",
+                &engine);
+    ck_assert_int_eq(make_net(&made, text, true, NULL, NULL), 0);
+    ck_assert_msg(net_build(made.net, &engine, 1) == 0, "%s", error_text());
+    start = clock_seconds();
+    ck_assert_int_eq(net_forward(made.net, &run, NULL, &loss), 0);
+    ck_assert_double_ge(clock_seconds() - start, 0.006);
+    unmake_net(&made);
+    engine_close(&engine);
+}
+END_TEST
+
 START_TEST(only_parameters_have_memory)
 {
     struct engine engine;
@@ -376,6 +401,7 @@ SUITE("replay")
     tcase_add_test(tests, engine_wants_a_profile);
     tcase_add_test(tests, engine_names_the_layer_that_the_profile_lacks);
     tcase_add_test(tests, passes_take_no_less_than_the_profile_says);
+    tcase_add_test(tests, a_layer_that_another_takes_in_takes_its_time);
     tcase_add_test(tests, only_parameters_have_memory);
     tcase_add_test(tests, product_takes_the_time_of_its_flops);
     tcase_add_test(tests, update_takes_the_time_of_its_parameters);

@@ -219,8 +219,11 @@ static int find_times(struct replay_engine *engine, const struct op_args *args,
         return error_set("profile %s has no line for layer '%s' (%s); poseidon time --profile=FILE "
                          "writes one for every layer",
                          engine->profile.file, args->layer, op_kind_name(args->kind));
-    op->forward = layer ? (int64_t)(layer->forward * 1e9 + 0.5) : 0;
-    op->backward = layer ? (int64_t)(layer->backward * 1e9 + 0.5) : 0;
+    for (int i = 0; i < 2;
+         i++, layer = args->with ? profile_find(&engine->profile, args->with) : NULL) {
+        op->forward += layer ? (int64_t)(layer->forward * 1e9 + 0.5) : 0;
+        op->backward += layer ? (int64_t)(layer->backward * 1e9 + 0.5) : 0;
+    }
     return 0;
 }
 
