@@ -73,6 +73,7 @@ int forecast_set_up(const struct forecast *f, int nodes, struct forecast_point *
         .merge_bytes = sizes.merge,
         .latency_bytes = sizes.latency,
         .iter_size = options->iter_size,
+        .dilate = options->dilate,
     };
     if (add_up_first(options, point))
         return -1;

@@ -87,6 +87,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         {"seed", OPTION_SEED, &r->seed, "N", "of the stragglers (default 1)"},
         {"intervals", OPTION_COUNT, &r->intervals, "N",
          "with --json: the bytes a node sends in each N-th of an iteration"},
+        {"dilate", OPTION_COUNT, &r->plan.options.dilate, "K",
+         "what goes over the network is a K-th, nothing else: as train's, to compare with that"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -119,6 +121,12 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
 /* Draws differ: more iterations of them. */
 enum { ITERATIONS = 2, DRAWN_ITERATIONS = 20 };
 
+static void dilate(struct cost_cluster *cluster, double by)
+{
+    cluster->gemm_flops /= by * by;
+    cluster->update_Bps /= by;
+}
+
 static int run_plan(const struct request *r, const struct forecast *f, const struct plan *plan,
                     bool alone, const struct simulate_watch *watch, struct simulate_result *out,
                     struct simulate_rank *ranks)
@@ -141,6 +149,8 @@ static int run_plan(const struct request *r, const struct forecast *f, const str
                                        .watch = watch};
 
     cluster.link_Bps = r->link_Bps;
+    if (plan->options.dilate > 1) /* the plan's sizes are; products and updates take as long */
+        dilate(&cluster, plan->options.dilate);
     if (r->plan.baseline && !alone)
         options.manner = r->plan.baseline->manner;
     return simulate_run(&options, out, ranks);

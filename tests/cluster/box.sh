@@ -1,7 +1,7 @@
 #!/bin/sh
 # A cluster in a box: hosts as network namespaces on one machine, joined by links of a chosen rate.
 #
-#     box.sh [--hosts=4] [--slots=1] [--rate=1gbit] [--delay=50us] [--] COMMAND...
+#     box.sh [--hosts=4] [--slots=1] [--rate=1gbit] [--burst=256k] [--delay=50us] [--] COMMAND...
 #     box.sh --check
 #
 # COMMAND runs outside the hosts with everything set for mpirun to start ranks on them, SLOTS on each:
@@ -11,14 +11,15 @@
 # Its exit status is COMMAND's. It finds BOX_HOSTS (names), BOX_NAME (host n2 is the namespace BOX_NAME-2, and
 # so is its link's outer end), BOX_NET (10.77.x.0/24), BOX_RATE, BOX_DELAY and BOX_AGENT: "$BOX_AGENT n2 PROGRAM"
 # runs a program on host n2. Rates and delays are tc's (man tc-tbf, tc-netem) and hold in each direction of each
-# host; without --rate links are as fast as the machine.
+# host; without --rate links are as fast as the machine. What an idle link has saved up, at most --burst, leaves at
+# once.
 #
 # Needs root, iproute2 with tc, util-linux, and a kernel with network namespaces, bridges, veth, tbf and,
 # for --delay, netem; --check says what is missing and exits 77. Nothing outside is changed: names are resolved by a
 # bind mount that only COMMAND sees, and namespaces and links carry this process's number and go with it.
 set -u
 
-hosts=4 slots=1 rate='' delay='' check=false
+hosts=4 slots=1 rate='' burst=256k delay='' check=false
 
 usage() {
     sed -n '2,/^set -u/{/^#/!d;s/^# \{0,1\}//;p;}' "$0"
@@ -41,6 +42,7 @@ while [ $# -gt 0 ]; do
     --hosts=*) hosts=${1#*=} ;;
     --slots=*) slots=${1#*=} ;;
     --rate=*) rate=${1#*=} ;;
+    --burst=*) burst=${1#*=} ;;
     --delay=*) delay=${1#*=} ;;
     --check) check=true ;;
     --help | -h)
@@ -113,7 +115,7 @@ shape() {
     fi
     if [ -n "$rate" ]; then
         # shellcheck disable=SC2086
-        must 'limiting a link' "$@" tc qdisc add dev "$device" $parent handle 2: tbf rate "$rate" burst 256k latency 50ms
+        must 'limiting a link' "$@" tc qdisc add dev "$device" $parent handle 2: tbf rate "$rate" burst "$burst" latency 50ms
     fi
 }
 

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Compares poseidon simulate with a box of hosts and with what was published; writes VALIDATION.md.
+
+    tests/cluster/validate.py measure --poseidon=build/poseidon [--seconds=S] [--hosts=2,4,8]
+    tests/cluster/validate.py report --poseidon=build/poseidon
+
+`measure` plays cells that validation.csv (beside this file) lacks, as many as S seconds allow, and appends them.
+It needs what box.sh needs, and a machine with nothing else to do. A cell is a net with the layer times of a
+device of models/profiles, hosts, a rate, a scheme; computation is slept (train --engine=replay), buffers and
+messages are real. All messages carry a 100th of their bytes (--dilate), so that two cores can move what eight
+hosts send: links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 Gbit/s. What the kernel holds of a connection must
+shrink, too, else all of an iteration is out of the program's hands at once, and no order of sends matters: buffers
+are of 32 kB. Simulation is told the same.
+
+`report` simulates every cell that was measured, and every published point, and writes all that VALIDATION.md says.
+Constants of the box are fitted on half of its cells; which half is fixed by `fitted` below.
+"""
+import argparse
+import csv
+import itertools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+TABLE = os.path.join(HERE, "validation.csv")
+FIELDS = ["net", "hosts", "rate_mbit", "scheme", "seconds", "low", "high", "goodput_Bps"]
+
+NETS = [("alexnet", "titanx"), ("googlenet", "titanx"), ("inception_v3", "titanx"), ("vgg19", "titanx"),
+        ("resnet50", "p100")]
+HOSTS, RATES, SCHEMES = [2, 4, 8], [50, 100, 400], ["ps", "allreduce", "sfb"]
+DILATE, CHUNK, MERGE, WINDOW = 100, 65536, 4096, 1 << 20
+BUFFER = 32768
+ITERATIONS, LEAVE_OUT = 9, 3
+
+
+def fitted(cell):
+    """Half of the cells, like the fields of a chessboard; the others are not looked at for constants."""
+    net, hosts, rate, scheme = cell
+    return ([n for n, _ in NETS].index(net) + HOSTS.index(hosts) + RATES.index(rate) + SCHEMES.index(scheme)) % 2 == 0
+
+
+def all_cells():
+    return [(net, hosts, rate, scheme) for hosts, rate, (net, _), scheme in
+            itertools.product(HOSTS, RATES, NETS, SCHEMES)]
+
+
+def read_table():
+    """{cell: row}"""
+    if not os.path.exists(TABLE):
+        return {}
+    with open(TABLE, newline="") as file:
+        return {(row["net"], int(row["hosts"]), int(row["rate_mbit"]), row["scheme"]): row
+                for row in csv.DictReader(file)}
+
+
+def append(row):
+    new = not os.path.exists(TABLE)
+    with open(TABLE, "a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def profile_of(net):
+    return os.path.join(ROOT, "models", "profiles", "%s-%s.csv" % (dict(NETS)[net], net))
+
+
+def model_of(net):
+    return os.path.join(ROOT, "models", net, "train_val.prototxt")
+
+
+def input_of(net):
+    with open(profile_of(net)) as file:
+        return next(line.split()[2:] for line in file if line.startswith("# input "))
+
+
+# ---- measuring ----
+
+def measure_cell(o, net, hosts, scheme, folder):
+    """Seconds of each iteration but the first ones."""
+    batch, shape = input_of(net)[0], ",".join(input_of(net)[1:])
+    solver = os.path.join(folder, "solver.prototxt")
+    with open(solver, "w") as file:
+        file.write("net: '%s' base_lr: 0.0001 momentum: 0.9 lr_policy: 'fixed' max_iter: %d display: 1 "
+                   "test_interval: 0 snapshot_after_train: false random_seed: 1\n" % (model_of(net), ITERATIONS))
+    buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
+    command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
+               "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--input-shape=" + shape,
+               "--comm=" + scheme, "--dilate=%d" % DILATE, "--chunk=%d" % CHUNK, "--merge=%d" % MERGE,
+               "--window=%d" % WINDOW]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=o.timeout)
+    rates = [float(rate) for rate in re.findall(r"Iteration \d+ \(([\d.e+-]+) iter/s", done.stdout)]
+    if done.returncode or len(rates) <= LEAVE_OUT:
+        sys.exit("failed: %s\n%s" % (" ".join(command), done.stdout[-2000:]))
+    return [1 / rate for rate in rates[LEAVE_OUT:]]
+
+
+def measure_inside(o):
+    """On the hosts of a box: the cells of its size and rate that are missing."""
+    import bench_replay
+    hosts, rate = len(os.environ["BOX_HOSTS"].split()), int(os.environ["BOX_RATE"].replace("mbit", ""))
+    goodput = bench_replay.goodput()
+    with tempfile.TemporaryDirectory() as folder:
+        for cell in all_cells():
+            net, cell_hosts, cell_rate, scheme = cell
+            if (cell_hosts, cell_rate) != (hosts, rate) or cell in read_table():
+                continue
+            if time.time() > o.until:
+                return
+            seconds = measure_cell(o, net, hosts, scheme, folder)
+            append(dict(zip(FIELDS, list(cell) + ["%.5f" % statistics.median(seconds), "%.5f" % min(seconds),
+                                                  "%.5f" % max(seconds), "%.0f" % goodput])))
+
+
+def measure(o):
+    if "BOX_HOSTS" in os.environ:
+        return measure_inside(o)
+    until = time.time() + o.seconds
+    for hosts, rate in itertools.product(o.hosts, RATES):
+        missing = [c for c in all_cells() if c[1:3] == (hosts, rate) and c not in read_table()]
+        if missing and time.time() < until:
+            subprocess.run([os.path.join(HERE, "box.sh"), "--hosts=%d" % hosts, "--rate=%dmbit" % rate, "--burst=64k",
+                            "--", sys.executable, os.path.abspath(__file__), "measure", "--poseidon=" + o.poseidon,
+                            "--until=%f" % until, "--timeout=%g" % o.timeout], check=True)
+    print("%d of %d cells are measured" % (len(read_table()), len(all_cells())))
+
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["measure", "report"])
+    parser.add_argument("--poseidon", required=True)
+    parser.add_argument("--seconds", type=float, default=3600, help="begin no cell after so many")
+    parser.add_argument("--hosts", default="2,4,8", help="measure boxes of so many alone")
+    parser.add_argument("--timeout", type=float, default=200, help="seconds for one cell")
+    parser.add_argument("--until", type=float, default=0, help=argparse.SUPPRESS)
+    o = parser.parse_args()
+    o.hosts = [int(hosts) for hosts in o.hosts.split(",")]
+    o.poseidon = os.path.abspath(o.poseidon)
+    if o.action == "measure":
+        return measure(o)
+    import validate_report
+    return validate_report.report(o)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Writes VALIDATION.md: validate.py's cells and the published points, each beside what poseidon simulate says."""
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import validate
+import validate_points as points
+
+REPORT = os.path.join(validate.HERE, "VALIDATION.md")
+
+
+def simulate(o, words):
+    """The rows of a simulation."""
+    done = subprocess.run([o.poseidon, "simulate", "--json"] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True)
+    if done.returncode:
+        sys.exit("failed: poseidon simulate %s\n%s" % (" ".join(words), done.stderr))
+    return json.loads(done.stdout)
+
+
+def percent(error):
+    return "%+.1f %%" % (100 * error)
+
+
+def table(head, rows):
+    return ["| %s |" % " | ".join(head), "|" + "---|" * len(head)] + ["| %s |" % " | ".join(row) for row in rows] + [""]
+
+
+# ---- the box ----
+
+def simulate_cell(o, cell, goodput, constants):
+    net, hosts, _, scheme = cell
+    return simulate(o, ["--model=" + validate.model_of(net), "--profile=" + dict(validate.NETS)[net],
+                        "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput,
+                        "--dilate=%d" % validate.DILATE, "--chunk=%d" % validate.CHUNK, "--merge=%d" % validate.MERGE,
+                        "--window=%d" % validate.WINDOW, "--host-copy=1000GB"] + constants)[0]["seconds"]
+
+
+def goodputs(cells):
+    """Of each rate, what plain streams reached in the boxes, median."""
+    return {rate: statistics.median(float(row["goodput_Bps"]) for cell, row in cells.items() if cell[2] == rate)
+            for rate in {cell[2] for cell in cells}}
+
+
+def errors(o, cells, constants):
+    links = goodputs(cells)
+    simulated = {cell: simulate_cell(o, cell, links[cell[2]], constants) for cell in cells}
+    return simulated, {cell: simulated[cell] / float(cells[cell]["seconds"]) - 1 for cell in cells}
+
+
+def fit(o, cells):
+    """The latency and the overhead of a message with the least mean square error on the cells for fitting."""
+    half = {cell: row for cell, row in cells.items() if validate.fitted(cell)}
+    best = None
+    for latency, message in itertools.product(("50us", "200us", "500us", "1ms"), ("10us", "50us", "150us")):
+        constants = ["--latency=" + latency, "--message=" + message]
+        _, off = errors(o, half, constants)
+        score = sum(e * e for e in off.values())
+        if best is None or score < best[0]:
+            best = (score, constants)
+    return best[1]
+
+
+def wrong_orders(cells, simulated):
+    """How many pairs of schemes of one net, size and rate differ by 5 % or more, and which are simulated in the
+    other order."""
+    pairs, wrong = 0, []
+    for a, b in itertools.combinations(cells, 2):
+        if a[:3] != b[:3]:
+            continue
+        ratio = float(cells[a]["seconds"]) / float(cells[b]["seconds"])
+        if 1 / 1.05 < ratio < 1.05:
+            continue
+        pairs += 1
+        if (ratio > 1) != (simulated[a] > simulated[b]):
+            wrong.append("%s on %d hosts at %d Mbit/s: %s and %s" % (a[:3] + (a[3], b[3])))
+    return pairs, wrong
+
+
+def size_of(off):
+    values = sorted(abs(e) for e in off)
+    return ["%d" % len(values), "%.1f %%" % (100 * statistics.median(values)), "%.1f %%" % (100 * values[-1])]
+
+
+def report_box(o):
+    cells = validate.read_table()
+    lines = ["## Against hosts in a box", ""]
+    missing = [cell for cell in validate.all_cells() if cell not in cells]
+    if not cells:
+        return lines + ["Nothing is measured yet.", ""]
+    constants = fit(o, cells)
+    simulated, off = errors(o, cells, constants)
+    held_out = {cell: e for cell, e in off.items() if not validate.fitted(cell)}
+    half = {cell: e for cell, e in off.items() if validate.fitted(cell)}
+    pairs, wrong = wrong_orders(cells, simulated)
+    lines += [
+        "%d of %d cells: nets with the layer times of a device (`models/profiles`), computation slept, real buffers "
+        "and messages of a %dth of their bytes, so that links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 "
+        "Gbit/s. `simulate` is given what plain TCP streams reached on these links (%s) and two constants, fitted on "
+        "one half of the cells, which was fixed before anything was measured (`fitted` of `validate.py`): `%s`." % (
+            len(cells), len(validate.all_cells()), validate.DILATE,
+            ", ".join("%.1f MB/s of %g" % (link / 1e6, rate / 8) for rate, link in sorted(goodputs(cells).items())),
+            " ".join(constants)), ""]
+    lines += table(["cells", "number", "median error", "worst error"],
+                   [[name] + size_of(part.values()) for name, part in
+                    (("used for the constants", half), ("not looked at before", held_out), ("all", off)) if part])
+    lines += ["Of %d pairs of schemes that differ by 5 %% or more, %s." % (
+        pairs, "all are simulated in the right order" if not wrong else
+        "%d are simulated in the wrong order: %s" % (len(wrong), "; ".join(wrong))), ""]
+    if missing:
+        lines += ["Not measured: %s." % "; ".join("%s, %d hosts, %d Mbit/s, %s" % cell for cell in missing), ""]
+    rows = []
+    for cell in sorted(cells):
+        row = cells[cell]
+        rows.append([cell[0], "%d" % cell[1], "%d" % cell[2], cell[3], "%.1f" % (1e3 * float(row["seconds"])),
+                     "%.1f-%.1f" % (1e3 * float(row["low"]), 1e3 * float(row["high"])),
+                     "%.1f" % (1e3 * simulated[cell]), percent(off[cell]), "yes" if validate.fitted(cell) else "no"])
+    return lines + table(["net", "hosts", "Mbit/s", "scheme", "measured ms", "from-to", "simulated ms", "error",
+                          "for constants"], rows)
+
+
+# ---- published points ----
+
+def report_paper(o):
+    lines = ["## Against the paper's 18 points", "",
+             "VGG19-22K under Caffe, one Titan X a node, 40 GbE: seconds an iteration as a plotting script of the "
+             "authors holds them (Zhang et al., USENIX ATC 2017). One set of constants for all three systems:", ""]
+    lines += ["- `%s`: %s" % pair for pair in points.PAPER_CONSTANTS] + [""]
+    rows, off = [], []
+    for comm, seconds in points.PAPER:
+        simulated = simulate(o, points.vgg19_22k(comm, "1,2,4,8,16,32"))
+        for published, row in zip(seconds, simulated):
+            off.append(row["seconds"] / published - 1)
+            rows.append([comm, "%d" % row["nodes"], "%.3f" % published, "%.3f" % row["seconds"], percent(off[-1])])
+    lines += ["Median error %.1f %%, worst %.1f %%; the bound aimed at is 10 %%." % (
+        100 * statistics.median(map(abs, off)), 100 * max(map(abs, off))), ""]
+    return lines + table(["system", "nodes", "published s", "simulated s", "error"], rows) + [points.PAPER_WORDS, ""]
+
+
+def report_others(o):
+    rows = []
+    for point in points.OTHERS:
+        speedup = simulate(o, point.words)[0]["speedup"]
+        if point.alone:
+            speedup *= point.alone
+        rows.append([point.what, point.grade, "%gx" % point.published, "%.1fx" % speedup,
+                     percent(speedup / point.published - 1), point.cause])
+    return (["## Against other published points", "", points.OTHERS_WORDS, ""] +
+            table(["what", "grade", "published", "simulated", "error", "likely cause, and what is assumed"], rows))
+
+
+def report(o):
+    text = ["# What `poseidon simulate` is worth", "",
+            "Written by `tests/cluster/validate.py report --poseidon=build/poseidon` from `validation.csv`, which "
+            "`validate.py measure` fills; no figure here is written by hand.", ""]
+    text += report_box(o) + report_paper(o) + report_others(o)
+    with open(REPORT, "w") as file:
+        file.write("\n".join(text).rstrip("\n") + "\n")

@@ -1,0 +1,271 @@
+/* What simulation adds to a plan's messages, and other systems, against seconds worked out by
+ * hand. */
+#include <check.h>
+#include <math.h>
+
+#include "simulate/baseline.h"
+#include "tests/suite.h"
+#include "util/error.h"
+
+enum { BIG = 1000 * 1000, LAYERS = 3 };
+
+static const struct group_param big_param = {.elems = BIG, .lr_mult = 1, .decay_mult = 1};
+static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .decay_mult = 1};
+
+/* Small, then two of 4 MB; the last one is a layer alone where a net has one. */
+static const struct group groups[LAYERS] = {
+    {.name = "conv1", .elems = 2000, .nparams = 1, .params = &small_param, .trains = true},
+    {.name = "conv2",
+     .layer = 1,
+     .begin = 2000,
+     .elems = BIG,
+     .nparams = 1,
+     .params = &big_param,
+     .trains = true},
+    {.name = "conv3",
+     .layer = 2,
+     .begin = 2000 + BIG,
+     .elems = BIG,
+     .nparams = 1,
+     .params = &big_param,
+     .trains = true}};
+
+static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};
+static int layers[] = {0, 1, 2};
+
+/* 1 GB/s, 1 ms; all else costs nothing. */
+static struct cost_cluster cluster;
+static struct plan_options how;
+static struct simulate_options options;
+static int nlayers;
+
+static void start(int ranks)
+{
+    cluster = (struct cost_cluster){.latency_seconds = 1e-3,
+                                    .link_Bps = 1e9,
+                                    .local_Bps = 1e30,
+                                    .gemm_flops = 1e30,
+                                    .copy_Bps = 1e30,
+                                    .sum_Bps = 1e30,
+                                    .transport_Bps = 1e30};
+    how = (struct plan_options){.comm = {.policy = COMM_SCHEME, .scheme = &scheme_ps},
+                                .nranks = ranks,
+                                .iter_size = 1,
+                                .chunk_bytes = 2 << 20};
+    options = (struct simulate_options){.cluster = &cluster,
+                                        .ranks_per_node = 1,
+                                        .window = COST_SIZE_CHOSEN,
+                                        .overlap = COST_OVERLAP_BACKWARD};
+    nlayers = 1;
+}
+
+static void start_baseline(const char *name, int ranks)
+{
+    const struct baseline *baseline = baseline_find(name);
+
+    start(ranks);
+    how.comm = baseline->comm;
+    how.chunk_bytes = baseline->chunk_bytes;
+    options.overlap = baseline->overlap;
+    options.manner = baseline->manner;
+}
+
+static struct simulate_result run(void)
+{
+    const struct cost_work work = {.nlayers = nlayers,
+                                   .forward = ten,
+                                   .backward = twenty,
+                                   .ngroups = nlayers,
+                                   .layer = layers};
+    struct group one = groups[LAYERS - 1];
+    struct simulate_result result;
+    struct plan *plan;
+
+    one.layer = 0;
+    one.begin = 0;
+    ck_assert_msg(plan_create(&how, nlayers, nlayers == 1 ? &one : groups, &plan) == 0, "%s",
+                  error_text());
+    options.plan = plan;
+    options.work = &work;
+    ck_assert_msg(simulate_run(&options, &result, NULL) == 0, "%s", error_text());
+    plan_destroy(plan);
+    return result;
+}
+
+static void takes(double wanted, double part)
+{
+    double found = run().seconds;
+
+    ck_assert_msg(fabs(found - wanted) <= part * wanted, "%.9g s, expected %.9g", found, wanted);
+}
+
+/* ---- slower parts: two ranks by PS send 2 MB, and 2 MB back: 36 ms without them ---- */
+
+START_TEST(copies_come_before_the_first_send_and_after_the_last_answer)
+{
+    start(2);
+    takes(0.036, 1e-6);
+    cluster.device_Bps = 1e9; /* 4 ms each way */
+    takes(0.036 + 2 * 4e-3, 1e-6);
+    options.overlap = COST_OVERLAP_NONE;
+    options.manner.copies_wait = true;
+    takes(0.036 + 2 * 4e-3, 1e-6);
+}
+END_TEST
+
+START_TEST(who_is_alone_copies_only_where_it_knows_no_other_way)
+{
+    start(1);
+    cluster.device_Bps = 1e9;
+    takes(0.03, 1e-6);
+    options.manner.syncs_alone = true;
+    takes(0.03 + 2 * 4e-3, 1e-6);
+}
+END_TEST
+
+START_TEST(copies_of_one_layer_hide_behind_the_passes_of_others)
+{
+    double hidden, waited;
+
+    start(2);
+    nlayers = LAYERS;
+    cluster.device_Bps = 1e9;
+    hidden = run().seconds;
+    options.overlap = COST_OVERLAP_NONE;
+    options.manner.copies_wait = true;
+    waited = run().seconds;
+    /* both large layers are back before the small one is posted; then all of it was in the way */
+    ck_assert_double_le(hidden, 0.09 + 2e-3 + 1e-4);
+    ck_assert_double_ge(waited, 0.09 + 2 * 8e-3 + 2e-3);
+}
+END_TEST
+
+START_TEST(a_thread_sends_and_receives_in_turn)
+{
+    start(2);
+    options.transport_Bps = 0.25e9; /* 4 ms for 2 MB: out, in, out, in */
+    takes(0.03 + 4 * 4e-3, 1e-6);
+}
+END_TEST
+
+START_TEST(a_leaf_is_left_on_a_narrow_way)
+{
+    start(2);
+    options.leaf_nodes = 1;
+    options.oversubscription = 4; /* 8 ms up, a latency later as many down */
+    takes(0.03 + 2 * 9e-3, 1e-6);
+    options.leaf_nodes = 2; /* nobody leaves it */
+    takes(0.036, 1e-6);
+}
+END_TEST
+
+START_TEST(a_way_up_is_shared_by_all_of_a_leaf)
+{
+    double alone;
+
+    start(8);
+    options.leaf_nodes = 4;
+    options.oversubscription = 1;
+    alone = run().seconds;
+    options.oversubscription = 4; /* four ranks on one link: 4/7 of their bytes take four times */
+    ck_assert_double_ge(run().seconds, 0.03 + 2 * 4e-3 * 4 / 8 * 4);
+    ck_assert_double_ge(run().seconds, alone + 5e-3);
+}
+END_TEST
+
+START_TEST(the_slowest_of_many_is_waited_for)
+{
+    double first;
+
+    start(1);
+    cluster.link_Bps = 1e30;
+    cluster.latency_seconds = 0;
+    options.stragglers = 0.1;
+    options.seed = 3;
+    options.iterations = 400;
+    takes(0.03, 0.02);
+    how.nranks = 16; /* the largest of 16 normal draws is 1.766 deviations above the mean */
+    first = run().seconds;
+    takes(0.03 * exp(0.1766 - 0.005), 0.02);
+    ck_assert(run().seconds == first);
+    options.most_actors = 4; /* a block is as slow as its slowest */
+    takes(first, 1e-3);
+    options.seed = 4;
+    ck_assert(run().seconds != first);
+}
+END_TEST
+
+/* ---- other systems ---- */
+
+START_TEST(whole_tensors_crowd_one_server)
+{
+    start_baseline("tf-ps", 5);
+    /* 16 MB leave it one after the other, so that gradients come back as much apart: the last
+     * one is waited for */
+    takes(0.03 + 1e-3 + 4 * 4e-3 + 1e-3 + 4e-3, 1e-6);
+}
+END_TEST
+
+START_TEST(a_ring_takes_steps_and_bytes)
+{
+    struct simulate_result result;
+
+    start_baseline("ring", 4);
+    options.manner.cycle_seconds = 0;
+    takes(0.03 + 6 * 1e-3 + 2 * 4e-3 * 3 / 4, 1e-6);
+    result = run();
+    ck_assert_uint_eq(result.sent, 2 * (uint64_t)4 * BIG * 3);
+    ck_assert_uint_eq(result.received, result.sent);
+}
+END_TEST
+
+START_TEST(a_ring_waits_for_the_end_of_a_cycle)
+{
+    start_baseline("ring", 2);
+    options.manner.cycle_seconds = 50e-3;
+    /* 6 ms of ring from a multiple of 50 on, 30 of passes: 14 before the next */
+    takes(50e-3, 1e-6);
+}
+END_TEST
+
+START_TEST(a_ring_fuses_what_became_ready_meanwhile)
+{
+    double fused;
+
+    start_baseline("ring", 32); /* 62 ms of start-up, 20 ms between layers */
+    nlayers = LAYERS;
+    options.manner.cycle_seconds = 0;
+    fused = run().seconds;
+    options.manner.fusion_bytes = 1; /* each by itself */
+    ck_assert_double_ge(run().seconds, fused + 60e-3);
+}
+END_TEST
+
+START_TEST(merging_saves_start_ups_and_delays_no_large_layer)
+{
+    start_baseline("mg-wfbp", 4); /* 20 ms between layers, a ring of one takes 12 */
+    nlayers = LAYERS;
+    takes(0.09 + 6e-3, 1e-3);
+    start_baseline("mg-wfbp", 16); /* 30 ms of start-up: all go as one */
+    nlayers = LAYERS;
+    takes(0.09 + 30e-3 + 2 * 8.008e-3 * 15 / 16, 1e-3);
+}
+END_TEST
+
+SUITE("parts")
+{
+    TCase *parts = suite_case(suite, "slower parts"), *others = suite_case(suite, "other systems");
+
+    tcase_add_test(parts, copies_come_before_the_first_send_and_after_the_last_answer);
+    tcase_add_test(parts, who_is_alone_copies_only_where_it_knows_no_other_way);
+    tcase_add_test(parts, copies_of_one_layer_hide_behind_the_passes_of_others);
+    tcase_add_test(parts, a_thread_sends_and_receives_in_turn);
+    tcase_add_test(parts, a_leaf_is_left_on_a_narrow_way);
+    tcase_add_test(parts, a_way_up_is_shared_by_all_of_a_leaf);
+    tcase_add_test(parts, the_slowest_of_many_is_waited_for);
+    tcase_add_test(others, whole_tensors_crowd_one_server);
+    tcase_add_test(others, a_ring_takes_steps_and_bytes);
+    tcase_add_test(others, a_ring_waits_for_the_end_of_a_cycle);
+    tcase_add_test(others, a_ring_fuses_what_became_ready_meanwhile);
+    tcase_add_test(others, merging_saves_start_ups_and_delays_no_large_layer);
+}
