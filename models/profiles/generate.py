@@ -27,6 +27,7 @@ DEVICES = {
     "p100": Device("Tesla P100 SXM2", 10.6e12, 732e9, 12e9, "PCIe 3.0 x16 to the host"),
     "p40": Device("Tesla P40", 11.8e12, 346e9, 12e9, "PCIe 3.0 x16"),
     "a100": Device("A100 80 GB SXM", 156e12, 2039e9, 24e9, "TF32 tensor cores; PCIe 4.0 x16"),
+    "h100": Device("H100 SXM", 494.5e12, 3350e9, 50e9, "TF32 tensor cores, dense; PCIe 5.0 x16"),
 }
 
 # Matrix products of SFB's size reach that share of the device's operations per second.
@@ -89,6 +90,10 @@ PROFILES = [
             "github.com/NVIDIA/DeepLearningExamples, PyTorch 21.03, one A100 80 GB, TF32",
             ("Its net is v1.5 (the stride in the 3x3 convolution), this one v1. The source's batch is not known "
              "for sure: 256 is assumed.",)),
+    Profile("h100", "resnet50", 256, None, DERIVED, "iterations",
+            "NVIDIA's MLPerf results have times to an accuracy on H100, but no images/s of one in TF32",
+            ("Vision nets gain about 2 times over A100 by lambdalabs.com, 'NVIDIA H100 Tensor Core GPU - Deep "
+             "Learning Performance Analysis'; this derivation may differ from that.",), "a100-resnet50"),
 ]
 
 METHOD = """\
@@ -221,8 +226,8 @@ def head(profile, spread):
                      (device.flops * 1e-12, device.memory * 1e-9, device.about, spread.scale))
     lines += comment("Assumed: products (the line '*') at %g of those FLOP/s; an update ('*update') that moves "
                      "%d x 4 bytes per parameter." % (GEMM_SHARE, UPDATE_PASSES))
-    lines += comment("Copies between host and device are not in the times, and the format has no line for them: "
-                     "%.4g GB/s is to be assumed, either way." % (device.link * 1e-9))
+    lines += comment("Copies between host and device ('*copy') are not in the times: %.4g GB/s either way, assumed."
+                     % (device.link * 1e-9))
     lines.append("# input " + " ".join(map(str, spread.shape)))
     return lines
 
@@ -236,6 +241,7 @@ def text(program, profile):
                                           backward * spread.scale))
     lines.append("*,GEMM,%.9g,0" % (1e9 / (GEMM_SHARE * device.flops)))
     lines.append("*update,SGD,%.9g,0" % update_seconds(device, 1e9))
+    lines.append("*copy,Host,%.9g,%.9g" % (1e9 / device.link, 1e9 / device.link))
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,7 @@ struct forecast_options {
     int servers; /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
     int iter_size;
-    int dilate; /* as struct plan_options */
+    int dilate;          /* as struct plan_options */
     const char *profile; /* measured times of the layers, or NULL */
     enum wire_format wire;
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */

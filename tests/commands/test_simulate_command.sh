@@ -70,7 +70,7 @@ assert abs(row['images_per_second'] - 8 * 32 / row['seconds']) < 1e-6 * row['ima
 EOF
 fi
 
-# when bytes leave: those of an iteration, and never more than the link carries
+# when bytes leave: those of an iteration, but for what its ends cut off, and never more than the link carries
 run simulate --bandwidth=1Gb --images-per-second=35.5 --nodes=8 --comm=ps --json --intervals=40 >"$folder/json" || fail '--intervals failed'
 if [ -n "${POSEIDON_PYTHON:-}" ]; then
     "$POSEIDON_PYTHON" - "$folder/json" <<'EOF' || fail 'the intervals are wrong'
@@ -78,7 +78,7 @@ import json, sys
 (row,) = json.load(open(sys.argv[1]))
 sent = row['bytes_sent_by_interval']
 assert len(sent) == 40 and row['bandwidth'] == 125e6
-assert abs(sum(sent) / row['bytes_sent'] - 1) < 1e-3, (sum(sent), row['bytes_sent'])
+assert abs(sum(sent) / row["bytes_sent"] - 1) < 0.05, (sum(sent), row['bytes_sent'])
 assert 0 <= min(sent) and max(sent) <= row['seconds'] / 40 * 125e6 * 1.0001, (max(sent), row['seconds'])
 EOF
 fi

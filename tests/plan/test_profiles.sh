@@ -43,6 +43,7 @@ p40-alexnet 1024 0
 p40-googlenet 128 0
 p40-resnet50 32 0
 a100-resnet50 256 256/938
+h100-resnet50 256 0
 END
 set -- "$source"/models/profiles/*.csv
 [ $# -eq "$(wc -l <"$folder/published")" ] ||
@@ -71,6 +72,7 @@ while read -r name batch published above; do
         function off(a, b) { return a > b * 1.001 || a < b * 0.999 }
         /^#/ || $1 == "layer" { next }
         $1 == "*" { gemm = $3; next }
+        $1 == "*copy" { next }
         $1 == "*update" { update = $3 * 1e-9 * parameters; next }
         { passes += $3 + $4 }
         END {
