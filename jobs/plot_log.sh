@@ -14,6 +14,7 @@ die() {
     exit 1
 }
 force='' heading=''
+# shellcheck disable=SC1003 # a quote, and a backslash, for tr
 while [ $# -gt 0 ]; do
     case $1 in
     --force) force=1 ;;
@@ -33,6 +34,7 @@ esac
 [ ! -s "$out" ] || [ -n "$force" ] || die "$out exists already; --force replaces it"
 for log; do
     [ -r "$log" ] || die "no such log: $log"
+    # shellcheck disable=SC3013 # dash, bash, ksh and busybox have -ef
     [ ! "$log" -ef "$out" ] || die "$out is one of the logs; expected another file to write"
 done
 command -v gnuplot >/dev/null 2>&1 || die 'gnuplot is missing (Debian: gnuplot-nox)'

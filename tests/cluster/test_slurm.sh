@@ -212,7 +212,7 @@ case_array() {
     fixed="${fixed#--comm=ps} --comm=ps,allreduce"
     submit 2 array --array=0-1 --job-name=both
     first=$job
-    for job in $(squeue --noheader --array --jobs="$first" --format=%A); do
+    for job in "${first}_0" "${first}_1"; do
         ended array COMPLETED
     done
     fixed="--comm=ps ${fixed% --comm=*}"
