@@ -29,6 +29,15 @@ attempt_find() {
     return 1
 }
 
+# attempt_is_named ARGUMENT...: whether the user has said which run is to go on. Else the job names its own: at every
+# start that run goes on where it has snapshots, and begins where it has none, whatever else lies there.
+attempt_is_named() {
+    for argument; do
+        case $argument in --run=* | --resume | --resume=*) return 0 ;; esac
+    done
+    return 1
+}
+
 # Passes the log on line by line, and notes what it says. (Not awk: some read by the block, and would be late.) TERM ends
 # the training, not what it says meanwhile.
 attempt_watch() {
@@ -77,7 +86,7 @@ attempt_run() {
     # mpirun answers TERM and INT by killing its ranks in a second, and so do its daemons: they do not get to see them.
     # Where env cannot do that, the ranks get 20 seconds to save.
     if env --block-signal=TERM true 2>/dev/null; then
-        export OMPI_MCA_orte_launch_agent="${OMPI_MCA_orte_launch_agent:-env --block-signal=TERM orted}"
+        export OMPI_MCA_orte_launch_agent="${OMPI_MCA_orte_launch_agent:-env --block-signal=TERM --block-signal=INT orted}"
         attempt_shield='env --block-signal=TERM --block-signal=INT'
     else
         export OMPI_MCA_odls_base_sigkill_timeout="${OMPI_MCA_odls_base_sigkill_timeout:-20}"
@@ -129,7 +138,7 @@ attempt_noted() {
 }
 
 # attempt_judge DEAD-HOSTS: sets verdict (done, again, fail) and why. Statuses of "poseidon train": 0 done, 75 stopped and
-# saved, 76 a rank was lost; others are mistakes that another start would repeat. But where hosts died, or the launcher
+# saved, 76 a rank was lost; others are mistakes that another start would repeat, or its user's interrupt. But where hosts died, or the launcher
 # tells of a signal or of its own daemons (128 and more) after training had begun, it was no mistake.
 attempt_judge() {
     verdict=again

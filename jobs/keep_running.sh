@@ -74,6 +74,7 @@ attempt_state=$folder/state
 # shellcheck source=jobs/attempt.sh
 . "$jobs/attempt.sh" || exit 1
 attempt_find "$jobs" || exit 1
+attempt_is_named "$@" || set -- "$@" "--run=keep-$(date +%s)-$$" --resume
 trap 'rm -rf "$folder"' EXIT
 trap 'attempt_stop INT' INT
 trap 'attempt_stop TERM' TERM HUP
@@ -152,7 +153,7 @@ while :; do
     [ "$verdict" != 'done' ] || exit 0
     if [ "$verdict" = again ] && [ -z "$attempt_stopped" ] && [ "$status" -ne 75 ] && [ "$status" -ne 0 ]; then
         attempt_say "$why"
-        case " $* " in *' --resume '*) ;; *) set -- "$@" --resume ;; esac
+        set -- "$@" --resume
         continue
     fi
     attempt_say "$why; the same command with --resume goes on"

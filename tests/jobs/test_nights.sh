@@ -43,7 +43,7 @@ stand_in() { # NAME, its text on standard input
 stand_in mpirun <<'END'
 [ "$*" != "-np 1 --host ${DEAD:-none} true" ] || exit 1
 case $* in *' true') exit 0 ;; esac
-printf '<%s>' "$@" | sed 's/<--bind-to><none>//' >>calls
+printf '<%s>' "$@" | sed 's/<--bind-to><none>//; s/=keep-[0-9-]*>/=keep>/' >>calls
 echo >>calls
 play=$(head -n 1 plays)
 sed -i 1d plays
@@ -128,7 +128,7 @@ flat() {
 name='Slurm: everything is passed on as it was given'
 plays 'begin @100 0'
 slurm --solver='my solver.prototxt' "--weights=it's \"x\" \$y *" "a${newline}b"
-same "$name" "$(printf '%s' "$start<--solver=my solver.prototxt><--weights=it's \"x\" \$y *><a${newline}b>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "$start<--solver=my solver.prototxt><--weights=it's \"x\" \$y *><a${newline}b><--run=slurm-77><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 same "$name" 0 "$status"
 
 name='Slurm: stopped and saved by its warning, the job goes back and on'
@@ -138,8 +138,14 @@ same "$name" 75 "$status"
 same "$name" 'scontrol requeue 77' "$(tail -n 1 calls)"
 SLURM_RESTART_COUNT=1 slurm --solver=a
 same "$name" 0 "$status"
-same "$name" "$(printf '%s' "$start<--solver=a><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
+same "$name" "$(printf '%s' "$start<--solver=a><--run=slurm-77><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
 [ ! -e .poseidon-77 ] || fail "$name: notes are left"
+
+name='Slurm: a run that the user named'
+plays 'begin @10 76' 'begin 0'
+slurm --solver=a --run=mine
+SLURM_RESTART_COUNT=1 slurm --solver=a --run=mine
+same "$name" "$(printf '%s' "$start<--solver=a><--run=mine>~scontrol requeue 77~$start<--solver=a><--run=mine><--resume>~" | flat)" "$(flat <calls)"
 
 name='Slurm: a stop that came too late for a finished training is none'
 plays 'begin until @250 0'
@@ -235,7 +241,7 @@ rm -f .poseidon-77
 name='Slurm: arrays of schemes'
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_JOB_ID=70 SLURM_JOB_NAME=cmp slurm --solver=a --comm=ps,sfb --batch=8
-same "$name" "$(printf '%s' "$start<--solver=a><--comm=sfb><--snapshot-prefix=cmp-70-sfb><--batch=8>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "$start<--solver=a><--comm=sfb><--snapshot-prefix=cmp-70-sfb><--batch=8><--run=slurm-77><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=2 slurm --solver=a --comm=ps,sfb
 same "$name" 1 "$status"
@@ -248,16 +254,16 @@ same "$name without PMIx" '1 1' "$status $(wc -l <said | tr -d ' ')"
 said 'has no PMIx'
 plays
 PMIX=pmix_v4 LAUNCH='srun --cpu-bind=none' slurm --solver=a
-same "$name" "$(printf '%s' "<srun><--mpi=pmix><--cpu-bind=none><$program><train><--solver=a>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "<srun><--mpi=pmix><--cpu-bind=none><$program><train><--solver=a><--run=slurm-77><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 
 name='Slurm: modules, containers, another program'
 plays 'begin 0'
 echo 'MODULE=loaded; export MODULE; echo "set up" >>calls' >"set up"
 SETUP="./set up" CONTAINER='apptainer exec my.sif' slurm --solver=a
-same "$name" 'set up~<--map-by><ppr:1:node><apptainer><exec><my.sif><poseidon><train><--solver=a>' "$(flat <calls | sed 's/~$//')"
+same "$name" 'set up~<--map-by><ppr:1:node><apptainer><exec><my.sif><poseidon><train><--solver=a><--run=slurm-77><--resume>' "$(flat <calls | sed 's/~$//')"
 plays 'begin 0'
 POSEIDON=/bin/true slurm --solver=a
-same "$name" '<--map-by><ppr:1:node></bin/true><train><--solver=a>' "$(cat calls)"
+same "$name" '<--map-by><ppr:1:node></bin/true><train><--solver=a><--run=slurm-77><--resume>' "$(cat calls)"
 mv build/poseidon build/away
 plays
 slurm --solver=a
@@ -266,7 +272,7 @@ said "there is no program 'poseidon'"
 cp build/away "$folder/bin/poseidon"
 plays 'begin 0'
 slurm --solver=a
-same "$name, in PATH" "<--map-by><ppr:1:node><$folder/bin/poseidon><train><--solver=a>" "$(cat calls)"
+same "$name, in PATH" "<--map-by><ppr:1:node><$folder/bin/poseidon><train><--solver=a><--run=slurm-77><--resume>" "$(cat calls)"
 rm "$folder/bin/poseidon"
 mv build/away build/poseidon
 
@@ -324,7 +330,7 @@ name='PBS: arguments with commas, blanks and quotes'
 plays 'begin 0'
 ARGUMENTS="--solver='my solver' --comm=ps,sfb \"it's\"" qsub -v ARGUMENTS jobs/train.pbs
 pbs_run 5.head
-same "$name" "$(printf '%s' "qsub~$pbs_start<--solver=my solver><--comm=ps,sfb><it's>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "qsub~$pbs_start<--solver=my solver><--comm=ps,sfb><it's><--run=pbs-5.head><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 same "$name" 0 "$status"
 
 name='PBS: qrerun, a dead node, preemption: the same job goes on'
@@ -336,7 +342,7 @@ same "$name: without RESUBMIT" 75 "$status"
 said '"poseidon train --resume" goes on'
 printf 'start\nbegun\nsnapshot 40\n' >.poseidon-6.head
 pbs_run 6.head
-same "$name" "$(printf '%s' "$pbs_start<--solver=a><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
+same "$name" "$(printf '%s' "$pbs_start<--solver=a><--run=pbs-6.head><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
 same "$name" 0 "$status"
 
 name='PBS: its own clock, and a resubmission that loses nothing'
@@ -352,7 +358,7 @@ for variable in CHAIN=5.head ARGUMENTS=--comm=ps,sfb 'RESUBMIT=qsub -l select=8'
     tr '\0' '\n' <"$SPOOL/job.env" | grep -qxF "$variable" || fail "$name: $variable is lost"
 done
 pbs_run 8.head
-same "$name" "<--hostfile><$SPOOL/nodes><--map-by><ppr:2:node><$folder/bin/other program><train><--comm=ps,sfb><--resume>" "$(tail -n 1 calls)"
+same "$name" "<--hostfile><$SPOOL/nodes><--map-by><ppr:2:node><$folder/bin/other program><train><--comm=ps,sfb><--run=pbs-5.head><--resume>" "$(tail -n 1 calls)"
 same "$name" 0 "$status"
 ! ls .poseidon-* >/dev/null 2>&1 || fail "$name: notes are left"
 
@@ -387,13 +393,13 @@ keep() {
 name='keep_running.sh: another host stands in for a dead one'
 plays 'begin @10 205' 'begin 0'
 DEAD=n1 keep --hosts=2 -- --solver='my solver'
-same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver>" | flat)" "$(head -n 2 calls | flat | sed 's/~$//')"
-same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
+same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--run=keep><--resume>" | flat)" "$(head -n 2 calls | flat | sed 's/~$//')"
+same "$name" "$(printf '%s' "<-np><2><--host><n2:1,n3:1><$program><train><--solver=my solver><--run=keep><--resume><--resume>" | flat)" "$(tail -n 2 calls | flat | sed 's/~$//')"
 same "$name" 0 "$status"
 name='keep_running.sh: fewer hosts'
 plays 'begin 0'
 DEAD=n1 keep --ranks-per-host=2 -- --global-batch=32
-same "$name" "$(printf '%s' "<-np><4><--host><n2:2,n3:2><$program><train><--global-batch=32>" | flat)" "$(flat <calls | sed 's/~$//')"
+same "$name" "$(printf '%s' "<-np><4><--host><n2:2,n3:2><$program><train><--global-batch=32><--run=keep><--resume>" | flat)" "$(flat <calls | sed 's/~$//')"
 plays
 DEAD=n1 keep --wait=1 -- --batch=32
 same "$name" 1 "$status"
