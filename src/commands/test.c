@@ -9,6 +9,7 @@
 
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
+#include "solver/device.h"
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/json.h"
@@ -30,7 +31,7 @@ struct test_run {
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
-    const char *math = NULL;
+    const char *math = NULL, *convolution = "auto";
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
@@ -41,6 +42,8 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads per rank"},
+        {"convolution", OPTION_TEXT, &convolution, "HOW",
+         "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"json", OPTION_FLAG, &t->json, NULL,
@@ -61,6 +64,8 @@ static int parse(struct test_run *t, int argc, char **argv)
         return error_set("Need a model definition to score: --model=FILE");
     if (!t->weights)
         return error_set("Need model weights to score: --weights=FILE");
+    if (engine_convolution_parse(convolution, &t->engine_options.convolution))
+        return -1;
     return math ? engine_math_parse(math, &t->engine_options.math) : 0;
 }
 
@@ -144,6 +149,24 @@ static int print_json(struct test_run *t)
     return status;
 }
 
+/* All ranks by the same algorithms: scores do not depend on their number. */
+static int build(struct test_run *t)
+{
+    struct engine *engine = &t->model.engine;
+    int status = engine_open(t->engine, &t->engine_options, engine);
+    bool measures;
+
+    if (error_agree(MPI_COMM_WORLD, status) ||
+        device_measures(MPI_COMM_WORLD, engine, t->engine_options.convolution, &measures))
+        return -1;
+    if (measures &&
+        (error_agree(MPI_COMM_WORLD, t->rank == 0 ? net_build(t->model.net, engine, 1) : 0) ||
+         device_share_choices(MPI_COMM_WORLD, engine)))
+        return -1;
+    return error_agree(MPI_COMM_WORLD,
+                       measures && t->rank == 0 ? 0 : net_build(t->model.net, engine, 1));
+}
+
 static int score(struct test_run *t)
 {
     struct topology topology;
@@ -159,9 +182,7 @@ static int score(struct test_run *t)
     status = model_open(&t->model_options, &t->model);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
-    if (!status)
-        status = model_build(&t->model, t->engine, &t->engine_options, 1);
-    if (error_agree(MPI_COMM_WORLD, status) || load(t))
+    if (error_agree(MPI_COMM_WORLD, status) || build(t) || load(t))
         return -1;
     t->width = outputs_count(t->model.net) + 1;
     cells = ((size_t)t->iterations + 1) * t->width;

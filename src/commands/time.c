@@ -32,7 +32,7 @@ struct timing {
 
 static int parse(struct timing *t, int argc, char **argv)
 {
-    const char *math = NULL;
+    const char *math = NULL, *convolution = "auto";
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
@@ -48,6 +48,8 @@ static int parse(struct timing *t, int argc, char **argv)
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads"},
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
+        {"convolution", OPTION_TEXT, &convolution, "HOW",
+         "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL,
@@ -55,7 +57,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"no-graphs", OPTION_FLAG, &t->engine_options.no_graphs, NULL,
          "cuda: launch every kernel by itself, record no passes"},
         {"workspace", OPTION_BYTES, &t->engine_options.workspace, "SIZE",
-         "cuda: temporary memory of one operator (default 1g)"},
+         "temporary memory of one convolution (default 1g)"},
         {"profile", OPTION_TEXT, &t->profile, "FILE",
          "write the times as CSV, for train --engine=replay"},
         {"force", OPTION_FLAG, &t->force, NULL, "replace the profile where it exists"},
@@ -77,6 +79,8 @@ static int parse(struct timing *t, int argc, char **argv)
     if (engine_is_blank(t->engine))
         return error_set("--engine=%s computes nothing that could be timed", t->engine);
     if (math && engine_math_parse(math, &t->engine_options.math))
+        return -1;
+    if (engine_convolution_parse(convolution, &t->engine_options.convolution))
         return -1;
     if (!t->model_options.model)
         return error_set("Need a model definition to time: --model=FILE");
@@ -145,6 +149,7 @@ static void print_log(struct timing *t)
 {
     const struct net *net = t->model.net;
     const char *assumed = net_is_assumed(net) ? " (assumed input)" : "";
+    char words[ENGINE_OP_WORDS];
 
     LOG_INFO(&t->log, "Average time per layer: ");
     for (int i = 0; i < net->nlayers; i++) {
@@ -156,6 +161,9 @@ static void print_log(struct timing *t)
         else
             LOG_INFO(&t->log, "%10s\tforward: %g ms.", name, forward * 1e3);
         LOG_INFO(&t->log, "%10s\tbackward: %g ms.", name, t->backward[i] * 1e3 / t->iterations);
+        layer_describe(&net->layers[i], &t->model.engine, words);
+        if (words[0])
+            LOG_INFO(&t->log, "%10s\talgorithm: %s.", name, words);
     }
     LOG_INFO(&t->log, "Average Forward pass: %g ms.%s", sum(t, t->forward), assumed);
     LOG_INFO(&t->log, "Average Backward pass: %g ms.%s", sum(t, t->backward), assumed);
@@ -215,6 +223,9 @@ static void print_memory(struct timing *t)
                  step_pass(net, piece->end), step_layer(net, piece->end));
     LOG_INFO(&t->log, "Memory of parameters%s: %.1f MiB", net->train ? " and their gradients" : "",
              (double)(net_memory(net) - plan->bytes) / mib);
+    if (engine->i->held)
+        LOG_INFO(&t->log, "Temporary memory of operators: %.1f MiB",
+                 (double)engine->i->held(engine->context) / mib);
     if (engine->i->room)
         LOG_INFO(&t->log, "Memory free on the device: %.1f MiB",
                  (double)engine->i->room(engine->context) / mib);
@@ -238,6 +249,8 @@ static void json_memory(const struct net *net, struct json *json)
     json_put_uint(json, "without_sharing_bytes", plan->apart);
     json_put_uint(json, "in_use_bytes", plan->load);
     json_put_uint(json, "parameter_bytes", net_memory(net) - plan->bytes);
+    if (net->engine->i->held)
+        json_put_uint(json, "temporary_bytes", net->engine->i->held(net->engine->context));
     json_key(json, "pieces");
     json_array_begin(json);
     for (int i = 0; i < plan->npieces; i++) {
@@ -259,6 +272,7 @@ static int print_json(struct timing *t)
 {
     const struct net *net = t->model.net;
     struct json json = {.depth = 0};
+    char words[ENGINE_OP_WORDS];
     int status;
 
     json_object_begin(&json);
@@ -276,6 +290,8 @@ static int print_json(struct timing *t)
         json_put_double(&json, "forward_ms", t->forward[i] * 1e3 / t->iterations);
         json_put_double(&json, "backward_ms", t->backward[i] * 1e3 / t->iterations);
         json_put_double(&json, "flops", net->layers[i].flops);
+        layer_describe(&net->layers[i], &t->model.engine, words);
+        json_put_string(&json, "algorithm", words);
         json_object_end(&json);
     }
     json_array_end(&json);

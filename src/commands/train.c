@@ -57,8 +57,8 @@ static int check_staleness(const struct trainer_options *o)
 static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
 {
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
-    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *hierarchy = "auto",
-               *direct = "auto";
+    const char *input_shape = NULL, *iterations = NULL, *math = NULL, *convolution = "auto",
+               *hierarchy = "auto", *direct = "auto";
     const char *ps_update = "auto", *resume = NULL;
     static const char *const orders[] = {"urgency", "fifo", NULL};
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
@@ -84,13 +84,15 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
          "SIGUSR1, forwarded by mpirun to all ranks: same effects as above"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
+        {"convolution", OPTION_TEXT, &convolution, "HOW",
+         "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
         {"no-graphs", OPTION_FLAG, &o->no_graphs, NULL,
          "cuda: no CUDA graphs, launch every kernel by itself"},
         {"workspace", OPTION_BYTES, &o->workspace, "SIZE",
-         "cuda: temporary memory of one operator (default 1g)"},
+         "temporary memory of one convolution (default 1g)"},
         {"share-gpu", OPTION_FLAG, &o->share_gpu, NULL,
          "cuda: several ranks may compute on one GPU"},
         {"direct", OPTION_TEXT, &direct, "HOW",
@@ -178,6 +180,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         return -1;
     o->fifo = found > 0;
     if (math && engine_math_parse(math, &o->math))
+        return -1;
+    if (engine_convolution_parse(convolution, &o->convolution))
         return -1;
     if (input_shape && parse_chw(input_shape, o->input_chw))
         return -1;

@@ -64,6 +64,31 @@ int engine_math_parse(const char *name, enum engine_math *out)
     return status;
 }
 
+static const char *const convolutions[] = {[CONVOLUTION_AUTO] = "auto",
+                                           [CONVOLUTION_DIRECT] = "direct",
+                                           [CONVOLUTION_WINOGRAD] = "winograd",
+                                           NULL};
+
+const char *engine_convolution_name(enum engine_convolution convolution)
+{
+    return convolutions[convolution];
+}
+
+int engine_convolution_parse(const char *name, enum engine_convolution *out)
+{
+    int found = 0, status = choice_parse("convolution", name, convolutions, &found);
+
+    *out = (enum engine_convolution)found;
+    return status;
+}
+
+void engine_describe(const struct engine *engine, const struct op *op, char words[ENGINE_OP_WORDS])
+{
+    words[0] = '\0';
+    if (op && engine->i->describe)
+        engine->i->describe(op, words);
+}
+
 void engine_close(struct engine *engine)
 {
     if (engine->i)

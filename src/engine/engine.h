@@ -16,6 +16,7 @@
 #include "engine/ops.h"
 #include "engine/rule.h"
 #include "engine/tensor.h"
+#include "util/strbuf.h"
 
 struct op_args {
     enum op_kind kind;
@@ -71,17 +72,25 @@ enum engine_math {
     MATH_BF16,    /* activations in bfloat16; parameters and their gradients stay single */
 };
 
+/* How the CPU engine computes convolutions. */
+enum engine_convolution {
+    CONVOLUTION_AUTO,     /* by whichever algorithm was measured to be faster for the shape */
+    CONVOLUTION_DIRECT,   /* every product and sum of the definition */
+    CONVOLUTION_WINOGRAD, /* by Winograd's algorithm wherever the library has it */
+};
+
 struct engine_options {
     int threads;         /* compute threads of this rank; 0: the engine's default */
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
+    enum engine_convolution convolution; /* CPU */
+    size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     int device; /* which device, counted over those visible, modulo their number: the rank's
                    number on its node */
     enum engine_math math;
     bool deterministic; /* the same bits at every run */
-    size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
-    bool no_graphs;   /* passes are not recorded: every op is launched by itself */
+    bool no_graphs;     /* passes are not recorded: every op is launched by itself */
 };
 
 /* How gradients are written in fewer bits (engine/codec.h). */
@@ -251,6 +260,17 @@ struct engine_graph_i {
     void (*destroy)(void *context, struct engine_graph *graph);
 };
 
+/* What an engine chose by measuring, so that the engines of other ranks compute the same bits.
+ * Set-up only. */
+struct engine_choices_i {
+    /* Appends, as text, what was chosen for the ops made so far. */
+    int (*tell)(void *context, struct strbuf *out);
+    /* Ops that are made from now on follow what another rank's engine told. */
+    int (*take)(void *context, const char *text);
+};
+
+enum { ENGINE_OP_WORDS = 48 };
+
 struct engine_i {
     const char *name;
     bool blank; /* computes nothing: blobs have no memory, values mean nothing and are not worth
@@ -281,6 +301,11 @@ struct engine_i {
      * forward and backward: the sufficient factors. Valid until its next forward. `op` must be
      * OP_INNER_PRODUCT. bottom: rows x K, top: rows x O. */
     void (*factors)(struct op *op, const float **bottom, const float **top_grad);
+    /* How the op is computed, in words, where that was a choice ("Winograd forward"); else "".
+     * NULL: never. */
+    void (*describe)(const struct op *op, char words[ENGINE_OP_WORDS]);
+    /* Bytes of the engine's own that all ops share: temporary memory. NULL: not known. */
+    size_t (*held)(void *context);
     /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the
      * world shares. NULL: computes on the host's processors. */
     const char *(*device)(void *context, char identity[64]);
@@ -293,6 +318,7 @@ struct engine_i {
     const struct engine_copies_i *copies;     /* never NULL */
     const struct engine_services_i *services; /* never NULL; its slots may be */
     const struct engine_graph_i *graph;       /* NULL: nothing can be recorded */
+    const struct engine_choices_i *choices;   /* NULL: nothing is measured, or each for itself */
     const struct engine_team_i *team;         /* with own_memory; NULL: this build has none */
 };
 
@@ -309,6 +335,12 @@ void engine_close(struct engine *engine);
 /* "fp32", "tf32" or "bf16"; fails with the list of them. */
 int engine_math_parse(const char *name, enum engine_math *out);
 
+/* "auto", "direct" or "winograd"; fails with the list of them. */
+int engine_convolution_parse(const char *name, enum engine_convolution *out);
+
+/* The word for it. */
+const char *engine_convolution_name(enum engine_convolution convolution);
+
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
 
@@ -319,6 +351,9 @@ bool engine_supports(const struct engine *engine, enum op_kind kind);
  * operator, where args are not what it takes, or where the engine cannot make it; the message names
  * the layer. */
 int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out);
+
+/* engine_i.describe; "" where the engine has nothing to say or there is no op. */
+void engine_describe(const struct engine *engine, const struct op *op, char words[ENGINE_OP_WORDS]);
 
 /* Name of the operator, for messages. */
 const char *op_kind_name(enum op_kind kind);

@@ -253,6 +253,13 @@ static int convolution_backward(struct layer *layer, const struct run *run)
     return 0;
 }
 
+static const struct op *convolution_main_op(const struct layer *layer)
+{
+    const struct convolution *state = layer->state;
+
+    return state->ops ? state->ops[0] : NULL;
+}
+
 static void convolution_destroy(struct layer *layer)
 {
     struct convolution *state = layer->state;
@@ -276,6 +283,7 @@ static void convolution_destroy(struct layer *layer)
         .build = convolution_build,                                                                \
         .forward = convolution_forward,                                                            \
         .backward = convolution_backward,                                                          \
+        .main_op = convolution_main_op,                                                            \
         .runs_ops = true,                                                                          \
         .destroy = convolution_destroy,                                                            \
     }

@@ -85,6 +85,8 @@ struct layer_i {
     int (*build)(struct layer *layer, struct engine *engine);
     int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
+    /* The op that does the work where it is not layer->op; NULL: it is. After build. */
+    const struct op *(*main_op)(const struct layer *layer);
     bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
     void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
     /* Data layers only: between setup and build, what tells their data from others'; jump to that
@@ -138,6 +140,11 @@ int layer_build(struct layer *layer, struct engine *engine);
 /* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
 int layer_forward(struct layer *layer, const struct run *run);
 int layer_backward(struct layer *layer, const struct run *run);
+
+/* How the engine computes the layer, where that was a choice of its (engine_i.describe). Built
+ * layers only. */
+void layer_describe(const struct layer *layer, const struct engine *engine,
+                    char words[ENGINE_OP_WORDS]);
 
 /* Fills `elems` floats of host memory by Caffe's rules (docs/caffe.md 8); `shape` gives fan-in and
  * fan-out. Draws depend on (seed, param_index) only. Fails on an unknown filler name. */

@@ -132,6 +132,12 @@ int layer_backward(struct layer *layer, const struct run *run)
     return layer->i->backward ? layer->i->backward(layer, run) : op_backward(layer->op, run);
 }
 
+void layer_describe(const struct layer *layer, const struct engine *engine,
+                    char words[ENGINE_OP_WORDS])
+{
+    engine_describe(engine, layer->i->main_op ? layer->i->main_op(layer) : layer->op, words);
+}
+
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)
 {
     char line[1024];

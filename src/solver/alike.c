@@ -68,6 +68,7 @@ static void put_engine(struct strbuf *list, const struct trainer *t)
     bool any = !t->blank && o->hierarchy == HIERARCHY_OFF;
 
     agreement_put(list, "--engine", "%s", any ? "one that computes" : o->engine);
+    agreement_put(list, "--convolution", "%s", engine_convolution_name(o->convolution));
     put_given(list, "--share-gpu", o->share_gpu);
     agreement_put(list, "--dilate", "%d", o->dilate > 1 ? o->dilate : 1);
     agreement_put(list, "--input-shape", "%lld,%lld,%lld", o->input_chw[0], o->input_chw[1],

@@ -176,6 +176,7 @@ static int open_engine(struct trainer *t)
                                      .dilate = o->dilate,
                                      .device = t->topology.local_rank,
                                      .math = o->math,
+                                     .convolution = o->convolution,
                                      .deterministic = o->deterministic,
                                      .workspace = o->workspace,
                                      .no_graphs = o->no_graphs};
@@ -215,6 +216,19 @@ static int build_nets(struct trainer *t)
         if (net_build(t->tests[i], &t->engine, t->seed))
             return error_context("test net #%d", i);
     return 0;
+}
+
+/* Rank 0 first where its engine measures, so that all compute the same bits. Collective. */
+static int build_alike(struct trainer *t)
+{
+    bool measures;
+
+    if (device_measures(t->world, &t->engine, t->options->convolution, &measures))
+        return -1;
+    if (measures && (error_agree(t->world, t->rank == 0 ? build_nets(t) : 0) ||
+                     device_share_choices(t->world, &t->engine)))
+        return -1;
+    return error_agree(t->world, measures && t->rank == 0 ? 0 : build_nets(t));
 }
 
 static int load_weights(struct trainer *t)
@@ -407,6 +421,23 @@ static const char *scheme_of_group(void *context, int group)
     return scheme_label(scheme);
 }
 
+/* Which layers are computed in another way than by the definition. */
+static void log_choices(struct trainer *t)
+{
+    struct strbuf list = {.data = NULL};
+    char words[ENGINE_OP_WORDS];
+
+    for (int l = 0; l < t->net->nlayers; l++) {
+        layer_describe(&t->net->layers[l], &t->engine, words);
+        if (words[0])
+            strbuf_printf(&list, "%s%s (%s)", list.length ? ", " : "", t->net->layers[l].def->name,
+                          words);
+    }
+    if (list.length)
+        LOG_INFO(t->log, "Algorithms chosen: %s", strbuf_text(&list));
+    strbuf_free(&list);
+}
+
 static void log_start(struct trainer *t)
 {
     const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
@@ -451,6 +482,7 @@ static void log_start(struct trainer *t)
                  t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
     if (sync_way(t->sync))
         LOG_INFO(t->log, "Messages go %s", sync_way(t->sync));
+    log_choices(t);
     LOG_INFO(t->log, "Solver scaffolding done.");
 }
 
@@ -479,9 +511,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     t->threads = default_threads(t);
     if (trainer_open_run(t) || error_agree(world, create_nets(t)) || trainer_identify(t) ||
         error_agree(world, t->rank == 0 ? trainer_check_run(t) : 0) || open_engine(t) ||
-        error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
-        error_agree(world, build_nets(t)) || trainer_plan(t) ||
-        error_agree(world, load_files(t, &history)))
+        error_agree(world, check_profile(t)) || trainer_find_nodes(t) || build_alike(t) ||
+        trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
     MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));

@@ -49,11 +49,12 @@ struct trainer_options {
     long long
         input_chw[3]; /* engine replay: input size where the net does not give it; 0: unknown */
     int threads;      /* compute threads of this rank; 0: as many as it may have cores */
-    enum engine_math math; /* engines with devices: precision of products */
-    bool deterministic;    /* engines with devices: the same bits at every run */
-    bool no_graphs;        /* engines with devices: passes are not recorded */
-    size_t workspace;      /* engines with devices: bytes an operator may take; 0: the default */
-    bool share_gpu;        /* several ranks may compute on one device */
+    enum engine_math math;               /* engines with devices: precision of products */
+    bool deterministic;                  /* engines with devices: the same bits at every run */
+    enum engine_convolution convolution; /* engine cpu: by which algorithm */
+    bool no_graphs;                      /* engines with devices: passes are not recorded */
+    size_t workspace;                    /* bytes a convolution may take; 0: the default */
+    bool share_gpu;                      /* several ranks may compute on one device */
 
     struct comm comm;            /* which scheme moves which layer */
     enum wire_format wire;       /* form of gradients on the wire */

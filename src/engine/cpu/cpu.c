@@ -4,6 +4,7 @@
  * oneDNN asks OpenMP. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/choices.h"
 #include "engine/engine_internal.h"
 #include "engine/op_check.h"
 #include "util/error.h"
@@ -32,6 +33,7 @@ static void cpu_close(void *context)
         return;
     for (int i = 0; i < WORK_SLOTS; i++)
         cpu_free(engine->work[i].data);
+    choices_close(engine->choices);
     if (engine->attr)
         dnnl_primitive_attr_destroy(engine->attr);
     if (engine->stream)
@@ -53,7 +55,12 @@ static int cpu_open(const struct engine_options *options, void **context)
     if (!engine)
         return error_memory(sizeof *engine, "the CPU engine");
     engine->threads = threads ? threads : omp_get_max_threads();
-    if (cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
+    if (options) {
+        engine->convolution = options->convolution;
+        engine->workspace = options->workspace;
+    }
+    if (choices_open(&engine->choices) ||
+        cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
         cpu_check(dnnl_stream_create(&engine->stream, engine->engine, dnnl_stream_default_flags)) ||
         cpu_check(dnnl_primitive_attr_create(&engine->attr)) ||
         cpu_check(
@@ -195,6 +202,43 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
     return 0;
 }
 
+static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
+{
+    const struct cpu_op *cpu_op = (const struct cpu_op *)op;
+
+    words[0] = '\0';
+    if (cpu_op->kind->describe)
+        cpu_op->kind->describe(cpu_op, words);
+}
+
+static int cpu_choices_tell(void *context, struct strbuf *out)
+{
+    const struct cpu_engine *engine = context;
+
+    choices_tell(engine->choices, out);
+    return strbuf_status(out);
+}
+
+static int cpu_choices_take(void *context, const char *text)
+{
+    const struct cpu_engine *engine = context;
+
+    return choices_take(engine->choices, text);
+}
+
+/* What the slots hold. */
+static size_t cpu_held(void *context)
+{
+    const struct cpu_engine *engine = context;
+    size_t bytes = 0;
+
+    for (int i = 0; i < WORK_SLOTS; i++)
+        bytes += engine->work[i].bytes;
+    return bytes;
+}
+
+static const struct engine_choices_i cpu_choices = {cpu_choices_tell, cpu_choices_take};
+
 const struct engine_i engine_cpu = {
     .name = "cpu",
     .open = cpu_open,
@@ -207,6 +251,9 @@ const struct engine_i engine_cpu = {
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,
+    .describe = cpu_op_describe,
+    .held = cpu_held,
+    .choices = &cpu_choices,
     .copies = &engine_host_copies,
     .services = &engine_host_services,
 };

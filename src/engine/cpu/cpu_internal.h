@@ -52,6 +52,9 @@ struct cpu_engine {
     dnnl_stream_t stream;
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
+    enum engine_convolution convolution;
+    size_t workspace;                 /* of one convolution; 0: 1 GiB */
+    struct choices *choices;          /* by which algorithm convolutions are fastest */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };
 
@@ -116,6 +119,8 @@ struct cpu_kind {
     int (*forward)(struct cpu_op *op, const struct run *run);
     int (*backward)(struct cpu_op *op, const struct run *run); /* NULL: none */
     void (*destroy)(struct cpu_op *op);                        /* NULL: nothing to free */
+    /* engine_i.describe; NULL: nothing to say */
+    void (*describe)(const struct cpu_op *op, char words[ENGINE_OP_WORDS]);
 };
 
 #define OPERATOR_KIND(ENUM, name, words, args) extern const struct cpu_kind cpu_##name;

@@ -1,0 +1,166 @@
+/* The file of measured choices. */
+#include "engine/choices.h"
+
+#include "util/error.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct choice {
+    char key[CHOICES_KEY_BYTES];
+    int choice;
+    bool used; /* asked for or noted in this run */
+};
+
+struct choices {
+    char path[4096]; /* empty: nowhere to keep them */
+    struct choice *list;
+    size_t count, capacity;
+};
+
+/* POSEIDON_CACHE, or where such things are kept. */
+static void find_path(char *path, size_t size)
+{
+    const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+    char folder[4000] = "";
+
+    path[0] = '\0';
+    if (own)
+        snprintf(folder, sizeof folder, "%s", own);
+    else if (cache && cache[0])
+        snprintf(folder, sizeof folder, "%s/poseidon", cache);
+    else if (home && home[0])
+        snprintf(folder, sizeof folder, "%s/.cache/poseidon", home);
+    if (!folder[0])
+        return;
+    for (char *slash = folder + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+        *slash = '\0';
+        mkdir(folder, 0777);
+    }
+    if (mkdir(folder, 0777) == 0 || access(folder, W_OK) == 0)
+        snprintf(path, size, "%s/convolutions", folder);
+}
+
+/* Lines have no blank but the one before the number. */
+static void make_key(const char *from, char key[CHOICES_KEY_BYTES])
+{
+    snprintf(key, CHOICES_KEY_BYTES, "%s", from);
+    for (char *at = key; *at; at++)
+        *at = *at == ' ' || *at == '\n' ? '_' : *at;
+}
+
+/* The part of a key that holds on all machines. */
+static const char *work_of(const char *key)
+{
+    const char *bar = strchr(key, '|');
+
+    return bar ? bar + 1 : key;
+}
+
+static struct choice *find(const struct choices *choices, const char *key)
+{
+    for (size_t i = choices->count; i > 0; i--)
+        if (!strcmp(choices->list[i - 1].key, key))
+            return &choices->list[i - 1];
+    return NULL;
+}
+
+static int remember(struct choices *choices, const char *key, int choice, bool used)
+{
+    if (choices->count == choices->capacity) {
+        size_t capacity = choices->capacity ? 2 * choices->capacity : 64;
+        struct choice *list = realloc(choices->list, capacity * sizeof *list);
+        if (!list)
+            return error_memory(capacity * sizeof *list, "measured choices");
+        choices->list = list;
+        choices->capacity = capacity;
+    }
+    choices->list[choices->count] = (struct choice){.choice = choice, .used = used};
+    snprintf(choices->list[choices->count++].key, CHOICES_KEY_BYTES, "%s", key);
+    return 0;
+}
+
+int choices_open(struct choices **out)
+{
+    struct choices *choices = calloc(1, sizeof *choices);
+    char key[CHOICES_KEY_BYTES];
+    int choice, status = 0;
+    FILE *file;
+
+    *out = choices;
+    if (!choices)
+        return error_memory(sizeof *choices, "measured choices");
+    find_path(choices->path, sizeof choices->path);
+    file = choices->path[0] ? fopen(choices->path, "r") : NULL;
+    while (file && !status && fscanf(file, "%319s %d", key, &choice) == 2)
+        status = remember(choices, key, choice, false);
+    if (file)
+        fclose(file);
+    return status;
+}
+
+void choices_close(struct choices *choices)
+{
+    if (choices)
+        free(choices->list);
+    free(choices);
+}
+
+int choices_find(const struct choices *choices, const char *text)
+{
+    char key[CHOICES_KEY_BYTES];
+    struct choice *found;
+
+    make_key(text, key);
+    found = find(choices, work_of(key));
+    if (!found)
+        found = find(choices, key);
+    if (found)
+        found->used = true;
+    return found ? found->choice : -1;
+}
+
+int choices_note(struct choices *choices, const char *text, int choice, bool sure)
+{
+    char key[CHOICES_KEY_BYTES], line[CHOICES_KEY_BYTES + 32];
+    int file, length;
+
+    make_key(text, key);
+    if (remember(choices, key, choice, true))
+        return -1;
+    if (!sure || !choices->path[0])
+        return 0;
+    length = snprintf(line, sizeof line, "%s %d\n", key, choice);
+    file = open(choices->path, O_WRONLY | O_APPEND | O_CREAT, 0666);
+    if (file < 0)
+        return 0;
+    if (write(file, line, (size_t)length) != length) /* one write per line */
+        choices->path[0] = '\0';
+    close(file);
+    return 0;
+}
+
+void choices_tell(const struct choices *choices, struct strbuf *out)
+{
+    for (size_t i = 0; i < choices->count; i++)
+        if (choices->list[i].used)
+            strbuf_printf(out, "%s %d\n", work_of(choices->list[i].key), choices->list[i].choice);
+}
+
+int choices_take(struct choices *choices, const char *text)
+{
+    char key[CHOICES_KEY_BYTES];
+    int choice, used;
+
+    while (sscanf(text, "%319s %d\n%n", key, &choice, &used) == 2) {
+        if (remember(choices, key, choice, true))
+            return -1;
+        text += used;
+    }
+    return 0;
+}

@@ -1,0 +1,307 @@
+/* Winograd's algorithm in place of the direct one, pass by pass.
+ *
+ * oneDNN 2 has it for 3 x 3 windows of stride 1 on processors with AVX-512: a quarter of the
+ * products for transforms of weights and activations. What that is worth depends on the shape, the
+ * threads and the memory, so both are run, once for a shape, on memory like the layer's, and the
+ * choice is kept (engine/choices.h). Small convolutions are not worth the trouble, and stay direct:
+ * the same bits then come out whatever the clock said.
+ *
+ * Only activations in the formats of the direct algorithm are looked at, so no reorder is added. */
+#include "engine/cpu/conv.h"
+
+#include "engine/choices.h"
+#include "util/clock.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+/* What is worth measuring: below it a pass takes less than half a millisecond of one core. */
+static const double least_flops = 64e6;
+/* Winograd's sums are rounded more often: it has to pay. */
+static const double least_gain = 0.95;
+static const size_t default_workspace = (size_t)1 << 30;
+
+enum { ROUNDS = 8, MOST_ARGS = 9 };
+
+static dnnl_primitive_desc_t *pass_desc(struct conv_descs *d, enum conv_pass pass)
+{
+    return pass == CONV_FORWARD         ? &d->forward
+           : pass == CONV_BACKWARD_DATA ? &d->backward_data
+                                        : &d->backward_weights;
+}
+
+static double pass_flops(const struct cpu_op *op)
+{
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *top = &op->args.tops[0]->value.shape;
+
+    return 2.0 * (double)shape_elems(top) *
+           (double)(op->args.bottoms[0]->value.shape.dim[1] / a->group) * a->kernel[0] *
+           a->kernel[1];
+}
+
+/* The pass by Winograd, in the formats that it has; NULL where oneDNN offers none. */
+static dnnl_primitive_desc_t winograd_desc(const struct cpu_op *op, const struct conv_descs *d,
+                                           enum conv_pass pass)
+{
+    const dnnl_alg_kind_t algorithm = dnnl_convolution_winograd;
+    dnnl_engine_t engine = op->engine->engine;
+    dnnl_primitive_attr_t attr = op->engine->attr;
+    dnnl_prop_kind_t kind = op->args.train ? dnnl_forward_training : dnnl_forward_inference;
+    const_dnnl_primitive_desc_t old = *pass_desc((struct conv_descs *)(uintptr_t)d, pass);
+    dnnl_primitive_desc_t found = NULL;
+    dnnl_status_t status;
+
+    if (pass == CONV_FORWARD)
+        status = compat_conv_forward(&found, engine, kind, algorithm,
+                                     conv_desc_md(old, dnnl_query_src_md), d->weights, d->bias,
+                                     conv_desc_md(old, dnnl_query_dst_md), &d->window, attr);
+    else if (pass == CONV_BACKWARD_DATA)
+        status = compat_conv_backward_data(
+            &found, engine, algorithm, conv_desc_md(old, dnnl_query_diff_src_md), d->weights,
+            conv_desc_md(old, dnnl_query_diff_dst_md), &d->window, d->forward, attr);
+    else
+        status = compat_conv_backward_weights(
+            &found, engine, algorithm, conv_desc_md(old, dnnl_query_src_md), d->weights, d->bias,
+            conv_desc_md(old, dnnl_query_diff_dst_md), &d->window, d->forward, attr);
+    return status == dnnl_success ? found : NULL;
+}
+
+static size_t scratchpad_bytes(const_dnnl_primitive_desc_t desc)
+{
+    const_md_t md = conv_desc_md(desc, dnnl_query_scratchpad_md);
+
+    return md ? dnnl_memory_desc_get_size(md) : 0;
+}
+
+/* ---- measuring ---- */
+
+/* All that a convolution may be given, by the query that tells its form. */
+static const struct {
+    int arg;
+    dnnl_query_t query;
+    int index;
+} conv_args[MOST_ARGS] = {
+    {DNNL_ARG_SRC, dnnl_query_src_md, 0},
+    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
+    {DNNL_ARG_BIAS, dnnl_query_weights_md, 1},
+    {DNNL_ARG_DST, dnnl_query_dst_md, 0},
+    {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0},
+    {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 0},
+    {DNNL_ARG_DIFF_BIAS, dnnl_query_diff_weights_md, 1},
+    {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0},
+    {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md, 0},
+};
+
+struct trial {
+    struct cpu_primitive primitive;
+    int which[CPU_ARGS]; /* per argument: its place in conv_args */
+    double fastest;      /* run, in seconds; 0: none yet */
+    double undisturbed;  /* the same of runs that no other program took a core from */
+};
+
+/* The form of an argument, or NULL where this pass has none of that kind. */
+static const_md_t trial_md(const_dnnl_primitive_desc_t desc, int i)
+{
+    const_md_t md = dnnl_primitive_desc_query_md(desc, conv_args[i].query, conv_args[i].index);
+
+    return md && dnnl_memory_desc_get_size(md) > 0 ? md : NULL;
+}
+
+/* `bytes`: what each argument takes, the larger of those there and this one's. */
+static int trial_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t desc,
+                        struct trial *out, size_t bytes[MOST_ARGS])
+{
+    if (cpu_check(dnnl_primitive_create(&out->primitive.primitive, desc)))
+        return -1;
+    for (int i = 0; i < MOST_ARGS; i++) {
+        const_md_t md = trial_md(desc, i);
+        size_t size = md ? dnnl_memory_desc_get_size(md) : 0;
+
+        if (!md)
+            continue;
+        if (cpu_primitive_arg(engine, &out->primitive, conv_args[i].arg, md))
+            return -1;
+        out->which[out->primitive.nargs - 1] = i;
+        bytes[i] = size > bytes[i] ? size : bytes[i];
+    }
+    return 0;
+}
+
+/* How often the system took a core from this process while it wanted it. */
+static long interruptions(void)
+{
+    struct rusage usage;
+
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+static void keep_least(double *least, double seconds)
+{
+    if (*least <= 0 || seconds < *least)
+        *least = seconds;
+}
+
+static int trial_run(struct cpu_engine *engine, struct trial *trial, void *const memory[MOST_ARGS])
+{
+    const void *data[CPU_ARGS] = {NULL};
+    long before = interruptions();
+    double start, seconds;
+
+    for (int i = 0; i < trial->primitive.nargs; i++)
+        data[i] = memory[trial->which[i]];
+    start = clock_seconds();
+    if (cpu_primitive_run(engine, &trial->primitive, data))
+        return -1;
+    seconds = clock_seconds() - start;
+    keep_least(&trial->fastest, seconds);
+    if (interruptions() == before)
+        keep_least(&trial->undisturbed, seconds);
+    return 0;
+}
+
+/* Whether it is plain already, or a few runs were undisturbed. */
+static bool trials_suffice(const struct trial trials[2], int round)
+{
+    bool undisturbed = trials[0].undisturbed > 0 && trials[1].undisturbed > 0;
+    double ratio = undisturbed ? trials[1].undisturbed / trials[0].undisturbed : 1;
+
+    return undisturbed && (round >= 3 || ratio < 0.6 || ratio > 1.6);
+}
+
+/* In turns, so that what else the machine does meets both. The first pair is not counted, for it
+ * finds its memory cold. */
+static int trials_run(struct cpu_engine *engine, struct trial trials[2], void *const memory[])
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int t = 0; t < 2; t++) {
+            if (trial_run(engine, &trials[t], memory))
+                return -1;
+            if (round == 0)
+                trials[t].fastest = trials[t].undisturbed = 0;
+        }
+        if (trials_suffice(trials, round))
+            return 0;
+    }
+    return 0;
+}
+
+/* *out: whether descs[1] is enough faster than descs[0]. *sure: whether nothing disturbed that. */
+static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t descs[2], bool *out,
+                   bool *sure)
+{
+    struct trial trials[2] = {{.fastest = 0}};
+    size_t bytes[MOST_ARGS] = {0};
+    void *memory[MOST_ARGS] = {NULL};
+    int status = 0;
+
+    for (int t = 0; t < 2 && !status; t++)
+        status = trial_create(engine, descs[t], &trials[t], bytes);
+    for (int i = 0; i < MOST_ARGS && !status; i++)
+        status = cpu_alloc(bytes[i], "measuring a convolution", &memory[i]);
+    if (!status)
+        status = trials_run(engine, trials, memory);
+    *sure = trials[0].undisturbed > 0 && trials[1].undisturbed > 0;
+    *out = *sure ? trials[1].undisturbed < least_gain * trials[0].undisturbed
+                 : trials[1].fastest < least_gain * trials[0].fastest;
+    for (int t = 0; t < 2; t++)
+        cpu_primitive_destroy(&trials[t].primitive);
+    for (int i = 0; i < MOST_ARGS; i++)
+        cpu_free(memory[i]);
+    return status;
+}
+
+/* ---- choosing ---- */
+
+/* Family, model and stepping of the processor; 0 where they are not known. */
+static unsigned processor(void)
+{
+    unsigned a = 0;
+
+#if defined(__x86_64__) || defined(__i386__)
+    unsigned b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d))
+        a = 0;
+#endif
+    return a;
+}
+
+static void choice_key(const struct cpu_op *op, enum conv_pass pass, const char *format,
+                       char key[CHOICES_KEY_BYTES])
+{
+    static const char *const names[] = {"forward", "backward_data", "backward_weights"};
+    const struct conv_args *a = &op->args.u.conv;
+    const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
+    const dnnl_version_t *version = dnnl_version();
+
+    snprintf(key, CHOICES_KEY_BYTES,
+             "cpu%08x,isa%x,onednn%d.%d.%d,t%d|%s%s,%s,n%lld,c%lld,%lldx%lld,o%lld,%lldx%lld,g%d,"
+             "f%dx%d,p%dx%d,b%d",
+             processor(), (unsigned)dnnl_get_effective_cpu_isa(), version->major, version->minor,
+             version->patch, op->engine->threads, names[pass], op->args.train ? "" : "_inference",
+             format, (long long)x->dim[0], (long long)x->dim[1], (long long)x->dim[2],
+             (long long)x->dim[3], (long long)y->dim[1], (long long)y->dim[2], (long long)y->dim[3],
+             a->group, a->kernel[0], a->kernel[1], a->pad[0], a->pad[1], a->bias);
+}
+
+static int pays(const struct cpu_op *op, const struct conv_descs *d, enum conv_pass pass,
+                const_dnnl_primitive_desc_t direct, const_dnnl_primitive_desc_t winograd, bool *out)
+{
+    char key[CHOICES_KEY_BYTES];
+    bool sure;
+    int known;
+
+    *out = false;
+    if (pass_flops(op) < least_flops)
+        return 0;
+    choice_key(op, pass, d->src_format ? d->src_format->name : "nchw", key);
+    known = choices_find(op->engine->choices, key);
+    *out = known > 0;
+    if (known >= 0)
+        return 0;
+    if (measure(op->engine, (const const_dnnl_primitive_desc_t[]){direct, winograd}, out, &sure))
+        return -1;
+    return choices_note(op->engine->choices, key, *out, sure);
+}
+
+static int choose_pass(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass)
+{
+    dnnl_primitive_desc_t *desc = pass_desc(d, pass);
+    dnnl_primitive_desc_t winograd = *desc ? winograd_desc(op, d, pass) : NULL;
+    size_t most = op->engine->workspace ? op->engine->workspace : default_workspace;
+    bool take = op->engine->convolution == CONVOLUTION_WINOGRAD;
+    int status = 0;
+
+    if (!winograd)
+        return 0;
+    if (scratchpad_bytes(winograd) > most)
+        take = false;
+    else if (!take)
+        status = pays(op, d, pass, *desc, winograd, &take);
+    if (take) {
+        dnnl_primitive_desc_t direct = *desc;
+        *desc = winograd;
+        winograd = direct;
+        d->winograd[pass] = true;
+    }
+    dnnl_primitive_desc_destroy(winograd);
+    return status;
+}
+
+int conv_winograd_choose(const struct cpu_op *op, struct conv_descs *d)
+{
+    const struct conv_args *a = &op->args.u.conv;
+
+    if (op->engine->convolution == CONVOLUTION_DIRECT || a->kernel[0] != 3 || a->kernel[1] != 3)
+        return 0;
+    for (int pass = CONV_PASSES - 1; pass >= 0; pass--) /* forward last: it is the others' hint */
+        if (choose_pass(op, d, (enum conv_pass)pass))
+            return -1;
+    return 0;
+}
