@@ -187,7 +187,7 @@ extern const struct engine_copies_i engine_host_copies;
 struct engine_services_i {
     /* The solver's rule (rule_update) on n elements of engine memory; history: one or two blocks,
      * `stride` apart. Engines that compute nothing (engine_i.blank) let the time pass that it
-     * takes, and touch nothing. */
+     * takes, and touch nothing. ENGINE_IN_TURN is the compute thread's, which may have helpers. */
     int (*update)(void *context, const struct engine_update *update, float *value,
                   const float *grad, float *history, size_t stride, size_t n,
                   enum engine_turn turn);

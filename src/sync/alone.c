@@ -1,6 +1,6 @@
 /* Ranks without traffic of their own.
  *
- * Alone: the only worker on an engine with memory of its own, or any worker with --comm=none.
+ * Alone: the only worker, or any with --comm=none.
  * Gradients, history and parameters stay where the engine works, the solver's rule is one more
  * thing that is run, and nobody waits for anything.
  *

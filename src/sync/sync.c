@@ -38,7 +38,9 @@ static const struct scheme_steps *choose_steps(const struct sync *sync, int buck
         return b->scheme->factors ? &steps_led_factors : &steps_led;
     if (!b->trains)
         return NULL;
-    if (!b->scheme || (plan_is_alone(plan) && !in_team && !gradient_on_host(sync)))
+    /* the only rank updates where it computes, by all of its threads */
+    bool only = plan_is_alone(plan) && !in_team;
+    if (!b->scheme || (only && (!gradient_on_host(sync) || plan->most_locals == 1)))
         return &steps_alone;
     if (plan_is_alone(plan) && in_team)
         return sync_clips(sync) ? &steps_alone_team_clipped : &steps_alone_team;

@@ -237,6 +237,41 @@ static size_t cpu_held(void *context)
     return bytes;
 }
 
+/* The compute thread's updates are shared by all of its threads; every operation is elementwise, so
+ * their number does not show. What another thread asks for runs on that thread alone: the others
+ * are at work. */
+static int cpu_update(void *context, const struct engine_update *update, float *value,
+                      const float *grad, float *history, size_t stride, size_t n,
+                      enum engine_turn turn)
+{
+    const size_t piece = 32768;
+
+    if (turn != ENGINE_IN_TURN || n <= piece) {
+        rule_update(update, value, grad, history, stride, n);
+        return 0;
+    }
+    cpu_enter(context);
+#pragma omp parallel for
+    for (size_t i = 0; i < n; i += piece)
+        rule_update(update, value + i, grad + i, history + i, stride,
+                    n - i < piece ? n - i : piece);
+    return 0;
+}
+
+static int cpu_sumsq(void *context, const float *x, float scale, size_t n, double *out)
+{
+    return engine_host_services.sumsq(context, x, scale, n, out);
+}
+
+static int cpu_encode(void *context, enum engine_code code, const float *x, float *residual,
+                      size_t rows, size_t n, void *out, enum engine_turn turn,
+                      struct engine_ticket *ticket)
+{
+    return engine_host_services.encode(context, code, x, residual, rows, n, out, turn, ticket);
+}
+
+static const struct engine_services_i cpu_services = {
+    .update = cpu_update, .sumsq = cpu_sumsq, .encode = cpu_encode};
 static const struct engine_choices_i cpu_choices = {cpu_choices_tell, cpu_choices_take};
 
 const struct engine_i engine_cpu = {
@@ -255,5 +290,5 @@ const struct engine_i engine_cpu = {
     .held = cpu_held,
     .choices = &cpu_choices,
     .copies = &engine_host_copies,
-    .services = &engine_host_services,
+    .services = &cpu_services,
 };
