@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PIECE 4096 /* floats of a sum that stay in the first-level cache */
+
 struct concat {
     struct cpu_op op;
     int64_t outer;          /* pieces per bottom */
@@ -138,6 +140,9 @@ const struct cpu_kind cpu_concat = {
 
 struct split {
     struct cpu_op op;
+    const struct blob **from; /* the tops whose gradients are added, behind the first of them */
+    int nfrom;
+    bool any; /* there is a first: its gradient lies in the bottom's memory */
 };
 
 struct slice {
@@ -248,8 +253,21 @@ const struct cpu_kind cpu_slice = {
 
 static int split_create(struct cpu_op *op)
 {
-    for (int i = 0; i < op->args.ntops; i++)
-        cpu_top_alias(op->args.tops[i], op->args.bottoms[0], false);
+    struct split *split = (struct split *)op;
+    size_t bytes = (size_t)op->args.ntops * sizeof(struct blob *);
+
+    split->from = malloc(bytes);
+    if (!split->from)
+        return error_memory(bytes, "a split operator");
+    for (int i = 0; i < op->args.ntops; i++) {
+        struct blob *top = op->args.tops[i];
+        bool adds = cpu_op_propagates(op, 0) && top->wants_grad;
+
+        cpu_top_alias(top, op->args.bottoms[0], adds && !split->any);
+        if (adds && split->any)
+            split->from[split->nfrom++] = top;
+        split->any |= adds;
+    }
     return 0;
 }
 
@@ -262,23 +280,26 @@ static int split_forward(struct cpu_op *op, const struct run *run)
 
 static int split_backward(struct cpu_op *op, const struct run *run)
 {
+    const struct split *split = (const struct split *)op;
     float *to = op->args.bottoms[0]->grad.data;
     size_t n = cpu_tensor_stored(&op->args.bottoms[0]->value);
-    bool first = true;
 
     (void)run;
     if (!cpu_op_propagates(op, 0))
         return 0;
-    for (int i = 0; i < op->args.ntops; i++) {
-        const struct blob *top = op->args.tops[i];
-        if (!top->wants_grad || !top->grad.data)
-            continue;
-        cpu_axpby(to, 1, top->grad.data, first ? 0 : 1, n);
-        first = false;
-    }
-    if (first)
+    if (!split->any)
         cpu_zero(to, n);
+#pragma omp parallel for
+    for (size_t at = 0; at < n; at += PIECE)
+        for (int i = 0; i < split->nfrom; i++)
+            cpu_axpby_piece(to + at, 1, split->from[i]->grad.data + at, 1,
+                            n - at < PIECE ? n - at : PIECE);
     return 0;
+}
+
+static void split_destroy(struct cpu_op *op)
+{
+    free(((struct split *)op)->from);
 }
 
 const struct cpu_kind cpu_split = {
@@ -286,6 +307,7 @@ const struct cpu_kind cpu_split = {
     .create = split_create,
     .forward = split_forward,
     .backward = split_backward,
+    .destroy = split_destroy,
 };
 
 struct flatten {

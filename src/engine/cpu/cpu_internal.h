@@ -208,6 +208,8 @@ void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_
 void cpu_copy(float *y, const float *x, size_t n);
 void cpu_axpby(float *y, float a, const float *x, float b,
                size_t n); /* y = a x + b y; b 0: y unread */
+/* The same by the calling thread alone, for pieces of what threads share. */
+void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b, size_t n);
 void cpu_zero(float *y, size_t n);
 
 /* Elements a tensor holds, padding included. */

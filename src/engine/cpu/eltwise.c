@@ -14,7 +14,8 @@ struct eltwise {
     float *coeff;
     struct cpu_input *in;
     struct cpu_output *out;
-    int32_t *winner; /* MAX in TRAIN: which bottom */
+    int32_t *winner;  /* MAX in TRAIN: which bottom */
+    bool passes_grad; /* the top's gradient is bottom 0's, in its memory */
 };
 
 static const struct cpu_format *eltwise_format(const struct cpu_op *op)
@@ -50,6 +51,16 @@ static int eltwise_arrays(struct eltwise *elt)
     return 0;
 }
 
+/* A sum's gradient is that of each term; the first needs no copy of it. */
+static bool eltwise_passes_grad(const struct eltwise *elt, const struct cpu_format *format)
+{
+    const struct cpu_op *op = &elt->op;
+
+    return !cpu_op_in_place(op) && op->args.u.eltwise.operation == ELTWISE_SUM &&
+           cpu_op_propagates(op, 0) && elt->coeff[0] == 1 &&
+           cpu_tensor_format(&op->args.bottoms[0]->grad) == format;
+}
+
 static int eltwise_create(struct cpu_op *op)
 {
     struct eltwise *elt = (struct eltwise *)op;
@@ -61,6 +72,9 @@ static int eltwise_create(struct cpu_op *op)
         cpu_top_set(op->args.tops[0], format);
     if (eltwise_arrays(elt))
         return -1;
+    elt->passes_grad = eltwise_passes_grad(elt, format);
+    if (elt->passes_grad)
+        op->args.tops[0]->grad.base = &op->args.bottoms[0]->grad;
     for (int i = 0; i < op->args.nbottoms; i++) {
         struct blob *bottom = op->args.bottoms[i];
         if (cpu_input_create(op->engine, &bottom->value, format, WORK_OWN, &elt->in[i]))
@@ -119,7 +133,7 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
     for (int i = 0; i < op->args.nbottoms; i++) {
         const float *x = cpu_input_data(op->engine, &elt->in[i]) + at;
         if (op->args.u.eltwise.operation == ELTWISE_SUM)
-            cpu_axpby(y + at, elt->coeff[i], x, i ? 1 : 0, n);
+            cpu_axpby_piece(y + at, elt->coeff[i], x, i ? 1 : 0, n);
         else if (i == 0)
             memcpy(y + at, x, n * sizeof *y);
         else if (op->args.u.eltwise.operation == ELTWISE_PROD)
@@ -152,7 +166,7 @@ static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy
 
     switch (op->args.u.eltwise.operation) {
     case ELTWISE_SUM:
-        cpu_axpby(dx + at, elt->coeff[who], dy + at, 0, n);
+        cpu_axpby_piece(dx + at, elt->coeff[who], dy + at, 0, n);
         break;
     case ELTWISE_MAX:
         eltwise_max_back_piece(dx + at, dy + at, elt->winner + at, who, n);
@@ -172,9 +186,9 @@ static int eltwise_backward(struct cpu_op *op, const struct run *run)
     const float *dy = op->args.tops[0]->grad.data;
 
     (void)run;
-    /* downwards: in place, bottom 0's gradient takes the memory that the others are made from */
+    /* downwards: bottom 0's gradient may take the memory that the others are made from */
     for (int i = op->args.nbottoms - 1; i >= 0; i--) {
-        if (!elt->out[i].tensor || !cpu_op_propagates(op, i))
+        if (!elt->out[i].tensor || !cpu_op_propagates(op, i) || (i == 0 && elt->passes_grad))
             continue;
         float *dx = cpu_output_data(op->engine, &elt->out[i]);
 #pragma omp parallel for

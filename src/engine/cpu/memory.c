@@ -364,8 +364,8 @@ void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_
 /* Elementwise loops in pieces that fit the first-level cache. */
 #define PIECE 4096
 
-CPU_KERNEL static void axpby_piece(float *restrict y, float a, const float *restrict x, float b,
-                                   size_t n)
+CPU_KERNEL void cpu_axpby_piece(float *restrict y, float a, const float *restrict x, float b,
+                                size_t n)
 {
     if (b == 0) {
 #pragma omp simd
@@ -396,5 +396,5 @@ void cpu_axpby(float *y, float a, const float *x, float b, size_t n)
 {
 #pragma omp parallel for if (n > PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        axpby_piece(y + i, a, x + i, b, n - i < PIECE ? n - i : PIECE);
+        cpu_axpby_piece(y + i, a, x + i, b, n - i < PIECE ? n - i : PIECE);
 }

@@ -133,6 +133,78 @@ INLINE void pool_forward_window(enum pool_method method, const struct cpu_planes
     }
 }
 
+/* ---- maxima of windows that move by one: of rows first, then of those ---- */
+
+enum { MOST_KERNEL = 5, MOST_WIDTH = 64 };
+
+/* The maxima of one row's pieces, and their places in the plane; of STRIP channels. */
+struct row_maxima {
+    float best[MOST_WIDTH][STRIP];
+    int32_t at[MOST_WIDTH][STRIP];
+};
+
+static bool pool_is_separable(const struct pool_args *a, const struct cpu_planes *top)
+{
+    return a->method == POOL_MAX && a->stride[0] == 1 && a->stride[1] == 1 && a->kernel[0] > 1 &&
+           a->kernel[0] <= MOST_KERNEL && top->width <= MOST_WIDTH && top->block >= STRIP &&
+           top->block % STRIP == 0;
+}
+
+/* Of equal values the first in reading order wins, as in pool_max_strip: the leftmost of a row,
+ * then the uppermost row. */
+INLINE void pool_row_maxima(const struct pool_args *a, const struct cpu_planes *bottom,
+                            const struct cpu_planes *top, const float *x, int64_t h,
+                            struct row_maxima *row)
+{
+    for (int64_t pw = 0; pw < top->width; pw++) {
+        struct window win = pool_window_at(a, bottom, 0, pw);
+
+        win.h0 = h;
+        win.h1 = h + 1;
+        pool_max_strip(x, bottom->width, bottom->block, &win, row->best[pw], row->at[pw]);
+    }
+}
+
+INLINE void pool_separable_strip(const struct pool_args *a, const struct cpu_planes *bottom,
+                                 const struct cpu_planes *top, const float *x, float *y,
+                                 int32_t *where)
+{
+    struct row_maxima rows[MOST_KERNEL]; /* row h lies in rows[h % MOST_KERNEL] */
+    int64_t done = 0;
+
+    for (int64_t ph = 0; ph < top->height; ph++) {
+        struct window win = pool_window_at(a, bottom, ph, 0);
+
+        for (done = max64(done, win.h0); done < win.h1; done++)
+            pool_row_maxima(a, bottom, top, x, done, &rows[done % MOST_KERNEL]);
+        for (int64_t pw = 0; pw < top->width; pw++) {
+            int64_t to = (ph * top->width + pw) * top->block;
+            floats best = (floats){0} - FLT_MAX;
+            ints at = (ints){0} - 1;
+
+            for (int64_t h = win.h0; h < win.h1; h++) {
+                const struct row_maxima *row = &rows[h % MOST_KERNEL];
+                floats value = *(const floats *)row->best[pw];
+                ints more = value > best;
+                best = (floats)((more & (ints)value) | (~more & (ints)best));
+                at = (more & *(const ints *)row->at[pw]) | (~more & at);
+            }
+            *(floats *)(y + to) = best;
+            if (where)
+                *(ints *)(where + to) = at;
+        }
+    }
+}
+
+CPU_KERNEL static void pool_separable_plane(const struct pool_args *a,
+                                            const struct cpu_planes *bottom,
+                                            const struct cpu_planes *top, const float *x, float *y,
+                                            int32_t *where)
+{
+    for (int64_t b = 0; b < top->block; b += STRIP)
+        pool_separable_strip(a, bottom, top, x + b, y + b, where ? where + b : NULL);
+}
+
 CPU_KERNEL static void pool_forward_plane(const struct pool_args *a,
                                           const struct cpu_planes *bottom,
                                           const struct cpu_planes *top, const float *x, float *y,
@@ -143,6 +215,45 @@ CPU_KERNEL static void pool_forward_plane(const struct pool_args *a,
             struct window win = pool_window_at(a, bottom, ph, pw);
             int64_t to = (ph * top->width + pw) * bottom->block;
             pool_forward_window(a->method, bottom, &win, x, y + to, where ? where + to : NULL);
+        }
+    }
+}
+
+/* The windows along one axis that hold a place: first to last, less than first if there is none. */
+INLINE void pool_windows_over(const struct pool_args *a, int axis, int64_t place, int64_t windows,
+                              int64_t *first, int64_t *last)
+{
+    int64_t reach = place + a->pad[axis], before = reach - a->kernel[axis];
+
+    *first = before < 0 ? 0 : before / a->stride[axis] + 1;
+    *last = min64(reach / a->stride[axis], windows - 1);
+}
+
+/* Each pixel asks the windows over it, in the order in which they would scatter: no store waits for
+ * another, and the sums are the same. */
+CPU_KERNEL static void pool_max_gather_plane(const struct pool_args *a,
+                                             const struct cpu_planes *bottom,
+                                             const struct cpu_planes *top, const float *dy,
+                                             const int32_t *where, float *dx)
+{
+    int64_t block = bottom->block;
+
+    for (int64_t h = 0; h < bottom->height; h++) {
+        int64_t h0, h1;
+        pool_windows_over(a, 0, h, top->height, &h0, &h1);
+        for (int64_t w = 0; w < bottom->width; w++) {
+            int64_t w0, w1, here = h * bottom->width + w;
+            pool_windows_over(a, 1, w, top->width, &w0, &w1);
+            for (int64_t b = 0; b < block; b += STRIP) {
+                floats sum = {0};
+                for (int64_t ph = h0; ph <= h1; ph++)
+                    for (int64_t pw = w0; pw <= w1; pw++) {
+                        int64_t i = (ph * top->width + pw) * block + b;
+                        ints mine = *(const ints *)(where + i) == (int32_t)here;
+                        sum += (floats)(mine & *(const ints *)(dy + i));
+                    }
+                *(floats *)(dx + here * block + b) = sum;
+            }
         }
     }
 }
@@ -214,10 +325,12 @@ static int pool_forward(struct cpu_op *op, const struct run *run)
     float *y = op->args.tops[0]->value.data;
 
     (void)run;
+    bool separable = pool_is_separable(&op->args.u.pool, &pool->top);
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++)
-        pool_forward_plane(&op->args.u.pool, &pool->bottom, &pool->top, x + p * from, y + p * to,
-                           pool->where ? pool->where + p * to : NULL);
+        (separable ? pool_separable_plane
+                   : pool_forward_plane)(&op->args.u.pool, &pool->bottom, &pool->top, x + p * from,
+                                         y + p * to, pool->where ? pool->where + p * to : NULL);
     if (op->args.ntops == 2) {
         float *mask = op->args.tops[1]->value.data;
 #pragma omp parallel for
@@ -239,6 +352,11 @@ static int pool_backward(struct cpu_op *op, const struct run *run)
         return 0;
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
+        if (pool->where && pool->top.block % STRIP == 0) {
+            pool_max_gather_plane(&op->args.u.pool, &pool->bottom, &pool->top, dy + p * from,
+                                  pool->where + p * from, dx + p * to);
+            continue;
+        }
         memset(dx + p * to, 0, (size_t)to * sizeof *dx);
         if (pool->where)
             pool_max_backward_plane(&pool->top, dy + p * from, pool->where + p * from, dx + p * to);
