@@ -38,6 +38,7 @@ static int add_up_first(const struct forecast_options *options, struct forecast_
         point->node_of[w] = w / each;
     point->how.nodes = point->node_of;
     point->how.leaders_per_host = 1;
+    point->how.rails = options->leaders;
     point->locals = each;
     return 0;
 }
@@ -126,11 +127,15 @@ static void count_most(const struct plan *plan, struct forecast_point *point)
         uint64_t messages, memory;
         if (l >= ENOUGH && l < plan->nworkers)
             continue;
-        messages = plan_messages(plan, plan->world_rank[l]);
-        memory = plan_memory(plan, plan->world_rank[l]);
-        point->messages = messages > point->messages ? messages : point->messages;
-        point->memory = memory > point->memory ? memory : point->memory;
+        for (int rail = 0; rail < plan_leaders_of(plan, l); rail++) {
+            int rank = plan->rail_rank[l * plan->rails + rail];
+            messages = plan_messages(plan, rank);
+            memory = plan_memory(plan, rank);
+            point->messages = messages > point->messages ? messages : point->messages;
+            point->memory = memory > point->memory ? memory : point->memory;
+        }
     }
+    point->leaders = plan->rails;
 }
 
 static int play_plan(const struct forecast *f, const struct plan *plan,

@@ -21,6 +21,7 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
+    int leaders; /* of a node; 0: 1 */
     bool flat;   /* every worker is its own leader; else the workers of a node add up first */
     int servers; /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
@@ -40,6 +41,7 @@ struct forecast_options {
 struct forecast_point {
     int nodes;
     int workers;                  /* in all */
+    int leaders;                  /* of a node */
     int locals;                   /* workers that one leader sends for; 1: every one for itself */
     int servers;                  /* dedicated ones, or all leaders */
     int *node_of;                 /* per worker, where nodes add up first; owned; else NULL */

@@ -116,6 +116,7 @@ static void put_point(const struct forecast *f, const struct forecast_point *poi
     put_uint(json, "nodes", (uint64_t)point->nodes);
     put_uint(json, "workers", (uint64_t)point->workers);
     put_uint(json, "workers_per_leader", (uint64_t)point->locals);
+    put_uint(json, "leaders_per_node", (uint64_t)point->leaders);
     put_uint(json, "servers", (uint64_t)point->servers);
     json_key(json, "dedicated");
     json_bool(json, point->how.servers > 0);

@@ -153,7 +153,9 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
 {
     fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s",
             point->workers, point->workers == 1 ? "" : "s");
-    if (point->locals > 1)
+    if (point->locals > 1 && point->leaders > 1)
+        fprintf(to, "%d of them add up and %d send for all, ", point->locals, point->leaders);
+    else if (point->locals > 1)
         fprintf(to, "%d of them add up and one sends for all, ", point->locals);
     if (point->how.servers > 0)
         fprintf(to, "%d dedicated server%s\n", point->servers, point->servers == 1 ? "" : "s");

@@ -54,6 +54,8 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"hierarchy", OPTION_TEXT, &r->hierarchy, "HOW",
          "auto (default): a node's ranks add up in shared memory and one sends for all; off: all "
          "send"},
+        {"leaders", OPTION_COUNT, &o->leaders, "N",
+         "N ranks of a node lead it, each for its share of the parameters (default 1)"},
         {"batch", OPTION_COUNT, &o->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",

@@ -127,6 +127,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         {"hierarchy", OPTION_TEXT, &hierarchy, "HOW",
          "ranks of a node add up in shared memory, or by NCCL, and their leader communicates: auto "
          "(default), off, N ranks a node"},
+        {"leaders", OPTION_COUNT, &o->leaders, "N",
+         "N ranks of a node lead it, each for its share of the parameters (default 1)"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
          "parameters per key-value chunk (default: by the measured network, else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",

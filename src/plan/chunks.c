@@ -15,13 +15,16 @@
 
 /* ---- cutting ---- */
 
-/* How many leaders the bucket's chunks may be dealt to; 1: nobody adds them up, or one owner. */
+/* How many leaders the bucket's chunks may be dealt to, each of their ranks counted; 1: nobody adds
+ * them up, or one owner. */
 static size_t homes_of(const struct plan *plan, const struct bucket *bucket)
 {
+    size_t rails = bucket->scheme && bucket->scheme->sliced ? (size_t)plan->rails : 1;
+
     if (bucket->scheme && bucket->scheme->home == HOME_SERVERS)
-        return (size_t)plan->nservers;
+        return (size_t)plan->nservers * rails;
     if (bucket->scheme && bucket->scheme->home == HOME_WORKERS)
-        return (size_t)plan->nworkers;
+        return (size_t)plan->nworkers * rails;
     return 1;
 }
 
@@ -466,7 +469,11 @@ struct traffic plan_traffic(const struct plan *plan, int bucket, int world_rank)
 {
     const struct scheme *scheme = plan->buckets[bucket].scheme;
 
-    if (!plan_leads(plan, world_rank) || !scheme)
+    if (!scheme)
+        return (struct traffic){0};
+    if (plan->rails > 1 && scheme->sliced)
+        return plan_rail_traffic(plan, bucket, world_rank);
+    if (!plan_leads_chunk(plan, plan->buckets[bucket].first_chunk, world_rank))
         return (struct traffic){0};
     return scheme->traffic(plan, bucket, plan->leader[world_rank]);
 }
@@ -484,8 +491,14 @@ uint64_t plan_memory(const struct plan *plan, int world_rank)
 {
     uint64_t bytes = 0;
 
-    for (int b = 0; b < plan->nbuckets && plan_leads(plan, world_rank); b++)
-        if (plan->buckets[b].scheme && plan->buckets[b].scheme->memory)
-            bytes += plan->buckets[b].scheme->memory(plan, b, plan->leader[world_rank]);
+    for (int b = 0; b < plan->nbuckets; b++) {
+        const struct scheme *scheme = plan->buckets[b].scheme;
+        if (!scheme || !scheme->memory)
+            continue;
+        if (plan->rails > 1 && scheme->sliced)
+            bytes += plan_rail_memory(plan, b, world_rank);
+        else if (plan_leads_chunk(plan, plan->buckets[b].first_chunk, world_rank))
+            bytes += scheme->memory(plan, b, plan->leader[world_rank]);
+    }
     return bytes;
 }

@@ -201,6 +201,7 @@ static int find_leaders(struct plan *plan)
     plan->dedicated = o->servers > 0;
     plan->nservers = plan->dedicated ? o->servers : plan->nworkers;
     plan->nleaders = plan->nworkers + o->servers;
+    plan->rails = o->rails < 1 ? 1 : o->rails < plan->most_locals ? o->rails : plan->most_locals;
     return 0;
 }
 
@@ -248,7 +249,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
         make_buckets(plan))
         goto fail;
     dilate(plan);
-    if (plan_cut(plan) || plan_deal(plan) || plan_share_out(plan))
+    if (plan_cut(plan) || plan_deal(plan) || plan_share_out(plan) || plan_lay_rails(plan))
         goto fail;
     plan->options.schemes = NULL;
     plan->options.nodes = NULL;
@@ -268,6 +269,7 @@ void plan_destroy(struct plan *plan)
     free((struct group *)(uintptr_t)plan->groups);
     free(plan->leader);
     free(plan->world_rank);
+    free(plan->rail_rank);
     free(plan->locals);
     free(plan->buckets);
     free(plan->bucket_of);
@@ -316,6 +318,7 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), seed);
 
     hash = mix(hash, (uint64_t)plan->nworkers << 32 | (uint32_t)plan->nservers);
+    hash = mix(hash, (uint64_t)plan->rails);
     for (int r = 0; r < plan->ncomputing; r++)
         hash = mix(hash, (uint64_t)plan->leader[r]);
     hash = mix(hash, (uint64_t)plan->options.iter_size << 8 | (uint64_t)plan->options.wire);
@@ -327,6 +330,7 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
         hash = mix_text(hash, bucket->scheme ? bucket->scheme->name : "");
     }
     for (int c = 0; c < plan->nchunks; c++)
-        hash = mix(hash, (uint64_t)plan->chunks[c].elems << 16 ^ (uint64_t)plan->chunks[c].home);
+        hash = mix(hash, (uint64_t)plan->chunks[c].elems << 16 ^ (uint64_t)plan->chunks[c].home ^
+                             (uint64_t)plan->chunks[c].rail << 56);
     return hash;
 }

@@ -37,6 +37,8 @@ struct plan_options {
                          among themselves and the first of them, their leader, sends for all. NULL:
                          every worker is its own leader. Borrowed for plan_create */
     int leaders_per_host; /* leaders that share a host's link, for the cost model alone; 0: 1 */
+    int rails; /* how many of a node's workers lead it, each for its chunks (rails.c); 0: 1. No more
+                  than the largest node has */
     size_t chunk_bytes;   /* most a chunk holds; at least 4 */
     size_t merge_bytes;   /* neighbouring groups of one mergeable scheme travel together until they
                              hold that much; 0: each alone */
@@ -80,6 +82,7 @@ struct chunk {
     size_t rows; /* the codec's rows; 1 where it has none */
     int home;    /* the leader that adds the gradients up; where nobody does, the one that gives its
                     norm for clipping */
+    int rail;    /* below plan->rails: which of a leader's ranks moves it, see plan_rank */
 };
 
 /* A bucket's chunks of one home, together. */
@@ -91,7 +94,7 @@ struct share {
 
 /* Who exchanges messages are the *leaders*: one worker of each node, or all workers where there are
  * no nodes, then the dedicated servers. They are numbered from 0 in the order of their world
- * ranks. */
+ * ranks. With several rails, a leader is several workers of its node, each for its chunks. */
 struct plan {
     struct plan_options options; /* its borrowed pointers are NULL */
     int nworkers, nservers;      /* among the leaders */
@@ -99,7 +102,9 @@ struct plan {
     int ncomputing;              /* workers in all, whose gradients the mean is of */
     int nleaders;                /* nworkers and dedicated servers */
     int *leader;                 /* per world rank: the number of who leads it */
-    int *world_rank;             /* per leader */
+    int *world_rank;             /* per leader: its rank, or the first of them */
+    int rails;                   /* at least 1 */
+    int *rail_rank;              /* per leader and rail: its rank */
     int *locals;     /* per leader that is a worker: the workers it leads, itself included; 0 for
                         dedicated servers */
     int most_locals; /* the largest of them */
@@ -148,10 +153,26 @@ static inline bool plan_travels(const struct plan *plan, int bucket)
 /* Whether that world rank computes. */
 bool plan_is_worker(const struct plan *plan, int world_rank);
 
-/* Whether that world rank is a leader: it takes part in the traffic. */
-static inline bool plan_leads(const struct plan *plan, int world_rank)
+/* Whether that world rank is a leader, or one of its ranks: it takes part in the traffic. */
+bool plan_leads(const struct plan *plan, int world_rank);
+
+/* How many of its ranks the leader is. */
+static inline int plan_leaders_of(const struct plan *plan, int leader)
 {
-    return plan->world_rank[plan->leader[world_rank]] == world_rank;
+    int ranks = leader < plan->nworkers ? plan->locals[leader] : 1;
+
+    return ranks < plan->rails ? ranks : plan->rails;
+}
+
+/* The world rank that moves the chunk for that leader; whether this one does for its own. */
+static inline int plan_rank(const struct plan *plan, int leader, int chunk)
+{
+    return plan->rail_rank[leader * plan->rails + plan->chunks[chunk].rail];
+}
+
+static inline bool plan_leads_chunk(const struct plan *plan, int chunk, int world_rank)
+{
+    return plan_rank(plan, plan->leader[world_rank], chunk) == world_rank;
 }
 
 /* Whether one worker does all that is left to do: nothing crosses a network. */

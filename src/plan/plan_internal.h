@@ -10,4 +10,11 @@ int plan_cut(struct plan *plan);
 int plan_deal(struct plan *plan);
 int plan_share_out(struct plan *plan);
 
+/* Chunks have their homes: deals them to rails (rails.c). */
+int plan_lay_rails(struct plan *plan);
+
+/* plan_traffic and plan_memory of one of a leader's several ranks, of a bucket that is sliced. */
+struct traffic plan_rail_traffic(const struct plan *plan, int bucket, int world_rank);
+uint64_t plan_rail_memory(const struct plan *plan, int bucket, int world_rank);
+
 #endif

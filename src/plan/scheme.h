@@ -38,6 +38,8 @@ struct scheme {
     bool factors;   /* moves sufficient factors: for factorable groups alone */
     bool mergeable; /* small neighbouring groups may travel as one bucket */
     bool trees;     /* its gradients may travel along trees (struct bucket.log_steps) */
+    bool sliced;    /* its chunks know nothing of each other, and move as plan_home_traffic has it:
+                       the ranks of a leader may share a bucket, else one of them moves it */
     bool lossless;  /* --comm=auto may choose it: no result changes but by rounding */
     /* Whether it can move the group; groups that it cannot move go by the parameter server. NULL:
      * whatever trains, or, with `factors`, whatever is factorable. */

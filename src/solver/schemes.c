@@ -197,6 +197,7 @@ int trainer_plan(struct trainer *t)
                                    .nranks = t->nranks,
                                    .servers = t->options->servers,
                                    .nodes = t->nodes.node,
+                                   .rails = t->options->leaders,
                                    .lags = t->options->staleness > 0,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};

@@ -97,7 +97,25 @@ fail:
     return -1;
 }
 
-int trainer_find_nodes(struct trainer *t)
+/* Whether the nodes that were formed can have as many leaders as were asked for. The same on all
+ * ranks. */
+static int check_leaders(const struct trainer *t)
+{
+    int leaders = t->options->leaders;
+
+    if (leaders <= 1)
+        return 0;
+    if (!t->nodes.node)
+        return error_set("--leaders=%d: no ranks add up together here (--hierarchy)", leaders);
+    if (t->nodes.team)
+        return error_set("--leaders=%d: NCCL leaves the sum of a node to one of its ranks",
+                         leaders);
+    if (leaders > t->nodes.most)
+        return error_set("--leaders=%d: the largest node has %d ranks", leaders, t->nodes.most);
+    return 0;
+}
+
+static int form_nodes(struct trainer *t)
 {
     int each = t->options->hierarchy, team;
     struct node_map *map = &t->nodes;
@@ -131,6 +149,11 @@ int trainer_find_nodes(struct trainer *t)
         net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank),
                        t->node->rank == 0);
     return 0;
+}
+
+int trainer_find_nodes(struct trainer *t)
+{
+    return form_nodes(t) || error_agree(t->world, check_leaders(t)) ? -1 : 0;
 }
 
 /* ---- servers ---- */

@@ -438,6 +438,17 @@ static void log_choices(struct trainer *t)
     strbuf_free(&list);
 }
 
+static void log_nodes(const struct trainer *t)
+{
+    char leaders[64] = "the leader of each communicates for it";
+
+    if (t->plan->rails > 1)
+        snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it", t->plan->rails);
+    LOG_INFO(t->log, "%d workers on %d node%s add up their gradients %s%s; %s", t->nworkers,
+             t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
+             t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "", leaders);
+}
+
 static void log_start(struct trainer *t)
 {
     const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
@@ -475,11 +486,7 @@ static void log_start(struct trainer *t)
         LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
                  t->options->servers == 1 ? "" : "s");
     if (t->node)
-        LOG_INFO(t->log,
-                 "%d workers on %d node%s add up their gradients %s%s; the leader of each "
-                 "communicates for it",
-                 t->nworkers, t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
-                 t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "");
+        log_nodes(t);
     if (sync_way(t->sync))
         LOG_INFO(t->log, "Messages go %s", sync_way(t->sync));
     log_choices(t);

@@ -89,7 +89,7 @@ static int adam_open(struct sync *sync, int bucket)
     sync->buckets[bucket].own = adam;
     if (!adam)
         return error_memory(sizeof *adam, "sufficient factors");
-    adam->owner = plan_home(plan, b->first_chunk) == sync->rank;
+    adam->owner = is_home(sync, b->first_chunk);
     adam->iteration = sync->options.iteration;
     if (home_open(sync, bucket, false, true, &adam->home))
         return -1;
@@ -154,7 +154,7 @@ static int adam_came(void *context, const struct wire_message *message)
     struct sync *sync = context;
     int chunk = message->tag / 2 % sync->plan->nchunks;
 
-    return adam_arrive(sync, chunk_of(sync, chunk)->bucket, message->peer);
+    return adam_arrive(sync, chunk_of(sync, chunk)->bucket, leader_of(sync, message));
 }
 
 static int adam_sent(void *context, const struct wire_message *message)
@@ -206,7 +206,8 @@ static int adam_describe_wait(const struct sync *sync, int bucket, char *text, s
         return home_describe_wait(sync, bucket, text, bytes);
     for (int w = 0; adam->arrived > 0 && w < sync->plan->nworkers; w++)
         if (!adam->here[w]) {
-            describe_one(sync, text, bytes, true, "the factors of", bucket, w);
+            describe_one(sync, text, bytes, true, "the factors of", bucket,
+                         plan_rank(sync->plan, w, bucket_of(sync, bucket)->first_chunk));
             return 1;
         }
     return 0;

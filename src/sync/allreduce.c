@@ -63,12 +63,11 @@ const struct scheme_steps steps_allreduce = {
     .close = allreduce_close,
     .post = home_post,
     .accept = home_accept,
-    .settle = home_settle,
+    .cleared = home_cleared,
     .history = home_history,
     .describe_wait = home_describe_wait,
     .everywhere = true,
     .home_norms = true,
-    .settles_clipped = true,
 };
 
 const struct scheme scheme_allreduce = {
@@ -76,6 +75,7 @@ const struct scheme scheme_allreduce = {
     .label = "allreduce",
     .help = "reduced at each chunk's home, then broadcast",
     .home = HOME_WORKERS,
+    .sliced = true,
     .mergeable = true,
     .trees = true,
     .lossless = true,

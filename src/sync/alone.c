@@ -88,7 +88,8 @@ static int alone_history(struct sync *sync, int chunk, struct history_view *out)
     if (!(blocks = history_read(sync, history)))
         return -1;
     *out = (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
-                                 .stride = history->elems};
+                                 .stride = history->elems,
+                                 .whole = true};
     return 0;
 }
 

@@ -28,8 +28,7 @@ static int out_of_step(const struct sync *sync, const struct arrival *arrival)
 {
     return error_set("rank %d is out of step: it sent %s of layer '%s' (chunk %d, iteration %lld "
                      "modulo %lld), which nobody here waits for",
-                     sync->plan->world_rank[arrival->peer],
-                     arrival->back ? "what is new" : "a gradient",
+                     arrival->rank, arrival->back ? "what is new" : "a gradient",
                      bucket_of(sync, arrival->bucket)->name, arrival->chunk,
                      (long long)arrival->slot, (long long)sync->tag_period);
 }
@@ -42,8 +41,8 @@ int arrival_check(const struct sync *sync, const struct arrival *arrival, int64_
     if (arrival->bytes != bytes)
         return error_set("rank %d sent %zu bytes of layer '%s' where %zu were expected: the ranks "
                          "do not run the same net",
-                         sync->plan->world_rank[arrival->peer], arrival->bytes,
-                         bucket_of(sync, arrival->bucket)->name, bytes);
+                         arrival->rank, arrival->bytes, bucket_of(sync, arrival->bucket)->name,
+                         bytes);
     return 0;
 }
 
@@ -53,7 +52,8 @@ int bucket_accept(void *context, int peer, int tag, size_t bytes, struct wire_me
     int64_t number = tag / 2;
     struct arrival arrival = {.chunk = (int)(number % sync->plan->nchunks),
                               .back = tag % 2,
-                              .peer = peer,
+                              .peer = sync->plan->leader[peer],
+                              .rank = peer,
                               .slot = number / sync->plan->nchunks,
                               .bytes = bytes};
     const struct scheme_steps *steps;
@@ -61,7 +61,8 @@ int bucket_accept(void *context, int peer, int tag, size_t bytes, struct wire_me
     arrival.bucket = chunk_of(sync, arrival.chunk)->bucket;
     steps = sync->buckets[arrival.bucket].steps;
     out->context = sync;
-    if (!steps || !steps->accept)
+    if (!steps || !steps->accept || !leads_chunk(sync, arrival.chunk) ||
+        plan_rank(sync->plan, arrival.peer, arrival.chunk) != peer)
         return out_of_step(sync, &arrival);
     return steps->accept(sync, &arrival, out);
 }
@@ -82,7 +83,7 @@ void bucket_account(void *context, const struct wire_message *message)
         .kind = message->received ? TRACE_RECEIVE : TRACE_SEND,
         .bytes = message->bytes,
         .tag = message->tag,
-        .peer = sync->plan->world_rank[message->peer],
+        .peer = message->peer,
         .layer = b->layer,
         .scheme = (uint8_t)scheme_index(b->scheme),
         .start = (message->received ? message->posted : message->started) + shift,
@@ -90,6 +91,18 @@ void bucket_account(void *context, const struct wire_message *message)
         .iteration = sync->worker ? (int32_t)sync->buckets[bucket].running - 1
                                   : trace_current(sync->options.trace)};
     trace_keep(sync->options.trace, TRACE_PROGRESS, event);
+}
+
+/* ---- who leads ---- */
+
+bool leads_bucket(const struct sync *sync, int bucket)
+{
+    const struct bucket *b = bucket_of(sync, bucket);
+
+    for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
+        if (leads_chunk(sync, c))
+            return true;
+    return false;
 }
 
 /* ---- posting ---- */
@@ -135,6 +148,7 @@ int bucket_send(struct sync *sync, int bucket, struct wire_message message)
 {
     message.comm = MPI_COMM_NULL;
     message.context = sync;
+    message.peer = plan_rank(sync->plan, message.peer, message.tag / 2 % sync->plan->nchunks);
     /* under staleness nobody waits for the first layer before the others: what changes parameters
      * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
     message.urgency = sync->options.staleness > 0 ? 0 : bucket;
@@ -163,9 +177,7 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
 
 bool bucket_settles(const struct sync *sync, int bucket)
 {
-    const struct scheme_steps *steps = sync->buckets[bucket].steps;
-
-    return steps->settle && (!steps->settles_clipped || sync_clips(sync));
+    return sync->buckets[bucket].steps->settle != NULL;
 }
 
 static void make_done(struct sync *sync, struct sync_bucket *state)
@@ -187,8 +199,8 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
     if (state->depth == 1 && !bucket_settles(sync, bucket)) {
         if (gradient_store(sync, bucket))
             return -1;
-        if (sync->gather->publish)
-            sync->gather->publish(sync, bucket);
+        if (sync->gather->publish && !sync->gather->publish(sync, bucket))
+            return 0;
     }
     make_done(sync, state);
     return 0;
@@ -198,7 +210,10 @@ void bucket_brought(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
 
-    state->complete = ++state->running;
+    if (state->leads)
+        assert(state->complete == state->running);
+    else
+        state->complete = ++state->running;
     make_done(sync, state);
 }
 
@@ -216,13 +231,13 @@ void sync_count_served(struct sync *sync)
 /* ---- words ---- */
 
 size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
-                    int bucket, int leader)
+                    int bucket, int rank)
 {
     char who[32] = "";
     int n;
 
-    if (leader >= 0)
-        snprintf(who, sizeof who, " (rank %d)", sync->plan->world_rank[leader]);
+    if (rank >= 0)
+        snprintf(who, sizeof who, " (rank %d)", rank);
     n = snprintf(text, bytes, "%s %s layer '%s'%s", first ? " for" : ";", what,
                  bucket_of(sync, bucket)->name, who);
     return n < 0 ? 0 : (size_t)n < bytes ? (size_t)n : bytes ? bytes - 1 : 0;

@@ -116,26 +116,40 @@ int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES])
 
 /* ---- history ---- */
 
-/* Whether the chunk's home alone has its history, and who that is. */
-static bool history_is_at_home(const struct sync *sync, int chunk)
+/* How the chunk's history is kept; NULL: it has none. The same on all ranks. */
+static const struct scheme_steps *keeping_steps(const struct sync *sync, int chunk)
 {
-    const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
+    const struct scheme_steps *steps = leading_steps(sync, chunk_of(sync, chunk)->bucket);
 
-    return steps && steps->history && !steps->everywhere;
+    return steps && steps->history ? steps : NULL;
 }
 
-/* This rank's history of the chunk. That of a bucket that every worker keeps is asked for once:
- * asking again would undo what was written there. */
+/* The world rank that rank 0 has the chunk's history from: its home, which alone has it, or one of
+ * its own node that has all. */
+static int keeper_of(const struct sync *sync, int chunk)
+{
+    bool everywhere = keeping_steps(sync, chunk)->everywhere;
+
+    return plan_rank(sync->plan, everywhere ? 0 : plan_home(sync->plan, chunk), chunk);
+}
+
+/* This rank's history of the chunk; *view is that of the chunk before, of the same bucket, or
+ * empty. The whole bucket's is asked for once: asking again would undo what was written there. */
 static int find_history(struct sync *sync, int chunk, struct history_view *view)
 {
     const struct chunk *c = chunk_of(sync, chunk);
-    const struct scheme_steps *steps = sync->buckets[c->bucket].steps;
 
-    if (steps->everywhere && chunk > bucket_of(sync, c->bucket)->first_chunk && view->blocks) {
+    if (view->blocks && view->whole) {
         view->blocks += c->begin - chunk_of(sync, chunk - 1)->begin;
         return 0;
     }
-    return steps->history(sync, chunk, view);
+    return sync->buckets[c->bucket].steps->history(sync, chunk, view);
+}
+
+static void begin_bucket(const struct sync *sync, int chunk, struct history_view *view)
+{
+    if (chunk == bucket_of(sync, chunk_of(sync, chunk)->bucket)->first_chunk)
+        *view = (struct history_view){.blocks = NULL};
 }
 
 static int history_came(void *context, const struct wire_message *message)
@@ -148,20 +162,20 @@ static int history_came(void *context, const struct wire_message *message)
     return 0;
 }
 
-/* One block of a chunk, from its home to rank 0. */
+/* One block of a chunk, from its keeper to rank 0. */
 static int move_block(struct sync *sync, int chunk, float *block)
 {
     struct wire_message message = {.buffer = block,
                                    .bytes = chunk_of(sync, chunk)->elems * sizeof(float),
                                    .tag = TAG_HISTORY,
-                                   .comm = sync->control,
+                                   .comm = sync->all,
                                    .done = history_came,
                                    .context = sync};
 
     sync->calls.gathering++;
-    if (sync->rank != 0)
+    if (sync->world_rank != 0)
         return wire_send(sync->wire, &message);
-    message.peer = plan_home(sync->plan, chunk);
+    message.peer = keeper_of(sync, chunk);
     return wire_receive(sync->wire, &message);
 }
 
@@ -170,22 +184,19 @@ static int move_block(struct sync *sync, int chunk, float *block)
 static int gather_chunk(struct sync *sync, int chunk, struct history_view *view)
 {
     const struct chunk *c = chunk_of(sync, chunk);
-    int home = plan_home(sync->plan, chunk);
-    const struct scheme_steps *steps = sync->buckets[c->bucket].steps;
-    bool mine = history_is_at_home(sync, chunk) ? home == sync->rank : sync->rank == 0;
+    bool keeps = keeper_of(sync, chunk) == sync->world_rank, collects = sync->world_rank == 0;
 
-    if (!mine || !steps || !steps->history)
+    if (!keeps)
         *view = (struct history_view){.blocks = NULL};
     else if (find_history(sync, chunk, view))
         return -1;
     for (int b = 0; b < sync->update.nhistory; b++) {
         float *to =
-            sync->rank == 0 ? sync->calls.history + (size_t)b * sync->model.elems + c->begin : NULL;
-        float *from = view->blocks ? view->blocks + (size_t)b * view->stride : NULL;
-        if (sync->rank == 0 && from)
+            collects ? sync->calls.history + (size_t)b * sync->model.elems + c->begin : NULL;
+        float *from = keeps ? view->blocks + (size_t)b * view->stride : NULL;
+        if (collects && keeps)
             memcpy(to, from, c->elems * sizeof *to);
-        else if (history_is_at_home(sync, chunk) && home != 0 &&
-                 move_block(sync, chunk, sync->rank == 0 ? to : from))
+        else if (move_block(sync, chunk, collects ? to : from))
             return -1;
     }
     return 0;
@@ -199,9 +210,10 @@ static int start_gather(void *context, int64_t argument)
     (void)argument;
     sync->calls.gathering = 1;
     for (int c = 0; c < sync->plan->nchunks; c++) {
-        bool involved = sync->rank == 0 || (sync->leads && history_is_at_home(sync, c) &&
-                                            plan_home(sync->plan, c) == sync->rank);
-        if (involved && gather_chunk(sync, c, &view))
+        begin_bucket(sync, c, &view);
+        if (keeping_steps(sync, c) &&
+            (sync->world_rank == 0 || keeper_of(sync, c) == sync->world_rank) &&
+            gather_chunk(sync, c, &view))
             return -1;
     }
     return history_came(sync, NULL);
@@ -212,7 +224,7 @@ int sync_gather_history(struct sync *sync, const float **history)
     size_t elems = (size_t)sync->update.nhistory * sync->model.elems;
 
     *history = NULL;
-    if (sync->rank == 0 && !sync->calls.history &&
+    if (sync->world_rank == 0 && !sync->calls.history &&
         !(sync->calls.history = calloc(elems ? elems : 1, sizeof(float))))
         return error_memory(elems * sizeof(float), "the history of a snapshot");
     if (call_and_wait(sync, start_gather))
@@ -227,28 +239,30 @@ static int load_chunk(struct sync *sync, int chunk, const float *history, float 
                       struct history_view *view)
 {
     const struct chunk *c = chunk_of(sync, chunk);
-    const struct scheme_steps *steps = sync->buckets[c->bucket].steps;
-    bool at_home = history_is_at_home(sync, chunk);
-    int home = plan_home(sync->plan, chunk), status = 0;
+    const struct scheme_steps *steps = keeping_steps(sync, chunk);
+    int keeper, status = 0;
+    bool keeps;
 
-    if (!steps || !steps->history || (at_home && sync->rank != home && sync->rank != 0))
+    if (!steps)
         return 0;
-    if (at_home && sync->rank != home)
-        view->blocks = NULL;
-    else
+    keeper = keeper_of(sync, chunk);
+    keeps = steps->everywhere ? leads_chunk(sync, chunk) : keeper == sync->world_rank;
+    if (!steps->everywhere && !keeps && sync->world_rank != 0)
+        return 0;
+    if (keeps)
         status = find_history(sync, chunk, view);
-    if (status)
+    if (!keeps || status)
         view->blocks = NULL;
     for (int b = 0; b < sync->update.nhistory; b++) {
-        if (sync->rank == 0)
+        if (sync->world_rank == 0)
             memcpy(piece, history + (size_t)b * sync->model.elems + c->begin,
                    c->elems * sizeof *piece);
-        if (!at_home)
-            MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->data));
-        else if (sync->rank == 0 && home != 0)
-            MPI_TRY(MPI_Send(piece, (int)c->elems, MPI_FLOAT, home, TAG_HISTORY, sync->data));
-        else if (sync->rank != 0)
-            MPI_TRY(MPI_Recv(piece, (int)c->elems, MPI_FLOAT, 0, TAG_HISTORY, sync->data,
+        if (steps->everywhere)
+            MPI_TRY(MPI_Bcast(piece, (int)c->elems, MPI_FLOAT, 0, sync->control));
+        else if (sync->world_rank == 0 && keeper != 0)
+            MPI_TRY(MPI_Send(piece, (int)c->elems, MPI_FLOAT, keeper, TAG_HISTORY, sync->all));
+        else if (sync->world_rank != 0)
+            MPI_TRY(MPI_Recv(piece, (int)c->elems, MPI_FLOAT, 0, TAG_HISTORY, sync->all,
                              MPI_STATUS_IGNORE));
         if (view->blocks)
             memcpy(view->blocks + (size_t)b * view->stride, piece, c->elems * sizeof *piece);
@@ -282,9 +296,11 @@ int sync_load_history(struct sync *sync, const float *history)
         free(piece);
         return -1;
     }
-    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++)
+    for (int c = 0; c < sync->plan->nchunks && sync->leads; c++) {
+        begin_bucket(sync, c, &view);
         if (load_chunk(sync, c, history, piece, &view))
             status = -1;
+    }
     free(piece);
     return error_agree(sync->all, status || restore_all(sync) ? -1 : 0);
 }

@@ -13,7 +13,7 @@ static bool clip_is_home(const struct sync *sync, int chunk)
 {
     const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
 
-    return steps && steps->home_norms && plan_home(sync->plan, chunk) == sync->rank;
+    return steps && steps->home_norms && is_home(sync, chunk);
 }
 
 int clip_open(struct sync *sync)
@@ -73,12 +73,14 @@ static int clip_complete(void *context, const struct wire_message *message)
 static int clip_advance(struct sync *sync)
 {
     struct clip *clip = &sync->clip;
+    /* each rank's own where each trains a net of its own */
+    bool apart = sync->plan->options.comm.policy == COMM_NONE;
     MPI_Request request;
 
     if (clip->local > 0 || !clip->computed)
         return 0;
     MPI_TRY(MPI_Iallreduce(clip->own, clip->all, sync->plan->nchunks, MPI_DOUBLE, MPI_SUM,
-                           sync->control, &request));
+                           apart ? MPI_COMM_SELF : sync->control, &request));
     return wire_track(sync->wire, request, (size_t)sync->plan->nchunks * sizeof(double),
                       clip_complete, sync);
 fail:

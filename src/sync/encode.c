@@ -8,7 +8,7 @@ bool encode_wanted(const struct sync *sync, int chunk)
 {
     const struct scheme_steps *steps = sync->buckets[chunk_of(sync, chunk)->bucket].steps;
 
-    return sync->worker && sync->leads && steps && !steps->local && !steps->stays &&
+    return sync->worker && leads_chunk(sync, chunk) && steps && !steps->local && !steps->stays &&
            plan_codec(sync->plan, chunk);
 }
 

@@ -32,8 +32,10 @@ struct gather_i {
     int (*poll)(struct sync *sync);
     /* Whether buckets are open, and how pressing that is. NULL: none ever is. */
     enum wire_pace (*pace)(const struct sync *sync);
-    /* Wire thread: the leader's new parameters are in place. NULL: nobody waits for them. */
-    void (*publish)(struct sync *sync, int bucket);
+    /* Wire thread: the new parameters that this rank, a leader, brings are in place. Returns
+     * whether those of the node's other leaders are, too; else bucket_brought is called when they
+     * are. NULL: nobody waits for them. */
+    bool (*publish)(struct sync *sync, int bucket);
     /* Wire thread: some rank failed; ends what others may never come to. NULL: nothing can. */
     void (*abort)(struct sync *sync);
     /* " for X of layer 'A'; ...": what is waited for; returns how many. NULL: nothing ever is. */

@@ -1,9 +1,13 @@
 /* Adding up within a node, in shared memory. A rank that has posted a bucket says so in the
  * bucket's cell of the window; once all have, the ranks' wire threads add a slice each into the
- * leader's gradient, and the last slice lets the leader start the bucket's traffic. What that
+ * first rank's gradient, and the last slice lets the leader start the bucket's traffic. What that
  * brings lands in the parameters that all train from; the leader says so in the cell, and the
  * others' waits end. Slices are added along the fixed tree over the node's ranks, so the sum has
  * the same bits whoever comes first.
+ *
+ * Where the node has several leaders, its ranks are dealt over them to add up their chunks, each
+ * leader among its own; a leader waits for nobody else's sums. Parameters are in place when all
+ * leaders have said so.
  *
  * Of sufficient factors nothing is added: every rank puts its rows where the leader sends them
  * from, as if they were further micro-batches of the leader's. */
@@ -19,19 +23,32 @@
 /* What is shared of a bucket; counts since the start. Nobody posts an iteration before the last one
  * is done, so that they cannot be mistaken. */
 struct cell {
-    _Alignas(64) _Atomic int64_t arrived; /* gradients posted, of all ranks */
-    _Atomic int64_t added;                /* slices */
-    _Atomic int64_t done;                 /* iterations whose new parameters are in place */
+    _Atomic int64_t arrived; /* gradients posted, of all ranks */
+    _Atomic int64_t done;    /* iterations of each leader whose new parameters are in place */
+    _Atomic int64_t added[]; /* slices, per rank that leads */
 };
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters between processes must not need a lock");
 
+/* Where a bucket is, as this rank sees it. */
+enum node_step {
+    NODE_POSTED, /* not all have posted it */
+    NODE_ADDED,  /* what this rank adds of it is added */
+    NODE_BROUGHT /* what this rank leads of it is in place, or that is nothing; not so the rest */
+};
+
 struct node_gather {
-    struct node_window window;
-    struct cell *cells; /* in the window, per bucket */
-    size_t *rows;       /* per bucket: where its factors begin in the window, in floats */
-    int64_t *posted;    /* per bucket: iterations, by this rank */
-    bool *added;        /* per bucket: this rank's part is done */
-    int *open;          /* buckets posted, and (leader) not travelling or (others) not done */
+    struct node_window window; /* begins with a cell per bucket */
+    size_t cell_bytes;
+    int nleaders; /* of the node: its first ranks */
+    struct node_bucket {
+        size_t rows;    /* where its factors begin in the window, in floats */
+        int leaders;    /* who have chunks of it */
+        int64_t posted; /* iterations, by this rank */
+        enum node_step step;
+    } * buckets;
+    int *open; /* buckets that this rank posted and looks after: none that it leads and that
+                  travel. Room for each twice: what is over at once comes back while node_poll goes
+                  through them */
     int nopen;
     const float **slices; /* per rank of the node: room for where its part of a sum is */
 };
@@ -48,14 +65,61 @@ static bool moves_factors(const struct sync *sync, int bucket)
     return scheme && scheme->factors;
 }
 
-/* How many ranks add: a small gradient is not worth the way to the others. */
-static int adders(const struct sync *sync, int bucket)
+static struct cell *cell_of(const struct node_gather *state, int bucket)
+{
+    return (struct cell *)((char *)state->window.memory + (size_t)bucket * state->cell_bytes);
+}
+
+/* Which of the node's leaders moves the chunk: plan_rank, by its number in the node. */
+static int leader_in_node(const struct sync *sync, int chunk)
+{
+    const struct node_gather *state = sync->gathering;
+
+    return chunk_of(sync, chunk)->rail % state->nleaders;
+}
+
+/* For which leader this rank adds, and which slice. */
+static int helped_leader(const struct sync *sync)
+{
+    const struct node_gather *state = sync->gathering;
+
+    return sync->options.node->rank % state->nleaders;
+}
+
+static int own_slice(const struct sync *sync)
+{
+    const struct node_gather *state = sync->gathering;
+
+    return sync->options.node->rank / state->nleaders;
+}
+
+/* How many ranks add for that leader: a small gradient is not worth the way to the others. */
+static int adders(const struct sync *sync, int bucket, int leader)
 {
     enum { WORTH_SLICING = 16384 }; /* floats */
+    const struct node_gather *state = sync->gathering;
+    int ranks = sync->options.node->nranks;
 
     if (moves_factors(sync, bucket))
         return 0;
-    return bucket_of(sync, bucket)->elems < WORTH_SLICING ? 1 : sync->options.node->nranks;
+    return bucket_of(sync, bucket)->elems < WORTH_SLICING
+               ? 1
+               : (ranks - leader + state->nleaders - 1) / state->nleaders;
+}
+
+static int count_leaders(const struct sync *sync, int bucket)
+{
+    const struct node_gather *state = sync->gathering;
+    const struct bucket *b = bucket_of(sync, bucket);
+    int count = 0;
+
+    for (int leader = 0; leader < state->nleaders; leader++) {
+        int c = b->first_chunk, end = b->first_chunk + b->nchunks;
+        while (c < end && leader_in_node(sync, c) != leader)
+            c++;
+        count += c < end;
+    }
+    return count;
 }
 
 /* ---- life ---- */
@@ -69,16 +133,20 @@ static int open_state(struct sync *sync, int nranks, size_t *bytes)
     if (!state)
         return error_memory(sizeof *state, "the node's buckets");
     state->window.window = MPI_WIN_NULL;
-    state->rows = calloc(buckets, sizeof *state->rows);
-    state->posted = calloc(buckets, sizeof *state->posted);
-    state->added = calloc(buckets, sizeof *state->added);
-    state->open = calloc(buckets, sizeof *state->open);
+    state->buckets = calloc(buckets, sizeof *state->buckets);
+    state->open = calloc(2 * buckets, sizeof *state->open);
     state->slices = calloc((size_t)nranks, sizeof *state->slices);
-    if (!state->rows || !state->posted || !state->added || !state->open || !state->slices)
-        return error_memory(buckets * sizeof *state->rows, "the node's buckets");
-    *bytes = line_up(buckets * sizeof(struct cell));
+    if (!state->buckets || !state->open || !state->slices)
+        return error_memory(buckets * sizeof *state->buckets, "the node's buckets");
+    if (!sync->worker)
+        return 0;
+    state->nleaders = plan_leaders_of(sync->plan, sync->leader);
+    state->cell_bytes =
+        line_up(sizeof(struct cell) + (size_t)state->nleaders * sizeof(_Atomic int64_t));
+    *bytes = buckets * state->cell_bytes;
     for (int b = 0; b < sync->plan->nbuckets; b++) {
-        state->rows[b] = *bytes / sizeof(float);
+        state->buckets[b].leaders = count_leaders(sync, b);
+        state->buckets[b].rows = *bytes / sizeof(float);
         if (moves_factors(sync, b))
             *bytes += line_up(factors_elems(sync, b) * sizeof(float));
     }
@@ -92,9 +160,7 @@ static void node_close(struct sync *sync)
     if (!state)
         return;
     node_window_close(&state->window);
-    free(state->rows);
-    free(state->posted);
-    free(state->added);
+    free(state->buckets);
     free(state->open);
     free(state->slices);
     free(state);
@@ -117,7 +183,6 @@ static int node_open(struct sync *sync, MPI_Comm world)
         sync->gather = &gather_alone;
         return 0;
     }
-    state->cells = state->window.memory;
     if (node->rank == 0)
         memset(state->window.memory, 0, bytes);
     MPI_TRY(MPI_Barrier(node->comm));
@@ -130,7 +195,7 @@ static float *node_rows(const struct sync *sync, int bucket)
 {
     const struct node_gather *state = sync->gathering;
 
-    return (float *)state->window.memory + state->rows[bucket];
+    return (float *)state->window.memory + state->buckets[bucket].rows;
 }
 
 /* Gradients lie in the window from the start: nobody copies them. */
@@ -147,28 +212,42 @@ static int node_post(struct sync *sync, int bucket)
 {
     struct node_gather *state = sync->gathering;
 
-    state->posted[bucket]++;
-    state->added[bucket] = false;
+    state->buckets[bucket].posted++;
+    state->buckets[bucket].step = NODE_POSTED;
     state->open[state->nopen++] = bucket;
-    atomic_fetch_add_explicit(&state->cells[bucket].arrived, 1, memory_order_release);
+    atomic_fetch_add_explicit(&cell_of(state, bucket)->arrived, 1, memory_order_release);
     return 0;
 }
 
-/* This rank's slice: whole cache lines. */
-static void add_slice(struct sync *sync, int bucket, int slices)
+/* This rank's slice of so many of `elems` elements of the arenas: whole cache lines. */
+static void add_slice(struct sync *sync, size_t begin, size_t elems, int slices)
 {
     enum { LINE = 16 }; /* floats */
     struct node_gather *state = sync->gathering;
     const struct node *node = sync->options.node;
+    size_t lines = (elems + LINE - 1) / LINE, slice = (size_t)own_slice(sync), n = (size_t)slices;
+    size_t from = lines * slice / n * LINE, to = lines * (slice + 1) / n * LINE;
+
+    to = to < elems ? to : elems;
+    for (int r = 0; r < node->nranks; r++)
+        state->slices[r] = node_grads(node, r) + begin + from;
+    tree_sum_slices(state->slices, node->nranks, to - from, node_grads(node, 0) + begin + from);
+}
+
+/* Of every chunk of the leader for which this rank adds; neighbours together. */
+static void add_slices(struct sync *sync, int bucket, int slices)
+{
     const struct bucket *b = bucket_of(sync, bucket);
-    size_t lines = (b->elems + LINE - 1) / LINE, rank = (size_t)node->rank, n = (size_t)slices;
-    size_t from = lines * rank / n * LINE, to = lines * (rank + 1) / n * LINE;
     int64_t start = trace_begin(sync->options.trace);
 
-    to = to < b->elems ? to : b->elems;
-    for (int r = 0; r < node->nranks; r++)
-        state->slices[r] = node_grads(node, r) + b->begin + from;
-    tree_sum_slices(state->slices, node->nranks, to - from, node_grads(node, 0) + b->begin + from);
+    for (int c = b->first_chunk, end = b->first_chunk + b->nchunks; c < end;) {
+        size_t begin = chunk_of(sync, c)->begin, elems = 0;
+        bool adds = leader_in_node(sync, c) == helped_leader(sync);
+        for (; c < end && (leader_in_node(sync, c) == helped_leader(sync)) == adds; c++)
+            elems += chunk_of(sync, c)->elems;
+        if (adds)
+            add_slice(sync, begin, elems, slices);
+    }
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_SUM, b->layer, start);
 }
 
@@ -176,32 +255,35 @@ static void add_slice(struct sync *sync, int bucket, int slices)
 static bool try_add(struct sync *sync, int bucket)
 {
     struct node_gather *state = sync->gathering;
-    struct cell *cell = &state->cells[bucket];
-    int slices = adders(sync, bucket);
+    struct node_bucket *b = &state->buckets[bucket];
+    struct cell *cell = cell_of(state, bucket);
+    int slices = adders(sync, bucket, helped_leader(sync));
 
     if (atomic_load_explicit(&cell->arrived, memory_order_acquire) <
-        state->posted[bucket] * sync->options.node->nranks)
+        b->posted * sync->options.node->nranks)
         return false;
-    if (sync->options.node->rank < slices) {
-        add_slice(sync, bucket, slices);
-        atomic_fetch_add_explicit(&cell->added, 1, memory_order_release);
+    if (own_slice(sync) < slices) {
+        add_slices(sync, bucket, slices);
+        atomic_fetch_add_explicit(&cell->added[helped_leader(sync)], 1, memory_order_release);
     }
-    state->added[bucket] = true;
+    b->step = sync->buckets[bucket].leads ? NODE_ADDED : NODE_BROUGHT;
     return true;
 }
 
-/* The leader: the sum is there, and travels. The others: its result is there. */
+/* A leader: the sum is there, and travels. Everybody: the result of all leaders is there. */
 static int try_finish(struct sync *sync, int bucket, bool *finished)
 {
     struct node_gather *state = sync->gathering;
-    struct cell *cell = &state->cells[bucket];
+    struct node_bucket *b = &state->buckets[bucket];
+    struct cell *cell = cell_of(state, bucket);
+    int leader = helped_leader(sync);
 
-    if (sync->leads) {
-        *finished = atomic_load_explicit(&cell->added, memory_order_acquire) >=
-                    state->posted[bucket] * adders(sync, bucket);
+    if (b->step == NODE_ADDED) {
+        *finished = atomic_load_explicit(&cell->added[leader], memory_order_acquire) >=
+                    b->posted * adders(sync, bucket, leader);
         return *finished ? bucket_await(sync, bucket) : 0;
     }
-    *finished = atomic_load_explicit(&cell->done, memory_order_acquire) >= state->posted[bucket];
+    *finished = atomic_load_explicit(&cell->done, memory_order_acquire) >= b->posted * b->leaders;
     if (*finished)
         bucket_brought(sync, bucket);
     return 0;
@@ -215,9 +297,9 @@ static int node_poll(struct sync *sync)
     for (int i = 0; i < state->nopen; i++) {
         int bucket = state->open[i];
         bool finished = false;
-        if (!state->added[bucket])
+        if (state->buckets[bucket].step == NODE_POSTED)
             worked += try_add(sync, bucket);
-        if (state->added[bucket] && !status)
+        if (state->buckets[bucket].step != NODE_POSTED && !status)
             status = try_finish(sync, bucket, &finished);
         worked += finished;
         if (!finished)
@@ -234,11 +316,18 @@ static enum wire_pace node_pace(const struct sync *sync)
     return state->nopen > 0 ? WIRE_UNDER_WAY : WIRE_IDLE;
 }
 
-static void node_publish(struct sync *sync, int bucket)
+static bool node_publish(struct sync *sync, int bucket)
 {
     struct node_gather *state = sync->gathering;
+    struct node_bucket *b = &state->buckets[bucket];
+    int64_t done =
+        atomic_fetch_add_explicit(&cell_of(state, bucket)->done, 1, memory_order_acq_rel) + 1;
 
-    atomic_fetch_add_explicit(&state->cells[bucket].done, 1, memory_order_release);
+    if (done >= b->posted * b->leaders)
+        return true;
+    b->step = NODE_BROUGHT;
+    state->open[state->nopen++] = bucket;
+    return false;
 }
 
 static int node_describe_wait(const struct sync *sync, char *text, size_t bytes)
@@ -249,8 +338,8 @@ static int node_describe_wait(const struct sync *sync, char *text, size_t bytes)
 
     for (int i = 0; i < state->nopen && named < 3; i++)
         used += describe_one(sync, text + used, bytes - used, named++ == 0,
-                             state->added[state->open[i]] && !sync->leads
-                                 ? "its node's first rank to bring"
+                             state->buckets[state->open[i]].step == NODE_BROUGHT
+                                 ? "its node's leaders to bring"
                                  : "the other ranks of its node to reach",
                              state->open[i], -1);
     return named;

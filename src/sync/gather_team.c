@@ -148,9 +148,10 @@ static int team_post(struct sync *sync, int bucket)
     return 0;
 }
 
-static void team_publish(struct sync *sync, int bucket)
+static bool team_publish(struct sync *sync, int bucket)
 {
     team_order(sync->gathering, bucket, true);
+    return true;
 }
 
 static int ask_for_sum(struct sync *sync, int bucket)

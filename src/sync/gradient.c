@@ -166,7 +166,7 @@ bool gradient_goes_straight(const struct sync *sync, int chunk)
     int bucket = chunk_of(sync, chunk)->bucket;
 
     return sync->gradient->direct && sync->buckets[bucket].depth == 1 &&
-           !bucket_of(sync, bucket)->log_steps && plan_home(sync->plan, chunk) != sync->rank;
+           !bucket_of(sync, bucket)->log_steps && !is_home(sync, chunk);
 }
 
 /* The host has no use for the gradient itself. */
@@ -188,7 +188,7 @@ static bool values_straight(const struct sync *sync, int chunk)
 static bool values_there(const struct sync *sync, int chunk)
 {
     return values_straight(sync, chunk) ||
-           (gradient_serves_on_engine(sync) && plan_home(sync->plan, chunk) == sync->rank &&
+           (gradient_serves_on_engine(sync) && is_home(sync, chunk) &&
             !bucket_of(sync, chunk_of(sync, chunk)->bucket)->scheme->codec_back);
 }
 

@@ -33,51 +33,48 @@ static int message_chunk(const struct sync *sync, const struct wire_message *mes
     return message->tag / 2 % sync->plan->nchunks;
 }
 
-/* Of an allreduce, the chunk's place in the bucket's sum. */
-static float *total_of(const struct sync *sync, int chunk)
-{
-    const struct chunk *c = chunk_of(sync, chunk);
-
-    return home_of(sync, chunk)->total + (c->begin - bucket_of(sync, c->bucket)->begin);
-}
-
 /* ---- this rank has what came back ---- */
 
 static void decode_sum(struct sync *sync, struct home_part *part)
 {
     const struct codec *codec = plan_codec(sync->plan, part->chunk);
     const struct chunk *c = chunk_of(sync, part->chunk);
-    float *total = total_of(sync, part->chunk);
 
     if (!part->encoded)
         return;
-    memset(total, 0, c->elems * sizeof *total);
-    codec->add(part->encoded, c->rows, c->elems / c->rows, total);
+    memset(part->total, 0, c->elems * sizeof *part->total);
+    codec->add(part->encoded, c->rows, c->elems / c->rows, part->total);
 }
 
-/* The sum is here. Clipping waits for the norm of all, and so does its update. */
-static int take_sum(struct sync *sync, int chunk, int64_t iteration)
+/* A worker that applies the rule itself: to the sum that came last. */
+static int apply_sum(struct sync *sync, struct home_part *part)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
-    struct home *home = home_of(sync, chunk);
-    int64_t start = trace_begin(sync->options.trace);
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    int64_t start = trace_begin(sync->options.trace), iteration = part->back - 1;
     struct history_update update = {.bucket = c->bucket,
                                     .iteration = iteration,
-                                    .scale = sync->scale,
+                                    .scale = sync->scale * sync->clip.scale,
                                     .begin = c->begin,
                                     .elems = c->elems,
                                     .values = sync->values + c->begin,
-                                    .grad = total_of(sync, chunk),
-                                    .history = &home->history,
-                                    .history_begin = bucket_of(sync, c->bucket)->begin};
+                                    .grad = part->total,
+                                    .history = &part->history,
+                                    .history_begin = c->begin};
 
-    if (!sync_clips(sync)) {
-        if (history_apply(sync, &update))
-            return -1;
-        trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE,
-                   bucket_of(sync, c->bucket)->layer, start);
-    }
+    part->held = false;
+    if (history_apply(sync, &update))
+        return -1;
+    trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
+               start);
     return bucket_finish_one(sync, c->bucket, iteration);
+}
+
+/* The sum is here; its update waits for the norm of all gradients, unless that came before. */
+static int take_sum(struct sync *sync, struct home_part *part)
+{
+    part->held = sync_clips(sync) &&
+                 atomic_load_explicit(&sync->clip.done, memory_order_relaxed) < part->back;
+    return part->held ? 0 : apply_sum(sync, part);
 }
 
 static int back_came(void *context, const struct wire_message *message)
@@ -93,7 +90,7 @@ static int back_came(void *context, const struct wire_message *message)
     if (home_of(sync, chunk)->updates)
         return bucket_finish_one(sync, chunk_of(sync, chunk)->bucket, iteration);
     decode_sum(sync, part);
-    return take_sum(sync, chunk, iteration);
+    return take_sum(sync, part);
 }
 
 /* ---- at home: from the sum to what goes back ---- */
@@ -211,13 +208,13 @@ static int update_values(struct sync *sync, struct home_part *part)
                                     .elems = c->elems,
                                     .values = sum->values,
                                     .grad = sum->sum,
-                                    .history = &sum->history,
+                                    .history = &part->history,
                                     .history_begin = c->begin};
 
     if (gradient_serves_on_engine(sync)) {
         sum->updating = true;
         return gradient_serve(sync, part->chunk, sum->iteration, update.scale, sum->sum,
-                              &sum->history);
+                              &part->history);
     }
     sum->weight = bucket_weight(sync, sum->sum, sum->values, c->elems);
     if (history_apply(sync, &update))
@@ -234,7 +231,7 @@ static int publish_sum(struct sync *sync, struct home_part *part)
     struct home_sum *sum = part->sum;
     const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t iteration = sum->iteration;
-    float *total = total_of(sync, part->chunk);
+    float *total = part->total;
 
     if (part->encoded)
         plan_codec(sync->plan, part->chunk)
@@ -250,7 +247,7 @@ static int publish_sum(struct sync *sync, struct home_part *part)
     if (sync_clips(sync) &&
         clip_chunk_ready(sync, part->chunk, vector_sumsq(total, c->elems, sync_mean(sync))))
         return -1;
-    return take_sum(sync, part->chunk, iteration);
+    return take_sum(sync, part);
 }
 
 /* Values and sums may not change under a send that is not known to be over. */
@@ -289,9 +286,11 @@ int home_cleared(struct sync *sync, int bucket)
 {
     struct home *home = sync->buckets[bucket].own;
 
-    for (int i = 0; home && home->updates && i < home->nparts; i++) {
+    for (int i = 0; home && i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
-        if (!part->sum)
+        if (part->held && apply_sum(sync, part))
+            return -1;
+        if (!home->updates || !part->sum)
             continue;
         part->sum->cleared = true;
         if (try_publish(sync, part))
@@ -330,7 +329,7 @@ static int gradient_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
 
-    return arrive(sync, home_part_of(sync, message_chunk(sync, message)), message->peer,
+    return arrive(sync, home_part_of(sync, message_chunk(sync, message)), leader_of(sync, message),
                   (int64_t)message->user, NULL);
 }
 
@@ -379,7 +378,7 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     out->buffer = home_of(sync, arrival->chunk)->updates
                       ? gradient_values(sync, arrival->chunk, iteration)
                   : part->encoded ? part->encoded
-                                  : total_of(sync, arrival->chunk);
+                                  : part->total;
     out->done = back_came;
     out->user = (uint64_t)iteration;
     return 0;
@@ -392,12 +391,15 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
 
     /* a chunk of its own, or a gradient there and an answer back */
     for (int i = 0; i < home->nparts; i++)
-        waits += home->parts[i].sum ? 1 : 2;
+        waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
     bucket_expect(sync, bucket, iteration, waits);
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
-        void *message = gradient_message(sync, part->chunk, iteration);
+        void *message;
 
+        if (!part->leads)
+            continue;
+        message = gradient_message(sync, part->chunk, iteration);
         if (part->tree) {
             if (home_tree_post(sync, part->tree, message))
                 return -1;
@@ -437,50 +439,24 @@ void home_start(struct sync *sync, int bucket)
     }
 }
 
-int home_settle(struct sync *sync, int bucket, int64_t iteration)
-{
-    struct home *home = sync->buckets[bucket].own;
-    const struct bucket *b = bucket_of(sync, bucket);
-
-    return history_apply(sync, &(struct history_update){.bucket = bucket,
-                                                        .iteration = iteration,
-                                                        .scale = sync->scale * sync->clip.scale,
-                                                        .begin = b->begin,
-                                                        .elems = b->elems,
-                                                        .values = sync->values + b->begin,
-                                                        .grad = home->total,
-                                                        .history = &home->history,
-                                                        .history_begin = b->begin});
-}
-
 int home_history(struct sync *sync, int chunk, struct history_view *out)
 {
     const struct chunk *c = chunk_of(sync, chunk);
     struct home *home = home_of(sync, chunk);
     struct home_part *part = home_part_of(sync, chunk);
-    float *blocks;
-
     *out = (struct history_view){.blocks = NULL};
-    if (!home || (home->updates && !part->sum))
+    if (!home || !part->history.memory)
         return 0;
-    if (home->updates) {
-        blocks = history_read(sync, &part->sum->history);
-        *out = (struct history_view){.blocks = blocks, .stride = c->elems};
-    } else {
-        blocks = history_read(sync, &home->history);
-        *out = (struct history_view){
-            .blocks = blocks ? blocks + (c->begin - bucket_of(sync, c->bucket)->begin) : NULL,
-            .stride = home->history.elems};
-    }
-    return blocks ? 0 : -1;
+    *out = (struct history_view){.blocks = history_read(sync, &part->history), .stride = c->elems};
+    return out->blocks ? 0 : -1;
 }
 
 int home_restore(struct sync *sync, int bucket)
 {
     struct home *home = sync->buckets[bucket].own;
 
-    for (int i = 0; home && home->updates && i < home->nparts; i++)
-        if (home->parts[i].sum && history_restore(sync, &home->parts[i].sum->history))
+    for (int i = 0; home && i < home->nparts; i++)
+        if (home->parts[i].history.memory && history_restore(sync, &home->parts[i].history))
             return -1;
     return 0;
 }
@@ -496,18 +472,21 @@ int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t b
         const struct home_part *part = &home->parts[i];
         int workers = sync->plan->nworkers;
         int child = part->tree ? home_tree_awaited(part->tree) : -1;
+        if (!part->leads)
+            continue;
         if (child >= 0)
             used += describe_one(sync, text + used, bytes - used, named++ == 0, "the gradients of",
-                                 bucket, child);
+                                 bucket, plan_rank(sync->plan, child, part->chunk));
         else if (!part->sum && sync->worker && part->back < state->running)
             used += describe_one(sync, text + used, bytes - used, named++ == 0,
                                  home->updates ? "new parameters of" : "the sum of", bucket,
-                                 answers_from(sync, part));
+                                 plan_rank(sync->plan, answers_from(sync, part), part->chunk));
         for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
             if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
                 (!sync->worker || part->sum->iteration < state->running) && w != sync->rank)
-                used += describe_one(sync, text + used, bytes - used, named++ == 0,
-                                     "the gradient of", bucket, w);
+                used +=
+                    describe_one(sync, text + used, bytes - used, named++ == 0, "the gradient of",
+                                 bucket, plan_rank(sync->plan, w, part->chunk));
     }
     return named;
 }

@@ -40,14 +40,17 @@ struct home_sum {
     double weight;     /* of the last update, for the order of sends */
     float *values;     /* updates: what is updated and sent back */
     float *own_values; /* the same where the worker on this rank may lag behind, or NULL */
-    struct history history; /* updates: the chunk's */
-    float *residual;        /* of the sum's encoding; NULL without a codec */
+    float *residual;   /* of the sum's encoding; NULL without a codec */
 };
 
 /* A chunk as a worker or its home sees it. */
 struct home_part {
     int chunk;
+    bool leads;             /* this rank moves it; else all below is empty */
     int64_t back;           /* worker: iterations whose answer from home is here */
+    bool held;              /* worker: the last of them waits for the clipping scale */
+    float *total;           /* without updates: the sum, on workers */
+    struct history history; /* of who applies the rule: the home, or without updates all */
     void *encoded;          /* the sum as it travels back; NULL without a codec */
     struct home_sum *sum;   /* NULL: another rank is its home */
     struct home_tree *tree; /* gradients travel along it (home_tree.h); NULL: straight */
@@ -59,9 +62,8 @@ struct home {
                      (from factors, along a tree) */
     bool updates; /* the home applies the rule */
     int nparts;
-    struct home_part *parts; /* in the order of chunks */
-    float *total;            /* without updates: the bucket's sum, on workers */
-    struct history history;  /* without updates: the bucket's, on workers */
+    struct home_part *parts; /* of all chunks, in their order */
+    float *totals;           /* without updates: of all parts */
 };
 
 /* Fills *home, zeroed memory. gathers: gradients go home chunk by chunk, straight or along a tree.
@@ -75,7 +77,6 @@ void home_start(struct sync *sync, int bucket);
 int home_post(struct sync *sync, int bucket, int64_t iteration);
 int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
 int home_cleared(struct sync *sync, int bucket);
-int home_settle(struct sync *sync, int bucket, int64_t iteration); /* without updates */
 int home_history(struct sync *sync, int chunk, struct history_view *out);
 int home_restore(struct sync *sync, int bucket);
 int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes);

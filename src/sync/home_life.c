@@ -36,19 +36,20 @@ static int open_places(struct sync *sync, int chunk, struct home_sum *sum)
     return 0;
 }
 
-static int open_values(struct sync *sync, int bucket, int chunk, struct home_sum *sum)
+static int open_values(struct sync *sync, int bucket, struct home_part *part)
 {
-    const struct chunk *c = chunk_of(sync, chunk);
+    const struct chunk *c = chunk_of(sync, part->chunk);
     bool on_engine = gradient_serves_on_engine(sync);
+    struct home_sum *sum = part->sum;
 
-    sum->values = on_engine ? gradient_served_values(sync, chunk) : sync->values + c->begin;
+    sum->values = on_engine ? gradient_served_values(sync, part->chunk) : sync->values + c->begin;
     if (sum->depth > 1) {
         sum->values = sum->own_values = malloc(c->elems * sizeof *sum->values);
         if (!sum->values)
             return error_memory(c->elems * sizeof *sum->values, "a parameter server's chunk");
     }
     sync->served_chunks++;
-    return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_engine, &sum->history);
+    return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_engine, &part->history);
 }
 
 static int open_sum(struct sync *sync, int bucket, const struct home *home, struct home_part *part)
@@ -64,17 +65,38 @@ static int open_sum(struct sync *sync, int bucket, const struct home *home, stru
     if (home->gathers && open_places(sync, part->chunk, sum))
         return -1;
     if (home->updates)
-        return open_values(sync, bucket, part->chunk, sum);
+        return open_values(sync, bucket, part);
     if (!part->encoded)
         return 0;
     sum->residual = calloc(elems, sizeof *sum->residual);
     return sum->residual ? 0 : error_memory(elems * sizeof *sum->residual, "an encoded sum");
 }
 
+/* Of a worker that applies the rule itself. */
+static int open_total(struct sync *sync, struct home_part *part, float *total)
+{
+    const struct chunk *c = chunk_of(sync, part->chunk);
+
+    part->total = total;
+    return history_open(sync, bucket_of(sync, c->bucket)->name, c->elems, false, &part->history);
+}
+
+static int open_part(struct sync *sync, int bucket, const struct home *home, struct home_part *part)
+{
+    size_t bytes = plan_back_bytes(sync->plan, part->chunk);
+
+    part->back = sync->options.iteration;
+    if (!home->updates && plan_codec(sync->plan, part->chunk) && !(part->encoded = malloc(bytes)))
+        return error_memory(bytes, "an encoded sum");
+    if (bucket_of(sync, bucket)->log_steps && !(part->tree = home_tree_open(sync, part->chunk)))
+        return -1;
+    return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
+}
+
 int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home)
 {
-    const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
+    size_t elems = 0;
 
     assert(!b->log_steps || (gathers && sync->worker && sync->buckets[bucket].depth == 1));
     home->gathers = gathers && !b->log_steps;
@@ -86,21 +108,24 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct 
     for (int i = 0; i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
         part->chunk = b->first_chunk + i;
-        part->back = sync->options.iteration;
-        if (!updates && plan_codec(plan, part->chunk) &&
-            !(part->encoded = malloc(plan_back_bytes(plan, part->chunk))))
-            return error_memory(plan_back_bytes(plan, part->chunk), "an encoded sum");
-        if (b->log_steps && !(part->tree = home_tree_open(sync, part->chunk)))
-            return -1;
-        if (plan_home(plan, part->chunk) == sync->rank && open_sum(sync, bucket, home, part))
+        part->leads = leads_chunk(sync, part->chunk);
+        elems += part->leads ? chunk_of(sync, part->chunk)->elems : 0;
+        if (part->leads && open_part(sync, bucket, home, part))
             return -1;
     }
     if (updates)
         return 0;
-    home->total = calloc(b->elems, sizeof *home->total);
-    if (!home->total)
-        return error_memory(b->elems * sizeof *home->total, "a bucket's sum");
-    return history_open(sync, b->name, b->elems, false, &home->history);
+    home->totals = calloc(elems + 1, sizeof *home->totals);
+    if (!home->totals)
+        return error_memory(elems * sizeof *home->totals, "a bucket's sum");
+    elems = 0;
+    for (int i = 0; i < home->nparts; i++) {
+        struct home_part *part = &home->parts[i];
+        if (part->leads && open_total(sync, part, home->totals + elems))
+            return -1;
+        elems += part->leads ? chunk_of(sync, part->chunk)->elems : 0;
+    }
+    return 0;
 }
 
 static void close_sum(struct sync *sync, struct home_sum *sum)
@@ -118,7 +143,6 @@ static void close_sum(struct sync *sync, struct home_sum *sum)
     tree_sum_close(&sum->tree);
     free(sum->own_values);
     free(sum->residual);
-    history_close(sync, &sum->history);
     free(sum);
 }
 
@@ -129,8 +153,8 @@ void home_close(struct sync *sync, struct home *home)
             close_sum(sync, home->parts[i].sum);
         home_tree_close(sync, home->parts[i].tree);
         free(home->parts[i].encoded);
+        history_close(sync, &home->parts[i].history);
     }
     free(home->parts);
-    free(home->total);
-    history_close(sync, &home->history);
+    free(home->totals);
 }

@@ -133,7 +133,7 @@ static int sum_came(void *context, const struct wire_message *message)
     struct sync *sync = context;
     struct home_tree *tree = tree_of(sync, message);
 
-    find_child(tree, message->peer)->here = true;
+    find_child(tree, leader_of(sync, message))->here = true;
     return advance(sync, tree);
 }
 

@@ -54,6 +54,7 @@ const struct scheme scheme_onebit = {
     .label = "1-bit",
     .help = "fully connected layers in one bit a gradient",
     .home = HOME_WORKERS,
+    .sliced = true,
     .can_move = can_move,
     .unit = find_unit,
     .codec = choose_codec,

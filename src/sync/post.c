@@ -33,7 +33,7 @@ static int publish_bucket(void *context, int64_t bucket)
 {
     struct sync *sync = context;
 
-    sync->gather->publish(sync, (int)bucket);
+    (void)sync->gather->publish(sync, (int)bucket); /* what settles has one leader */
     return 0;
 }
 
@@ -129,7 +129,7 @@ static int wait_for(struct sync *sync, int bucket, int lag)
     if (newest == state->settled || newest < 0)
         return newest < 0 ? -1 : 0;
     state->settled = newest;
-    if (sync->leads && bucket_settles(sync, bucket) && sync->gather->publish)
+    if (state->leads && bucket_settles(sync, bucket) && sync->gather->publish)
         wire_call(sync->wire, publish_bucket, sync, bucket);
     for (int g = b->first_group; g < b->first_group + b->ngroups; g++)
         if (sync->model.changed)

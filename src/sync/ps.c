@@ -68,6 +68,7 @@ const struct scheme scheme_ps = {
     .label = "PS",
     .help = "sharded parameter server, every worker holds a shard (default: --servers)",
     .home = HOME_SERVERS,
+    .sliced = true,
     .mergeable = true,
     .trees = true,
     .lossless = true,

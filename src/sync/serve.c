@@ -19,8 +19,7 @@ int serve_open(struct sync *sync)
     if (!g->serving || !g->served)
         return error_memory(chunks * sizeof *g->served, "the parameter server");
     for (int c = 0; c < sync->plan->nchunks; c++)
-        if (plan_home(sync->plan, c) == sync->rank &&
-            g->copies->ticket_create(g->context, &g->served[c]))
+        if (is_home(sync, c) && g->copies->ticket_create(g->context, &g->served[c]))
             return -1;
     return 0;
 }

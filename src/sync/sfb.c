@@ -154,7 +154,7 @@ static int sfb_came(void *context, const struct wire_message *message)
     int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
     int64_t iteration = (int64_t)message->user;
 
-    sfb_take(sync, bucket, message->peer, (int)(iteration & 1));
+    sfb_take(sync, bucket, leader_of(sync, message), (int)(iteration & 1));
     if (iteration >= sync->buckets[bucket].running)
         return 0; /* this rank has not come to it */
     return sfb_finish_one(sync, bucket, iteration);
@@ -253,7 +253,8 @@ static int sfb_history(struct sync *sync, int chunk, struct history_view *out)
     if (!(blocks = history_read(sync, &sfb->history)))
         return -1;
     *out = (struct history_view){.blocks = blocks + (c->begin - bucket_of(sync, c->bucket)->begin),
-                                 .stride = sfb->history.elems};
+                                 .stride = sfb->history.elems,
+                                 .whole = true};
     return 0;
 }
 
@@ -273,7 +274,8 @@ static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, si
 
     if (!sfb || have < 0 || have >= sync->plan->nworkers)
         return 0;
-    describe_one(sync, text, bytes, true, "the factors of", bucket, (int)have);
+    describe_one(sync, text, bytes, true, "the factors of", bucket,
+                 plan_rank(sync->plan, (int)have, bucket_of(sync, bucket)->first_chunk));
     return 1;
 }
 

@@ -19,6 +19,7 @@ struct wire_message;
 struct history_view {
     float *blocks; /* NULL: not here */
     size_t stride; /* floats from one block to the next */
+    bool whole;    /* it is the bucket's: what follows is the next chunk's */
 };
 
 struct scheme_steps {
@@ -56,10 +57,9 @@ struct scheme_steps {
                       */
     bool home_norms; /* a chunk's home gives its norm for clipping; else the workers do, after
                         `rebuild` */
-    bool settles_clipped; /* `settle` has something to do under clipping alone */
-    bool lags;            /* a worker may run --staleness iterations ahead */
-    bool stays;           /* new parameters come into the engine's memory without the host */
-    bool local;           /* nothing travels and nobody waits: what is posted is done */
+    bool lags;       /* a worker may run --staleness iterations ahead */
+    bool stays;      /* new parameters come into the engine's memory without the host */
+    bool local;      /* nothing travels and nobody waits: what is posted is done */
 };
 
 /* Of allreduce, in whatever form gradients travel: one bit has the same. */

@@ -28,14 +28,12 @@ fail:
 
 /* ---- steps ---- */
 
-static const struct scheme_steps *choose_steps(const struct sync *sync, int bucket)
+const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
     bool in_team = sync->gather == &gather_team;
 
-    if (!sync->leads && b->scheme)
-        return b->scheme->factors ? &steps_led_factors : &steps_led;
     if (!b->trains)
         return NULL;
     /* the only rank updates where it computes, by all of its threads */
@@ -47,6 +45,15 @@ static const struct scheme_steps *choose_steps(const struct sync *sync, int buck
     return b->scheme->steps;
 }
 
+static const struct scheme_steps *choose_steps(const struct sync *sync, int bucket)
+{
+    const struct scheme *scheme = bucket_of(sync, bucket)->scheme;
+
+    if (sync->buckets[bucket].leads || !scheme)
+        return leading_steps(sync, bucket);
+    return scheme->factors ? &steps_led_factors : &steps_led;
+}
+
 static int open_bucket(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
@@ -54,6 +61,7 @@ static int open_bucket(struct sync *sync, int bucket)
     state->posted = state->told = state->settled = sync->options.iteration;
     state->running = state->complete = sync->options.iteration;
     atomic_init(&state->done, sync->options.iteration);
+    state->leads = leads_bucket(sync, bucket);
     state->steps = choose_steps(sync, bucket);
     state->depth = state->steps && state->steps->lags ? 1 + sync->options.staleness : 1;
     state->pending = calloc((size_t)state->depth, sizeof *state->pending);
@@ -157,7 +165,7 @@ static int count_messages(const struct sync *sync)
 static int open_wire(struct sync *sync, MPI_Comm world)
 {
     struct wire_options options = {
-        .data = sync->data,
+        .data = sync->leads ? sync->data : MPI_COMM_NULL,
         .window = sync->options.window,
         .bytes_per_second = sync->options.bytes_per_second,
         .fifo = sync->options.fifo,
@@ -207,10 +215,7 @@ static void list_communicators(struct sync *sync, MPI_Comm *out[COMMUNICATORS])
 
 static int split_communicators(struct sync *sync, MPI_Comm world)
 {
-    /* clipping is each rank's own where each trains a net of its own */
-    bool apart = sync->plan->options.comm.policy == COMM_NONE;
-    const int color[COMMUNICATORS] = {sync->leads ? 0 : MPI_UNDEFINED,
-                                      sync->leads ? apart ? sync->rank : 0 : MPI_UNDEFINED,
+    const int color[COMMUNICATORS] = {0, sync->leads ? 0 : MPI_UNDEFINED,
                                       sync->worker ? 0 : MPI_UNDEFINED, 0, 0};
     MPI_Comm *comms[COMMUNICATORS];
 
@@ -259,6 +264,8 @@ static void fill_in(struct sync *sync)
                                               : &gather_node;
     if (sync->options.gather)
         sync->gather = sync->options.gather;
+    if (sync->gather == &gather_node && sync->options.node->nranks > 1)
+        sync->model.grads = sync->options.node->grads; /* the node's sums lie there */
 }
 
 int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
@@ -307,16 +314,21 @@ fail:
     return -1;
 }
 
-/* Ranks of a node train from one arena, but for teams: the nodes' arenas are in place before
- * anybody reads them. */
+/* Ranks of a node train from one arena, but for teams: one of them takes part, and the nodes'
+ * arenas are in place before anybody reads them. */
 static int share_values(struct sync *sync)
 {
     const struct node *node = sync->options.node;
-    bool shared = node && !node->team && node->nranks > 1;
+    bool shared = node && !node->team && node->nranks > 1, takes = !shared || node->rank == 0;
+    MPI_Comm comm;
 
-    if ((!shared || node->rank == 0) &&
-        broadcast(node && node->team ? sync->all : sync->data, sync->values, sync->model.elems))
-        return -1;
+    MPI_TRY(MPI_Comm_split(sync->all, takes ? 0 : MPI_UNDEFINED, sync->world_rank, &comm));
+    if (takes) {
+        MPI_TRY(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+        if (broadcast(comm, sync->values, sync->model.elems))
+            return -1;
+        MPI_TRY(MPI_Comm_free(&comm));
+    }
     if (shared)
         MPI_TRY(MPI_Barrier(node->comm));
     return 0;

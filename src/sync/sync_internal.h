@@ -22,6 +22,7 @@
 struct sync_bucket {
     const struct scheme_steps *steps; /* NULL: nothing to synchronise */
     void *own;                        /* the scheme's */
+    bool leads;                       /* this rank moves some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
     int64_t told;                     /* of which the wire thread was told (compute thread) */
@@ -52,14 +53,15 @@ struct sync {
     struct sync_options options;
     int world_rank, nranks; /* among all */
     int leader;             /* who leads this rank, by its number in the plan */
-    bool leads;             /* this rank does */
-    int rank;               /* then it is `leader`; -1 where another rank leads this one */
+    bool leads;             /* this rank does, if only some chunks (leads_chunk) */
+    int rank;               /* then it is `leader`; -1 where only others lead this one */
     bool worker;
     struct wire *wire;
-    MPI_Comm data;      /* of the leaders: gradients, factors, sums, parameters; point-to-point */
-    MPI_Comm control;   /* of the leaders: clipping, history */
+    MPI_Comm data;      /* of all, by world rank; leaders use it: gradients, factors, sums,
+                           parameters; point-to-point */
+    MPI_Comm control;   /* of the ranks that lead: clipping, the history to come */
     MPI_Comm sums;      /* of the workers: losses, scores; MPI_COMM_NULL on dedicated servers */
-    MPI_Comm all;       /* what is agreed before the start */
+    MPI_Comm all;       /* what is agreed before the start; the history's way to rank 0 */
     MPI_Comm asking;    /* sync_ask: a collective that overlaps all others */
     int64_t tag_period; /* iterations told apart by a tag */
     float *values;      /* = model.values, or own on a dedicated server */
@@ -87,6 +89,7 @@ struct arrival {
     int bucket, chunk;
     bool back;    /* from a chunk's home; else on its way there, or factors */
     int peer;     /* the leader that sent it */
+    int rank;     /* its world rank */
     int64_t slot; /* its iteration modulo sync->tag_period */
     size_t bytes;
 };
@@ -114,6 +117,29 @@ static inline const struct chunk *chunk_of(const struct sync *sync, int chunk)
     return &sync->plan->chunks[chunk];
 }
 
+/* Whether this rank moves the chunk for its leader; and is its home. */
+static inline bool leads_chunk(const struct sync *sync, int chunk)
+{
+    return plan_leads_chunk(sync->plan, chunk, sync->world_rank);
+}
+
+static inline bool is_home(const struct sync *sync, int chunk)
+{
+    return leads_chunk(sync, chunk) && plan_home(sync->plan, chunk) == sync->leader;
+}
+
+/* Whether this rank moves any chunk of the bucket. */
+bool leads_bucket(const struct sync *sync, int bucket);
+
+/* The leader that a message of the data communicator came from. */
+static inline int leader_of(const struct sync *sync, const struct wire_message *message)
+{
+    return sync->plan->leader[message->peer];
+}
+
+/* The steps of those that lead the bucket. */
+const struct scheme_steps *leading_steps(const struct sync *sync, int bucket);
+
 /* The bucket's gradient (or its node's sum) is posted: starts its traffic as soon as it has reached
  * the place that it leaves from. */
 int bucket_await(struct sync *sync, int bucket);
@@ -128,11 +154,11 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count);
 /* One of them is over; the last one makes the iteration done. */
 int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration);
 
-/* What another rank brings is in place: the iteration is done without traffic of this rank's. */
+/* What others bring is in place, and what this rank had to bring itself: the iteration is done. */
 void bucket_brought(struct sync *sync, int bucket);
 
 /* Sends training data of the bucket; fills in urgency and what is common to all. message: buffer,
- * bytes, peer, tag, weight, done, user. */
+ * bytes, peer (a leader), tag, weight, done, user. */
 int bucket_send(struct sync *sync, int bucket, struct wire_message message);
 
 /* Whether the compute thread has something to do for the bucket before its parameters are in
@@ -152,9 +178,9 @@ double bucket_weight(const struct sync *sync, const float *change, const float *
                      size_t elems);
 
 /* A wait of this kind, one more named: " for WHAT of layer 'A' (rank 3)", or with ";" in front
- * after the first. Returns the length it added. */
+ * after the first. rank: of the world; -1: none. Returns the length it added. */
 size_t describe_one(const struct sync *sync, char *text, size_t bytes, bool first, const char *what,
-                    int bucket, int leader);
+                    int bucket, int rank);
 
 /* ---- the compute thread's waits (post.c) ---- */
 

@@ -93,6 +93,9 @@ plan --nodes=2 --ranks-per-node=4 --comm=ps >"$folder/text" || fail '--ranks-per
 [ "$(totals | awk '$1 == 2 { print $2, $3 }')" = "8 $sent" ] || fail "two nodes of four do not send $sent: $(totals)"
 grep -q '^2 nodes, 8 workers, 4 of them add up and one sends for all, every node serves$' "$folder/text" ||
     fail 'nodes that add up are not named'
+plan --nodes=2 --ranks-per-node=4 --comm=ps --leaders=3 >"$folder/text" || fail '--leaders=3 failed'
+grep -q '^2 nodes, 8 workers, 4 of them add up and 3 send for all, every node serves$' "$folder/text" ||
+    fail 'three leaders are not told'
 plan --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=off >"$folder/text" || fail '--hierarchy=off failed'
 grep -q '^2 nodes, 8 workers, every worker serves$' "$folder/text" || fail '--hierarchy=off adds up'
 plan --nodes=1 --ranks-per-node=4 --comm=ps >"$folder/text" || fail 'one node failed'

@@ -11,6 +11,8 @@ conformance --limit=600 --iterations=6 <<TABLE
 11 --comm=sfb --chunk=4096 --node=5 --net=small --clip=0.2
 13 --comm=allreduce --chunk=4096 --node=5 --net=small --iter-size=2
 13 --comm=paper --chunk=2048 --node=8 --servers=1 --net=small --window=2000
+11 --comm=allreduce --chunk=1024 --clip=0.2 --node=3 --leaders=3
+13 --comm=paper --chunk=2048 --node=5 --leaders=3 --clip=0.2
 
 16 --comm=ps --chunk=256
 16 --comm=ps --chunk=256 --servers=5 --clip=0.2
@@ -27,6 +29,8 @@ conformance --limit=600 --iterations=6 <<TABLE
 16 --comm=onebit --chunk=4096 --node=8 --net=small
 16 --comm=adam --chunk=4096 --node=3 --net=small
 16 --comm=ps --chunk=4096 --node=8 --wire=bf16 --net=small
+16 --comm=ps --chunk=1024 --node=8 --leaders=8
+16 --comm=adam --chunk=2048 --node=3 --leaders=2 --clip=0.2
 
 32 --comm=ps --chunk=128
 32 --comm=paper --chunk=512 --servers=4 --clip=0.2
@@ -36,6 +40,8 @@ conformance --limit=600 --iterations=6 <<TABLE
 32 --comm=ps --chunk=1024 --node=5 --net=small
 32 --comm=allreduce --chunk=1024 --node=8 --net=small --clip=0.2
 32 --comm=paper --chunk=1024 --node=3 --net=small
+32 --comm=allreduce --chunk=1024 --node=5 --leaders=3 --clip=0.2
+32 --comm=ps --chunk=512 --node=8 --leaders=5 --servers=2 --net=small
 
 33 --comm=ps --chunk=512
 33 --comm=ps --chunk=512 --tree=2 --clip=0.2
@@ -50,4 +56,6 @@ conformance --limit=600 --iterations=6 <<TABLE
 64 --comm=ps --chunk=512 --tree=2 --clip=0.2
 64 --comm=allreduce --chunk=4096 --tree=64
 64 --comm=ps --chunk=4096 --tree=2 --node=5 --net=small
+64 --comm=ps --chunk=1024 --tree=2 --node=5 --leaders=3 --clip=0.2
+64 --comm=paper --chunk=1024 --node=3 --leaders=3 --net=small
 TABLE

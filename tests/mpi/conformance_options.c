@@ -32,6 +32,7 @@ static const struct row {
     {"order", WORD, AT(fifo), orders, "urgency", "what is sent first"},
     {"merge", COUNT, AT(merge), NULL, "0", "bytes up to which neighbours travel together"},
     {"node", COUNT, AT(node), NULL, "0", "workers that add up among themselves; 0: none do"},
+    {"leaders", COUNT, AT(leaders), NULL, "1", "of them that lead, each for its chunks"},
     {"net", WORD, AT(net), nets, "auto",
      "first group of 300 or 20000 parameters; auto: large with nodes"},
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},

@@ -193,6 +193,7 @@ static void run(const struct conformance *c)
                                    .merge_bytes = (size_t)c->merge,
                                    .lags = c->staleness > 0,
                                    .tree_leaders = (int)c->tree,
+                                   .rails = (int)c->leaders,
                                    .iter_size = (int)c->iter_size};
     struct sync_options sync_options = {.stall_seconds = 20,
                                         .overlap = c->overlap != OVERLAP_NONE,
@@ -225,6 +226,7 @@ static void run(const struct conformance *c)
     if (rank < workers)
         conformance_net_place(&net, node);
     REQUIRE(!plan_create(&options, GROUPS, net.groups, &plan), "%s", error_text());
+    REQUIRE(plan->rails == c->leaders, "%d leaders a node instead of %ld", plan->rails, c->leaders);
     REQUIRE(c->merge < 1 << 20 || plan->nbuckets <= 4, "nothing was merged");
     REQUIRE(c->tree == 0 || count_trees(plan) > 0, "nothing travels along a tree");
     model = conformance_model(&net);

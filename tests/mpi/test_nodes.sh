@@ -32,7 +32,8 @@ trained nodes 4 --comm=ps --hierarchy=2
 trained again 4 --comm=ps --hierarchy=2
 trained auto 4 --comm=ps
 [ "$(ls /dev/shm 2>/dev/null | grep -c osc_sm)" -le "$before" ] || fail "shared memory is left behind"
-for run in flat nodes; do
+trained slices 4 --comm=ps --hierarchy=2 --leaders=2
+for run in flat nodes slices; do
     sent=$(list $run.json bytes_sent_per_iteration_by_rank)
     planned=$(list $run.json bytes_predicted_per_iteration_by_rank)
     echo "$run: sent by rank $sent"
@@ -45,6 +46,14 @@ list nodes.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,0,[1-9
     fail "ranks 1 and 3 do not leave the sending to 0 and 2"
 [ "$(json_value nodes.json parameters_sha256)" = "$(json_value again.json parameters_sha256)" ] ||
     fail 'twice the same nodes, other parameters'
+# two leaders send what one did, and change no bit
+list slices.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,[1-9][0-9.]*,[1-9][0-9.]*,[1-9][0-9.]*$' ||
+    fail 'two leaders of two ranks: not all send'
+[ "$(json_value nodes.json bytes_sent_per_iteration)" = "$(json_value slices.json bytes_sent_per_iteration)" ] ||
+    fail 'two leaders do not send as much as one'
+[ "$(json_value nodes.json parameters_sha256)" = "$(json_value slices.json parameters_sha256)" ] ||
+    fail 'two leaders, other parameters'
+grep -q '4 workers on 2 nodes .*; 2 leaders of each communicate' slices.log || fail 'the leaders are not told'
 # on one machine nothing is gained, so nothing changes
 [ "$(json_value flat.json parameters_sha256)" = "$(json_value auto.json parameters_sha256)" ] ||
     fail 'one machine: --hierarchy=auto is not off'
@@ -86,6 +95,8 @@ fi
 # the report, which replays every layer by itself, and the trace
 trained reported 3 --comm=paper --hierarchy=2 --servers=0 --log=nodes.jsonl --trace=nodes.trace
 grep -q '"layer"' nodes.jsonl || fail 'no report on layers'
+trained led 4 --comm=paper --hierarchy=2 --leaders=2 --log=led.jsonl --trace=led.trace
+grep -q '"layer"' led.jsonl || fail 'no report on layers with two leaders'
 
 # one number of a rank that shares its parameters with another: the first that fails has the message
 # refused NAME REGEX OPTION...
@@ -106,6 +117,8 @@ refused() {
 refused 'no such hierarchy' '--hierarchy=often is not known .auto, off, or the ranks' --solver=solver.prototxt --hierarchy=often
 refused 'nodes of none' '--hierarchy=0 is not known' --solver=solver.prototxt --hierarchy=0
 refused 'nodes of half' '--hierarchy=2.5 is not known' --solver=solver.prototxt --hierarchy=2.5
+refused 'leaders of nobody' '--leaders=2: no ranks add up together' --solver=solver.prototxt --hierarchy=off --leaders=2
+refused 'leaders of others' '--leaders=3: the largest node has 2 ranks' --solver=solver.prototxt --hierarchy=2 --leaders=3
 refused 'stale nodes' '--hierarchy=2.*--staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --staleness=1
 refused 'nodes alone' '--hierarchy=2.*--comm=none' --solver=solver.prototxt --hierarchy=2 --comm=none
 train 4 stale.log --solver=solver.prototxt --batch=8 --comm=ps --staleness=1 || fail '--staleness alone'
@@ -135,6 +148,11 @@ if [ -n "${POSEIDON_PYTHON:-}" ] && "$POSEIDON_PYTHON" -c 'import h5py' 2>/dev/n
         "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 612
         refused "a rank that is spoken for fails, $comm" 'rank 1 .*iteration 2.*label' --solver=failing.prototxt \
             --hierarchy=2 --comm=$comm --batch=64
+    done
+    for comm in ps allreduce; do
+        "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 612
+        refused "one of two leaders fails, $comm" 'rank 1 .*iteration 2.*label' --solver=failing.prototxt \
+            --hierarchy=2 --leaders=2 --comm=$comm --batch=64
     done
     "$POSEIDON_PYTHON" labels.py "$abs_top_srcdir/data/fashion-mnist-train.h5" 676
     refused 'a rank that leads fails' 'rank 2 .*iteration 2.*label' --solver=failing.prototxt --hierarchy=2 --batch=64

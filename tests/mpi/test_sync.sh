@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with and
-# without overlap, with and without nodes: parameters and history equal the serial run bit for bit, bytes on the
+# without overlap, with and without nodes, of one leader
+# and of several: parameters and history equal the serial run bit for bit, bytes on the
 # wire the prediction. A rank that fails while rank 0 collects the history ends all with its message. Some cases
 # are meant for their numbers: chunks of 64 bytes, chunks larger than any group, more rows of factors than one
 # multiplication takes (--iter-size=43).
@@ -45,6 +46,9 @@ conformance <<TABLE
 3 --comm=ps --chunk=400 --tree=3 --clip=0.2 --iter-size=2
 3 --comm=allreduce --chunk=300 --tree=2 --overlap=none --window=500
 3 --comm=paper --chunk=400 --tree=2 --merge=5000 --clip=0.1
+3 --comm=ps --chunk=4096 --clip=0.2 --iter-size=2 --node=2 --leaders=2
+3 --comm=allreduce --chunk=4096 --clip=0.2 --node=3 --leaders=3
+3 --comm=ps --chunk=4096 --overlap=none --node=3 --leaders=2
 
 4 --comm=ps --chunk=300 --clip=0.4 --iter-size=2
 4 --comm=ps --servers=3 --chunk=64
@@ -77,14 +81,30 @@ conformance <<TABLE
 4 --comm=allreduce --chunk=4096 --tree=4 --iter-size=2 --order=fifo
 4 --comm=onebit --chunk=512 --tree=2 --clip=0.3
 4 --comm=ps --chunk=4096 --tree=2 --node=2
+4 --comm=ps --chunk=4096 --node=2 --leaders=2
+4 --comm=ps --chunk=512 --net=small --overlap=backward --window=1000 --node=2 --leaders=2
+4 --comm=ps --chunk=4096 --clip=0.2 --wire=bf16 --node=2 --leaders=2
+4 --comm=ps --servers=1 --chunk=4096 --clip=0.3 --iter-size=2 --node=3 --leaders=2
+4 --comm=sfb --chunk=4096 --clip=0.2 --iter-size=2 --node=2 --leaders=2
+4 --comm=paper --chunk=2048 --clip=0.2 --merge=5000 --node=2 --leaders=2
+4 --comm=allreduce --chunk=4096 --merge=1048576 --node=2 --leaders=2
+4 --comm=allreduce --chunk=4096 --clip=0.2 --overlap=none --wire=bf16 --node=2 --leaders=2
+4 --comm=adam --chunk=4096 --clip=0.2 --iter-size=2 --node=2 --leaders=2
+4 --comm=onebit --chunk=4096 --clip=0.2 --node=2 --leaders=2
+4 --comm=ps --chunk=4096 --tree=2 --clip=0.2 --node=2 --leaders=2
+4 --comm=ps --chunk=4096 --end=failure --node=2 --leaders=2
 
 5 --comm=sfb --servers=1 --chunk=4096 --clip=0.2 --node=2
 5 --comm=adam --servers=1 --chunk=4096 --clip=0.2 --node=2
 5 --comm=ps --chunk=64 --tree=5 --clip=0.2 --window=1000
 5 --comm=allreduce --chunk=300 --tree=2 --merge=1048576 --clip=0.3
 5 --comm=adam --chunk=1024 --tree=2
+5 --comm=allreduce --chunk=2048 --clip=0.2 --order=fifo --node=3 --leaders=3
+5 --comm=sfb --servers=1 --chunk=4096 --clip=0.2 --node=2 --leaders=2
 
 6 --comm=ps --servers=2 --chunk=4096 --overlap=backward --iter-size=2 --node=2
+6 --comm=ps --servers=2 --chunk=4096 --clip=0.2 --node=2 --leaders=2
+6 --comm=allreduce --servers=1 --chunk=1024 --node=3 --leaders=2
 
 7 --comm=paper --servers=2 --chunk=700 --clip=0.2 --window=2000
 7 --comm=allreduce --chunk=300 --wire=bf16 --window=1000
@@ -101,4 +121,8 @@ conformance <<TABLE
 7 --comm=ps --chunk=100000 --tree=2 --overlap=none --clip=0.5
 7 --comm=allreduce --chunk=300 --tree=2 --clip=0.2 --iter-size=2
 7 --comm=paper --chunk=4096 --tree=2 --clip=0.2 --node=2
+7 --comm=paper --chunk=4096 --clip=0.2 --iter-size=2 --node=3 --leaders=2
+7 --comm=ps --chunk=1024 --tree=2 --node=3 --leaders=3
+7 --comm=adam --chunk=4096 --clip=0.2 --node=3 --leaders=3
+7 --comm=onebit --chunk=4096 --window=2000 --node=3 --leaders=3
 TABLE

@@ -12,9 +12,12 @@ conformance --seeds="${POSEIDON_SEEDS:-10}" --limit=240 <<TABLE
 3 --comm=ps --chunk=512 --window=1000 --staleness=2
 3 --comm=sfb --chunk=16384 --node=2
 3 --comm=sfb --chunk=16384 --iter-size=43 --window=500
+3 --comm=allreduce --chunk=4096 --clip=0.3 --node=2 --leaders=2
 4 --comm=allreduce --chunk=300 --wire=bf16 --window=1000
 4 --comm=paper --chunk=16384 --clip=0.3 --window=2000 --node=2
 4 --comm=ps --servers=1 --chunk=16384 --window=9000 --node=2
 4 --comm=ps --chunk=512 --tree=2 --clip=0.3 --window=1000
+4 --comm=ps --chunk=4096 --clip=0.3 --window=2000 --node=2 --leaders=2
+4 --comm=paper --chunk=4096 --iter-size=2 --node=3 --leaders=2
 5 --comm=allreduce --chunk=300 --tree=2 --iter-size=2
 TABLE

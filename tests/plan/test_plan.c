@@ -218,6 +218,103 @@ END_TEST
 
 /* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two leaders where k is up to 49; four workers of batch
  * 4 and iter_size 4 are 64 rows. */
+/* What the leader of each bucket's chunks is asked for as a whole, its ranks do together. */
+static void check_rails(const struct plan *plan)
+{
+    for (int c = 0; c < plan->nchunks; c++)
+        for (int l = 0; l < plan->nleaders; l++) {
+            ck_assert_int_eq(plan->leader[plan_rank(plan, l, c)], l);
+            ck_assert(plan_leads(plan, plan_rank(plan, l, c)));
+        }
+    for (int b = 0; b < plan->nbuckets; b++)
+        for (int l = 0; l < plan->nleaders; l++) {
+            const struct scheme *scheme = plan->buckets[b].scheme;
+            struct traffic all = {0}, sum = {0};
+            if (scheme)
+                all = scheme->traffic(plan, b, l);
+            for (int r = 0; r < plan->options.nranks; r++) {
+                struct traffic t = plan_traffic(plan, b, r);
+                if (plan->leader[r] != l)
+                    continue;
+                sum.sent += t.sent;
+                sum.received += t.received;
+                sum.messages += t.messages;
+            }
+            ck_assert_uint_eq(sum.sent, all.sent);
+            ck_assert_uint_eq(sum.received, all.received);
+            ck_assert_uint_eq(sum.messages, all.messages);
+        }
+    for (int l = 0; l < plan->nleaders; l++) {
+        uint64_t all = 0, sum = 0;
+        for (int b = 0; b < plan->nbuckets; b++)
+            all += plan->buckets[b].scheme ? plan->buckets[b].scheme->memory(plan, b, l) : 0;
+        for (int r = 0; r < plan->options.nranks; r++)
+            sum += plan->leader[r] == l ? plan_memory(plan, r) : 0;
+        ck_assert_uint_eq(sum, all);
+    }
+}
+
+START_TEST(the_leaders_of_a_node_share_what_one_would_do)
+{
+    static const int nodes[7] = {0, 1, 0, 1, 0, 1, 2};
+    static const char *const comms[] = {"ps", "allreduce", "onebit", "sfb", "adam"};
+    static const int first[3] = {0, 1, 6};
+    struct plan_options options = {.nodes = nodes, .chunk_bytes = 4096, .iter_size = 2};
+
+    for (int i = 0; i < 5 * 4 * 2 * 2; i++) {
+        int servers = i / 20 % 2;
+        struct plan *plan;
+        ck_assert(!comm_parse(scheme_registry, comms[i % 5], &options.comm));
+        options.nranks = 7 + servers;
+        options.servers = servers;
+        options.rails = i / 5 % 4;
+        options.wire = i >= 40 ? WIRE_BF16 : WIRE_FP32;
+        options.tree_leaders = i < 40 ? 2 : 0;
+        ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+        ck_assert_int_eq(plan->rails, options.rails ? options.rails : 1);
+        check_rails(plan);
+        /* the first ranks of a node; the third node has one for all */
+        for (int r = 0; r < 7; r++)
+            ck_assert_int_eq(plan_leads(plan, r),
+                             (r - first[nodes[r]]) / 2 < plan_leaders_of(plan, nodes[r]));
+        plan_destroy(plan);
+    }
+}
+END_TEST
+
+START_TEST(rails_carry_alike)
+{
+    static const int nodes[8] = {0, 0, 1, 1, 2, 2, 3, 3};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = 8,
+                                   .nodes = nodes,
+                                   .rails = 2,
+                                   .chunk_bytes = 4096,
+                                   .iter_size = 1};
+    uint64_t least = UINT64_MAX, most = 0;
+    struct plan *plan, *other;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    for (int r = 0; r < 8; r++) {
+        uint64_t sent = 0;
+        for (int b = 0; b < plan->nbuckets; b++)
+            sent += plan_traffic(plan, b, r).sent;
+        least = sent < least ? sent : least;
+        most = sent > most ? sent : most;
+    }
+    ck_assert_uint_le(most - least, 4 * 2 * 4096); /* a home's part of a chunk or two */
+    options.rails = 1;
+    ck_assert_msg(plan_create(&options, 3, groups, &other) == 0, "%s", error_text());
+    ck_assert_uint_ne(plan_digest(plan, 1), plan_digest(other, 1));
+    plan_destroy(other);
+    options.rails = 9; /* no more than there are ranks */
+    ck_assert_msg(plan_create(&options, 3, groups, &other) == 0, "%s", error_text());
+    ck_assert_int_eq(other->rails, 2);
+    plan_destroy(plan);
+    plan_destroy(other);
+}
+END_TEST
+
 START_TEST(the_papers_rule_counts_the_rows_of_a_node)
 {
     static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
@@ -436,6 +533,8 @@ SUITE("plan")
     tcase_add_test(tcase, schemes_follow_the_mode);
     tcase_add_test(tcase, digest_tells_plans_apart);
     tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
+    tcase_add_test(tcase, the_leaders_of_a_node_share_what_one_would_do);
+    tcase_add_test(tcase, rails_carry_alike);
     tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
     tcase_add_test(tcase, neighbours_of_one_scheme_travel_together_until_they_hold_enough);
     tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);

@@ -71,11 +71,12 @@ static enum wire_pace late_pace(const struct sync *sync)
     return late->nposted > 0 ? WIRE_URGENT : WIRE_IDLE;
 }
 
-static void late_publish(struct sync *sync, int bucket)
+static bool late_publish(struct sync *sync, int bucket)
 {
     (void)sync;
     (void)bucket;
     late_counts.publishes++;
+    return true;
 }
 
 static int late_describe_wait(const struct sync *sync, char *text, size_t bytes)

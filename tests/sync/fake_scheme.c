@@ -110,7 +110,7 @@ static int flood_came(void *context, const struct wire_message *message)
     struct flood *flood = state->own;
     int64_t iteration = (int64_t)message->user;
 
-    flood->here[place_of(sync, message->peer, iteration)] = true;
+    flood->here[place_of(sync, leader_of(sync, message), iteration)] = true;
     return iteration < state->running ? bucket_finish_one(sync, bucket, iteration) : 0;
 }
 
@@ -185,7 +185,8 @@ static int flood_history(struct sync *sync, int chunk, struct history_view *out)
     size_t at = c->begin - bucket_of(sync, c->bucket)->begin;
 
     *out = (struct history_view){.blocks = flood ? flood->history.memory + at : NULL,
-                                 .stride = bucket_of(sync, c->bucket)->elems};
+                                 .stride = bucket_of(sync, c->bucket)->elems,
+                                 .whole = true};
     return 0;
 }
 
@@ -196,7 +197,8 @@ static int flood_describe_wait(const struct sync *sync, int bucket, char *text, 
 
     for (int w = 0; flood && w < sync->plan->nworkers; w++)
         if (w != sync->rank && !flood->here[place_of(sync, w, iteration)]) {
-            describe_one(sync, text, bytes, true, "the gradient of", bucket, w);
+            describe_one(sync, text, bytes, true, "the gradient of", bucket,
+                         sync->plan->world_rank[w]);
             return 1;
         }
     return 0;
