@@ -314,6 +314,18 @@ static void total_up(const struct cost_cluster *cluster, double first, struct co
     cost->busy_seconds = larger(link, cost->sum_seconds);
 }
 
+/* Several leaders of a node share its messages and sums, but no dedicated server's. */
+static void share_among_leaders(const struct plan *plan, int bucket, struct cost *cost)
+{
+    const struct scheme *scheme = plan->buckets[bucket].scheme;
+
+    if (plan->rails == 1 || !scheme->sliced || (plan->dedicated && scheme->home == HOME_SERVERS))
+        return;
+    cost->messages /= plan->rails;
+    cost->sum_seconds /= plan->rails;
+    cost->compute_seconds /= plan->rails;
+}
+
 static void cost_bucket(const struct cost_cluster *cluster, const struct plan *plan,
                         const struct classes *classes, int bucket, struct cost *out)
 {
@@ -326,6 +338,7 @@ static void cost_bucket(const struct cost_cluster *cluster, const struct plan *p
         count_bytes(plan, classes, bucket, out);
         cost_links(cluster, plan, bucket, out);
         b->scheme->cost(cluster, plan, bucket, out);
+        share_among_leaders(plan, bucket, out);
         if (b->log_steps) /* every step is a trip */
             out->trips *= tree_steps(plan->nworkers);
     } else {

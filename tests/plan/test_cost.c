@@ -507,6 +507,29 @@ START_TEST(ranks_of_a_node_share_its_link)
 }
 END_TEST
 
+START_TEST(leaders_of_a_node_share_its_sums)
+{
+    static const int nodes[4] = {0, 0, 1, 1};
+    struct group conv = plain(1 << 20);
+    struct plan_options setup = shared(4);
+    struct cost one, two;
+    double first = 0.5 * (4 << 20) / usual.sum_Bps; /* the node's own sum: all ranks add anyhow */
+
+    setup.nodes = nodes;
+    one = cost_of(&usual, &setup, &conv, &scheme_ps);
+    setup.rails = 2;
+    two = cost_of(&usual, &setup, &conv, &scheme_ps);
+    ck_assert_double_gt(one.sum_seconds, first);
+    ck_assert_double_eq_tol(two.sum_seconds - first, (one.sum_seconds - first) / 2, 1e-12);
+    ck_assert_uint_eq(two.bytes, one.bytes);
+    setup.servers = 1; /* who adds up for all */
+    one = cost_of(&usual, &setup, &conv, &scheme_ps);
+    setup.rails = 1;
+    two = cost_of(&usual, &setup, &conv, &scheme_ps);
+    ck_assert_double_eq_tol(two.sum_seconds, one.sum_seconds, 1e-12);
+}
+END_TEST
+
 START_TEST(impossible_and_frozen_layers_cost_nothing)
 {
     struct group conv = plain(100), frozen = connected(10, 10, 2);
@@ -926,6 +949,7 @@ SUITE("cost")
     tcase_add_test(tcase, engines_quantise_in_memory_of_their_own);
     tcase_add_test(tcase, without_a_core_to_spare_traffic_costs_computing);
     tcase_add_test(tcase, ranks_of_a_node_share_its_link);
+    tcase_add_test(tcase, leaders_of_a_node_share_its_sums);
     tcase_add_test(tcase, impossible_and_frozen_layers_cost_nothing);
     tcase_add_test(tcase, bytes_beyond_64_bits_saturate);
     tcase_add_test(tcase, iteration_is_what_the_timeline_by_hand_says);
