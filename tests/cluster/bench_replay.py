@@ -3,13 +3,13 @@
 
     tests/cluster/box.sh --hosts=4 --rate=1gbit -- /usr/bin/python3 tests/cluster/bench_replay.py \\
         --poseidon=build/poseidon [--comm=auto,paper,ps,allreduce,sfb] [--parts] [--iterations=16]
-        [--dilate=K] [--pass-seconds=S] [NET...]
+        [--dilate=K] [--pass-seconds=S] [--slots=N --leaders=LIST] [NET...]
 
 Each net's layers are timed once on this machine (poseidon time, one thread, TIMES kept in --profiles=FOLDER) and
 then slept by --engine=replay on every host, so that the cores are free for the network as a GPU's host's are.
 Buffers and messages are real.
 
-    bound   the longer of forward + backward and of the bytes the busiest rank sends over the goodput
+    bound   the longer of forward + backward and of the bytes the busiest host sends over the goodput
     goodput what plain TCP streams reach on these links, every host sending to the next at once, measured first
 
 --dilate=K makes the links K times as fast: every message carries 1/K of its bytes. --pass-seconds=S stretches the
@@ -18,6 +18,8 @@ layers' times, products and updates alike, so that a pass forward and backward l
 
 --parts adds, for the first scheme, the same without what makes it fast, one thing at a time: no overlap with
 computation; forward waits for all layers; messages in order of posting; no merging of small layers.
+--slots=N starts N ranks a host (box.sh --slots=N), which add up first; --leaders=1,2 gives each scheme that many leaders a
+host, in turns.
 --against=PROGRAM runs another build in turns with the first, and gives the median of the ratios: what a change costs.
 Ends with rows for tests/bench/RESULTS.md.
 """
@@ -135,7 +137,7 @@ def profile(o, name, net, batch, folder):
 
 
 def iterate(o, program, folder, net, times, options):
-    """Seconds of an iteration, the first third left out, and the bytes that the busiest rank sends in one."""
+    """Seconds of an iteration, the first third left out, and the bytes that the busiest host sends in one."""
     summary = os.path.join(folder, "summary.json")
     command = bench_ddp.mpirun(o.ranks) + [
         program, "train", "--solver=%s/solver.prototxt" % folder, "--engine=replay", "--profile=" + times,
@@ -147,7 +149,7 @@ def iterate(o, program, folder, net, times, options):
     rates = rates[len(rates) // 3 + 1:]
     with open(summary) as f:
         sent = json.load(f)["bytes_sent_per_iteration_by_rank"]
-    return 1 / statistics.median(rates), max(sent)
+    return 1 / statistics.median(rates), max(sum(sent[at:at + o.slots]) for at in range(0, len(sent), o.slots))
 
 
 def bench(o, name, link):
@@ -165,6 +167,9 @@ def bench(o, name, link):
         times, alone = profile(o, name, net, batch, folder)
         cluster = ["--cluster-file=" + os.path.join(folder, "cluster")]
         variants = [(comm, ["--comm=" + comm] + cluster) for comm in o.comm.split(",")]
+        if o.leaders:
+            variants = [("%s, %s leader%s" % (label, n, "" if n == "1" else "s"), options + ["--leaders=" + n])
+                        for label, options in variants for n in o.leaders.split(",")]
         if o.parts:
             variants += [("%s, %s" % (variants[0][0], part), variants[0][1] + options)
                          for part, options in PARTS.items()]
@@ -204,6 +209,8 @@ def main():
     parser.add_argument("--batch", type=int, default=0, help="images a rank (default: as the net's)")
     parser.add_argument("--dilate", type=int, default=1, help="divide all bytes: a link that many times faster")
     parser.add_argument("--pass-seconds", type=float, default=0, help="stretch computation to that long a pass")
+    parser.add_argument("--slots", type=int, default=1, help="ranks a host, as box.sh's")
+    parser.add_argument("--leaders", help="numbers of leaders a host (comma list)")
     parser.add_argument("--profiles", default=".", help="folder of the layers' times")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one run")
     parser.add_argument("--stream", help=argparse.SUPPRESS)
@@ -214,12 +221,13 @@ def main():
         return stream(o.stream, o.seconds)
     if "BOX_HOSTS" not in os.environ or not o.poseidon:
         sys.exit("bench_replay.py runs inside tests/cluster/box.sh and wants --poseidon=PROGRAM")
-    o.ranks = len(os.environ["BOX_HOSTS"].split())
+    o.hosts = len(os.environ["BOX_HOSTS"].split())
+    o.ranks = o.hosts * o.slots
     o.against = o.against and os.path.abspath(o.against)
     o.poseidon, o.profiles = os.path.abspath(o.poseidon), os.path.abspath(o.profiles)
     link = goodput()
     print("%d hosts, links %s, goodput of plain streams %.1f MB/s%s\n" % (
-        o.ranks, os.environ["BOX_RATE"] or "unlimited", link / 1e6,
+        o.hosts, os.environ["BOX_RATE"] or "unlimited", link / 1e6,
         ", bytes divided by %d" % o.dilate if o.dilate > 1 else ""))
     print("| net | images a rank | scheme | MB sent | computing ms | bytes / goodput ms | iteration ms | over the "
           "bound |%s\n|---|---|---|---|---|---|---|---|%s" % (
