@@ -2,17 +2,13 @@
  * candidate kernels, those that the engine's precision and determinism forbid are dropped, and the
  * rest are timed on the real shapes. The winner's place in the list is kept in a file, so that the
  * next run of the same shape on the same device times nothing.
- *
- * NHWC throughout: cuDNN's tensor cores read it as it is. */
+ */
 #include "plan.h"
 
 #include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Tensors' names in a graph. */
-enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's' };
 
 enum { TIMED = 12, REPEATS = 3 };
 
@@ -29,223 +25,6 @@ struct cuda_plan {
     double bias_seconds; /* PLAN_FORWARD: of adding a bias afterwards, likewise */
 };
 
-/* ---- descriptors ---- */
-
-static int descriptor_make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
-                           cudnnBackendDescriptor_t *out)
-{
-    *out = NULL;
-    return cudnn_check(engine, engine->libs.cudnnBackendCreateDescriptor_(type, out));
-}
-
-static void descriptor_drop(struct cuda_engine *engine, cudnnBackendDescriptor_t *descriptor)
-{
-    if (*descriptor)
-        engine->libs.cudnnBackendDestroyDescriptor_(*descriptor);
-    *descriptor = NULL;
-}
-
-static int descriptor_finalize(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor)
-{
-    return cudnn_check(engine, engine->libs.cudnnBackendFinalize_(descriptor));
-}
-
-static int descriptor_set(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
-                          cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                          int64_t count, const void *values)
-{
-    return cudnn_check(
-        engine, engine->libs.cudnnBackendSetAttribute_(descriptor, name, type, count, values));
-}
-
-static int descriptor_set_longs(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
-                                cudnnBackendAttributeName_t name, int64_t count,
-                                const int64_t *values)
-{
-    return descriptor_set(engine, descriptor, name, CUDNN_TYPE_INT64, count, values);
-}
-
-static int descriptor_set_descriptor(struct cuda_engine *engine,
-                                     cudnnBackendDescriptor_t descriptor,
-                                     cudnnBackendAttributeName_t name,
-                                     cudnnBackendDescriptor_t value)
-{
-    return descriptor_set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-}
-
-/* n, c, h, w lie in memory as n, h, w, c. */
-static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
-                            cudnnDataType_t type, cudnnBackendDescriptor_t *out)
-{
-    const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = CUDA_ALIGNMENT;
-    const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
-    bool is_virtual = uid == UID_SUM;
-
-    if (descriptor_make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
-        descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment) ||
-        descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
-                       &is_virtual))
-        return -1;
-    return descriptor_finalize(engine, *out);
-}
-
-static int plan_make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
-                                 cudnnBackendDescriptor_t *out)
-{
-    const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]},
-                  stride[2] = {c->stride[0], c->stride[1]};
-    const int64_t dilation[2] = {c->dilation[0], c->dilation[1]};
-    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-
-    if (descriptor_make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
-        descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
-                       &compute) ||
-        descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
-                       1, &mode) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride) ||
-        descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dilation))
-        return -1;
-    return descriptor_finalize(engine, *out);
-}
-
-/* The attributes' names differ by direction only. */
-struct direction {
-    const char *name;
-    cudnnBackendDescriptorType_t type;
-    cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
-};
-
-static const struct direction directions[] = {
-    [PLAN_FORWARD] = {"forward", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    [PLAN_BACK_DATA] = {"data", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    [PLAN_BACK_WEIGHT] = {"weight", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
-    [PLAN_FORWARD_BIAS] = {"forward with bias",
-                           CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-};
-
-/* All that one plan is made of; freed together. */
-struct parts {
-    cudnnBackendDescriptor_t x, w, y, conv, operation, graph;
-    cudnnBackendDescriptor_t bias, sum, add, addition; /* PLAN_FORWARD_BIAS */
-};
-
-static void plan_parts_drop(struct cuda_engine *engine, struct parts *p)
-{
-    descriptor_drop(engine, &p->graph);
-    descriptor_drop(engine, &p->addition);
-    descriptor_drop(engine, &p->add);
-    descriptor_drop(engine, &p->sum);
-    descriptor_drop(engine, &p->bias);
-    descriptor_drop(engine, &p->operation);
-    descriptor_drop(engine, &p->conv);
-    descriptor_drop(engine, &p->y);
-    descriptor_drop(engine, &p->w);
-    descriptor_drop(engine, &p->x);
-}
-
-static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind,
-                               struct parts *p)
-{
-    const struct direction *d = &directions[kind];
-    const double one = 1, zero = 0;
-
-    if (descriptor_make(engine, d->type, &p->operation) ||
-        descriptor_set_descriptor(engine, p->operation, d->conv, p->conv) ||
-        descriptor_set_descriptor(engine, p->operation, d->x, p->x) ||
-        descriptor_set_descriptor(engine, p->operation, d->w, p->w) ||
-        descriptor_set_descriptor(engine, p->operation, d->y, p->sum ? p->sum : p->y) ||
-        descriptor_set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
-        descriptor_set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
-        return -1;
-    return descriptor_finalize(engine, p->operation);
-}
-
-/* y = sum + bias, where sum is what the convolution gives and is never stored. */
-static int plan_make_addition(struct cuda_engine *engine, struct parts *p)
-{
-    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
-    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-
-    if (descriptor_make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &p->add) ||
-        descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
-                       &mode) ||
-        descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
-                       &compute) ||
-        descriptor_finalize(engine, p->add) ||
-        descriptor_make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &p->addition) ||
-        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                                  p->add) ||
-        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
-                                  p->sum) ||
-        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-                                  p->bias) ||
-        descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p->y))
-        return -1;
-    return descriptor_finalize(engine, p->addition);
-}
-
-static int plan_make_graph(struct cuda_engine *engine, enum cuda_plan_kind kind,
-                           const struct kernel_conv *c, struct parts *p)
-{
-    const int x[4] = {c->samples, c->channels, c->height, c->width};
-    const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
-    const int y[4] = {c->samples, c->outputs, c->top_height, c->top_width};
-    const int bias[4] = {1, c->outputs, 1, 1};
-    cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t operations[2];
-    int count = kind == PLAN_FORWARD_BIAS ? 2 : 1;
-
-    if (plan_make_tensor(engine, UID_X, x, type, &p->x) ||
-        plan_make_tensor(engine, UID_W, w, type, &p->w) ||
-        plan_make_tensor(engine, UID_Y, y, type, &p->y) ||
-        plan_make_convolution(engine, c, &p->conv))
-        return -1;
-    if (count == 2 && (plan_make_tensor(engine, UID_BIAS, bias, type, &p->bias) ||
-                       plan_make_tensor(engine, UID_SUM, y, CUDNN_DATA_FLOAT, &p->sum)))
-        return -1;
-    if (plan_make_operation(engine, kind, p) || (count == 2 && plan_make_addition(engine, p)))
-        return -1;
-    operations[0] = p->operation;
-    operations[1] = p->addition;
-    if (descriptor_make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
-        descriptor_set(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
-                       CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations))
-        return -1;
-    return descriptor_finalize(engine, p->graph);
-}
-
 /* ---- candidates ---- */
 
 /* Tensor cores round their inputs; other notes say the same in other words. */
@@ -257,7 +36,7 @@ static bool plan_allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t co
     int64_t count = 0;
     bool fits = false;
 
-    if (descriptor_make(engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &kernel) ||
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &kernel) ||
         lib->cudnnBackendGetAttribute_(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &kernel) ||
         lib->cudnnBackendGetAttribute_(kernel, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
@@ -275,7 +54,7 @@ static bool plan_allowed(struct cuda_engine *engine, cudnnBackendDescriptor_t co
             fits = false;
     }
 done:
-    descriptor_drop(engine, &kernel);
+    cuda_descriptor_drop(engine, &kernel);
     return fits;
 }
 
@@ -297,7 +76,7 @@ static int plan_find(struct cuda_engine *engine, cudnnBackendDescriptor_t heuris
     if (!*out)
         return error_memory((size_t)*made * sizeof **out, "a convolution's candidates");
     for (int64_t i = 0; i < *made; i++)
-        if (descriptor_make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &(*out)[i]))
+        if (cuda_descriptor_make(engine, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &(*out)[i]))
             return -1;
     if (lib->cudnnBackendGetAttribute_(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, *made, count,
@@ -314,13 +93,13 @@ static int plan_ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
     int64_t made = 0, count = 0;
     int status = -1;
 
-    if (descriptor_make(engine, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics) ||
-        descriptor_set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
-                                  graph) ||
-        descriptor_set(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1,
-                       &mode) ||
-        descriptor_set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
-                                  engine->described))
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics) ||
+        cuda_descriptor_set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                                       graph) ||
+        cuda_descriptor_set(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1,
+                            &mode) ||
+        cuda_descriptor_set_descriptor(engine, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                                       engine->described))
         goto done;
     status = 0;
     if (lib->cudnnBackendFinalize_(heuristics) != CUDNN_STATUS_SUCCESS)
@@ -333,31 +112,31 @@ static int plan_ask(struct cuda_engine *engine, cudnnBackendDescriptor_t graph,
         }
 done:
     for (int64_t i = 0; found && i < made; i++)
-        descriptor_drop(engine, &found[i]);
+        cuda_descriptor_drop(engine, &found[i]);
     free(found);
-    descriptor_drop(engine, &heuristics);
+    cuda_descriptor_drop(engine, &heuristics);
     return status;
 }
 
 int cuda_configs_list(struct cuda_engine *engine, enum cuda_plan_kind kind,
                       const struct kernel_conv *conv, struct cuda_configs *out)
 {
-    struct parts parts = {NULL};
+    struct cuda_plan_parts parts = {NULL};
     int status;
 
     memset(out, 0, sizeof *out);
-    status = plan_make_graph(engine, kind, conv, &parts);
+    status = cuda_plan_parts_make(engine, kind, conv, &parts);
     if (!status)
         status = plan_ask(engine, parts.graph, CUDNN_HEUR_MODE_A, out) ||
                  (out->count == 0 && plan_ask(engine, parts.graph, CUDNN_HEUR_MODE_FALLBACK, out));
-    plan_parts_drop(engine, &parts);
-    return status ? error_context("convolution %s", directions[kind].name) : 0;
+    cuda_plan_parts_drop(engine, &parts);
+    return status ? error_context("convolution %s", cuda_plan_kind_name(kind)) : 0;
 }
 
 void cuda_configs_drop(struct cuda_engine *engine, struct cuda_configs *configs)
 {
     for (int i = 0; i < configs->count; i++)
-        descriptor_drop(engine, &configs->config[i]);
+        cuda_descriptor_drop(engine, &configs->config[i]);
     configs->count = 0;
 }
 
@@ -368,11 +147,12 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
     int64_t count = 0;
 
     *workspace = 0;
-    if (descriptor_make(engine, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan) ||
-        descriptor_set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config) ||
-        descriptor_set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
-                                  engine->described)) {
-        descriptor_drop(engine, plan);
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan) ||
+        cuda_descriptor_set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                       config) ||
+        cuda_descriptor_set_descriptor(engine, *plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                       engine->described)) {
+        cuda_descriptor_drop(engine, plan);
         return -1;
     }
     if (lib->cudnnBackendFinalize_(*plan) != CUDNN_STATUS_SUCCESS ||
@@ -380,7 +160,7 @@ int cuda_config_build(struct cuda_engine *engine, cudnnBackendDescriptor_t confi
                                        CUDNN_TYPE_INT64, 1, &count,
                                        workspace) != CUDNN_STATUS_SUCCESS ||
         *workspace < 0 || (size_t)*workspace > engine->workspace) {
-        descriptor_drop(engine, plan);
+        cuda_descriptor_drop(engine, plan);
         return 1;
     }
     return 0;
@@ -394,14 +174,15 @@ static int plan_pack(struct cuda_engine *engine, struct cuda_plan *plan, void *c
     int64_t count = plan->bias ? 4 : 3;
     void *workspace = engine->work[WORK_LIBRARY].data;
 
-    if (descriptor_make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack) ||
-        descriptor_set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                       CUDNN_TYPE_VOID_PTR, count, data) ||
-        descriptor_set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count, uids) ||
-        descriptor_set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
-                       1, &workspace) ||
-        descriptor_finalize(engine, plan->pack)) {
-        descriptor_drop(engine, &plan->pack);
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &plan->pack) ||
+        cuda_descriptor_set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                            CUDNN_TYPE_VOID_PTR, count, data) ||
+        cuda_descriptor_set_longs(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, count,
+                                  uids) ||
+        cuda_descriptor_set(engine, plan->pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+                            CUDNN_TYPE_VOID_PTR, 1, &workspace) ||
+        cuda_descriptor_finalize(engine, plan->pack)) {
+        cuda_descriptor_drop(engine, &plan->pack);
         return -1;
     }
     memcpy(plan->at, data, sizeof plan->at);
@@ -418,7 +199,7 @@ int cuda_plan_run(struct cuda_engine *engine, struct cuda_plan *plan, const void
                 !memcmp(plan->at, data, sizeof data);
 
     if (!same) { /* the net has placed its blobs since, or places them anew */
-        descriptor_drop(engine, &plan->pack);
+        cuda_descriptor_drop(engine, &plan->pack);
         if (plan_pack(engine, plan, data))
             return -1;
     }
@@ -430,8 +211,8 @@ void cuda_plan_destroy(struct cuda_engine *engine, struct cuda_plan *plan)
 {
     if (!plan)
         return;
-    descriptor_drop(engine, &plan->pack);
-    descriptor_drop(engine, &plan->plan);
+    cuda_descriptor_drop(engine, &plan->pack);
+    cuda_descriptor_drop(engine, &plan->plan);
     free(plan);
 }
 
@@ -601,10 +382,10 @@ int cuda_plans_open(struct cuda_engine *engine)
 {
     const int32_t device = engine->device;
 
-    if (descriptor_make(engine, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &engine->described) ||
-        descriptor_set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32,
-                       1, &device) ||
-        descriptor_finalize(engine, engine->described))
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &engine->described) ||
+        cuda_descriptor_set(engine, engine->described, CUDNN_ATTR_DEVICEPROP_DEVICE_ID,
+                            CUDNN_TYPE_INT32, 1, &device) ||
+        cuda_descriptor_finalize(engine, engine->described))
         return -1;
     return cuda_choices_open(engine);
 }
@@ -612,5 +393,5 @@ int cuda_plans_open(struct cuda_engine *engine)
 void cuda_plans_close(struct cuda_engine *engine)
 {
     cuda_choices_close(engine);
-    descriptor_drop(engine, &engine->described);
+    cuda_descriptor_drop(engine, &engine->described);
 }

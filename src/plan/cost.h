@@ -21,8 +21,8 @@
  *   1-bit: 2q (P-1)/P, q = m (4 ceil(n/32) + 8) + 4 (elems - m n): a bit per weight and two
  *   values per output, for the gradients and for their sum (Seide et al. 2014)
  *
- * Where nodes add up first, P counts nodes and r is that of all workers of one; several leaders of a
- * node share its link, its messages and its sums.
+ * Where nodes add up first, P counts nodes and r is that of all workers of one; several leaders of
+ * a node share its link, its messages and its sums.
  *
  * With --wire=bf16 b halves where gradients travel (PS one way, allreduce both).
  *

@@ -1,0 +1,217 @@
+/* Convolutions as cuDNN's graphs: descriptors of tensors, windows and operations, tied together.
+ * NHWC throughout: cuDNN's tensor cores read it as it is. */
+#include "plan.h"
+
+int cuda_descriptor_make(struct cuda_engine *engine, cudnnBackendDescriptorType_t type,
+                         cudnnBackendDescriptor_t *out)
+{
+    *out = NULL;
+    return cudnn_check(engine, engine->libs.cudnnBackendCreateDescriptor_(type, out));
+}
+
+void cuda_descriptor_drop(struct cuda_engine *engine, cudnnBackendDescriptor_t *descriptor)
+{
+    if (*descriptor)
+        engine->libs.cudnnBackendDestroyDescriptor_(*descriptor);
+    *descriptor = NULL;
+}
+
+int cuda_descriptor_finalize(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor)
+{
+    return cudnn_check(engine, engine->libs.cudnnBackendFinalize_(descriptor));
+}
+
+int cuda_descriptor_set(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                        cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                        int64_t count, const void *values)
+{
+    return cudnn_check(
+        engine, engine->libs.cudnnBackendSetAttribute_(descriptor, name, type, count, values));
+}
+
+int cuda_descriptor_set_longs(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                              cudnnBackendAttributeName_t name, int64_t count,
+                              const int64_t *values)
+{
+    return cuda_descriptor_set(engine, descriptor, name, CUDNN_TYPE_INT64, count, values);
+}
+
+int cuda_descriptor_set_descriptor(struct cuda_engine *engine, cudnnBackendDescriptor_t descriptor,
+                                   cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
+{
+    return cuda_descriptor_set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+/* n, c, h, w lie in memory as n, h, w, c. */
+static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
+                            cudnnDataType_t type, cudnnBackendDescriptor_t *out)
+{
+    const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = CUDA_ALIGNMENT;
+    const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
+    bool is_virtual = uid == UID_SUM;
+
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
+        cuda_descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
+                            &type) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment) ||
+        cuda_descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
+                            &is_virtual))
+        return -1;
+    return cuda_descriptor_finalize(engine, *out);
+}
+
+static int plan_make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
+                                 cudnnBackendDescriptor_t *out)
+{
+    const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]},
+                  stride[2] = {c->stride[0], c->stride[1]};
+    const int64_t dilation[2] = {c->dilation[0], c->dilation[1]};
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
+        cuda_descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
+                            &compute) ||
+        cuda_descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+                            CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dilation))
+        return -1;
+    return cuda_descriptor_finalize(engine, *out);
+}
+
+/* The attributes' names differ by direction only. */
+struct direction {
+    const char *name;
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
+};
+
+static const struct direction directions[] = {
+    [PLAN_FORWARD] = {"forward", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                      CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [PLAN_BACK_DATA] = {"data", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [PLAN_BACK_WEIGHT] = {"weight", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    [PLAN_FORWARD_BIAS] = {"forward with bias",
+                           CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+};
+
+void cuda_plan_parts_drop(struct cuda_engine *engine, struct cuda_plan_parts *p)
+{
+    cuda_descriptor_drop(engine, &p->graph);
+    cuda_descriptor_drop(engine, &p->addition);
+    cuda_descriptor_drop(engine, &p->add);
+    cuda_descriptor_drop(engine, &p->sum);
+    cuda_descriptor_drop(engine, &p->bias);
+    cuda_descriptor_drop(engine, &p->operation);
+    cuda_descriptor_drop(engine, &p->conv);
+    cuda_descriptor_drop(engine, &p->y);
+    cuda_descriptor_drop(engine, &p->w);
+    cuda_descriptor_drop(engine, &p->x);
+}
+
+static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                               struct cuda_plan_parts *p)
+{
+    const struct direction *d = &directions[kind];
+    const double one = 1, zero = 0;
+
+    if (cuda_descriptor_make(engine, d->type, &p->operation) ||
+        cuda_descriptor_set_descriptor(engine, p->operation, d->conv, p->conv) ||
+        cuda_descriptor_set_descriptor(engine, p->operation, d->x, p->x) ||
+        cuda_descriptor_set_descriptor(engine, p->operation, d->w, p->w) ||
+        cuda_descriptor_set_descriptor(engine, p->operation, d->y, p->sum ? p->sum : p->y) ||
+        cuda_descriptor_set(engine, p->operation, d->alpha, CUDNN_TYPE_DOUBLE, 1, &one) ||
+        cuda_descriptor_set(engine, p->operation, d->beta, CUDNN_TYPE_DOUBLE, 1, &zero))
+        return -1;
+    return cuda_descriptor_finalize(engine, p->operation);
+}
+
+/* y = sum + bias, where sum is what the convolution gives and is never stored. */
+static int plan_make_addition(struct cuda_engine *engine, struct cuda_plan_parts *p)
+{
+    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &p->add) ||
+        cuda_descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
+                            &mode) ||
+        cuda_descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
+                            &compute) ||
+        cuda_descriptor_finalize(engine, p->add) ||
+        cuda_descriptor_make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &p->addition) ||
+        cuda_descriptor_set_descriptor(engine, p->addition,
+                                       CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p->add) ||
+        cuda_descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                       p->sum) ||
+        cuda_descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                                       p->bias) ||
+        cuda_descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+                                       p->y))
+        return -1;
+    return cuda_descriptor_finalize(engine, p->addition);
+}
+
+int cuda_plan_parts_make(struct cuda_engine *engine, enum cuda_plan_kind kind,
+                         const struct kernel_conv *c, struct cuda_plan_parts *p)
+{
+    const int x[4] = {c->samples, c->channels, c->height, c->width};
+    const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
+    const int y[4] = {c->samples, c->outputs, c->top_height, c->top_width};
+    const int bias[4] = {1, c->outputs, 1, 1};
+    cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    cudnnBackendDescriptor_t operations[2];
+    int count = kind == PLAN_FORWARD_BIAS ? 2 : 1;
+
+    if (plan_make_tensor(engine, UID_X, x, type, &p->x) ||
+        plan_make_tensor(engine, UID_W, w, type, &p->w) ||
+        plan_make_tensor(engine, UID_Y, y, type, &p->y) ||
+        plan_make_convolution(engine, c, &p->conv))
+        return -1;
+    if (count == 2 && (plan_make_tensor(engine, UID_BIAS, bias, type, &p->bias) ||
+                       plan_make_tensor(engine, UID_SUM, y, CUDNN_DATA_FLOAT, &p->sum)))
+        return -1;
+    if (plan_make_operation(engine, kind, p) || (count == 2 && plan_make_addition(engine, p)))
+        return -1;
+    operations[0] = p->operation;
+    operations[1] = p->addition;
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
+        cuda_descriptor_set(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations))
+        return -1;
+    return cuda_descriptor_finalize(engine, p->graph);
+}
+
+const char *cuda_plan_kind_name(enum cuda_plan_kind kind)
+{
+    return directions[kind].name;
+}
