@@ -220,12 +220,13 @@ static int plot_speedup(const struct tables *tables, const struct run_table *tab
             name_series(table, run, name);
             drawing_series(&d, run->comm, name);
         }
-        strbuf_printf(&d.data, "%d %.6g\n", run->nodes, run->speedup);
-        most = run->nodes > most ? run->nodes : most;
-        slope = fmax(slope, (double)run->workers / run->nodes);
+        strbuf_printf(&d.data, "%d %.6g\n", run->size, run->speedup);
+        most = run->size > most ? run->size : most;
+        slope = fmax(slope, (double)run->workers / run->size);
     }
     add_published(&d, tables->published, link);
-    strbuf_puts(&d.settings, "set xlabel 'nodes'\nset ylabel 'speed-up over one worker'\n"
+    strbuf_printf(&d.settings, "set xlabel '%ss'\n", runs_unit(table));
+    strbuf_puts(&d.settings, "set ylabel 'speed-up over one worker'\n"
                              "set key inside left top vertical Left reverse\n");
     if (most > 64)
         strbuf_puts(&d.settings, "set logscale xy 2\n");
@@ -247,6 +248,8 @@ static int plot_speedups(const struct tables *tables, const struct run_table *ta
 {
     int links = 0;
 
+    if (runs_all_sweeps(table))
+        return 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < table->nruns; i++) {
             const struct run *run = &table->runs[i];
@@ -260,37 +263,44 @@ static int plot_speedups(const struct tables *tables, const struct run_table *ta
     return 0;
 }
 
-static int plot_bandwidth(const struct run_table *table, const char *folder, struct plots *plots)
+static int plot_bandwidth(const struct run_table *table, int nodes, const char *folder,
+                          struct plots *plots)
 {
     struct drawing d;
-    char title[160], name[96];
-    int nodes = runs_sweep_nodes(table);
+    char title[160], name[96], what[48];
 
-    if (!nodes)
-        return 0;
     drawing_begin(&d, folder, table);
     for (int i = 0; i < table->nruns; i++) {
         const struct run *of = &table->runs[i];
-        int before = 0;
-        while (before < i &&
-               !(table->runs[before].nodes == nodes && table->runs[before].how == of->how &&
-                 !strcmp(table->runs[before].comm, of->comm)))
-            before++;
-        if (of->nodes != nodes || before < i)
+        if (!runs_begins_sweep(table, of, nodes))
             continue;
         name_series(table, of, name);
         drawing_series(&d, of->comm, name);
         for (int k = i; k < table->nruns; k++)
-            if (table->runs[k].nodes == nodes && runs_same_scheme(&table->runs[k], of) &&
+            if (table->runs[k].size == nodes && runs_same_scheme(&table->runs[k], of) &&
                 !isnan(table->runs[k].link_Bps))
                 strbuf_printf(&d.data, "%.6g %.6g\n", table->runs[k].link_Bps * 8e-9,
                               table->runs[k].images_per_second);
     }
     strbuf_puts(&d.settings, "set logscale x 2\nset xlabel 'speed of a node''s link, Gb/s'\n"
                              "set ylabel 'images/s'\nset yrange [0:*]\n");
-    snprintf(title, sizeof title, "%s: images/s over bandwidth, %d nodes, %s", table->name, nodes,
-             how_of_all(table));
-    return drawing_end(&d, "bandwidth", title, plots);
+    snprintf(title, sizeof title, "%s: images/s over bandwidth, %d %ss, %s", table->name, nodes,
+             runs_unit(table), how_of_all(table));
+    snprintf(what, sizeof what, runs_all_sweeps(table) ? "bandwidth-%d" : "bandwidth", nodes);
+    return drawing_end(&d, what, title, plots);
+}
+
+static int plot_bandwidths(const struct run_table *table, const char *folder, struct plots *plots)
+{
+    for (int i = 0; i < table->nruns; i++) {
+        int before = 0;
+        while (table->runs[before].size != table->runs[i].size)
+            before++;
+        if (before == i && runs_is_sweep(table, table->runs[i].size) &&
+            plot_bandwidth(table, table->runs[i].size, folder, plots))
+            return -1;
+    }
+    return 0;
 }
 
 /* The link whose runs bars show: of most runs on a common number of nodes; NULL: there is none. */
@@ -340,7 +350,7 @@ static int plot_busy(const struct run_table *table, const struct run *link, cons
     drawing_begin(&d, folder, table);
     drawing_block(&d, "2:xtic(1)", "busy", "linecolor rgb '#0072B2'");
     for (int i = 0; i < table->nruns; i++)
-        if (table->runs[i].nodes == nodes && runs_same_link(&table->runs[i], link))
+        if (table->runs[i].size == nodes && runs_same_link(&table->runs[i], link))
             put_bar(&d, &table->runs[i], 100 - 100 * table->runs[i].stall_share,
                     100 * table->runs[i].stall_share);
     strbuf_puts(&d.elements, ", \\\n    data index 0 using 3 title 'waiting for the network' "
@@ -348,8 +358,8 @@ static int plot_busy(const struct run_table *table, const struct run *link, cons
     strbuf_printf(&d.settings, bars, "rowstacked");
     strbuf_puts(&d.settings, "set yrange [0:100]\nset ylabel 'share of an iteration, %'\n");
     name_link(link, speed);
-    snprintf(title, sizeof title, "%s: where time goes, %d nodes, %s, %s", table->name, nodes,
-             speed, how_of_all(table));
+    snprintf(title, sizeof title, "%s: where time goes, %d %ss, %s, %s", table->name, nodes,
+             runs_unit(table), speed, how_of_all(table));
     return drawing_end(&d, "busy", title, plots);
 }
 
@@ -363,7 +373,7 @@ static int plot_bytes(const struct run_table *table, const struct run *link, con
     drawing_begin(&d, folder, table);
     drawing_block(&d, "2:xtic(1)", "a node, mean", "linecolor rgb '#0072B2'");
     for (int i = 0; i < table->nruns; i++)
-        if (table->runs[i].nodes == nodes && runs_same_link(&table->runs[i], link) &&
+        if (table->runs[i].size == nodes && runs_same_link(&table->runs[i], link) &&
             strcmp(table->runs[i].comm, "none"))
             put_bar(&d, &table->runs[i], table->runs[i].bytes_sent * 1e-6,
                     table->runs[i].bytes_most * 1e-6);
@@ -371,8 +381,8 @@ static int plot_bytes(const struct run_table *table, const struct run *link, con
                              "linecolor rgb '#E69F00'");
     strbuf_printf(&d.settings, bars, "clustered gap 1");
     strbuf_puts(&d.settings, "set ylabel 'MB sent in an iteration'\n");
-    snprintf(title, sizeof title, "%s: bytes sent, %d nodes, %s", table->name, nodes,
-             how_of_all(table));
+    snprintf(title, sizeof title, "%s: bytes sent, %d %ss, %s", table->name, nodes,
+             runs_unit(table), how_of_all(table));
     return drawing_end(&d, "bytes", title, plots);
 }
 
@@ -387,8 +397,7 @@ static int plot_wire(const struct run_table *table, const struct run *link, cons
     for (int i = 0; i < table->nruns; i++) {
         const struct run *run = &table->runs[i];
         char style[96];
-        if (run->nodes != nodes || !run->wire || isnan(runs_peak(run)) ||
-            !runs_same_link(run, link))
+        if (run->size != nodes || !run->wire || isnan(runs_peak(run)) || !runs_same_link(run, link))
             continue;
         name_series(table, run, name);
         snprintf(text, sizeof text, "%s, peak %.1f times the mean", name, runs_peak(run));
@@ -403,8 +412,8 @@ static int plot_wire(const struct run_table *table, const struct run *link, cons
                              "set ylabel 'sent by a node, Gb/s'\nset xrange [0:100]\n"
                              "set yrange [0:*]\nset key maxrows 3\n");
     name_link(link, speed);
-    snprintf(title, sizeof title, "%s: bytes on the wire, %d nodes, %s, %s", table->name, nodes,
-             speed, how_of_all(table));
+    snprintf(title, sizeof title, "%s: bytes on the wire, %d %ss, %s, %s", table->name, nodes,
+             runs_unit(table), speed, how_of_all(table));
     return drawing_end(&d, "wire", title, plots);
 }
 
@@ -436,10 +445,10 @@ static int plot_loss(const struct run_table *table, bool over_time, const char *
 int plots_write(const struct tables *tables, const struct run_table *table, const char *folder,
                 struct plots *out)
 {
-    const struct run *link = main_link(table);
+    const struct run *link = runs_all_sweeps(table) ? NULL : main_link(table);
 
     *out = (struct plots){.count = 0};
-    if (plot_speedups(tables, table, folder, out) || plot_bandwidth(table, folder, out) ||
+    if (plot_speedups(tables, table, folder, out) || plot_bandwidths(table, folder, out) ||
         (link && (plot_busy(table, link, folder, out) || plot_bytes(table, link, folder, out) ||
                   plot_wire(table, link, folder, out))) ||
         plot_loss(table, false, folder, out) || plot_loss(table, true, folder, out)) {

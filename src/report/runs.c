@@ -23,6 +23,11 @@ bool runs_same_link(const struct run *a, const struct run *b)
     return fabs(a->link_Bps - b->link_Bps) <= 1e-6 * b->link_Bps;
 }
 
+const char *runs_unit(const struct run_table *table)
+{
+    return table->by_workers ? "rank" : "node";
+}
+
 bool runs_same_scheme(const struct run *a, const struct run *b)
 {
     return a->how == b->how && !strcmp(a->comm, b->comm);
@@ -47,7 +52,7 @@ double runs_peak(const struct run *run)
 static const struct run *find_point(const struct run_table *table, const struct run *of, int nodes)
 {
     for (int i = 0; i < table->nruns; i++)
-        if (table->runs[i].nodes == nodes && runs_same_series(&table->runs[i], of))
+        if (table->runs[i].size == nodes && runs_same_series(&table->runs[i], of))
             return &table->runs[i];
     return NULL;
 }
@@ -67,8 +72,8 @@ int runs_common_nodes(const struct run_table *table, const struct run *link)
 
     for (int i = 0; i < table->nruns; i++) {
         const struct run *run = &table->runs[i];
-        if (runs_same_link(run, link) && run->nodes > most && all_have(table, link, run->nodes))
-            most = run->nodes;
+        if (runs_same_link(run, link) && run->size > most && all_have(table, link, run->size))
+            most = run->size;
     }
     return most;
 }
@@ -81,7 +86,7 @@ static int count_links(const struct run_table *table, int nodes)
 
     for (int i = 0; i < table->nruns; i++) {
         const struct run *run = &table->runs[i];
-        if (run->nodes != nodes || isnan(run->link_Bps) || (last && runs_same_link(run, last)))
+        if (run->size != nodes || isnan(run->link_Bps) || (last && runs_same_link(run, last)))
             continue;
         last = run;
         count++;
@@ -89,18 +94,37 @@ static int count_links(const struct run_table *table, int nodes)
     return count;
 }
 
-int runs_sweep_nodes(const struct run_table *table)
+/* The run that is the first on its number of nodes. */
+static bool begins_nodes(const struct run_table *table, int at)
 {
-    int best = 0, most = 1;
+    for (int i = 0; i < at; i++)
+        if (table->runs[i].size == table->runs[at].size)
+            return false;
+    return true;
+}
+
+bool runs_all_sweeps(const struct run_table *table)
+{
+    int links = 0, counts = 0;
 
     for (int i = 0; i < table->nruns; i++) {
-        int nodes = table->runs[i].nodes, links = count_links(table, nodes);
-        if (links > most || (links == most && best && nodes > best)) {
-            best = nodes;
-            most = links;
-        }
+        const struct run *run = &table->runs[i];
+        counts += begins_nodes(table, i);
+        links += (i == 0 || !runs_same_link(run, run - 1)) && runs_link_scales(table, run);
     }
-    return best;
+    return links > counts;
+}
+
+bool runs_is_sweep(const struct run_table *table, int nodes)
+{
+    int links = count_links(table, nodes);
+
+    for (int i = 0; i < table->nruns && !runs_all_sweeps(table); i++) {
+        int others = count_links(table, table->runs[i].size);
+        if (others > links || (others == links && table->runs[i].size > nodes))
+            return false;
+    }
+    return links > 1;
 }
 
 bool runs_begins_sweep(const struct run_table *table, const struct run *run, int nodes)
@@ -109,7 +133,7 @@ bool runs_begins_sweep(const struct run_table *table, const struct run *run, int
     int count = 0;
 
     for (int i = 0; i < table->nruns; i++) {
-        if (table->runs[i].nodes != nodes || !runs_same_scheme(&table->runs[i], run))
+        if (table->runs[i].size != nodes || !runs_same_scheme(&table->runs[i], run))
             continue;
         first = first ? first : &table->runs[i];
         count++;
@@ -120,7 +144,7 @@ bool runs_begins_sweep(const struct run_table *table, const struct run *run, int
 bool runs_link_scales(const struct run_table *table, const struct run *link)
 {
     for (int i = 0; i < table->nruns; i++)
-        if (runs_same_link(&table->runs[i], link) && table->runs[i].nodes != link->nodes)
+        if (runs_same_link(&table->runs[i], link) && table->runs[i].size != link->size)
             return true;
     return false;
 }
@@ -140,7 +164,7 @@ static int compare(const void *a, const void *b)
 
     order = order ? order : (x->how > y->how) - (x->how < y->how);
     order = order ? order : strcmp(x->comm, y->comm);
-    return order ? order : (x->nodes > y->nodes) - (x->nodes < y->nodes);
+    return order ? order : (x->size > y->size) - (x->size < y->size);
 }
 
 static const struct run *find_base(const struct run_table *table, const struct run *of)
@@ -157,8 +181,21 @@ static const struct run *find_base(const struct run_table *table, const struct r
     return own->workers > 1 && alone ? alone : own;
 }
 
+/* Ranks of one machine scale, too. */
+static void set_sizes(struct run_table *table)
+{
+    for (int i = 0; i < table->nruns; i++)
+        for (int k = 0; k < i; k++)
+            table->by_workers |= runs_same_series(&table->runs[i], &table->runs[k]) &&
+                                 table->runs[i].nodes == table->runs[k].nodes &&
+                                 table->runs[i].workers != table->runs[k].workers;
+    for (int i = 0; i < table->nruns; i++)
+        table->runs[i].size = table->by_workers ? table->runs[i].workers : table->runs[i].nodes;
+}
+
 void runs_order(struct run_table *table)
 {
+    set_sizes(table);
     if (table->nruns == 0)
         return;
     qsort(table->runs, (size_t)table->nruns, sizeof *table->runs, compare);

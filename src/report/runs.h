@@ -26,6 +26,7 @@ struct run {
     char *net, *comm; /* owned */
     enum run_how how;
     int nodes, workers;
+    int size;     /* what tables and plots go over: nodes, or workers (run_table.by_workers) */
     double batch; /* images of one worker in one iteration */
     double parameters;
     double link_Bps;
@@ -46,6 +47,7 @@ struct run_curve {
 
 struct run_table {
     char *folder, *name, *title; /* name: the folder's last part; title: about.json's; owned */
+    bool by_workers; /* runs of one scheme differ in workers, not in nodes: on one machine */
     int nruns;
     struct run *runs; /* in the order of speed of links, how, scheme, nodes; owned */
     int ncurves;
@@ -54,12 +56,15 @@ struct run_table {
 
 const char *run_how_name(enum run_how how);
 
+/* What sizes count: "node" or "rank". */
+const char *runs_unit(const struct run_table *table);
+
 /* Fails, naming the file, where the folder has no run, a file is damaged, a field is missing or two
  * runs do not belong to one table. out is freed then. */
 int runs_read(const char *folder, struct run_table *out);
 void runs_free(struct run_table *table);
 
-/* Whether a and b differ in nodes alone. */
+/* Whether a and b differ in size alone. */
 bool runs_same_series(const struct run *a, const struct run *b);
 bool runs_same_link(const struct run *a, const struct run *b);
 bool runs_same_scheme(const struct run *a, const struct run *b); /* and how it was obtained */
@@ -71,9 +76,13 @@ double runs_peak(const struct run *run);
  * 0: there is none. */
 int runs_common_nodes(const struct run_table *table, const struct run *link);
 
-/* The number of nodes that runs have on most speeds of links, at least two: a sweep over bandwidth.
- * 0: there is none. */
-int runs_sweep_nodes(const struct run_table *table);
+/* Whether runs on that many nodes are a sweep over bandwidth: they have at least two speeds of
+ * links, and no other number of nodes has more; or the table is one of sweeps. */
+bool runs_is_sweep(const struct run_table *table, int nodes);
+
+/* Whether there are more speeds of links with several numbers of nodes than numbers of nodes: then
+ * the table shows sweeps alone. */
+bool runs_all_sweeps(const struct run_table *table);
 
 /* Whether the run is the first of its scheme's, of at least two, in the sweep of that many nodes.
  */

@@ -278,9 +278,9 @@ static int check(const struct run_table *table)
         const struct run *a = &table->runs[i - 1], *b = &table->runs[i];
         if (check_pair(&table->runs[0], b))
             return -1;
-        if (runs_same_series(a, b) && a->nodes == b->nodes)
-            return error_set("%s and %s are both runs of %s on %d nodes; keep one of them", a->file,
-                             b->file, b->comm, b->nodes);
+        if (runs_same_series(a, b) && a->size == b->size)
+            return error_set("%s and %s are both runs of %s on %d %ss; keep one of them", a->file,
+                             b->file, b->comm, b->size, runs_unit(table));
     }
     return 0;
 }

@@ -20,7 +20,7 @@ static void put_csv_number(double value, struct strbuf *out)
     if (isnan(value))
         strbuf_putc(out, ',');
     else
-        strbuf_printf(out, ",%.6g", value);
+        strbuf_printf(out, ",%.9g", value);
 }
 
 /* A text that a CSV file may hold. */
@@ -73,7 +73,8 @@ static int compare_counts(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* The numbers of nodes on that link, sorted, each once; the caller frees. NULL: no memory. */
+/* The numbers of nodes on that link (NULL: on any), sorted, each once; the caller frees. NULL: no
+ * memory. */
 static int *list_nodes(const struct run_table *table, const struct run *link, int *count)
 {
     int *nodes = malloc((size_t)table->nruns * sizeof *nodes), kept = 0;
@@ -82,8 +83,8 @@ static int *list_nodes(const struct run_table *table, const struct run *link, in
     if (!nodes)
         return NULL;
     for (int i = 0; i < table->nruns; i++)
-        if (runs_same_link(&table->runs[i], link))
-            nodes[(*count)++] = table->runs[i].nodes;
+        if (!link || runs_same_link(&table->runs[i], link))
+            nodes[(*count)++] = table->runs[i].size;
     qsort(nodes, (size_t)*count, sizeof *nodes, compare_counts);
     for (int i = 0; i < *count; i++)
         if (i == 0 || nodes[i] != nodes[kept - 1])
@@ -108,7 +109,7 @@ static const struct run *put_series(const struct run *run, const struct run *end
 
     strbuf_printf(out, "| %s | %s |", run->comm, run_how_name(run->how));
     for (int c = 0; c < count; c++)
-        if (run < end && runs_same_series(run, first) && run->nodes == nodes[c])
+        if (run < end && runs_same_series(run, first) && run->size == nodes[c])
             strbuf_printf(out, " %.2f |", (run++)->speedup);
         else
             strbuf_puts(out, " |");
@@ -125,7 +126,7 @@ static void put_speedups(const struct run_table *table, const struct run *begin,
     put_link(begin->link_Bps, out);
     strbuf_puts(out, ".\n\n| scheme | obtained |");
     for (int c = 0; c < count; c++)
-        strbuf_printf(out, nodes[c] == 1 ? " %d node |" : " %d nodes |", nodes[c]);
+        strbuf_printf(out, " %d %s%s |", nodes[c], runs_unit(table), nodes[c] == 1 ? "" : "s");
     put_rule(count, out);
     for (const struct run *run = begin; nodes && run < end;)
         run = put_series(run, end, nodes, count, out);
@@ -149,12 +150,12 @@ static void put_iterations(const struct run_table *table, const struct run *begi
     if (!nodes)
         return;
     strbuf_printf(out,
-                  "\nAn iteration on %d node%s.\n\n| scheme | obtained | iteration | images/s | "
+                  "\nAn iteration on %d %s%s.\n\n| scheme | obtained | iteration | images/s | "
                   "busy | stalled | a node sends | busiest rank sends | peak / mean |",
-                  nodes, nodes == 1 ? "" : "s");
+                  nodes, runs_unit(table), nodes == 1 ? "" : "s");
     put_rule(7, out);
     for (const struct run *run = begin; run < end; run++) {
-        if (run->nodes != nodes)
+        if (run->size != nodes)
             continue;
         strbuf_printf(out, "| %s | %s | %s | %.1f | %.1f %% | %.1f %% |", run->comm,
                       run_how_name(run->how), units_print_seconds(run->seconds, cell),
@@ -171,9 +172,9 @@ static void put_iterations(const struct run_table *table, const struct run *begi
 static bool begins_link(const struct run_table *table, const struct run *run, int nodes)
 {
     for (const struct run *r = table->runs; r < run; r++)
-        if (r->nodes == nodes && runs_same_link(r, run))
+        if (r->size == nodes && runs_same_link(r, run))
             return false;
-    return run->nodes == nodes;
+    return run->size == nodes;
 }
 
 static void put_sweep_row(const struct run_table *table, const struct run *of, struct strbuf *out)
@@ -183,10 +184,10 @@ static void put_sweep_row(const struct run_table *table, const struct run *of, s
     strbuf_printf(out, "| %s | %s |", of->comm, run_how_name(of->how));
     for (const struct run *link = table->runs; link < end; link++) {
         const struct run *run = table->runs;
-        if (!begins_link(table, link, of->nodes))
+        if (!begins_link(table, link, of->size))
             continue;
         while (run < end &&
-               !(run->nodes == of->nodes && runs_same_link(run, link) && runs_same_scheme(run, of)))
+               !(run->size == of->size && runs_same_link(run, link) && runs_same_scheme(run, of)))
             run++;
         if (run < end)
             strbuf_printf(out, " %.1f |", run->images_per_second);
@@ -201,8 +202,8 @@ static void put_sweep(const struct run_table *table, int nodes, struct strbuf *o
     const struct run *end = table->runs + table->nruns;
     int columns = 0;
 
-    strbuf_printf(out, "\nImages/s on %d nodes over the speed of links.\n\n| scheme | obtained |",
-                  nodes);
+    strbuf_printf(out, "\nImages/s on %d %ss over the speed of links.\n\n| scheme | obtained |",
+                  nodes, runs_unit(table));
     for (const struct run *run = table->runs; run < end; run++)
         if (begins_link(table, run, nodes)) {
             strbuf_putc(out, ' ');
@@ -219,7 +220,8 @@ static void put_sweep(const struct run_table *table, int nodes, struct strbuf *o
 void tables_markdown(const struct run_table *table, const struct plots *plots, struct strbuf *out)
 {
     const struct run *end = table->runs + table->nruns;
-    int sweep = runs_sweep_nodes(table);
+    int count = 0, *nodes = table->nruns ? list_nodes(table, NULL, &count) : NULL;
+    bool sweeps = false;
 
     strbuf_printf(out, "\n## %s\n", table->name);
     if (table->title)
@@ -227,16 +229,21 @@ void tables_markdown(const struct run_table *table, const struct plots *plots, s
     if (table->nruns)
         strbuf_printf(out, "\nNet %s: %.0f parameters, %g images a worker and iteration.\n",
                       table->runs->net, table->runs->parameters, table->runs->batch);
+    for (int c = 0; c < count; c++)
+        sweeps |= runs_is_sweep(table, nodes[c]);
     for (const struct run *begin = table->runs, *next; begin < end; begin = next) {
         for (next = begin; next < end && runs_same_link(next, begin);)
             next++;
-        if (sweep && !runs_link_scales(table, begin))
+        if (runs_all_sweeps(table) || (sweeps && !runs_link_scales(table, begin)))
             continue;
         put_speedups(table, begin, next, out);
         put_iterations(table, begin, next, out);
     }
-    if (sweep)
-        put_sweep(table, sweep, out);
+    for (int c = 0; c < count; c++)
+        if (runs_is_sweep(table, nodes[c]))
+            put_sweep(table, nodes[c], out);
+    out->failed |= table->nruns && !nodes;
+    free(nodes);
     for (int i = 0; i < plots->count; i++)
         strbuf_printf(out, "\n![%s](%s.svg)\n", plots->about[i], plots->name[i]);
 }

@@ -14,9 +14,9 @@ fail() {
 # summary FILE COMM NODES IMAGES_PER_SECOND [NET [BATCH]]: as train writes it
 summary() {
     printf '{"net":"%s","comm":"%s","nodes":%d,"ranks":%d,"workers":%d,"global_batch":%d,"parameters":1000,
-"engine":"cpu","images_per_second":%g,"stall_seconds_per_iteration":%g,"bytes_sent_per_iteration":%d,
+"engine":"cpu","images_per_second":%g,"stall_seconds_per_iteration":%s,"bytes_sent_per_iteration":%d,
 "bytes_sent_per_iteration_by_rank":[10,%d]}\n' "${5:-tiny}" "$2" "$3" "$3" "$3" $((${6:-10} * $3)) "$4" \
-        "$(awk -v n="$3" -v v="$4" 'BEGIN { print 0.25 * 10 * n / v }')" $((4000 * $3)) 7000 >"$1"
+        "$(awk -v n="$3" -v v="$4" 'BEGIN { printf "%.12g", 0.25 * 10 * n / v }')" $((4000 * $3)) 7000 >"$1"
 }
 
 report() {
@@ -76,7 +76,7 @@ holds "$folder/out/report.md" '| ps | measured | 1.00 | 3.50 |'
 holds "$folder/out/report.md" '| sfb | measured | 1.00 | 3.00 |'
 # 8000 in the second half, 6000 in the last three quarters: 200 a hundredth, 140 on average
 holds "$folder/out/report.md" '| ps | measured | 114 ms | 350.0 | 75.0 % | 25.0 % | 4 kB | 7 kB | 1.71 |'
-holds "$folder/out/report.csv" 'tiny,tiny,measured,ps,4,4,10,10,0.114286,350,3.5,0.875,0.25,4000,7000,1.71429'
+holds "$folder/out/report.csv" 'tiny,tiny,measured,ps,4,4,10,10,0.114285714,350,3.5,0.875,0.25,4000,7000,1.71428571'
 for plot in speedup busy bytes wire loss-iterations loss-seconds; do
     [ -s "$folder/out/tiny-$plot.gp" ] && [ -s "$folder/out/tiny-$plot.dat" ] || fail "there is no script of tiny-$plot"
     [ ! -e "$folder/out/tiny-$plot.png" ] || fail "tiny-$plot.png without gnuplot"
@@ -112,6 +112,16 @@ holds "$folder/out/report.md" '| ps | emulated | 2.00 | 3.00 |'
 holds "$folder/out/report.md" 'links: unknown'
 holds "$folder/out/report.csv" 'replayed,tiny,emulated,ps,2,2,10,,'
 
+# ---- ranks of one machine ----
+mkdir "$folder/machine"
+summary "$folder/machine/a.json" ps 1 100
+summary "$folder/machine/b.json" ps 2 190
+sed -i 's/"nodes":2/"nodes":1/' "$folder/machine/b.json"
+report "$folder/machine" --out="$folder/out" >/dev/null || fail "one machine: $(cat "$folder/errors")"
+holds "$folder/out/report.md" '| scheme | obtained | 1 rank | 2 ranks |'
+holds "$folder/out/report.md" '| ps | measured | 1.00 | 1.90 |'
+holds "$folder/out/machine-speedup.gp" "set xlabel 'ranks'"
+
 # ---- simulated: rows of the program itself, a sweep over bandwidth, published figures ----
 mkdir "$folder/lenet"
 for gbps in 1 10; do
@@ -139,7 +149,9 @@ holds "$folder/out/compare.md" '| lenet | Other | 8 | 10 Gb/s | speed-up | 4.00 
 # ---- what train writes ----
 if [ -n "${POSEIDON_MPIRUN:-}" ]; then
     mkdir "$folder/trained"
-    (cd "$abs_top_srcdir" && "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=models/lenet/solver.prototxt --max-iter=4 --comm=ps \
+    sed '/^snapshot/d' "$abs_top_srcdir/models/lenet/solver.prototxt" >"$folder/lenet.prototxt"
+    echo 'snapshot_after_train: false' >>"$folder/lenet.prototxt"
+    (cd "$abs_top_srcdir" && "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver="$folder/lenet.prototxt" --max-iter=4 --comm=ps \
         --threads=1 --batch=8 --summary="$folder/trained/ps.json" --trace="$folder/trained/ps.trace.json") \
         >"$folder/trained/ps.log" 2>&1 || fail "training: $(tail -n 5 "$folder/trained/ps.log")"
     report "$folder/trained" --out="$folder/out" >/dev/null || fail "trained: $(cat "$folder/errors")"
