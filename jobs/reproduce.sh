@@ -1,0 +1,320 @@
+#!/bin/sh
+# Makes tables of speed-up and their plots, as papers have them, from nothing but an allocation or this machine.
+#
+#     reproduce.sh --where=simulate [--table=LIST] [--out=DIR]       on a virtual clock: minutes
+#     reproduce.sh --where=box [--table=LIST] [--counts=1,2,4,8]     hosts made of this machine; computation is replayed
+#     sbatch --nodes=8 jobs/reproduce.slurm [OPTIONS]                --where=slurm in the job's allocation
+#     qsub jobs/reproduce.pbs                                        --where=pbs in the job's
+#
+#   --table=LIST         tables to make. simulate: vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet, and
+#                        beyond-DEVICE-NET (all of them); else nets of models/ (alexnet,vgg16,googlenet)
+#   --out=DIR            (reproduction) DIR/runs/TABLE has what programs wrote, DIR tables and plots
+#   --publish=DIR        simulate: write DIR/REPRODUCTION.md, and the pictures below DIR/reproduction
+#  Where training runs (box, slurm, pbs):
+#   --solver=FILE        this training, as table "own", with its data, tests and snapshots left out. Without it, nets
+#                        of models/ train on made-up images
+#   --counts=LIST        numbers of nodes (1, 2, 4, ... up to --nodes, and that)
+#   --nodes=N            nodes of the allocation (1; box: 8)
+#   --ranks-per-node=N   (1)
+#   --comm=LIST          schemes to compare, as "poseidon train --comm" takes them (auto,ps,paper)
+#   --iterations=N       of each run (20; box: 10)
+#   --rate=RATE          box: of its links (1gbit)
+#   --batch=N            images per rank (box: 16; else the net's own)
+#   -- ARGUMENT...       more for "poseidon train", such as --threads=8
+#
+# POSEIDON names the program (default: build/poseidon here, else poseidon of PATH; where there is neither, it is
+# built). LAUNCH is how ranks are started; {ranks}, {nodes} and {per} (ranks per node) in it are filled in. Default:
+# mpirun -np {ranks} --map-by ppr:{per}:node --bind-to none
+set -u
+
+where='' tables='' out=reproduction publish='' solver='' counts='' nodes='' per=1 comms='' iterations='' rate=1gbit batch=''
+launch=${LAUNCH:-'mpirun -np {ranks} --map-by ppr:{per}:node --bind-to none'}
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+die() {
+    echo "reproduce.sh: $1" >&2
+    exit 1
+}
+
+number() { # OPTION VALUE
+    case $2 in
+    '' | *[!0-9]* | 0*) die "$1 wants a number of at least 1, found '$2'" ;;
+    esac
+}
+
+words() {
+    echo "$1" | tr ',' ' '
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --where=*) where=${1#*=} ;;
+    --table=*) tables=${1#*=} ;;
+    --out=*) out=${1#*=} ;;
+    --publish=*) publish=${1#*=} ;;
+    --solver=*) solver=${1#*=} ;;
+    --counts=*) counts=${1#*=} ;;
+    --nodes=*) nodes=${1#*=} ;;
+    --ranks-per-node=*) per=${1#*=} ;;
+    --comm=*) comms=${1#*=} ;;
+    --iterations=*) iterations=${1#*=} ;;
+    --rate=*) rate=${1#*=} ;;
+    --batch=*) batch=${1#*=} ;;
+    --help | -h)
+        sed -n '2,/^set -u/{/^#/!d;s/^# \{0,1\}//;p;}' "$0"
+        exit 0
+        ;;
+    --)
+        shift
+        break
+        ;;
+    *) die "unknown argument '$1' (reproduce.sh --help)" ;;
+    esac
+    shift
+done
+case $where in
+simulate | box | slurm | pbs) ;;
+'') die 'where? --where=simulate, box, slurm or pbs' ;;
+*) die "--where=$where is not known (simulate, box, slurm or pbs)" ;;
+esac
+[ -z "$publish" ] || [ "$where" = simulate ] || die '--publish is for --where=simulate: others differ from machine to machine'
+[ "$where" != slurm ] || [ -n "${SLURM_JOB_ID:-}" ] || die 'this is not in a job: sbatch --nodes=N jobs/reproduce.slurm'
+[ "$where" != pbs ] || [ -n "${PBS_NODEFILE:-}" ] || die 'this is not in a job: qsub jobs/reproduce.pbs'
+number --ranks-per-node "$per"
+for pair in "--nodes=$nodes" "--iterations=$iterations" "--batch=$batch"; do
+    [ -z "${pair#*=}" ] || number "${pair%%=*}" "${pair#*=}"
+done
+for count in $(words "$counts"); do
+    number --counts "$count"
+done
+[ -z "$solver" ] || [ -r "$solver" ] || die "$solver cannot be read"
+
+if [ -z "${POSEIDON:-}" ]; then
+    if [ -x "$root/build/poseidon" ]; then
+        POSEIDON=$root/build/poseidon
+    elif command -v poseidon >/dev/null; then
+        POSEIDON=poseidon
+    elif [ -r "$root/scripts/setup.sh" ]; then
+        (cd "$root" && setup_arguments='' && . ./scripts/setup.sh && setup_dependencies "$setup_required" &&
+            setup_build build) >&2 || die 'the program could not be built'
+        POSEIDON=$root/build/poseidon
+    else
+        die 'poseidon is not in PATH; set POSEIDON'
+    fi
+fi
+export POSEIDON
+mkdir -p "$out/runs" || die "$out cannot be made"
+out=$(cd "$out" && pwd)
+
+# begin TABLE TITLE [MORE]: an empty folder of runs, and what is said of all of them
+begin() {
+    rm -rf "$out/runs/$1"
+    mkdir -p "$out/runs/$1" || die "$out/runs/$1 cannot be made"
+    printf '{"title": "%s"%s}\n' "$2" "${3:-}" >"$out/runs/$1/about.json"
+    made="${made:-} $out/runs/$1"
+    echo "reproduce.sh: $1" >&2
+}
+
+# ---- simulated ----
+
+# play TABLE NAME MODEL ARGUMENT...: rows of one scheme
+play() {
+    to=$out/runs/$1/$2.json model=$root/models/$3/train_val.prototxt
+    shift 3
+    "$POSEIDON" simulate --model="$model" --json "$@" >"$to" 2>"$out/said" ||
+        die "simulate --model=$model $*: $(tail -n 1 "$out/said")"
+}
+
+# The paper's cluster: constants as tests/cluster/VALIDATION.md has them. How each system overlaps is its own.
+theirs='--profile=titanx --transport=3.5GB --host-copy=3.2GB --memory=8GB'
+of_scheme() {
+    case $1 in
+    adam) echo '--comm=adam --overlap=backward' ;;
+    onebit) echo '--comm=onebit --overlap=none' ;;
+    *) echo "--comm=$1" ;;
+    esac
+}
+
+# paper NET SCHEMES: speed-up on 40 Gb/s, images/s of 16 nodes over bandwidth
+paper() {
+    begin "$1" "One Titan X a node, with the constants that were fitted to the paper's 18 points (PS and copies of its time)."
+    for scheme in $2; do
+        # shellcheck disable=SC2046,SC2086 # lists of options
+        play "$1" "$scheme-40" "$1" $theirs $(of_scheme "$scheme") --nodes=1,2,4,8,16,32 --bandwidth=40Gb --intervals=100
+        case $scheme in none | tf-ps | caffe-ps) continue ;; esac
+        for gbps in 2 5 10 20 30; do
+            # shellcheck disable=SC2046,SC2086
+            play "$1" "$scheme-$gbps" "$1" $theirs $(of_scheme "$scheme") --nodes=16 --bandwidth=${gbps}Gb
+        done
+    done
+}
+
+# beyond DEVICE NET: this program's choice against the published system and rings, on hosts of today
+beyond() {
+    begin "beyond-$1-$2" "One $1 a node; hosts of today: the network takes no processor time, sums at 50 GB/s."
+    for scheme in auto poseidon ring; do
+        for gbps in 1 5 10 25 100; do
+            play "beyond-$1-$2" "$scheme-$gbps" "$2" --profile="$1" --memory=50GB --comm=$scheme \
+                --nodes=32,1024 --bandwidth=${gbps}Gb
+        done
+    done
+}
+
+simulate() {
+    all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet'
+    for file in "$root"/models/profiles/*.csv; do
+        name=${file##*/}
+        all="$all beyond-${name%.csv}"
+    done
+    for table in $(words "${tables:-$all}"); do
+        case " $all " in *" $table "*) ;; *) die "there is no table '$table' to simulate (there are: $all)" ;; esac
+        case $table in
+        beyond-*)
+            table=${table#beyond-}
+            beyond "${table%%-*}" "${table#*-}"
+            ;;
+        vgg19) paper vgg19 'none auto poseidon wfbp caffe-ps adam onebit' ;;
+        inception_v3 | resnet152) paper "$table" 'none auto poseidon wfbp tf-ps ring' ;;
+        *) paper "$table" 'none auto poseidon wfbp caffe-ps ring' ;;
+        esac
+    done
+}
+
+# ---- trained ----
+
+# dummy NET FILE: a net of models/ with made-up images instead of its data layers
+dummy() {
+    case $1 in
+    cifar10*) shape='dim: 3 dim: 32 dim: 32' ;;
+    lenet) shape='dim: 1 dim: 28 dim: 28' ;;
+    vgg16) shape='dim: 3 dim: 64 dim: 64' ;; # larger ones would take hours in a box
+    alexnet | caffenet) shape='dim: 3 dim: 227 dim: 227' ;;
+    inception_v3) shape='dim: 3 dim: 299 dim: 299' ;;
+    *) shape='dim: 3 dim: 224 dim: 224' ;;
+    esac
+    images=${batch:-$(awk '/batch_size/ { print $2; exit }' "$root/models/$1/train_val.prototxt")}
+    {
+        echo "layer { name: \"data\" type: \"DummyData\" top: \"data\" top: \"label\" dummy_data_param {"
+        echo "  shape { dim: $images $shape } data_filler { type: \"gaussian\" std: 50 }"
+        echo "  shape { dim: $images } data_filler { type: \"constant\" } } }"
+        awk '{ depth += gsub(/{/, "{") - gsub(/}/, "}"); block = block $0 "\n" }
+            depth == 0 { if (block !~ /type: *"(Data|ImageData|HDF5Data)"/) printf "%s", block; block = "" }' \
+            "$root/models/$1/train_val.prototxt"
+    } >"$2"
+}
+
+# Without tests and snapshots; fields are taken to stand one a line, as everybody writes them.
+quiet_solver() { # SOLVER
+    sed '/^[[:space:]]*\(snapshot[a-z_]*\|test_[a-z_]*\|max_iter\|display\)[[:space:]]*:/d' "$1"
+    echo "snapshot_after_train: false max_iter: $iterations"
+}
+
+# train TABLE SOLVER OPTIONS...: all schemes on all counts
+train() {
+    table=$1 training=$2
+    shift 2
+    for comm in $(words "$comms"); do
+        for count in $(words "$counts"); do
+            ranks=$((count * per)) name=$out/runs/$table/$comm-$count
+            command=$(echo "$launch" | sed "s/{ranks}/$ranks/g; s/{nodes}/$count/g; s/{per}/$per/g")
+            echo "reproduce.sh: $table, $comm on $count nodes, $ranks ranks" >&2
+            # shellcheck disable=SC2086 # a command with options
+            $command "$POSEIDON" train --solver="$training" --comm="$comm" --summary="$name.json" "$@" </dev/null \
+                >"$name.said" 2>&1 || die "$table, $comm on $count nodes: $(tail -n 3 "$name.said")"
+        done
+    done
+}
+
+# The solver lies beside the results: all nodes must be able to read it.
+measure() { # MORE_OF_ABOUT, then train's own options
+    about=$1
+    shift
+    if [ -n "$solver" ]; then
+        begin own "$solver" "$about"
+        near=$(cd "$(dirname "$solver")" && pwd)/.reproduce.$$.prototxt # what it names is found beside it
+        trap 'rm -f "$near"' EXIT
+        quiet_solver "$solver" >"$near" || die "$near cannot be written"
+        train own "$near" "$@"
+        rm -f "$near"
+        return
+    fi
+    for table in $(words "${tables:-alexnet,vgg16,googlenet}"); do
+        [ -r "$root/models/$table/train_val.prototxt" ] || die "there is no table '$table': models/ has no such net"
+        begin "$table" "Made-up images${title:+; $title}." "$about"
+        folder=$out/runs/$table
+        dummy "$table" "$folder/net.prototxt"
+        { echo "net: \"$folder/net.prototxt\"" && quiet_solver "$root/models/$table/solver.prototxt" | grep -v '^net:'; } \
+            >"$folder/solver.prototxt"
+        if [ "$where" = box ]; then
+            "$POSEIDON" time --model="$folder/net.prototxt" --threads=1 --iterations=3 --profile="$folder/profile.csv" \
+                >"$folder/time.said" 2>&1 || die "$table: $(tail -n 1 "$folder/time.said")"
+            train "$table" "$folder/solver.prototxt" --engine=replay --profile="$folder/profile.csv" "$@"
+        else
+            train "$table" "$folder/solver.prototxt" "$@"
+        fi
+    done
+}
+
+default_counts() {
+    [ -z "$counts" ] || return 0
+    count=1
+    while [ "$count" -lt "$nodes" ]; do
+        counts=$counts$count,
+        count=$((count * 2))
+    done
+    counts=$counts$nodes
+}
+
+case $where in
+simulate) simulate ;;
+box)
+    if [ -z "${BOX_HOSTS:-}" ]; then
+        exec "$root/tests/cluster/box.sh" --hosts="${nodes:-8}" --slots="$per" --rate="$rate" -- sh "$0" --where=box \
+            --table="$tables" --out="$out" --solver="$solver" --counts="$counts" --ranks-per-node="$per" --comm="$comms" \
+            --iterations="$iterations" --batch="$batch" -- "$@"
+    fi
+    nodes=$(echo "$BOX_HOSTS" | wc -w) iterations=${iterations:-10} batch=${batch:-16} comms=${comms:-auto,ps,paper}
+    default_counts
+    # Threads of the hosts share this machine's cores: what computes is asleep, so that the cores are the network's.
+    title="hosts made of one machine, links of $BOX_RATE, one thread's layer times replayed"
+    bits=$(echo "$BOX_RATE" | sed 's/gbit$/e9/; s/mbit$/e6/; s/kbit$/e3/; s/bit$//')
+    measure ", \"how\": \"emulated\", \"link_bytes_per_second\": $(awk -v b="$bits" 'BEGIN { printf "%.0f", b / 8 }')" "$@"
+    ;;
+slurm | pbs)
+    [ "$where" != slurm ] || nodes=${nodes:-${SLURM_JOB_NUM_NODES:-1}}
+    if [ "$where" = pbs ]; then
+        nodes=${nodes:-$(sort -u "$PBS_NODEFILE" | wc -l)}
+        [ -n "${LAUNCH:-}" ] || launch="mpirun --hostfile $PBS_NODEFILE -np {ranks} --map-by ppr:{per}:node --bind-to none"
+    fi
+    iterations=${iterations:-20} comms=${comms:-auto,ps,paper}
+    [ -z "$batch" ] || [ -z "$solver" ] || set -- --batch="$batch" "$@"
+    default_counts
+    measure '' "$@"
+    ;;
+esac
+
+rm -f "$out/said"
+published=
+[ ! -r "$root/docs/published.csv" ] || published=--published=$root/docs/published.csv
+# shellcheck disable=SC2086 # a list of folders; an option or none
+"$POSEIDON" report $made --out="$out" $published || exit 1
+
+# The page: its words, with the tables in their places.
+if [ -n "$publish" ]; then
+    mkdir -p "$publish/reproduction" || die "$publish cannot be written"
+    awk -v compare="$out/compare.md" -v report="$out/report.md" '
+        function put(file, from,    line, on) {
+            on = from == ""
+            while ((getline line < file) > 0) {
+                on = on || line ~ from
+                sub(/\]\(/, "](reproduction/", line)
+                if (on) print line
+            }
+        }
+        $0 == "@COMPARE@" { put(compare, ""); next }
+        $0 == "@TABLES@" { put(report, "^## "); next }
+        { print }' "$root/docs/reproduction.md.in" >"$publish/REPRODUCTION.md" || die "$publish/REPRODUCTION.md cannot be written"
+    sed -n 's/.*(reproduction\/\(.*\.svg\)).*/\1/p' "$publish/REPRODUCTION.md" | while read -r picture; do
+        cp "$out/$picture" "$publish/reproduction/" || die "there is no picture $picture: is gnuplot there?"
+    done || exit 1
+fi

@@ -1,0 +1,132 @@
+#!/bin/sh
+# The scripts that make tables of speed-up, under a stand-in for mpirun: what they start, on how many ranks, what the
+# tables say. One is measured in earnest, one simulated, and one made in a box where that can be built.
+# shellcheck disable=SC2016 # stand-ins expand later
+set -u
+jobs=${abs_top_srcdir:?}/jobs
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failures=0
+
+fail() {
+    echo "FAIL: $1"
+    failures=$((failures + 1))
+}
+
+same() { # WHAT EXPECTED FOUND
+    [ "$2" = "$3" ] || fail "$1: expected '$2', found '$3'"
+}
+
+# mpirun notes its arguments; the program after them writes a summary: N ranks make 100 (1 + 0.9 (N - 1))
+# images/s.
+mkdir "$folder/bin"
+cat >"$folder/bin/mpirun" <<'END'
+#!/bin/sh
+echo "$*" >>"$CALLS"
+ranks=1
+while [ $# -gt 0 ]; do
+    case $1 in
+    -np) ranks=$2 ;;
+    --summary=*)
+        comm=${1##*/}
+        awk -v n="$ranks" -v comm="${comm%-*}" 'BEGIN { printf "{\"net\": \"N\", \"comm\": \"%s\", \"nodes\": %d,", comm, n / 2
+            printf "\"workers\": %d, \"parameters\": 5, \"engine\": \"cpu\", \"global_batch\": %d,", n, 10 * n
+            printf "\"images_per_second\": %g, \"bytes_sent_per_iteration\": %d,", 100 + 90 * (n - 1), 1000 * n
+            printf "\"stall_seconds_per_iteration\": 0.01}\n" }' >"${1#*=}"
+        ;;
+    esac
+    shift
+done
+exit "${FAILS:-0}"
+END
+chmod +x "$folder/bin/mpirun"
+CALLS=$folder/calls
+real_path=$PATH
+PATH=$folder/bin:$PATH
+export CALLS PATH
+case $("$POSEIDON" report "$folder" 2>&1) in
+*'built without cJSON'*)
+    echo 'SKIP: this poseidon was built without cJSON'
+    exit 77
+    ;;
+esac
+printf 'net: "net.prototxt"\ntest_iter: 3\ntest_interval: 5\nsnapshot: 7\nmax_iter: 100\nbase_lr: 1\n' >"$folder/solver.prototxt"
+cd "$folder" || exit 1
+
+GNUPLOT=/nonexistent/gnuplot # plots are test_report_command.sh's
+export GNUPLOT
+
+SLURM_JOB_ID=5 SLURM_SUBMIT_DIR=$folder SLURM_JOB_NUM_NODES=6 SLURM_NTASKS_PER_NODE=2 POSEIDON_JOBS=$jobs \
+    sh "$jobs/reproduce.slurm" --solver=solver.prototxt --comm=ps --iterations=9 --out=result -- --threads=4 >said 2>errors ||
+    fail "reproduce.slurm: $(cat errors)"
+same 'counts up to the nodes of the job' '2 4 8 12 ' "$(sed 's/.*-np \([0-9]*\) .*/\1/' calls | tr '\n' ' ')"
+same 'how ranks are started' "--comm=ps --summary=$folder/result/runs/own/ps-4.json --threads=4" "$(sed -n '3s/.* --comm/--comm/p' calls)"
+grep -q -- "-np 8 --map-by ppr:2:node --bind-to none $POSEIDON train --solver=$folder/.reproduce" calls || fail "ranks: $(cat calls)"
+grep -q '| ps | measured | 2.00 | 3.89 | 7.68 | 11.47 |' result/report.md || fail "the table: $(cat result/report.md)"
+[ -z "$(find . -name '.reproduce*')" ] || fail 'the solver beside the own one is left'
+rm calls
+
+printf 'a\na\nb\nc\nc\n' >nodes
+PBS_O_WORKDIR=$folder PBS_NODEFILE=$folder/nodes POSEIDON_JOBS=$jobs \
+    ARGUMENTS='--table=lenet --counts=2,4 --comm=ps,sfb --iterations=7' sh "$jobs/reproduce.pbs" >said 2>errors ||
+    fail "reproduce.pbs: $(cat errors)"
+same 'schemes and counts on PBS' '2--comm=ps 4--comm=ps 2--comm=sfb 4--comm=sfb ' \
+    "$(sed 's/.*-np \([0-9]*\) .* \(--comm=[a-z]*\) .*/\1\2/' calls | tr '\n' ' ')"
+grep -q -- "--hostfile $folder/nodes -np 4 --map-by ppr:1:node" calls || fail 'reproduce.pbs does not use the node file'
+grep -q 'max_iter: 7' reproduction/runs/lenet/solver.prototxt || fail 'the iterations are not in the solver'
+grep -q 'DummyData' reproduction/runs/lenet/net.prototxt || fail 'no made-up images'
+grep -q 'type: "Data"' reproduction/runs/lenet/net.prototxt && fail 'a data layer is left'
+rm calls
+
+refuses() { # PATTERN ARGUMENT...
+    pattern=$1
+    shift
+    said=$(sh "$jobs/reproduce.sh" "$@" 2>&1) && fail "reproduce.sh $*: accepted"
+    case $said in
+    *"$pattern"*) ;;
+    *) fail "reproduce.sh $*: expected '$pattern', found '$said'" ;;
+    esac
+}
+
+refuses 'where? --where=simulate, box, slurm or pbs'
+refuses '--where=moon is not known' --where=moon
+refuses 'this is not in a job: sbatch --nodes=N jobs/reproduce.slurm' --where=slurm
+refuses 'this is not in a job: qsub jobs/reproduce.pbs' --where=pbs
+SLURM_JOB_ID=5
+export SLURM_JOB_ID
+refuses 'absent.prototxt cannot be read' --where=slurm --solver=absent.prototxt
+refuses "--iterations wants a number of at least 1, found '0'" --where=slurm --iterations=0
+refuses "--counts wants a number of at least 1, found 'x'" --where=slurm --counts=1,x
+refuses "unknown argument '--fast'" --where=slurm --fast
+refuses "there is no table 'nothing'" --where=slurm --table=nothing
+refuses "there is no table 'nothing' to simulate" --where=simulate --table=nothing
+refuses '--publish is for --where=simulate' --where=slurm --publish=docs
+FAILS=3
+export FAILS
+refuses 'own, ps on 1 nodes' --where=slurm --solver=solver.prototxt --comm=ps
+unset FAILS
+
+# simulated: the paper's table, and the published figures beside it
+sh "$jobs/reproduce.sh" --where=simulate --table=vgg19_22k --out=simulated >said 2>errors || fail "simulate: $(cat errors)"
+grep -q '^| poseidon | simulated | ' simulated/report.md || fail "the simulated table: $(cat simulated/report.md)"
+same 'published points that were obtained' 22 "$(grep -c '^| vgg19_22k .* simulated' simulated/compare.md)"
+# what the simulator is validated by: all 18 points of the published figure within 10 %
+awk -F'|' '/^\| vgg19_22k/ && /plotting script/ && /speed-up/ { n++; error = $10 + 0; if (error > 10 || error < -10) { print; bad = 1 } }
+    END { exit bad || n != 18 }' simulated/compare.md || fail 'published points'
+
+# in earnest
+PATH=$real_path
+LAUNCH="${POSEIDON_MPIRUN:?} {ranks}" sh "$jobs/reproduce.sh" --where=slurm --table=lenet --counts=1,2 --comm=ps,paper \
+    --iterations=3 --batch=16 --out=real -- --threads=1 --merge=0 >said 2>errors || fail "measured: $(cat errors)"
+same 'rows of a real measurement' 5 "$(wc -l <real/report.csv | tr -d ' ')"
+# 2 (P - 1) 4 bytes of 431080 parameters; merged layers would have a few bytes of padding between them
+same 'bytes by PS on two ranks of one machine' 3448640 "$(awk -F, '$4 == "ps" && $6 == 2 { print $14 }' real/report.csv)"
+
+# in a box: real ranks on hosts of this machine
+if "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1; then
+    timeout 200 sh "$jobs/reproduce.sh" --where=box --table=lenet --nodes=2 --comm=ps --iterations=3 --out=boxed >said 2>errors ||
+        fail "in a box: $(cat errors)"
+    same 'rows of a box' 3 "$(wc -l <boxed/report.csv | tr -d ' ')"
+    grep -q '^lenet,LeNet,emulated,ps,2,2,16,1,' boxed/report.csv || fail "in a box: $(cat boxed/report.csv)"
+fi
+exit $((failures > 0))
