@@ -241,7 +241,7 @@ static void print_table(const struct request *r, const struct forecast *f, const
     char cell[COST_CELL];
 
     cost_print_seconds(f->alone_seconds, cell);
-    fprintf(to, "%s, --comm=%s, --overlap=%s; one rank alone: %s an iteration of %d images%s\n\n",
+    fprintf(to, "%s, --comm=%s, --overlap=%s; alone: %s an iteration of %d images%s\n\n",
             f->model.net->def->name, comm_of(r), cost_overlap_name(f->options->overlap), cell,
             f->batch, net_is_assumed(f->model.net) ? " (assumed input)" : "");
     fprintf(to, "nodes   iteration  speed-up    images/s  MB sent  stalled\n");

@@ -39,6 +39,7 @@ HOSTS, RATES, SCHEMES = [2, 4, 8], [50, 100, 400], ["ps", "allreduce", "sfb"]
 DILATE, CHUNK, MERGE, WINDOW = 100, 65536, 4096, 1 << 20
 BUFFER = 32768
 ITERATIONS, LEAVE_OUT = 9, 3
+LEAST_GOODPUT = 0.9  # of a link's rate; less is reached where others compute
 
 
 def fitted(cell):
@@ -109,6 +110,9 @@ def measure_inside(o):
     import bench_replay
     hosts, rate = len(os.environ["BOX_HOSTS"].split()), int(os.environ["BOX_RATE"].replace("mbit", ""))
     goodput = bench_replay.goodput()
+    if goodput < LEAST_GOODPUT * rate * 125e3:
+        print("plain streams reach %.1f MB/s of %g: the machine is busy, nothing is measured" % (goodput / 1e6, rate / 8))
+        return
     with tempfile.TemporaryDirectory() as folder:
         for cell in all_cells():
             net, cell_hosts, cell_rate, scheme = cell

@@ -80,7 +80,8 @@ def p40(net, batch):
 OTHERS_WORDS = (
     "The same constants as above wherever the paper's cluster is meant. Nothing was fitted to these points. *Printed*: "
     "the figure was read in the source; *recalled*: attributed to it, the text was not at hand. Where a device has no "
-    "profile, the Titan X's layers are taken at the share of its nominal operations.")
+    "profile, the Titan X's layers are taken at the share of its nominal operations. Speed-ups slightly above the "
+    "number of nodes come from the update, which one machine makes alone and servers share.")
 
 ATC = "Zhang et al. 2017"
 OTHERS = [
