@@ -16,9 +16,11 @@
 #include "util/error.h"
 #include "util/path.h"
 #include "util/json.h"
+#include "util/units.h"
 
 static const char *const effect_option[SIGNALS] = {"--sigint-effect", "--sighup-effect",
-                                                   "--sigterm-effect", "--sigusr1-effect"};
+                                                   "--sigterm-effect", "--sigusr1-effect",
+                                                   "--sigxcpu-effect"};
 
 /* What has a meaning only where nothing is computed, and what has none there. */
 static int check_replay(const struct trainer_options *o, const char *input_shape)
@@ -59,9 +61,10 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *convolution = "auto",
                *hierarchy = "auto", *direct = "auto";
-    const char *ps_update = "auto", *resume = NULL;
+    const char *ps_update = "auto", *resume = NULL, *time_limit = NULL, *every = NULL,
+               *stall = "5min";
     static const char *const orders[] = {"urgency", "fifo", NULL};
-    const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop"};
+    const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop", "stop"};
     char comm_words[COMM_HELP_BYTES];
     int nwords, found;
     const struct option options[] = {
@@ -82,6 +85,20 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
          "SIGTERM: stop (default; writes a snapshot), snapshot or none"},
         {"sigusr1-effect", OPTION_TEXT, &effect[SIGNAL_USR1], "EFFECT",
          "SIGUSR1, forwarded by mpirun to all ranks: same effects as above"},
+        {"sigxcpu-effect", OPTION_TEXT, &effect[SIGNAL_XCPU], "EFFECT",
+         "SIGXCPU, which schedulers send: same effects as above"},
+        {"time-limit", OPTION_TEXT, &time_limit, "DURATION",
+         "stop and save in time before that (4h, 30min, 1:30:00; default: what the scheduler says; "
+         "none)"},
+        {"snapshot-every", OPTION_TEXT, &every, "DURATION",
+         "a snapshot at least so often, besides the solver's"},
+        {"check-sync", OPTION_COUNT, &o->check_sync, "N",
+         "every N iterations, compare the ranks' parameters, bit for bit"},
+        {"stall-timeout", OPTION_TEXT, &stall, "DURATION",
+         "a rank that gives no sign for so long is lost: the run ends with status 76 (default "
+         "5min; none)"},
+        {"keep", OPTION_COUNT, &o->keep, "N",
+         "keep the N newest snapshots of this run (default: all)"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
@@ -109,6 +126,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         {"comm", OPTION_TEXT, &comm, "HOW", comm_words},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "auto: keep the measured figures of this cluster there"},
+        {"measure", OPTION_FLAG, &o->measure, NULL,
+         "auto: measure the cluster and choose schemes anew, whatever was kept"},
         {"staleness", OPTION_INT, &o->staleness, "S",
          "ps: a worker may run S iterations ahead of the slowest (default 0)"},
         {"wire", OPTION_TEXT, &wire, "FORMAT",
@@ -190,6 +209,11 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
     for (int k = 0; k < SIGNALS; k++)
         if (signal_effect_parse(effect_option[k], effect[k], &o->signals[k]))
             return -1;
+    if (deadline_find(time_limit, &o->deadline) ||
+        (strcmp(stall, "none") &&
+         units_parse_duration("stall-timeout", stall, &o->stall_timeout)) ||
+        (every && units_parse_duration("snapshot-every", every, &o->snapshot_every)))
+        return -1;
     if (resume_parse(resume, &o->resume) || (o->run && run_check_name(o->run)) ||
         check_replay(o, input_shape))
         return -1;
@@ -205,6 +229,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
         sync_direct_parse(direct, &o->direct) || ps_update_parse(ps_update, &o->ps_update))
         return -1;
+    if (o->check_sync > 0 && (o->staleness > 0 || o->comm.policy == COMM_NONE))
+        return error_set("--check-sync compares parameters that are kept alike: not with %s",
+                         o->staleness > 0 ? "--staleness" : "--comm=none");
     return check_staleness(o);
 }
 

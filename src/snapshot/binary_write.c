@@ -10,11 +10,8 @@
 #include "util/file.h"
 #include "util/sha256.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Numbers of fields. */
 enum { BLOB_DATA = 5, BLOB_SHAPE = 7, SHAPE_DIM = 1 };
@@ -25,13 +22,13 @@ enum { STATE_ITER = 1, STATE_NET, STATE_HISTORY, STATE_STEP, STATE_CURSOR = 1000
 
 /* A file on its way, and the sum of what is in it. */
 struct output {
-    FILE *file;
+    struct file_writer file;
     struct sha256 sum;
 };
 
 static void put_bytes(struct output *to, const void *bytes, size_t count)
 {
-    fwrite(bytes, 1, count, to->file);
+    file_writer_put(&to->file, bytes, count);
     sha256_update(&to->sum, bytes, count);
 }
 
@@ -190,77 +187,56 @@ static int put_model_layer(struct output *to, const struct layer_def *def,
     return 0;
 }
 
-/* Opens the temporary file that becomes `path`. */
-static int begin_file(const char *path, struct output *to, char **temp)
+static int begin_file(const char *path, struct output *to)
 {
-    *temp = file_temp_name(path);
-    to->file = *temp != NULL ? fopen(*temp, "wb") : NULL;
     sha256_init(&to->sum);
-    if (*temp != NULL && to->file == NULL)
-        error_set("cannot write '%s': %s", path, strerror(errno));
-    return to->file != NULL ? 0 : -1;
+    return file_writer_open(&to->file, path);
 }
 
-static int check_written(const struct output *to, const char *path)
-{
-    return ferror(to->file) ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
-}
-
-/* Seals the file, closes it, and puts it in its place unless `status` says that it is not complete.
- */
-static int finish_file(struct output *to, char *temp, const char *path, int status)
+/* Seals the file and puts it in its place unless `status` says that it is not complete. */
+static int finish_file(struct output *to, int status)
 {
     unsigned char seal[PROTO_SEAL_BYTES] = {0};
 
-    if (to->file != NULL && status == 0) {
+    if (status == 0) {
         sha256_final(&to->sum, seal);
         put_head(to, PROTO_SEAL, sizeof seal);
         put_bytes(to, seal, sizeof seal);
-        status = check_written(to, path);
     }
-    if (to->file != NULL && fclose(to->file) != 0 && status == 0)
-        status = error_set("cannot write '%s': %s", path, strerror(errno));
-    if (to->file != NULL && status)
-        unlink(temp);
-    else if (to->file != NULL)
-        status = file_commit(temp, path);
-    free(temp);
-    return status;
+    return file_writer_close(&to->file, status);
 }
 
 int snapshot_write_model_binary(const char *path, const char *run, const struct net_def *def,
                                 const struct snapshot_layer *layers, int nlayers)
 {
     struct output to;
-    char *temp;
     int status;
 
     if (snapshot_check_names(path, layers, nlayers))
         return error_context("the model cannot be saved");
-    status = begin_file(path, &to, &temp);
+    status = begin_file(path, &to);
     if (status == 0 && def != NULL && def->name[0] != '\0')
         put_string_field(&to, NET_NAME, def->name);
     for (int i = 0; i < nlayers && status == 0; i++)
-        status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]) ||
-                         check_written(&to, path)
-                     ? -1
-                     : 0;
+        status = put_model_layer(&to, def != NULL ? &def->layers[i] : NULL, &layers[i]);
     if (status == 0)
         put_text(&to, STATE_FILE_RUN, run);
-    return finish_file(&to, temp, path, status) ? error_context("the model cannot be saved") : 0;
+    if (finish_file(&to, status) == 0)
+        return 0;
+    error_context("the model cannot be saved");
+    return SNAPSHOT_NOT_WRITTEN;
 }
 
 int snapshot_write_state_binary(const char *path, const struct snapshot_state *state,
                                 const struct snapshot_blob *history, int nhistory)
 {
     struct output to;
-    char *temp;
-    int status = begin_file(path, &to, &temp);
+    int status = begin_file(path, &to);
 
     if (status == 0) {
         put_number(&to, STATE_ITER, (uint64_t)state->iter);
         put_string_field(&to, STATE_NET, state->learned_net);
-        for (int i = 0; i < nhistory && !ferror(to.file); i++)
+        for (int i = 0; i < nhistory; i++)
             put_blob(&to, STATE_HISTORY, &history[i]);
         put_number(&to, STATE_STEP, (uint64_t)state->current_step);
         if (state->has_data_cursor)
@@ -273,6 +249,8 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         if (state->global_batch > 0)
             put_number(&to, STATE_FILE_BATCH, (uint64_t)state->global_batch);
     }
-    return finish_file(&to, temp, path, status) ? error_context("the solver state cannot be saved")
-                                                : 0;
+    if (finish_file(&to, status) == 0)
+        return 0;
+    error_context("the solver state cannot be saved");
+    return SNAPSHOT_NOT_WRITTEN;
 }

@@ -61,18 +61,106 @@ static struct snapshot_blob *describe_history(const struct net *net, int nhistor
     return blobs;
 }
 
-int checkpoint_write(const char *prefix, bool binary, const struct net *net, int nhistory,
-                     const float *history, const struct train_state *state,
-                     const struct checkpoint_owner *owner, struct log *log)
+struct checkpoint {
+    const struct net *net; /* borrowed */
+    struct train_state state;
+    struct checkpoint_owner owner; /* owned copies */
+    struct snapshot_layer *layers; /* of the net, with pointers into `values` */
+    struct snapshot_blob *blobs;   /* of the history, with pointers into it */
+    int nblobs;
+    size_t history_bytes;
+    float *values, *history; /* parameters one behind another; blocks as in the arenas */
+};
+
+int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out)
 {
-    char *model = binary ? snapshot_model_path_binary(prefix, state->iteration)
-                         : snapshot_model_path(prefix, state->iteration);
-    char *path = binary ? snapshot_state_path_binary(prefix, state->iteration)
-                        : snapshot_state_path(prefix, state->iteration);
+    struct checkpoint *made = calloc(1, sizeof *made);
+    size_t elems = 0, at = 0;
+
+    *out = made;
+    if (!made)
+        return error_memory(sizeof *made, "a snapshot");
+    made->net = net;
+    made->history_bytes = (size_t)nhistory * net->elems * sizeof(float);
+    made->nblobs = nhistory * net->nparams;
+    for (int p = 0; p < net->nparams; p++)
+        elems += shape_elems(&net->params[p].shape);
+    made->values = malloc((elems + 1) * sizeof *made->values);
+    made->history = malloc(made->history_bytes + 1);
+    made->layers = describe_layers(net);
+    made->blobs = made->history ? describe_history(net, nhistory, made->history) : NULL;
+    if (!made->values || !made->history)
+        error_memory(elems * sizeof(float) + made->history_bytes, "the copy that is saved");
+    if (!made->values || !made->blobs || !made->layers) {
+        checkpoint_destroy(made);
+        *out = NULL;
+        return -1;
+    }
+    /* what several layers share is copied once */
+    for (int p = 0; p < net->nparams; p++) {
+        for (int l = 0; l < net->nlayers; l++)
+            for (int b = 0; b < net->layers[l].nparams; b++)
+                if (net->layers[l].params[b] == &net->params[p])
+                    made->layers[l].blobs[b].data = made->values + at;
+        at += shape_elems(&net->params[p].shape);
+    }
+    return 0;
+}
+
+void checkpoint_destroy(struct checkpoint *checkpoint)
+{
+    if (!checkpoint)
+        return;
+    checkpoint_owner_free(&checkpoint->owner);
+    free(checkpoint->values);
+    free(checkpoint->history);
+    free(checkpoint->layers);
+    free(checkpoint->blobs);
+    free(checkpoint);
+}
+
+int64_t checkpoint_iteration(const struct checkpoint *checkpoint)
+{
+    return checkpoint->state.iteration;
+}
+
+static int copy_text(const char *text, char **out)
+{
+    *out = text ? strdup(text) : NULL;
+    return text && !*out ? error_memory(strlen(text), "a snapshot") : 0;
+}
+
+int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
+                    const struct train_state *state, const struct checkpoint_owner *owner)
+{
+    const struct net *net = checkpoint->net;
+    float *at = checkpoint->values;
+
+    checkpoint_owner_free(&checkpoint->owner);
+    checkpoint->owner.global_batch = owner->global_batch;
+    if (copy_text(owner->run, &checkpoint->owner.run) ||
+        copy_text(owner->digest, &checkpoint->owner.digest) ||
+        copy_text(owner->plan, &checkpoint->owner.plan))
+        return -1;
+    for (int p = 0; p < net->nparams; p++) {
+        size_t elems = shape_elems(&net->params[p].shape);
+        memcpy(at, net_host_value(net, &net->params[p]), elems * sizeof *at);
+        at += elems;
+    }
+    if (checkpoint->history_bytes > 0)
+        memcpy(checkpoint->history, history, checkpoint->history_bytes);
+    checkpoint->state = *state;
+    return 0;
+}
+
+/* Both files under names that are there. */
+static int write_files(const struct checkpoint *checkpoint, char *model, const char *path,
+                       bool binary, struct log *log)
+{
+    const struct train_state *state = &checkpoint->state;
+    const struct checkpoint_owner *owner = &checkpoint->owner;
+    const struct net *net = checkpoint->net;
     const char *form = binary ? "binary proto" : "HDF5";
-    struct snapshot_layer *layers = describe_layers(net);
-    /* the writer only reads; one description serves both ways */
-    struct snapshot_blob *blobs = describe_history(net, nhistory, (float *)(uintptr_t)history);
     struct snapshot_state file = {.iter = (int32_t)state->iteration,
                                   .current_step = state->current_step,
                                   .learned_net = model,
@@ -82,30 +170,38 @@ int checkpoint_write(const char *prefix, bool binary, const struct net *net, int
                                   .digest = owner->digest,
                                   .plan = owner->plan,
                                   .global_batch = owner->global_batch};
-    int status = -1;
+    int status;
 
-    if (!model || !path)
-        error_memory(0, "a snapshot's name");
-    if (!model || !path || !layers || !blobs)
-        goto done;
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
     if (binary && net->nlearnable > (size_t)INT32_MAX / sizeof(float))
         LOG_WARNING(log,
                     "%s exceeds 2 GB, more than Caffe and other programs take; "
                     "snapshot_format: HDF5 has no such limit",
                     model);
-    if (binary ? snapshot_write_model_binary(model, owner->run, net->def, layers, net->nlayers)
-               : snapshot_write_model(model, owner->run, layers, net->nlayers))
-        goto done;
+    status = binary ? snapshot_write_model_binary(model, owner->run, net->def, checkpoint->layers,
+                                                  net->nlayers)
+                    : snapshot_write_model(model, owner->run, checkpoint->layers, net->nlayers);
+    if (status)
+        return status;
     LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
-    status = binary ? snapshot_write_state_binary(path, &file, blobs, nhistory * net->nparams)
-                    : snapshot_write_state(path, &file, blobs, nhistory * net->nparams);
-done:
+    return binary ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
+                  : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
+}
+
+int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
+                     struct log *log)
+{
+    int64_t iteration = checkpoint->state.iteration;
+    char *model = binary ? snapshot_model_path_binary(prefix, iteration)
+                         : snapshot_model_path(prefix, iteration);
+    char *path = binary ? snapshot_state_path_binary(prefix, iteration)
+                        : snapshot_state_path(prefix, iteration);
+    int status = model && path ? write_files(checkpoint, model, path, binary, log)
+                               : error_memory(strlen(prefix), "a snapshot's name");
+
     free(model);
     free(path);
-    free(layers);
-    free(blobs);
-    return status;
+    return status == SNAPSHOT_NOT_WRITTEN ? CHECKPOINT_NOT_WRITTEN : status ? -1 : 0;
 }
 
 static bool is_missing(const struct snapshot_report *report, const char *name)

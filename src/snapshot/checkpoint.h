@@ -21,13 +21,29 @@ struct checkpoint_owner {
     int64_t global_batch;
 };
 
+/* A moment of a run, in memory of its own. */
+struct checkpoint;
+
+/* Room for the parameters of that net, which outlives it, and nhistory blocks of net->elems floats.
+ */
+int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out);
+
+/* Copies the net's values (on the host), the history, in the arenas' layout, and the rest. */
+int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
+                    const struct train_state *state, const struct checkpoint_owner *owner);
+int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
+
 /* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all,
  * the state last: a state never names a model that is not there. binary: Caffe's binary form,
- * without
- * ".h5". history: nhistory blocks of net->elems floats in the arenas' layout. Rank 0. */
-int checkpoint_write(const char *prefix, bool binary, const struct net *net, int nhistory,
-                     const float *history, const struct train_state *state,
-                     const struct checkpoint_owner *owner, struct log *log);
+ * without ".h5". Returns 0; CHECKPOINT_NOT_WRITTEN with a message where the file system refused,
+ * which it may not the next time; -1 where the next time would be no better. Any one thread; rank
+ * 0. */
+enum { CHECKPOINT_NOT_WRITTEN = 1 };
+int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
+                     struct log *log);
+
+/* NULL is fine. */
+void checkpoint_destroy(struct checkpoint *checkpoint);
 
 /* Reads state, history and the model it names into net->values. A model that another run wrote
  * than the state is refused. Rank 0. */

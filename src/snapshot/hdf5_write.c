@@ -315,6 +315,17 @@ done:
     return status;
 }
 
+/* The composed file onto the disk; status: of composing it. Takes the bytes. */
+static int write_bytes(const char *path, const char *what, void *bytes, size_t length, int status)
+{
+    int written = status ? -1 : file_write(path, bytes, length);
+
+    free(bytes);
+    if (written)
+        error_context("the %s cannot be saved", what);
+    return status ? -1 : written ? SNAPSHOT_NOT_WRITTEN : 0;
+}
+
 int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
                          int nlayers)
 {
@@ -332,10 +343,7 @@ int snapshot_write_model(const char *path, const char *run, const struct snapsho
     if (file >= 0)
         H5Fclose(file);
     h5_unlock();
-    if (status == 0)
-        status = file_write(path, bytes, length);
-    free(bytes);
-    return status ? error_context("the model cannot be saved") : 0;
+    return write_bytes(path, "model", bytes, length, status);
 }
 
 int snapshot_write_state(const char *path, const struct snapshot_state *state,
@@ -353,8 +361,5 @@ int snapshot_write_state(const char *path, const struct snapshot_state *state,
     if (file >= 0)
         H5Fclose(file);
     h5_unlock();
-    if (status == 0)
-        status = file_write(path, bytes, length);
-    free(bytes);
-    return status ? error_context("the solver state cannot be saved") : 0;
+    return write_bytes(path, "solver state", bytes, length, status);
 }

@@ -77,6 +77,10 @@ char *snapshot_state_path(const char *prefix, int64_t iter);
 char *snapshot_model_path_binary(const char *prefix, int64_t iter);
 char *snapshot_state_path_binary(const char *prefix, int64_t iter);
 
+/* Functions that write return 0; -1 where the file cannot be composed, whatever the disk;
+ * SNAPSHOT_NOT_WRITTEN where the file system refused it, which it may not the next time. */
+enum { SNAPSHOT_NOT_WRITTEN = 1 };
+
 /* Writes a model. run: the name of the run that does, or NULL. Of two layers with one name the one
  * without parameters is skipped; two with parameters are an error. The file is composed in memory
  * first: needs twice its size for a moment.

@@ -10,14 +10,17 @@
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define QUESTION_SECONDS 0.5 /* between two questions, about */
 
 /* The values of a question: per signal how many ranks have got it and the sum of their numbers,
- * which names a rank that is alone; then rank 0's iterations to the next question. */
-enum { RANKS = 0, NUMBERS = SIGNALS, NEXT = 2 * SIGNALS };
+ * which names a rank that is alone; then rank 0's alone: whether its clock asks for the end or for
+ * a snapshot, and the iterations to the next question. */
+enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, NEXT };
 _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 
 static int64_t iterations_to_next(struct trainer *t, int64_t iteration)
@@ -35,6 +38,69 @@ static int64_t iterations_to_next(struct trainer *t, int64_t iteration)
     return next > 1 ? next : 1;
 }
 
+/* ---- rank 0's clock ---- */
+
+void trainer_pace(struct trainer *t)
+{
+    double now = clock_seconds(), lapse = now - t->signals.passed;
+
+    if (t->rank != 0)
+        return;
+    /* the slowest of some dozens: one that was slow once is forgotten */
+    if (t->signals.passed > 0)
+        t->signals.slowest = lapse > 0.98 * t->signals.slowest ? lapse : 0.98 * t->signals.slowest;
+    t->signals.passed = now;
+}
+
+/* Seconds from the decision to the last byte, if it fell now; `further`: iterations that are run
+ * until then. */
+static double seconds_to_save(const struct trainer *t, double further)
+{
+    return further * t->signals.slowest + 1.5 * trainer_saving_seconds(t) +
+           t->options->deadline.margin;
+}
+
+bool trainer_hurries(const struct trainer *t)
+{
+    return signals_stop_pending(t->options->signals) ||
+           clock_seconds() + seconds_to_save(t, 1) > t->ends;
+}
+
+/* next: iterations until rank 0 is asked again. The decision takes effect a few iterations after
+ * the question, as trainer_agree_signals has it. */
+static bool time_is_over(const struct trainer *t, int64_t next)
+{
+    double further = (double)next + 2 * (1 + t->options->staleness);
+
+    return clock_seconds() + seconds_to_save(t, further) > t->ends;
+}
+
+static bool snapshot_is_due(const struct trainer *t)
+{
+    return t->options->snapshot_every > 0 && !t->blank &&
+           clock_seconds() - t->signals.saved >= t->options->snapshot_every;
+}
+
+/* Open MPI's mpirun, told to end, lets its ranks live for a time that is often shorter than an
+ * iteration and a snapshot; better known before than after. */
+static void warn_of_launcher(struct trainer *t)
+{
+    const char *patience = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    double lives = 2 * (patience ? atof(patience) : 1);
+    double needs = QUESTION_SECONDS + 2 * t->signals.slowest + trainer_saving_seconds(t);
+
+    if (t->signals.warned || t->signals.slowest == 0 || t->blank)
+        return;
+    t->signals.warned = true;
+    if (!getenv("OMPI_COMM_WORLD_SIZE") || getenv("SLURM_STEP_ID") || needs <= lives)
+        return;
+    LOG_INFO(t->log,
+             "To stop and save takes up to %.0f s here, and mpirun kills its ranks %.0f s after "
+             "Ctrl-C: stop by \"kill -USR1\" to it, or start it with --mca "
+             "odls_base_sigkill_timeout %.0f",
+             ceil(needs), lives, ceil(needs));
+}
+
 static int ask_signals(struct trainer *t, int64_t iteration)
 {
     double values[SYNC_ASK_VALUES] = {0};
@@ -45,8 +111,13 @@ static int ask_signals(struct trainer *t, int64_t iteration)
             values[RANKS + k] = 1;
             values[NUMBERS + k] = t->rank;
         }
-    if (t->rank == 0)
-        values[NEXT] = (double)iterations_to_next(t, iteration);
+    if (t->rank == 0) {
+        int64_t next = iterations_to_next(t, iteration);
+        values[NEXT] = (double)next;
+        values[ENDS] = time_is_over(t, next);
+        values[SAVES] = snapshot_is_due(t);
+        warn_of_launcher(t);
+    }
     t->signals.asked = iteration;
     return sync_ask(t->sync, values);
 }
@@ -89,6 +160,15 @@ static int read_answer(struct trainer *t, int64_t iteration)
     }
     if (strongest >= 0)
         log_signal(t, (enum signal_kind)strongest, values, iteration);
+    if (values[SAVES] > 0.5 && t->signals.effect == SIGNAL_NOTHING)
+        t->signals.effect = SIGNAL_SNAPSHOT;
+    if (values[ENDS] > 0.5) {
+        if (t->signals.effect != SIGNAL_STOP)
+            LOG_INFO(t->log, "%s ends in %.0f s: stopping after %" PRId64 " iterations",
+                     t->options->deadline.whence, t->ends - clock_seconds(), iteration);
+        t->signals.effect = SIGNAL_STOP;
+        t->signals.keep = true;
+    }
     return 0;
 }
 

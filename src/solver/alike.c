@@ -58,6 +58,8 @@ static void put_exchange(struct strbuf *list, const struct trainer_options *o)
     agreement_put(list, "--order", "%s", o->fifo ? "fifo" : "urgency");
     put_size(list, "--chunk", o->chunk);
     put_size(list, "--merge", o->merge);
+    agreement_put(list, "--check-sync", "%d", o->check_sync);
+    put_given(list, "--measure", o->measure);
     put_given(list, "--cluster-file", o->cluster_file != NULL);
 }
 
@@ -89,7 +91,8 @@ static void put_report(struct strbuf *list, const struct trainer_options *o)
 static void put_signals(struct strbuf *list, const struct trainer_options *o)
 {
     static const char *const names[SIGNALS] = {"--sigint-effect", "--sighup-effect",
-                                               "--sigterm-effect", "--sigusr1-effect"};
+                                               "--sigterm-effect", "--sigusr1-effect",
+                                               "--sigxcpu-effect"};
 
     for (int k = 0; k < SIGNALS; k++)
         agreement_put(list, names[k], "%s", signal_effect_name(o->signals[k]));

@@ -16,6 +16,7 @@
 /* What the hooks of one pass need. */
 struct pass {
     struct sync *sync;
+    int64_t iteration;
     bool last; /* micro-batch of its iteration */
 };
 
@@ -28,6 +29,7 @@ static int after_backward(void *context, int group)
 {
     struct pass *pass = context;
 
+    sync_mark(pass->sync, pass->iteration, group);
     return sync_post(pass->sync, group, pass->last);
 }
 
@@ -42,10 +44,24 @@ static uint64_t samples_before(const struct trainer *t, int64_t iteration)
                               (uint64_t)t->nworkers * (uint64_t)t->batch;
 }
 
+static int report_divergence(struct trainer *t, int64_t iteration, const struct run *run,
+                             double loss)
+{
+    struct strbuf where = {.data = NULL};
+
+    trainer_find_nonfinite(t, run, &where);
+    error_set("iteration %" PRId64 ": loss = %g: training has diverged; lower base_lr (the rate is "
+              "%g now), or set clip_gradients%s%s",
+              iteration, loss, (double)t->rates[iteration - t->at.iteration],
+              where.length ? "; " : "", strbuf_text(&where));
+    strbuf_free(&where);
+    return -1;
+}
+
 /* One iteration's passes on this worker; the loss is their mean. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
-    struct pass pass = {.sync = t->sync};
+    struct pass pass = {.sync = t->sync, .iteration = iteration};
     struct net_hooks hooks = {.context = &pass,
                               .before_forward = before_forward,
                               .after_backward = after_backward,
@@ -64,10 +80,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
             return error_context("iteration %" PRId64, iteration);
         *loss += one / t->iter_size;
         if (!isfinite(*loss))
-            return error_set("iteration %" PRId64
-                             ": loss = %g: training has diverged; lower base_lr (the "
-                             "rate is %g now), or set clip_gradients",
-                             iteration, *loss, (double)t->rates[iteration - t->at.iteration]);
+            return report_divergence(t, iteration, &run, *loss);
         if (net_backward(t->net, &run, micro == 0, &hooks))
             return error_context("iteration %" PRId64, iteration);
     }
@@ -137,24 +150,12 @@ static int snapshot(struct trainer *t, int64_t iteration)
                                                     ? t->steps[iteration - 1 - t->at.iteration]
                                                     : t->at.current_step};
     const float *history;
-    bool binary =
-        t->solver->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO;
-    struct checkpoint_owner owner = {.run = t->run.file.run,
-                                     .digest = t->run.file.digest,
-                                     .global_batch = t->run.file.global_batch};
-    int status = 0;
 
     if (sync_gather_history(t->sync, &history))
         return -1;
-    if (t->rank == 0)
-        status = net_pull_values(t->net) || prefix_lock_check(t->run.lock) ||
-                         checkpoint_write(t->solver->snapshot_prefix, binary, t->net,
-                                          t->rule.nhistory, history, &state, &owner, t->log) ||
-                         trainer_note_snapshot(t, iteration)
-                     ? -1
-                     : 0;
     t->last_snapshot = (int)iteration;
-    return status;
+    t->signals.saved = clock_seconds();
+    return t->rank == 0 && (net_pull_values(t->net) || trainer_save(t, history, &state)) ? -1 : 0;
 }
 
 static bool is_due(int64_t iteration, int interval)
@@ -215,6 +216,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     seconds = clock_seconds() - start - *paused;
     if (is_due(iteration, t->solver->display) && display_loss(t, iteration, seconds, true))
         return -1;
+    trainer_pace(t);
     show_progress(t, iteration, seconds);
     return log_clipping(t, iteration);
 }
@@ -238,6 +240,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
     if (test && !status)
         status = test_all(t, iteration);
     *paused += clock_seconds() - start;
+    t->signals.passed = 0;
     t->paused_stall += sync_stats(t->sync)->stall_seconds - stall;
     trace_span(t->trace, TRACE_COMPUTE, TRACE_PAUSE, -1, traced);
     return status;
@@ -270,6 +273,8 @@ static int finish_training(struct trainer *t, double start, double *paused)
         if (!t->blank && !t->stopped && is_due(end, s->test_interval) && test_all(t, end))
             return -1;
     }
+    if (t->rank == 0 && trainer_finish_saving(t))
+        return -1;
     log_progress_end(t->log);
     LOG_INFO(t->log, t->stopped ? "Optimization stopped early." : "Optimization Done.");
     return 0;
@@ -284,8 +289,11 @@ static int pause_between(struct trainer *t, int64_t i, double *paused)
     bool save = !t->blank && is_due(i, s->snapshot) && i > t->at.iteration;
 
     /* a test may take minutes, and a scheduler waits for no more than that: none is begun after a
-     * signal, and one that was interrupted is not followed by an iteration */
-    if (trainer_agree_signals(t, i, test))
+     * signal, and one that was interrupted is not followed by an iteration; nor is one run where
+     * there is no time for it and a snapshot */
+    if (trainer_agree_signals(t, i, test || i == t->at.iteration))
+        return -1;
+    if (is_due(i, t->options->check_sync) && i > t->at.iteration && trainer_check_sync(t, i))
         return -1;
     if (t->signals.effect == SIGNAL_SNAPSHOT)
         save = !t->blank;
@@ -313,13 +321,14 @@ static int run_loop(struct trainer *t)
                     t->options->solver);
     t->signals.asked = -1;
     t->signals.next = t->signals.iteration = i;
-    t->signals.seconds = start;
+    t->signals.seconds = t->signals.saved = start;
     for (; i < t->max_iter; i++) {
         if (pause_between(t, i, &paused))
             return -1;
         if (t->stopped)
             break;
         trace_iteration(t->trace, i);
+        sync_mark(t->sync, i, -1);
         if (t->worker ? worker_iteration(t, i, start, &paused) : sync_wait_all(t->sync, i))
             return -1;
     }
@@ -333,8 +342,10 @@ int trainer_run(struct trainer *t)
     int status = sync_start(t->sync) ? -1 : run_loop(t);
 
     log_progress_end(t->log);
-    if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net)))
+    if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net))) {
+        trainer_abandon_run(t);
         return -1;
+    }
     if (trainer_gather_figures(t))
         return -1;
     if (error_agree(t->world, t->rank == 0 ? trainer_end_run(t) : 0))

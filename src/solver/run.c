@@ -8,6 +8,7 @@
 #include "solver/agreement.h"
 #include "util/agree.h"
 #include "util/choice.h"
+#include "util/clock.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -135,6 +136,7 @@ static int open_run(struct trainer *t)
     const struct trainer_options *o = t->options;
     struct trainer_run *run = &t->run;
     const struct checkpoint_entry *newest;
+    struct checkpoint_owner given = {.run = NULL};
     bool there = false;
 
     run->keeps = keeps_snapshots(t);
@@ -149,10 +151,16 @@ static int open_run(struct trainer *t)
         find_name(t) || check_unfinished(t) || prefix_lock_name(run->lock, run->file.run))
         return -1;
     newest = newest_candidate(t);
-    if (newest)
+    if (newest) {
         run->global_batch = newest->owner.global_batch;
-    else if (o->resume == RESUME_OWN && is_known(t))
+        run->kept_plan = newest->owner.plan ? strdup(newest->owner.plan) : NULL;
+    } else if (o->resume == RESUME_OWN && is_known(t))
         run->global_batch = run->found.global_batch;
+    else if (o->snapshot && checkpoint_read_owner(o->snapshot, &given) == 0) {
+        run->kept_plan = given.plan;
+        given.plan = NULL;
+    }
+    checkpoint_owner_free(&given);
     return 0;
 }
 
@@ -188,13 +196,37 @@ static int keep_batch(struct trainer *t)
     return 0;
 }
 
+/* Rank 0's is everybody's. */
+static int share_plan(struct trainer *t)
+{
+    int length = t->run.kept_plan ? (int)strlen(t->run.kept_plan) + 1 : 0;
+
+    MPI_TRY(MPI_Bcast(&length, 1, MPI_INT, 0, t->world));
+    if (t->rank != 0 && length > 0)
+        t->run.kept_plan = malloc((size_t)length);
+    if (error_agree(t->world, length > 0 && !t->run.kept_plan
+                                  ? error_memory((unsigned)length, "the run's plan")
+                                  : 0))
+        return -1;
+    if (length > 0)
+        MPI_TRY(MPI_Bcast(t->run.kept_plan, length, MPI_CHAR, 0, t->world));
+    return 0;
+fail:
+    return -1;
+}
+
 int trainer_open_run(struct trainer *t)
 {
     int status = t->rank == 0 ? take_prefix(t) || open_run(t) : 0;
+    double left = t->options->deadline.end - clock_seconds(); /* clocks differ from host to host */
 
     if (error_agree(t->world, status))
         return -1;
+    MPI_TRY(MPI_Bcast(&left, 1, MPI_DOUBLE, 0, t->world));
+    t->ends = clock_seconds() + left;
     MPI_TRY(MPI_Bcast(&t->run.global_batch, 1, MPI_INT64_T, 0, t->world));
+    if (share_plan(t))
+        return -1;
     return error_agree(t->world, keep_batch(t));
 fail:
     return -1;
@@ -333,25 +365,94 @@ static int count_start(struct trainer *t)
 int trainer_begin_run(struct trainer *t)
 {
     struct trainer_run *run = &t->run;
+    struct strbuf plan = {.data = NULL};
 
-    if (!run->path)
+    if (t->blank || !prefix_of(t))
         return 0;
     memcpy(run->file.digest, run->digest, sizeof run->digest);
     run->file.about = strbuf_take(&run->about);
     run->file.global_batch = (int64_t)t->nworkers * t->batch * t->iter_size;
     run->file.ranks = t->nranks;
     run->file.end = RUN_GOES_ON;
-    if (!run->file.about || count_start(t))
+    trainer_describe_plan(t, &plan);
+    run->plan = strbuf_take(&plan);
+    if (!run->plan || !run->file.about || count_start(t))
         return -1;
     LOG_INFO(t->log, "Run '%s'%s", run->file.run,
              run->file.starts > 1 ? ", started again where it began before" : "");
     return write_file(t);
 }
 
-int trainer_note_snapshot(struct trainer *t, int64_t iteration)
+/* ---- writing ---- */
+
+enum { LAST_TRIES_SECONDS = 15 }; /* of the snapshot at the end */
+
+#define USUAL_SAVING_Bps 50e6 /* until one was timed: a busy file server */
+
+/* On the keeper's thread, which alone touches run.file between the first snapshot and the last. */
+static int note_snapshot(void *context, int64_t iteration)
 {
+    struct trainer *t = context;
+
     t->run.file.iteration = iteration;
     return write_file(t);
+}
+
+static int check_prefix(void *context)
+{
+    const struct trainer *t = context;
+
+    return prefix_lock_check(t->run.lock);
+}
+
+static int open_keeper(struct trainer *t)
+{
+    struct keeper_options options = {.prefix = prefix_of(t),
+                                     .binary =
+                                         t->solver->snapshot_format ==
+                                         CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__BINARYPROTO,
+                                     .net = t->net,
+                                     .nhistory = t->rule.nhistory,
+                                     .keep = t->options->keep,
+                                     .log = t->log,
+                                     .context = t,
+                                     .check = check_prefix,
+                                     .written = note_snapshot};
+    const struct checkpoint_list *list = &t->run.list;
+
+    if (keeper_create(&options, &t->run.keeper))
+        return -1;
+    for (int i = list->count - 1; i >= 0; i--)
+        if (list->entries[i].owner.run && !strcmp(list->entries[i].owner.run, t->run.file.run) &&
+            list->entries[i].iteration <= t->at.iteration &&
+            keeper_add(t->run.keeper, list->entries[i].iteration))
+            return -1;
+    return 0;
+}
+
+int trainer_save(struct trainer *t, const float *history, const struct train_state *state)
+{
+    struct checkpoint_owner owner = {.run = t->run.file.run,
+                                     .digest = t->run.digest,
+                                     .plan = t->run.plan,
+                                     .global_batch = t->run.file.global_batch};
+
+    if (!t->run.keeper && open_keeper(t))
+        return -1;
+    return keeper_save(t->run.keeper, history, state, &owner);
+}
+
+int trainer_finish_saving(struct trainer *t)
+{
+    return keeper_finish(t->run.keeper, LAST_TRIES_SECONDS);
+}
+
+double trainer_saving_seconds(const struct trainer *t)
+{
+    double measured = t->run.keeper ? keeper_seconds(t->run.keeper) : 0;
+    double bytes = (double)t->net->nlearnable * sizeof(float) * (1 + t->rule.nhistory);
+
+    return t->blank ? 0 : measured > 0 ? measured : 0.2 + bytes / USUAL_SAVING_Bps;
 }
 
 int trainer_end_run(struct trainer *t)
@@ -366,13 +467,27 @@ void trainer_close_run(struct trainer *t)
 {
     struct trainer_run *run = &t->run;
 
+    keeper_destroy(run->keeper);
     prefix_lock_release(run->lock);
     checkpoint_list_free(&run->list);
     run_file_free(&run->file);
     run_file_free(&run->found);
     strbuf_free(&run->about);
     free(run->path);
+    free(run->kept_plan);
+    free(run->plan);
     *run = (struct trainer_run){.keeps = false};
+}
+
+void trainer_abandon_run(struct trainer *t)
+{
+    char *message = strdup(error_text());
+
+    (void)trainer_finish_saving(t);
+    trainer_close_run(t);
+    if (message)
+        error_set("%s", message);
+    free(message);
 }
 
 int trainer_exit_status(const struct trainer *t)

@@ -15,6 +15,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define GAIN_WORTH_CHANGING 0.95 /* of the predicted iteration */
 
@@ -84,6 +86,73 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
     return status ? -1 : 0;
 }
 
+/* Hosts, the ranks on each, and what chooses links between them; rank 0's. */
+static char *cluster_key(const struct trainer *t)
+{
+    static const char *const links[] = {"OMPI_MCA_btl",    "OMPI_MCA_btl_tcp_if_include",
+                                        "OMPI_MCA_pml",    "OMPI_MCA_btl_tcp_if_exclude",
+                                        "UCX_NET_DEVICES", "UCX_TLS"};
+    struct strbuf text = {.data = NULL};
+    char *hex = malloc(SHA256_HEX);
+    struct sha256 hash;
+
+    for (int r = 0; r < t->nranks; r++)
+        strbuf_printf(&text, "%s\n", t->topology.host[r]);
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        strbuf_printf(&text, "%s=%s\n", links[i], getenv(links[i]) ? getenv(links[i]) : "");
+    sha256_init(&hash);
+    sha256_update(&hash, strbuf_text(&text), text.length);
+    if (hex)
+        sha256_final_hex(&hash, hex);
+    strbuf_free(&text);
+    return hex;
+}
+
+/* Several hosts' figures are kept in the user's cache, by hosts and links; NULL where there is
+ * none.
+ */
+static char *cached_file(const struct trainer *t)
+{
+    const char *folder = getenv("POSEIDON_CACHE"), *home = getenv("HOME");
+    struct strbuf path = {.data = NULL};
+    char *key;
+
+    if (t->topology.nmachines == 1 || t->options->dilate > 1 || (!folder && !home))
+        return NULL;
+    strbuf_printf(&path, folder ? "%s" : "%s/.cache", folder ? folder : home);
+    (void)mkdir(strbuf_text(&path), 0777);
+    if (!folder)
+        strbuf_puts(&path, "/poseidon");
+    (void)mkdir(strbuf_text(&path), 0777);
+    if (access(strbuf_text(&path), W_OK) != 0) {
+        strbuf_free(&path);
+        return NULL;
+    }
+    key = cluster_key(t);
+    strbuf_printf(&path, "/cluster-%.16s", key ? key : "0");
+    free(key);
+    return strbuf_take(&path);
+}
+
+/* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none.
+ * Collective. */
+static int find_cluster_file(const struct trainer *t, char **out)
+{
+    const char *given = t->options->cluster_file;
+    int there;
+
+    *out = given ? strdup(given) : t->rank == 0 ? cached_file(t) : NULL;
+    there = *out != NULL;
+    if (t->rank == 0 && there && t->options->measure)
+        unlink(*out);
+    MPI_TRY(MPI_Bcast(&there, 1, MPI_INT, 0, t->world));
+    if (there && !*out)
+        *out = strdup("cluster");
+    return 0;
+fail:
+    return -1;
+}
+
 /* The replay engine multiplies nothing: the product's rate is the CPU's, the link as much faster as
  * the messages are shorter. */
 int trainer_probe(struct trainer *t)
@@ -92,14 +161,17 @@ int trainer_probe(struct trainer *t)
     struct engine_options options = {.threads = 0};
     struct engine cpu = {.i = NULL};
     const struct engine *engine = t->blank ? &cpu : &t->engine;
+    char *file = NULL;
     int status;
 
     if (t->probed)
         return 0;
     status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
-        status = probe_cluster(t->world, &t->topology, t->worker ? engine : NULL,
-                               t->options->cluster_file, probe);
+        status = find_cluster_file(t, &file);
+    if (!status)
+        status = probe_cluster(t->world, &t->topology, t->worker ? engine : NULL, file, probe);
+    free(file);
     if (cpu.i)
         engine_close(&cpu);
     if (t->blank)
@@ -190,6 +262,20 @@ static bool asks_model(const struct trainer *t)
            (t->topology.nmachines > 1 || t->options->cluster_file);
 }
 
+/* The plan of the run that is resumed, where it fits; the same on all ranks. */
+static bool keep_plan(struct trainer *t, struct plan_options *options, const struct scheme **scheme)
+{
+    if (!asks_model(t) || t->options->measure ||
+        !trainer_read_plan(t, t->run.kept_plan, &t->sizes, scheme))
+        return false;
+    use_sizes(t, options);
+    options->schemes = scheme;
+    LOG_INFO(t->log,
+             "The layers' schemes are those of the run that goes on; --measure chooses them "
+             "anew");
+    return true;
+}
+
 int trainer_plan(struct trainer *t)
 {
     struct plan_options options = {.comm = t->options->comm,
@@ -212,7 +298,7 @@ int trainer_plan(struct trainer *t)
     t->sizes = COST_USUAL_SIZES;
     keep_wishes(t);
     use_sizes(t, &options);
-    if (!status && asks)
+    if (!status && asks && !keep_plan(t, &options, scheme))
         status = choose_together(t, &options, scheme);
     if ((!asks && options.comm.policy == COMM_AUTO) || options.comm.policy == COMM_PAPER)
         options.comm = usual_comm(t);

@@ -17,7 +17,8 @@ static const struct {
 } kinds[SIGNALS] = {[SIGNAL_INT] = {SIGINT, "SIGINT"},
                     [SIGNAL_HUP] = {SIGHUP, "SIGHUP"},
                     [SIGNAL_TERM] = {SIGTERM, "SIGTERM"},
-                    [SIGNAL_USR1] = {SIGUSR1, "SIGUSR1"}};
+                    [SIGNAL_USR1] = {SIGUSR1, "SIGUSR1"},
+                    [SIGNAL_XCPU] = {SIGXCPU, "SIGXCPU"}};
 
 const char *signal_kind_name(enum signal_kind kind)
 {

@@ -1,5 +1,5 @@
 /* Signals to a run that may take days: what each does (Caffe's --sigint_effect and --sighup_effect,
- * and the same for the two that schedulers send), and which have come.
+ * and the same for those that schedulers send), and which have come.
  *
  * They are held back, in all threads, and looked for between iterations. Not collective. */
 #ifndef POSEIDON_SOLVER_SIGNALS_H
@@ -14,7 +14,7 @@ enum signal_effect {
                     the solver wants none after training; what a scheduler asks does not */
 };
 
-enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNALS };
+enum signal_kind { SIGNAL_INT, SIGNAL_HUP, SIGNAL_TERM, SIGNAL_USR1, SIGNAL_XCPU, SIGNALS };
 
 /* "SIGINT", ... */
 const char *signal_kind_name(enum signal_kind kind);

@@ -55,8 +55,7 @@ static int run_test_batches(struct trainer *t, struct net *net, int batches, siz
 {
     struct run run = {.seed = t->seed};
 
-    for (int b = t->rank; b < batches && !signals_stop_pending(t->options->signals);
-         b += t->nworkers) {
+    for (int b = t->rank; b < batches && !trainer_hurries(t); b += t->nworkers) {
         double *row = table + (size_t)b * width;
         if (net_forward(net, &run, NULL, &row[width - 1]) || outputs_read(net, row))
             return error_context("test batch %d", b);
@@ -82,7 +81,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
         run_test_batches(t, net, batches, width, table))
         goto done;
     double *mean = table + rows;
-    *mean = signals_stop_pending(t->options->signals); /* its first place tells the others */
+    *mean = trainer_hurries(t); /* its first place tells the others */
     if (sync_sum(t->sync, table, (int)rows + 1))
         goto done;
     *interrupted = *mean > 0;

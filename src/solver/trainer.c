@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { SILENCE_SECONDS = 60, LAST_BREATH_SECONDS = 30 };
+
 static int check_ranks(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
@@ -304,6 +306,38 @@ static void warn_of_stall(void *context, const char *text)
     LOG_ERROR(t->log, "%s", text);
 }
 
+/* On the wire's thread: a rank is gone, and nothing collective will ever end. What rank 0 has
+ * handed to the keeper is still written. */
+static void give_up(void *context, const char *text)
+{
+    struct trainer *t = context;
+
+    fprintf(stderr,
+            "poseidon train: lost: %s. The run ends with status %d; --resume goes on from "
+            "its newest snapshot\n",
+            text, TRAINER_LOST);
+    fflush(stderr);
+    if (t->rank == 0)
+        (void)trainer_finish_saving(t);
+    alarm(LAST_BREATH_SECONDS); /* the launcher may be out of reach, too */
+    MPI_Abort(MPI_COMM_WORLD, TRAINER_LOST);
+    _exit(TRAINER_LOST);
+}
+
+static const char *host_of(void *context, int rank)
+{
+    const struct trainer *t = context;
+
+    return t->topology.host[rank];
+}
+
+static const char *layer_of_group(void *context, int64_t group)
+{
+    const struct trainer *t = context;
+
+    return group < t->net->ngroups ? t->net->groups[group].name : NULL;
+}
+
 /* The net as src/sync sees it. */
 static void model_factors(void *context, int group, const float **bottom, const float **top_grad)
 {
@@ -378,6 +412,13 @@ static int share_values(struct trainer *t)
     return error_agree(t->world, push_values(t));
 }
 
+/* Ranks are named before they are given up. */
+static double silence_seconds(const struct trainer_options *o)
+{
+    return o->stall_timeout > 0 && o->stall_timeout < 2 * SILENCE_SECONDS ? o->stall_timeout / 2
+                                                                          : SILENCE_SECONDS;
+}
+
 static int create_sync(struct trainer *t, const float *history)
 {
     struct sync_update update = {
@@ -398,8 +439,13 @@ static int create_sync(struct trainer *t, const float *history)
         .threads = t->threads,
         .clip = t->solver->clip_gradients,
         .iteration = t->at.iteration,
-        .stall_seconds = 60,
+        .stall_seconds = SILENCE_SECONDS,
         .warn = warn_of_stall,
+        .silence_seconds = silence_seconds(t->options),
+        .lost_seconds = t->options->stall_timeout,
+        .lost = give_up,
+        .host_of = host_of,
+        .place_of = layer_of_group,
         .warn_context = t,
         .trace = t->trace};
     make_model(t);

@@ -8,6 +8,7 @@
 #include "plan/cost.h"
 #include "plan/plan.h"
 #include "plan/timeline.h"
+#include "solver/deadline.h"
 #include "solver/signals.h"
 #include "sync/sync.h"
 #include "util/json.h"
@@ -42,6 +43,11 @@ struct trainer_options {
     enum resume resume;
     const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */
+    struct deadline deadline;            /* until when training may last; rank 0's counts */
+    double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
+    int keep;                            /* > 0: so many snapshots of the run stay */
+    int check_sync;       /* > 0: so often, in iterations, ranks compare their parameters */
+    double stall_timeout; /* > 0: seconds of silence after which a rank counts as lost */
 
     const char *engine;  /* its name */
     const char *profile; /* engine replay: path of the file of times */
@@ -64,6 +70,8 @@ struct trainer_options {
     size_t chunk, merge, window; /* bytes, as in cost_sizes; COST_SIZE_CHOSEN: by the measured
                                     network. Window 0: no limit */
     double mbps;                 /* cap of this rank's sends, Mbit/s; 0: none */
+    bool measure;                /* comm auto: the cluster is measured and schemes are chosen anew,
+                                    whatever a file or a snapshot says */
     const char *cluster_file;    /* comm auto: path of the file that keeps the cluster's figures */
     int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
                       them; else HIERARCHY_AUTO or HIERARCHY_OFF */
@@ -112,6 +120,7 @@ int trainer_run(struct trainer *trainer);
 enum {
     TRAINER_DONE = 0,
     TRAINER_SAVED = 75,       /* stopped early with a snapshot: EX_TEMPFAIL, start again */
+    TRAINER_LOST = 76,        /* a rank was lost: start again, perhaps without its host */
     TRAINER_INTERRUPTED = 130 /* stopped early without one */
 };
 

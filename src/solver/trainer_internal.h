@@ -14,6 +14,7 @@
 #include "report/clocks.h"
 #include "report/figures.h"
 #include "snapshot/checkpoint.h"
+#include "snapshot/keeper.h"
 #include "snapshot/prefix_lock.h"
 #include "snapshot/run_file.h"
 #include "solver/nets.h"
@@ -30,6 +31,10 @@ struct trainer_signals {
     int64_t iteration;         /* rank 0: before which one it asked last */
     double seconds;            /* rank 0: the clock then */
     enum signal_effect effect; /* agreed on and not done yet */
+    double slowest;            /* rank 0: seconds of the slowest iteration of late */
+    double passed;             /* rank 0: the clock at the last iteration's end; 0: not yet */
+    double saved;              /* rank 0: the clock at the last snapshot; first: at the start */
+    bool warned;               /* rank 0: of the launcher's patience */
     bool keep;                 /* the stop wants a snapshot whatever the solver says */
 };
 
@@ -40,10 +45,13 @@ struct trainer_run {
     struct run_file file;        /* as it is to be written. Owned */
     struct run_file found;       /* as it was found; .run "": there was none. Owned */
     struct prefix_lock *lock;    /* Owned */
+    struct keeper *keeper;       /* writes them; NULL: before the first one. Owned */
     struct checkpoint_list list; /* states under the prefix; of --resume. Owned */
     struct strbuf about;         /* what is trained, as the run's digest is made of. Owned */
     char digest[SHA256_HEX];
     int64_t global_batch; /* of the run that is resumed; 0: it does not say. On all ranks */
+    char *kept_plan;      /* likewise its plan; NULL: it says none. Owned */
+    char *plan;           /* as it is written. Owned */
 };
 
 /* "Owned" is freed by trainer_destroy. */
@@ -104,6 +112,7 @@ struct trainer {
 
     /* the loop's */
     struct trainer_signals signals;
+    double ends;          /* rank 0's deadline, by this rank's clock_seconds; INFINITY: none */
     int64_t end;          /* iterations done when training was over: max_iter, or less if stopped */
     bool stopped;         /* by a signal */
     float *losses;        /* the last average_loss losses, a ring. Owned */
@@ -133,6 +142,13 @@ int trainer_find_nodes(struct trainer *trainer);
 /* Chooses schemes and makes the plan; nets and engine must be there. Collective; fails on all ranks
  * together. */
 int trainer_plan(struct trainer *trainer);
+
+/* kept_plan.c: the plan as snapshots have it, and back: false, and nothing is changed but `scheme`,
+ * where the text is of other ranks or another net. scheme: as many places as the net has groups.
+ * Not collective. */
+void trainer_describe_plan(const struct trainer *trainer, struct strbuf *out);
+bool trainer_read_plan(const struct trainer *trainer, const char *text, struct cost_sizes *sizes,
+                       const struct scheme **scheme);
 
 /* Decides where this rank's server updates, after the plan, and says so. Collective; fails on all
  * ranks together. */
@@ -173,11 +189,25 @@ int trainer_resume(struct trainer *trainer, float *history);
 /* The state that --snapshot names, likewise. */
 int trainer_take_state(struct trainer *trainer, const char *path, float *history);
 
-/* Training begins, a snapshot was written, training is over in order: into PREFIX.run. A start that
- * is the fourth in a row without a snapshot further on fails. Rank 0. */
+/* Training begins, training is over in order: into PREFIX.run. A start that is the fourth in a row
+ * without a snapshot further on fails. Rank 0. */
 int trainer_begin_run(struct trainer *trainer);
-int trainer_note_snapshot(struct trainer *trainer, int64_t iteration);
 int trainer_end_run(struct trainer *trainer);
+
+/* Keeps this moment, without waiting for the disk; that iteration is to come. Rank 0, with the
+ * values and the history on the host. Fails where another run has the prefix now, and where no
+ * snapshot can be composed. */
+int trainer_save(struct trainer *trainer, const float *history, const struct train_state *state);
+
+/* Until the last snapshot is written; fails where it cannot be. Rank 0. */
+int trainer_finish_saving(struct trainer *trainer);
+
+/* Seconds that a snapshot takes until it is written; before the first one an estimate. Rank 0. */
+double trainer_saving_seconds(const struct trainer *trainer);
+
+/* Training failed, with its message, which stays: what was handed over is still written, and the
+ * prefix is free. Not collective. */
+void trainer_abandon_run(struct trainer *trainer);
 
 /* Frees it all, and the prefix. */
 void trainer_close_run(struct trainer *trainer);
@@ -189,6 +219,23 @@ void trainer_close_run(struct trainer *trainer);
  * for all ranks; else of those that came a while ago, and nobody waits. Collective, servers
  * included. */
 int trainer_agree_signals(struct trainer *trainer, int64_t iteration, bool now);
+
+/* Rank 0, after an iteration: how long it took. */
+void trainer_pace(struct trainer *trainer);
+
+/* Whether a pass that may be left out should be: a signal asks this rank to stop, or the time is
+ * nearly over. */
+bool trainer_hurries(const struct trainer *trainer);
+
+/* ---- checks.c ---- */
+
+/* After a pass whose loss is no number: says in `out` where it arose, or nothing where that cannot
+ * be found. The net is of no use afterwards. */
+void trainer_find_nonfinite(struct trainer *trainer, const struct run *run, struct strbuf *out);
+
+/* Whether all workers have the same parameters after that many iterations; fails naming the first
+ * rank that differs. Collective, servers included. */
+int trainer_check_sync(struct trainer *trainer, int64_t iteration);
 
 /* ---- tester.c ---- */
 

@@ -138,6 +138,32 @@ static int describe_wait(void *context, char *text, size_t bytes)
     return named;
 }
 
+static void lost(void *context, const char *text)
+{
+    struct sync *sync = context;
+
+    sync->options.lost(sync->options.warn_context, text);
+}
+
+static const char *host_of(void *context, int rank)
+{
+    const struct sync *sync = context;
+
+    return sync->options.host_of(sync->options.warn_context, rank);
+}
+
+static const char *place_of(void *context, int64_t place)
+{
+    const struct sync *sync = context;
+
+    return sync->options.place_of(sync->options.warn_context, place);
+}
+
+void sync_mark(struct sync *sync, int64_t iteration, int group)
+{
+    wire_mark(sync->wire, iteration, group);
+}
+
 static void warn(void *context, const char *text)
 {
     struct sync *sync = context;
@@ -182,6 +208,11 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .abort = abort_gathering,
         .describe_wait = describe_wait,
         .warn = warn,
+        .silence_seconds = sync->options.silence_seconds,
+        .lost_seconds = sync->options.lost_seconds,
+        .lost = sync->options.lost ? lost : NULL,
+        .host_of = sync->options.host_of ? host_of : NULL,
+        .place_of = sync->options.place_of ? place_of : NULL,
     };
 
     return wire_open(world, &options, &sync->wire);

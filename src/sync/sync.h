@@ -94,7 +94,12 @@ struct sync_options {
     int64_t iteration;    /* the first one to come */
     double stall_seconds; /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
-    void *warn_context;
+    /* As in wire_options: who names silent ranks, and ends the process where one is lost. */
+    double silence_seconds, lost_seconds;
+    void (*lost)(void *context, const char *text);
+    const char *(*host_of)(void *context, int rank);
+    const char *(*place_of)(void *context, int64_t group); /* of sync_mark */
+    void *warn_context;                                    /* of all these */
     struct trace *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: none */
 };
 
@@ -143,6 +148,10 @@ int sync_flush(struct sync *sync);
 /* Until the parameters of `group`, of the iteration last posted, are in place. */
 int sync_wait(struct sync *sync, int group);
 
+/* Where the passes are, for those who wait for this rank: behind that group (-1: at the beginning)
+ * of that iteration. Workers and servers. */
+void sync_mark(struct sync *sync, int64_t iteration, int group);
+
 /* Whether nobody else waits for the group: its posts and waits may then come in any order. */
 bool sync_is_local(const struct sync *sync, int group);
 
@@ -160,7 +169,7 @@ int sync_sum(struct sync *sync, double *values, int count);
  * and servers, while training goes on; sync_answer waits for the sums. One question at a time.
  * Every rank asks and reads between the same iterations; read `staleness` + 1 iterations later, the
  * answer costs no wait that the parameters do not cost anyway. */
-enum { SYNC_ASK_VALUES = 9 };
+enum { SYNC_ASK_VALUES = 13 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 

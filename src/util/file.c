@@ -20,6 +20,29 @@ char *file_temp_name(const char *path)
     return strbuf_take(&name);
 }
 
+enum { WRITER_BYTES = 1 << 16 };
+
+/* Network file systems that are mounted so let signals interrupt these. */
+static int open_again(const char *path, int flags)
+{
+    int fd;
+
+    do
+        fd = open(path, flags, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static int fsync_again(int fd)
+{
+    int status;
+
+    do
+        status = fsync(fd);
+    while (status && errno == EINTR);
+    return status;
+}
+
 /* The entry of a renamed file is safe only once its folder is. File systems that cannot sync a
  * folder (EINVAL on some network ones) give no better guarantee, so that is no failure. */
 static int sync_folder_of(const char *path)
@@ -36,8 +59,8 @@ static int sync_folder_of(const char *path)
         strbuf_free(&folder);
         return -1;
     }
-    fd = open(strbuf_text(&folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
+    fd = open_again(strbuf_text(&folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || (fsync_again(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
         status = error_set("cannot force the folder '%s' to the disk: %s", strbuf_text(&folder),
                            strerror(errno));
     if (fd >= 0)
@@ -48,9 +71,9 @@ static int sync_folder_of(const char *path)
 
 static int sync_file(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), status = 0;
+    int fd = open_again(path, O_RDONLY | O_CLOEXEC), status = 0;
 
-    if (fd < 0 || fsync(fd) != 0)
+    if (fd < 0 || fsync_again(fd) != 0)
         status = error_set("cannot force '%s' to the disk: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
@@ -59,9 +82,14 @@ static int sync_file(const char *path)
 
 int file_commit(const char *temp, const char *path)
 {
+    int moved;
+
     if (sync_file(temp))
         goto fail;
-    if (rename(temp, path) != 0) {
+    do
+        moved = rename(temp, path);
+    while (moved && errno == EINTR);
+    if (moved) {
         error_set("cannot rename '%s' to '%s': %s", temp, path, strerror(errno));
         goto fail;
     }
@@ -105,37 +133,72 @@ static int write_all(int fd, const char *data, size_t length)
     return 0;
 }
 
+static void flush(struct file_writer *writer)
+{
+    if (!writer->error && write_all(writer->fd, writer->buffer, writer->used))
+        writer->error = errno;
+    writer->used = 0;
+}
+
+int file_writer_open(struct file_writer *writer, const char *path)
+{
+    *writer = (struct file_writer){.path = path, .fd = -1, .temp = file_temp_name(path)};
+    if (!writer->temp)
+        return -1;
+    writer->buffer = malloc(WRITER_BYTES);
+    if (!writer->buffer)
+        return error_memory(WRITER_BYTES, path);
+    writer->fd = open_again(writer->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+    return writer->fd < 0 ? error_set("cannot write '%s': %s", path, strerror(errno)) : 0;
+}
+
+void file_writer_put(struct file_writer *writer, const void *data, size_t length)
+{
+    if (length > WRITER_BYTES - writer->used)
+        flush(writer);
+    if (length > WRITER_BYTES) {
+        if (!writer->error && write_all(writer->fd, data, length))
+            writer->error = errno;
+        return;
+    }
+    memcpy(writer->buffer + writer->used, data, length);
+    writer->used += length;
+}
+
+/* A close that was interrupted has closed. */
+static int close_written(int fd)
+{
+    return close(fd) == 0 || errno == EINTR ? 0 : -1;
+}
+
+int file_writer_close(struct file_writer *writer, int status)
+{
+    if (writer->fd >= 0) {
+        flush(writer);
+        if (close_written(writer->fd) && !writer->error)
+            writer->error = errno;
+        if (!status && writer->error)
+            status = error_set("cannot write '%s': %s", writer->path, strerror(writer->error));
+        if (status)
+            unlink(writer->temp);
+        else
+            status = file_commit(writer->temp, writer->path);
+    } else {
+        status = -1;
+    }
+    free(writer->temp);
+    free(writer->buffer);
+    return status ? -1 : 0;
+}
+
 int file_write(const char *path, const void *data, size_t length)
 {
-    char *temp = file_temp_name(path);
-    int fd = -1, status = -1;
+    struct file_writer writer;
+    int status = file_writer_open(&writer, path);
 
-    if (temp == NULL)
-        return -1;
-    fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        error_set("cannot write '%s': %s", path, strerror(errno));
-        goto done;
-    }
-    if (write_all(fd, data, length) != 0) {
-        error_set("cannot write %zu bytes to '%s': %s", length, path, strerror(errno));
-        goto done;
-    }
-    if (close(fd) != 0) {
-        fd = -1;
-        error_set("cannot write '%s': %s", path, strerror(errno));
-        goto done;
-    }
-    fd = -1;
-    status = file_commit(temp, path);
-
-done:
-    if (fd >= 0)
-        close(fd);
-    if (status)
-        unlink(temp);
-    free(temp);
-    return status;
+    if (!status)
+        file_writer_put(&writer, data, length);
+    return file_writer_close(&writer, status);
 }
 
 int64_t file_find_hdf5(FILE *file)

@@ -24,6 +24,24 @@ int file_probe(const char *path);
 /* Writes `length` bytes as the file `path`, whole or not at all. */
 int file_write(const char *path, const void *data, size_t length);
 
+/* The same piece by piece, through a small buffer. The first failure is remembered, and reported at
+ * the end. */
+struct file_writer {
+    const char *path; /* borrowed */
+    char *temp;
+    char *buffer;
+    size_t used;
+    int fd, error; /* errno of the first failure; 0 */
+};
+
+int file_writer_open(struct file_writer *writer, const char *path);
+void file_writer_put(struct file_writer *writer, const void *data, size_t length);
+
+/* Puts the file in its place; where status or anything before says failure nothing is left, and -1
+ * is returned: with the message of status where that failed. To be called also after
+ * file_writer_open has failed. */
+int file_writer_close(struct file_writer *writer, int status);
+
 /* Where HDF5's signature stands in an open file: at 0, or behind a user's own block at 512, 1024,
  * 2048, ... -1: nowhere. Moves the place of reading. */
 int64_t file_find_hdf5(FILE *file);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,45 @@ int units_parse_time(const char *name, const char *text, double *out)
             }
     return error_set("--%s wants a time with its unit such as 30us or 0.1ms, found '%s'", name,
                      text);
+}
+
+/* [D-]H:MM:SS; false: it is none. */
+static bool read_clock(const char *text, double *seconds)
+{
+    int days = 0, hours, minutes, second, at = 0;
+
+    if (strchr(text, '-') && (sscanf(text, "%5d-%n", &days, &at) != 1 || at == 0 || days < 0))
+        return false;
+    text += at;
+    at = 0;
+    if (sscanf(text, "%5d:%2d:%2d%n", &hours, &minutes, &second, &at) != 3 || text[at] ||
+        hours < 0 || minutes < 0 || minutes > 59 || second < 0 || second > 59)
+        return false;
+    *seconds = ((days * 24.0 + hours) * 60 + minutes) * 60 + second;
+    return true;
+}
+
+int units_parse_duration(const char *name, const char *text, double *out)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+    const char *rest;
+    double value;
+
+    *out = 0;
+    if (!leading_number(text, &value, &rest))
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            if (!strcmp(rest, units[i].name))
+                *out = value * units[i].seconds;
+    if (*out == 0 && strchr(text, ':'))
+        read_clock(text, out);
+    return *out > 0 && *out < 1e9
+               ? 0
+               : error_set("--%s wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, "
+                           "found '%s'",
+                           name, text);
 }
 
 int units_parse_positive(const char *name, const char *text, double *out)

@@ -12,6 +12,10 @@ int units_parse_rate(const char *name, const char *text, double *bytes_per_secon
 /* "30us", "1.5ms", "250ns", "0s". Seconds, 0 or more. */
 int units_parse_time(const char *name, const char *text, double *seconds);
 
+/* "90s", "30min", "4h", "2d", and clocks and days as schedulers write them: "1:30:00",
+ * "1-12:00:00". Seconds, above 0. */
+int units_parse_duration(const char *name, const char *text, double *seconds);
+
 /* A plain number above 0. */
 int units_parse_positive(const char *name, const char *text, double *value);
 

@@ -102,7 +102,8 @@ void alarm_watch_stall(struct wire *wire, int64_t now)
     char text[768];
     size_t used;
 
-    if (o->stall_seconds <= 0 || waited < o->stall_seconds || wire->stall_told || !o->warn)
+    if (o->stall_seconds <= 0 || waited < o->stall_seconds || wire->stall_told || !o->warn ||
+        pulse_speaks(wire))
         return;
     wire->stall_told = true;
     used = (size_t)snprintf(text, sizeof text, "rank %d has waited %.0f s%s", wire->rank, waited,

@@ -203,6 +203,7 @@ static void run_loop(struct wire *wire)
         int64_t now = wire_clock();
         bool waits;
 
+        pulse_look(wire, now);
         if (worked) {
             idle_turns = 0;
             wire->last_progress = now;
@@ -233,7 +234,9 @@ void thread_run(struct wire *wire, bool enter)
         alarm_raise(wire, true);
     if (alarm_listen(wire))
         alarm_raise(wire, true);
+    pulse_start(wire);
     run_loop(wire);
+    pulse_stop(wire);
     messages_drop(wire);
     atomic_store(&wire->run_ns, wire_clock() - begun);
 }

@@ -21,7 +21,8 @@ static int open_parts(struct wire *wire, MPI_Comm world)
     MPI_TRY(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
     if (wire->options.data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
-    if (mailbox_open(&wire->mailbox, wire->options.calls) || messages_open(wire))
+    if (mailbox_open(&wire->mailbox, wire->options.calls) || messages_open(wire) ||
+        pulse_open(wire))
         return -1;
     return 0;
 fail:
@@ -42,6 +43,8 @@ int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **
     wire->options = *options;
     wire->comm = MPI_COMM_NULL;
     wire->told = &wire->told_place;
+    atomic_store(&wire->mark_iteration, -1);
+    atomic_store(&wire->mark_place, -1);
     MPI_Comm_rank(world, &wire->rank);
     MPI_Comm_size(world, &wire->nranks);
     sem_init(&wire->bell, 0, 0);
@@ -64,6 +67,7 @@ void wire_destroy(struct wire *wire)
     if (wire->comm != MPI_COMM_NULL && MPI_Finalized(&over) == MPI_SUCCESS && !over)
         MPI_Comm_free(&wire->comm);
     messages_close(wire);
+    pulse_close(wire);
     mailbox_close(&wire->mailbox);
     sem_destroy(&wire->bell);
     sem_destroy(&wire->wake);
@@ -121,6 +125,14 @@ int wire_failed(const struct wire *wire)
         return 0;
     atomic_store(wire->told, 1);
     return error_set("another rank failed"); /* its message is agreed at closing */
+}
+
+void wire_mark(struct wire *wire, int64_t iteration, int64_t place)
+{
+    atomic_store_explicit(&wire->mark_iteration, iteration, memory_order_relaxed);
+    atomic_store_explicit(&wire->mark_place, place, memory_order_relaxed);
+    if (wire->pulse)
+        atomic_store_explicit(&wire->mark_ns, wire_clock(), memory_order_relaxed);
 }
 
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds)

@@ -96,6 +96,14 @@ struct wire_options {
     int (*describe_wait)(void *context, char *text, size_t bytes);
     /* Says a sentence about a stall to the user. Any thread. */
     void (*warn)(void *context, const char *text);
+    /* Signs of life: a rank of world that gives none for so long is named by rank 0 (rank 0 itself
+     * by rank 1), in one sentence, to `warn`; after lost_seconds to `lost`, which ends the process,
+     * as on every rank that does not hear of rank 0 any more. 0: not asked for, and never. */
+    double silence_seconds, lost_seconds;
+    void (*lost)(void *context, const char *text);
+    const char *(*host_of)(void *context, int rank); /* its host's name, or NULL */
+    const char *(*place_of)(void *context,
+                            int64_t place); /* of wire_mark: a layer's name, or NULL */
 };
 
 struct wire_stats {
@@ -124,6 +132,10 @@ void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t arg
 /* Sleeps until *counter >= target: 0; or until some rank failed: -1 with a message. Callbacks that
  * advance the counter call wire_wake. seconds, if not NULL: how long it slept is added. */
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds);
+
+/* Where the compute thread is, for signs of life: after that place (below 0: at the beginning) of
+ * that iteration. Costs a few nanoseconds. */
+void wire_mark(struct wire *wire, int64_t iteration, int64_t place);
 
 /* -1 with a message where some rank failed, else 0. Any thread. */
 int wire_failed(const struct wire *wire);

@@ -73,6 +73,7 @@ struct wire {
     _Atomic int resting;     /* the wire thread is about to sleep on the bell */
     _Atomic int close_asked; /* set after the two below */
     bool compute_failed;     /* the compute thread closes with a failure of its own */
+    _Atomic int64_t mark_iteration, mark_place, mark_ns; /* wire_mark */
 
     /* wire thread -> compute thread */
     char apart[64];
@@ -91,6 +92,7 @@ struct wire {
     bool own_failure; /* of the wire thread, with its message: */
     char failure[4096];
     struct closing closing;
+    struct pulse *pulse;   /* pulse.c; NULL: no signs of life are asked for. Owned */
     int64_t last_progress; /* ns */
     bool stall_told;
 
@@ -145,6 +147,16 @@ void messages_drop(struct wire *wire);
 void thread_run(struct wire *wire, bool enter);
 /* A round of the closing is over. */
 void thread_closing_over(struct wire *wire);
+
+/* ---- pulse.c: signs of life ---- */
+int pulse_open(struct wire *wire);
+void pulse_close(struct wire *wire);
+/* Around the loop of the wire's thread, and at every turn of it. */
+void pulse_start(struct wire *wire);
+void pulse_look(struct wire *wire, int64_t now);
+void pulse_stop(struct wire *wire);
+/* Whether somebody says already who keeps this rank waiting. */
+bool pulse_speaks(const struct wire *wire);
 
 /* ---- alarm.c ---- */
 /* Waits for other ranks' alarms. */

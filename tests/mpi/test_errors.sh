@@ -92,6 +92,56 @@ refused 'unknown way' '--direct=maybe is not known .auto, on or off' --solver=so
 refused 'direct without a GPU' "--direct=on: the engine works in the host's memory" --solver=solver.prototxt --direct=on
 refused 'unknown order' '--order=random.*fifo' --solver=solver.prototxt --order=random
 
+# where a value stopped being a number: the layer that made it, or the parameters that had it
+sed 's|name: "relu1"|&|; s|type: "ReLU"|type: "Log"|' net.prototxt >logarithm.prototxt
+make_solver logarithm.prototxt.solver 'max_iter: 4' 'snapshot_after_train: false'
+sed -i "s|net.prototxt|logarithm.prototxt|" logarithm.prototxt.solver
+refused 'a logarithm of what is below 0' "it arose in layer 'relu1', blob 'ip1': -?nan at [0-9]* of [0-9]*" --solver=logarithm.prototxt.solver --batch=8
+make_solver wild.prototxt 'max_iter: 40' 'base_lr: 1e30' 'snapshot_after_train: false'
+refused 'a rate that is far too high' "parameter [01] of layer '[a-z0-9]*' holds -?(nan|inf) at|it arose in layer" --solver=wild.prototxt --batch=8
+
+# ranks whose parameters differ, which only damage can do: rank 1's weights are changed in its memory
+if python=$(command -v python3); then
+    sed 's|weight_filler {[^}]*}|weight_filler { type: "constant" value: 0.12345679 }|' net.prototxt >constant.prototxt
+    make_solver still.prototxt 'max_iter: 1000000' 'base_lr: 0' 'display: 10' 'snapshot_after_train: false'
+    sed -i "s|net.prototxt|constant.prototxt|" still.prototxt
+    # shellcheck disable=SC2016
+    "$POSEIDON_MPIRUN" 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --solver=still.prototxt --batch=8 --threads=1 --check-sync=5 --hierarchy=off >still.log 2>&1 </dev/null &
+    tries=0
+    until grep -q 'Iteration 20 ' still.log || [ $tries -gt 600 ]; do
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+    "$python" - "$(cat pid.1)" <<'END' || fail 'the memory of rank 1 could not be changed'
+import struct, sys
+old, new, changed = struct.pack('<f', 0.12345679) * 16, struct.pack('<f', 0.5), 0
+with open(f'/proc/{sys.argv[1]}/maps') as maps, open(f'/proc/{sys.argv[1]}/mem', 'r+b', 0) as memory:
+    for line in maps:
+        span, mode = line.split()[:2]
+        begin, end = (int(x, 16) for x in span.split('-'))
+        if mode[:2] != 'rw' or end - begin > 1 << 30 or '/dev' in line:
+            continue
+        memory.seek(begin)
+        try:
+            data = memory.read(end - begin)
+        except OSError:
+            continue
+        at = data.find(old)
+        while at >= 0:
+            memory.seek(begin + at)
+            memory.write(new)
+            changed += 1
+            at = data.find(old, at + 4096)
+sys.exit(changed == 0)
+END
+    wait
+    grep -q 'check-sync: the parameters of rank 1 on [^ ]* are not those of rank 0' still.log || { fail 'damaged parameters are not found'; tail -n 3 still.log; }
+else
+    echo 'skipped: damaged parameters (no python3)'
+fi
+refused 'check-sync where ranks differ' 'compares parameters that are kept alike: not with --comm=none' --solver=solver.prototxt --comm=none --check-sync=3
+
 # snapshots
 make_solver saver.prototxt 'max_iter: 4' "snapshot_prefix: \"$work/good\""
 train 2 saver.log --solver=saver.prototxt --batch=8 || fail 'the run that writes a snapshot'

@@ -103,6 +103,46 @@ grep -q 'run.lock: the lock of run .* is stale: it is taken over' run.log || fai
 [ ! -f run.lock ] || fail 'a run that failed at its start keeps the prefix'
 runs 0 '' --resume=any --max-iter=2
 
+# On another number of ranks: the same samples in the same order. 4 ranks, then 2, then 3: but for the order of
+# sums the parameters of 4 ranks throughout, so the losses agree to many digits.
+make_solver ranks.prototxt 'max_iter: 18' 'snapshot: 6' 'display: 1' "snapshot_prefix: \"$work/ranks\""
+sed -i 's/batch_size: [0-9]*/batch_size: 6/' net.prototxt
+losses() { # LOG
+    sed -n 's/.*Iteration \([0-9]*\) (.*, loss = \([0-9.e+-]*\).*/\1 \2/p' "$1"
+}
+train 4 whole.log --solver=ranks.prototxt --threads=1 || fail '4 ranks throughout'
+losses whole.log >whole.txt
+[ "$(wc -l <whole.txt)" -eq 18 ] || fail "the run of 4 ranks shows $(wc -l <whole.txt) losses"
+rm -f ranks_iter_* ranks.run
+: >parts.txt
+for part in '4 6' '2 12' '3 18'; do
+    train "${part% *}" part.log --solver=ranks.prototxt --threads=1 --resume --max-iter="${part#* }" || { fail "$part"; tail -n 3 part.log; }
+    grep -q 'Effective batch = .* = 24 samples' part.log || fail "$part: $(grep 'Effective batch' part.log)"
+    losses part.log >>parts.txt
+done
+awk 'NR == FNR { loss[$1] = $2; next }
+    { n++; d = $2 - loss[$1]; if (d < 0) d = -d; if (!($1 in loss) || d > 1e-4 * loss[$1]) { print "iteration", $1, loss[$1], $2; bad = 1 } }
+    END { exit bad || n != 18 }' whole.txt parts.txt || fail 'on 4, 2 and 3 ranks the losses are not those of 4 ranks'
+train 4 part.log --solver=ranks.prototxt --threads=1 --resume --max-iter=20 --batch=7 || fail 'another batch'
+grep -q 'The run took 24 samples an iteration and takes 28 from here on; --global-batch=24 would keep it' part.log || fail 'a changed batch is not told of'
+train 3 part.log --solver=ranks.prototxt --threads=1 --resume --max-iter=22 && fail '28 samples are shared by 3 ranks'
+grep -q 'the run takes 28 samples an iteration, which 3 workers (times iter_size 1) cannot share evenly' part.log || { fail 'samples that cannot be shared'; tail -n 2 part.log; }
+
+# The plan stays the run's, whatever the cluster is measured as later; so do the bits.
+make_solver planned.prototxt 'max_iter: 12' "snapshot_prefix: \"$work/planned\""
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --summary=planned-a.json || { fail 'a planned run'; tail -n 3 plan.log; }
+sed 's/^latency_seconds = [^ ]*/latency_seconds = 0.02/; s/^link_bytes_per_second = [^ ]*/link_bytes_per_second = 1e6/' fast >slow
+cmp -s fast slow && fail 'the figures of the cluster did not change'
+rm -f planned_iter_* planned.run
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=fast --max-iter=6 &&
+    train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --summary=planned-b.json ||
+    { fail 'a planned run goes on'; tail -n 3 plan.log; }
+grep -q "The layers' schemes are those of the run that goes on" plan.log || fail 'it is not said that the plan is kept'
+[ "$(json_value planned-a.json parameters_sha256)" = "$(json_value planned-b.json parameters_sha256)" ] ||
+    fail 'a resume by another cluster file ends in other bits'
+train 3 plan.log --solver=planned.prototxt --batch=8 --comm=auto --cluster-file=slow --resume --measure --max-iter=14 || { fail '--measure'; tail -n 3 plan.log; }
+grep -q 'Measured this cluster' plan.log && ! grep -q "are those of the run that goes on" plan.log || fail '--measure does not measure'
+
 # A rank with another data set, of which the files say nothing.
 make_solver other.prototxt 'max_iter: 2' 'snapshot_after_train: false'
 mkdir elsewhere && sed 's|fashion-mnist-train|fashion-mnist-test|' net.prototxt >elsewhere/net.prototxt

@@ -118,6 +118,45 @@ await 'Iteration 20, Testing' && sleep 0.3 && kill -USR1 "$(pgrep -P $launcher)"
 stopped 'SIGUSR1 in a test' 1
 [ "$(count 'Test interrupted')" = 1 ] || fail "'Test interrupted.' is not said once"
 
+# The end of the time, by option or by the scheduler: stopped and saved before it.
+# within SECONDS WHAT: begun so long ago at most.
+within() {
+    [ $(($(date +%s) - started)) -le "$1" ] || fail "$2: ended $(($(date +%s) - started - $1)) s too late"
+}
+started=$(date +%s)
+begin 2 limit.log --solver=solver.prototxt --time-limit=12s
+stopped '--time-limit' 1
+within 14 '--time-limit'
+grep -q -e '--time-limit ends in [0-9]* s: stopping after [0-9]* iterations' limit.log || fail '--time-limit is not told of'
+started=$(date +%s)
+SLURM_JOB_END_TIME=$((started + 12)) begin 2 slurm.log --solver=solver.prototxt
+stopped 'SLURM_JOB_END_TIME' 1
+within 14 'SLURM_JOB_END_TIME'
+# in a test, too
+started=$(date +%s)
+PBS_WALLTIME=12 begin 2 wall.log --solver=test.prototxt
+stopped 'PBS_WALLTIME' 1
+within 14 'PBS_WALLTIME in a test'
+train 2 none.log --solver=solver.prototxt --batch=8 --max-iter=3 --time-limit=none || fail '--time-limit=none'
+rm -f run_iter_* run.run
+# nothing left: the job says so after three starts
+for start in 1 2 3; do
+    POSEIDON_END_TIME=1 train 2 over.log --solver=solver.prototxt --batch=8 --resume
+    [ $? -eq 75 ] || { fail "start $start without time"; tail -n 3 over.log; }
+done
+POSEIDON_END_TIME=1 train 2 over.log --solver=solver.prototxt --batch=8 --resume
+[ $? -eq 1 ] && grep -q 'started 3 times at iteration 0' over.log || { fail 'starts without time go on for ever'; tail -n 3 over.log; }
+rm -f run_iter_* run.run
+
+# Snapshots by the clock, of which two stay.
+begin 2 every.log --solver=solver.prototxt --snapshot-every=1s --keep=2
+await 'iter_.*' && sleep 6 && kill -USR1 "$(cat pid.1)"
+[ "$(ls run_iter_*.solverstate.h5 | wc -l)" -le 3 ] || fail '--keep=2 keeps more'
+ended '--snapshot-every' 75
+[ "$(count 'Snapshotting solver state')" -ge 4 ] || fail "--snapshot-every=1s: $(count 'Snapshotting solver state') snapshots in more than 6 s"
+[ "$(states)" = 2 ] && [ "$(ls run_iter_*.caffemodel.h5 | wc -l)" = 2 ] || fail "--keep=2: $(ls run_iter_*)"
+rm -f run_iter_* run.run
+
 # Stopped at random moments and started again by the same command line: the run that never stopped.
 # whole NAME RANKS OPTION...
 whole() {
@@ -163,6 +202,8 @@ says() {
     train 2 refused.log --solver=solver.prototxt "$@" && fail "accepted: $*"
     grep -qF -e "$text" refused.log || { fail "'$text' is not said for $*"; tail -n 3 refused.log; }
 }
+says '--time-limit wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, found' --time-limit=30
+SLURM_JOB_END_TIME=soon says 'SLURM_JOB_END_TIME=soon: expected a number of seconds; --time-limit=none' --max-iter=2
 says 'Invalid signal effect "die" was specified: --sigint-effect wants none, snapshot or stop' --sigint_effect=die
 make_solver nowhere.prototxt 'max_iter: 10' 'snapshot_after_train: false' 'snapshot_prefix: "/nowhere/run"'
 says "cannot look for snapshots in '/nowhere/'" --solver=nowhere.prototxt --resume

@@ -54,6 +54,32 @@ static const struct {
     {"", -1},        {"1e999s", -1},
 };
 
+static const struct {
+    const char *text;
+    double seconds;
+} durations[] = {
+    {"90s", 90},       {"30min", 1800}, {"4h", 14400},          {"2d", 172800}, {"1.5h", 5400},
+    {"1:30:00", 5400}, {"0:00:07", 7},  {"1-12:00:00", 129600}, {"30", -1},     {"0s", -1},
+    {"0:00:00", -1},   {"1:60:00", -1}, {"90:00", -1},          {"-4h", -1},    {"4hours", -1},
+    {"", -1},          {"1:2:3x", -1},
+};
+
+START_TEST(durations_have_units_or_are_clocks)
+{
+    double value;
+
+    if (durations[_i].seconds < 0) {
+        ck_assert_int_ne(units_parse_duration("time-limit", durations[_i].text, &value), 0);
+        ck_assert_msg(strstr(error_text(), "--time-limit wants a duration with its unit") != NULL,
+                      "%s", error_text());
+        return;
+    }
+    ck_assert_msg(units_parse_duration("time-limit", durations[_i].text, &value) == 0, "%s",
+                  error_text());
+    ck_assert_double_eq(value, durations[_i].seconds);
+}
+END_TEST
+
 START_TEST(times_have_units)
 {
     double value;
@@ -132,6 +158,8 @@ SUITE("units")
     tcase_add_loop_test(tcase, rates_are_bits_or_bytes_and_never_guessed, 0,
                         (int)(sizeof rates / sizeof *rates));
     tcase_add_loop_test(tcase, times_have_units, 0, (int)(sizeof times / sizeof *times));
+    tcase_add_loop_test(tcase, durations_have_units_or_are_clocks, 0,
+                        sizeof durations / sizeof *durations);
     tcase_add_test(tcase, counts_are_a_list_without_repetition);
     tcase_add_test(tcase, numbers_are_above_0);
     tcase_add_test(tcase, printed_quantities_have_three_digits_and_a_unit);

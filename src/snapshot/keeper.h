@@ -1,0 +1,49 @@
+/* The keeper: a thread that writes snapshots while training goes on. The compute thread hands it a
+ * copy of the moment and goes on; what takes long, composing, checksums and the disk, is the
+ * keeper's.
+ *
+ * A snapshot that cannot be written (no space, an I/O error, a folder that is away) is tried again,
+ * 10 s later, then 20, and so on up to five minutes, until it succeeds or the next one takes its
+ * place; each failure is a warning, and what was written before stays. Not collective: rank 0. */
+#ifndef POSEIDON_SNAPSHOT_KEEPER_H
+#define POSEIDON_SNAPSHOT_KEEPER_H
+
+#include "snapshot/checkpoint.h"
+
+struct keeper;
+
+struct keeper_options {
+    const char *prefix;    /* borrowed */
+    bool binary;           /* Caffe's binary form */
+    const struct net *net; /* borrowed, outlives the keeper */
+    int nhistory;          /* blocks of net->elems floats */
+    int keep;              /* > 0: so many snapshots stay; older ones that the keeper knows of are
+                              removed when a new one is there */
+    struct log *log;       /* borrowed */
+    void *context;         /* of the two below: on the keeper's thread */
+    int (*check)(void *context); /* before each writing; fails where nothing may be written */
+    int (*written)(void *context, int64_t iteration); /* it is there */
+};
+
+/* Makes room for a copy: parameters and history once more. Starts the thread. */
+int keeper_create(const struct keeper_options *options, struct keeper **out);
+
+/* A snapshot that was there before, for `keep`; those of the run, the oldest first. */
+int keeper_add(struct keeper *keeper, int64_t iteration);
+
+/* Copies the moment and returns; waits first for a snapshot that is being written just now. Fails
+ * where one before could not be composed, or `check` forbade it: no later one would do better. */
+int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
+                const struct checkpoint_owner *owner);
+
+/* Until what was handed over is written, at most so many seconds of failures; then -1 with the
+ * last one's message. NULL is fine: 0. */
+int keeper_finish(struct keeper *keeper, double seconds);
+
+/* How long the last snapshot took, from copy to disk; 0: there was none. */
+double keeper_seconds(struct keeper *keeper);
+
+/* Ends the thread, after the writing that is under way; NULL is fine. */
+void keeper_destroy(struct keeper *keeper);
+
+#endif

@@ -1,0 +1,63 @@
+#!/bin/sh
+# A rank that gives no sign: named with its host and place, once, by one rank; given up after --stall-timeout with
+# status 76 and no process left. One that comes back is waited for.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver solver.prototxt 'max_iter: 1000000' 'display: 10' 'snapshot: 50' "snapshot_prefix: \"$work/run\""
+
+begin() { # RANKS LOG OPTION...
+    ranks=$1 log=$2
+    shift 2
+    rm -f pid.* run_iter_* run.run
+    : >"$log"
+    # shellcheck disable=SC2016 # every rank expands it
+    "$POSEIDON_MPIRUN" "$ranks" sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --solver=solver.prototxt --batch=8 --threads=1 "$@" >"$log" 2>&1 </dev/null &
+    launcher=$!
+}
+
+await() { # TEXT
+    tries=0
+    until grep -q -e "$1" "$log"; do
+        kill -0 "$launcher" 2>/dev/null && [ $tries -lt 1200 ] || { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+}
+
+# lost WHAT RANK TEXT: the run ends so, for that rank.
+lost() {
+    wait "$launcher"
+    status=$?
+    [ $status -eq 76 ] || { fail "$1: exit status $status, expected 76"; tail -n 5 "$log"; }
+    grep -q "rank $2 on [^ ]* silent for [0-9]* s, last seen in iteration [0-9]*$3" "$log" || { fail "$1: who is lost is not said"; grep -e silent -e lost "$log"; }
+    [ "$(grep -c 'poseidon train: lost: ' "$log")" = 1 ] || fail "$1: not said once that it is lost: $(grep lost: "$log")"
+    tries=0
+    for rank in 0 1 2; do
+        while kill -0 "$(cat pid.$rank)" 2>/dev/null && [ $tries -lt 100 ]; do
+            tries=$((tries + 1))
+            sleep 0.1
+        done
+        kill -0 "$(cat pid.$rank)" 2>/dev/null && { fail "$1: rank $rank stays behind"; kill -9 "$(cat pid.$rank)"; }
+    done
+}
+
+begin 3 stopped.log --stall-timeout=10s
+await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.2)"
+await 'rank 2 on [^ ]* silent for [0-9]* s'
+grep -q 'silent for [0-9]* s, .*; ranks 0, 1 wait for it' stopped.log || fail "who waits is not said: $(grep silent stopped.log)"
+lost 'SIGSTOP for ever' 2 '\( after layer [a-z0-9]*\)*; ranks 0, 1 wait for it'
+[ "$(ls run_iter_*.solverstate.h5 2>/dev/null | wc -l)" -gt 0 ] || echo 'no snapshot was due before'
+
+begin 3 zero.log --stall-timeout=10s
+await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.0)"
+lost 'rank 0 stopped for ever' 0 ''
+
+# It comes back in time: told of, waited for, and the run goes on.
+begin 3 back.log --stall-timeout=24s
+await 'Iteration 20 ' && kill -STOP "$(cat pid.1)" && await 'rank 1 on [^ ]* silent for' && kill -CONT "$(cat pid.1)"
+at=$(sed -n 's/.*Iteration \([0-9]*\) .*/\1/p' back.log | tail -n 1)
+await "Iteration $((at + 40)) " && kill -USR1 "$(cat pid.1)"
+wait "$launcher"
+[ $? -eq 75 ] || { fail 'a rank that came back'; tail -n 3 back.log; }
+[ "$(grep -c 'silent for' back.log)" = 1 ] || fail "said more than once: $(grep 'silent for' back.log)"
+finish

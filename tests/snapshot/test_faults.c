@@ -1,0 +1,340 @@
+/* Every system call of the writer of snapshots failing once. The functions below stand in the place
+ * of libc's in this program: they pass calls on to the kernel, but for the one that is to fail. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/net/test_net_common.h"
+
+#include "snapshot/checkpoint.h"
+#include "snapshot/keeper.h"
+#include "snapshot/snapshot.h"
+#include "tests/suite.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+static char folder[] = "/tmp/poseidon-faults-XXXXXX";
+
+/* ---- the system calls ---- */
+
+enum call { OPEN, WRITE, FSYNC, RENAME, CLOSE, CALLS };
+
+#define SHORT_WRITE (-1) /* in the place of an error */
+
+static const char *const call_names[] = {"open", "write", "fsync", "rename", "close"};
+static _Atomic int armed = CALLS; /* which call is to fail; CALLS: none */
+static _Atomic int countdown;     /* at which one of its kind */
+static _Atomic int error;         /* with what */
+static _Atomic int failed;        /* how many did */
+
+static bool fails(enum call call)
+{
+    if (atomic_load(&armed) != (int)call || atomic_fetch_sub(&countdown, 1) != 1)
+        return false;
+    atomic_fetch_add(&failed, 1);
+    errno = atomic_load(&error);
+    return true;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list args;
+    int mode = 0;
+
+    va_start(args, flags);
+    if (flags & O_CREAT)
+        mode = va_arg(args, int);
+    va_end(args);
+    if (strstr(path, folder + 5) && fails(OPEN))
+        return -1;
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+ssize_t write(int fd, const void *data, size_t length)
+{
+    if (fd > 2 && fails(WRITE)) {
+        if (atomic_load(&error) != SHORT_WRITE)
+            return -1;
+        length = length > 1 ? length / 2 : length;
+    }
+    return syscall(SYS_write, fd, data, length);
+}
+
+int fsync(int fd)
+{
+    return fails(FSYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int rename(const char *from, const char *to)
+{
+    return fails(RENAME) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int close(int fd)
+{
+    int status = (int)syscall(SYS_close, fd);
+
+    return fd > 2 && fails(CLOSE) ? -1 : status;
+}
+
+static void arm(enum call call, int which, int with)
+{
+    atomic_store(&failed, 0);
+    atomic_store(&countdown, which);
+    atomic_store(&error, with);
+    atomic_store(&armed, (int)call);
+}
+
+static void disarm(void)
+{
+    atomic_store(&armed, CALLS);
+}
+
+/* ---- a net to save ---- */
+
+static const char net_text[] =
+    "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 } } }"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { "
+    "num_output: "
+    "4 } }";
+
+struct work {
+    struct made made;
+    struct engine engine;
+    float *history;
+};
+
+static void set_values(struct work *work, float value)
+{
+    for (size_t i = 0; i < work->made.net->elems; i++) {
+        work->made.net->values[i] = value + (float)i;
+        work->history[i] = -value - (float)i;
+    }
+}
+
+static void open_work(struct work *work)
+{
+    struct engine_options options = {.threads = 1};
+
+    ck_assert_msg(make_net(&work->made, net_text, true, NULL, NULL) == 0, "%s", error_text());
+    ck_assert_int_eq(engine_open("cpu", &options, &work->engine), 0);
+    ck_assert_int_eq(net_build(work->made.net, &work->engine, 1), 0);
+    work->history = calloc(work->made.net->elems, sizeof(float));
+}
+
+static struct checkpoint_owner owner(void)
+{
+    static char run[] = "r";
+
+    return (struct checkpoint_owner){.run = run, .global_batch = 8};
+}
+
+/* The state of that iteration is whole and holds the values that begin with `value`. */
+static void check_saved(struct work *work, const char *prefix, bool binary, int64_t iteration,
+                        float value, const char *what)
+{
+    struct train_state state;
+    char *path = binary ? snapshot_state_path_binary(prefix, iteration)
+                        : snapshot_state_path(prefix, iteration);
+
+    set_values(work, -1000);
+    ck_assert_msg(checkpoint_resume(path, work->made.net, 1, work->history, &state, NULL) == 0,
+                  "%s: %s", what, error_text());
+    ck_assert_int_eq(state.iteration, iteration);
+    for (int p = 0; p < work->made.net->nparams; p++) {
+        size_t begin = net_param_begin(work->made.net, p);
+        ck_assert_float_eq(work->made.net->values[begin], value + (float)begin);
+        ck_assert_float_eq(work->history[begin], -value - (float)begin);
+    }
+    free(path);
+}
+
+static int save(struct work *work, struct checkpoint *checkpoint, const char *prefix, bool binary,
+                int64_t iteration, float value)
+{
+    struct train_state state = {.iteration = iteration, .cursor = 7};
+    struct checkpoint_owner whose = owner();
+
+    set_values(work, value);
+    ck_assert_int_eq(checkpoint_fill(checkpoint, work->history, &state, &whose), 0);
+    return checkpoint_write(checkpoint, prefix, binary, NULL);
+}
+
+static const int errors[] = {ENOSPC, EIO, EINTR, ESTALE, SHORT_WRITE};
+enum { ERRORS = sizeof errors / sizeof *errors };
+
+static bool is_survived(int with)
+{
+    return with == EINTR || with == SHORT_WRITE;
+}
+
+/* _i: the call, then the form. */
+START_TEST(every_system_call_may_fail_once)
+{
+    enum call call = (enum call)(_i / 2);
+    bool binary = _i % 2;
+    struct work work;
+    struct checkpoint *checkpoint;
+    char prefix[256], what[64];
+    int faults = 0, refused = 0;
+
+    open_work(&work);
+    snprintf(prefix, sizeof prefix, "%s/%s-%s", folder, call_names[call], binary ? "b" : "h");
+    ck_assert_int_eq(checkpoint_create(work.made.net, 1, &checkpoint), 0);
+    for (int e = 0; e < ERRORS; e++) {
+        if (errors[e] == SHORT_WRITE && call != WRITE)
+            continue;
+        for (int which = 1;; which++) {
+            int status;
+            snprintf(what, sizeof what, "%s %d: error %d", call_names[call], which, errors[e]);
+            ck_assert_int_eq(save(&work, checkpoint, prefix, binary, 1, 10), 0);
+            arm(call, which, errors[e]);
+            status = save(&work, checkpoint, prefix, binary, 2, 20);
+            disarm();
+            if (atomic_load(&failed) == 0)
+                break;
+            faults++;
+            /* whoever says that it is written is right; some calls' failures do no harm */
+            ck_assert_msg(status == 0 ||
+                              (status == CHECKPOINT_NOT_WRITTEN && !is_survived(errors[e])),
+                          "%s: status %d (%s)", what, status, error_text());
+            refused += status != 0;
+            if (status == 0)
+                check_saved(&work, prefix, binary, 2, 20, what);
+            check_saved(&work, prefix, binary, 1, 10, what);
+            ck_assert_int_eq(save(&work, checkpoint, prefix, binary, 2, 30), 0);
+            check_saved(&work, prefix, binary, 2, 30, what);
+        }
+    }
+    /* both files are opened, written, forced and named at least once with each of the errors */
+    ck_assert_int_ge(faults, 2 * (ERRORS - 1));
+    ck_assert_int_gt(refused, 0);
+    printf("%s, %s: %d faults, %d snapshots not written\n", call_names[call],
+           binary ? "binary" : "HDF5", faults, refused);
+    checkpoint_destroy(checkpoint);
+}
+END_TEST
+
+static int count_written(void *context, int64_t iteration)
+{
+    *(_Atomic int64_t *)context = iteration;
+    return 0;
+}
+
+static struct keeper *open_keeper(struct work *work, const char *prefix, int kept, struct log *log,
+                                  _Atomic int64_t *written)
+{
+    struct keeper_options options = {.prefix = prefix,
+                                     .net = work->made.net,
+                                     .nhistory = 1,
+                                     .keep = kept,
+                                     .log = log,
+                                     .context = written,
+                                     .written = count_written};
+    struct keeper *keeper;
+
+    ck_assert_msg(keeper_create(&options, &keeper) == 0, "%s", error_text());
+    return keeper;
+}
+
+static void hand_over(struct work *work, struct keeper *keeper, int64_t iteration, float value)
+{
+    struct train_state state = {.iteration = iteration};
+    struct checkpoint_owner whose = owner();
+
+    set_values(work, value);
+    ck_assert_msg(keeper_save(keeper, work->history, &state, &whose) == 0, "%s", error_text());
+}
+
+/* A folder that is away, a disk that is full for a while: training goes on, and is told. */
+START_TEST(a_folder_that_comes_back_gets_the_snapshot)
+{
+    struct work work;
+    struct keeper *keeper;
+    struct log log;
+    _Atomic int64_t written = -1;
+    char inside[300], away[300], prefix[400], text[4096] = "";
+    FILE *said = tmpfile();
+    double start;
+
+    open_work(&work);
+    log_init(&log, true, said, NULL);
+    snprintf(inside, sizeof inside, "%s/here", folder);
+    snprintf(away, sizeof away, "%s/away", folder);
+    snprintf(prefix, sizeof prefix, "%s/run", inside);
+    ck_assert_int_eq(mkdir(inside, 0777), 0);
+    keeper = open_keeper(&work, prefix, 0, &log, &written);
+    hand_over(&work, keeper, 1, 10);
+    ck_assert_int_eq(keeper_finish(keeper, 5), 0);
+    ck_assert_int_eq(atomic_load(&written), 1);
+    ck_assert_int_eq(rename(inside, away), 0);
+    start = clock_seconds();
+    hand_over(&work, keeper, 2, 20);
+    ck_assert_double_lt(clock_seconds() - start, 1); /* nobody waits for the disk */
+    ck_assert_int_ne(keeper_finish(keeper, 2), 0);
+    ck_assert_msg(strstr(error_text(), "No such file or directory") != NULL, "%s", error_text());
+    hand_over(&work, keeper, 3, 30); /* in the place of the second */
+    ck_assert_int_eq(rename(away, inside), 0);
+    ck_assert_msg(keeper_finish(keeper, 10) == 0, "%s", error_text());
+    ck_assert_int_eq(atomic_load(&written), 3);
+    keeper_destroy(keeper);
+    check_saved(&work, prefix, false, 1, 10, "before");
+    check_saved(&work, prefix, false, 3, 30, "after");
+    rewind(said);
+    ck_assert_uint_gt(fread(text, 1, sizeof text - 1, said), 0);
+    ck_assert_msg(strstr(text, "The snapshot of iteration 2 is not written: ") != NULL, "%s", text);
+    fclose(said);
+}
+END_TEST
+
+START_TEST(so_many_snapshots_stay)
+{
+    struct work work;
+    struct keeper *keeper;
+    _Atomic int64_t written = -1;
+    char prefix[300];
+    struct checkpoint_list list;
+
+    open_work(&work);
+    snprintf(prefix, sizeof prefix, "%s/kept", folder);
+    keeper = open_keeper(&work, prefix, 0, NULL, &written);
+    for (int64_t i = 1; i <= 3; i++) {
+        hand_over(&work, keeper, i, 1);
+        ck_assert_int_eq(keeper_finish(keeper, 5), 0);
+    }
+    keeper_destroy(keeper);
+    /* another start knows of 2 and 3; the first is not its own */
+    keeper = open_keeper(&work, prefix, 2, NULL, &written);
+    ck_assert_int_eq(keeper_add(keeper, 2), 0);
+    ck_assert_int_eq(keeper_add(keeper, 3), 0);
+    for (int64_t i = 4; i <= 5; i++) {
+        hand_over(&work, keeper, i, 1);
+        ck_assert_int_eq(keeper_finish(keeper, 5), 0);
+    }
+    keeper_destroy(keeper);
+    ck_assert_int_eq(checkpoint_list_create(prefix, &list), 0);
+    ck_assert_int_eq(list.count, 3);
+    ck_assert_int_eq(list.entries[0].iteration, 5);
+    ck_assert_int_eq(list.entries[1].iteration, 4);
+    ck_assert_int_eq(list.entries[2].iteration, 1);
+    checkpoint_list_free(&list);
+}
+END_TEST
+
+SUITE_IN(folder, "faults")
+{
+    TCase *tcase = suite_case(suite, "faults");
+
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, every_system_call_may_fail_once, 0, 2 * CALLS);
+    tcase_add_test(tcase, a_folder_that_comes_back_gets_the_snapshot);
+    tcase_add_test(tcase, so_many_snapshots_stay);
+}
