@@ -3,6 +3,8 @@
  * is the host's, but another place. What MPI says of itself, and one message, are replaced here.
  * Run under mpirun by test_direct.sh: direct_way WANTED AWARE SERVERS [SPOILT] WANTED as --direct;
  * AWARE: a digit per rank, 1 where MPI says that it reaches that memory; - for an engine without.
+ * SERVERS: their number; with a t behind it everything travels along trees, with an e servers
+ * update in the engine's memory.
  * SPOILT: the rank where a trial message arrives wrong. Rank 0 prints the way, or the refusal. */
 #include <math.h>
 #include <mpi.h>
@@ -75,7 +77,16 @@ static int read_tensor(void *context, const struct tensor *from, float *to)
     return 0;
 }
 
-static const struct engine_services_i services = {.update = NULL};
+static int update_far(void *context, const struct engine_update *update, float *value,
+                      const float *grad, float *history, size_t stride, size_t n,
+                      enum engine_turn turn)
+{
+    (void)context, (void)turn;
+    rule_update(update, value, grad, history, stride, n);
+    return 0;
+}
+
+static const struct engine_services_i services = {.update = update_far};
 static const struct engine_i table = {.name = "far",
                                       .alloc = alloc,
                                       .free = release,
@@ -132,7 +143,8 @@ static void forget(struct sync_model *model, const struct plan *plan)
         for (size_t i = plan->chunks[c].begin; i < plan->chunks[c].begin + plan->chunks[c].elems;
              i++) {
             model->grads[i] = NAN;
-            if (plan_home(plan, c) != rank)
+            /* along a tree they may still be on their way to others */
+            if (plan_home(plan, c) != rank && !plan->buckets[0].log_steps)
                 model->values[i] = NAN;
         }
 }
@@ -144,6 +156,9 @@ static void check(const struct sync_model *model, const struct plan *plan, bool 
 {
     const float *values = model->engine_values;
     bool far = values != model->values;
+
+    if (plan->buckets[0].log_steps) /* sums and answers pass through the host on their way */
+        far = false;
 
     for (int i = 0; i < ELEMS; i++)
         REQUIRE(values[i] == value_after(iterations, plan->nworkers, i));
@@ -161,7 +176,10 @@ static void train(struct sync *sync, const struct plan *plan, struct sync_model 
 {
     bool direct = sync_way(sync) && !strncmp(sync_way(sync), "straight", 8);
 
-    REQUIRE(!sync_share_values(sync) && !sync_start(sync));
+    REQUIRE(!sync_share_values(sync));
+    if (model->engine_values != model->values)
+        memcpy(model->engine_values, model->values, ELEMS * sizeof(float));
+    REQUIRE(!sync_start(sync));
     for (int t = 0; t < ITERATIONS; t++) {
         if (!plan_is_worker(plan, rank)) {
             REQUIRE(!sync_wait_all(sync, t));
@@ -198,10 +216,13 @@ int main(int argc, char **argv)
     REQUIRE(argc > 3 && !sync_direct_parse(argv[1], &how.direct));
     aware = argv[2];
     options.servers = atoi(argv[3]);
+    options.tree_leaders = strchr(argv[3], 't') ? 2 : 0;
+    how.update_on_engine = strchr(argv[3], 'e') != NULL;
     spoilt = argc > 4 ? atoi(argv[4]) : -1;
     options.nranks = nranks;
     REQUIRE(aware[0] == '-' || (int)strlen(aware) == nranks);
     REQUIRE(!plan_create(&options, 1, &group, &plan));
+    REQUIRE(plan->buckets[0].log_steps == (options.tree_leaders > 0));
     if (aware[0] == '-')
         engine.i = &near_table;
     if (plan_is_worker(plan, rank)) {

@@ -29,5 +29,12 @@ goes 3 'auto 111 0 1' "way: by way of the host's memory: $trial"
 goes 3 'on 111 0 1' "refused: --direct=on: $trial"
 goes 2 'on 10 0' 'refused: rank 1 (.*): --direct=on: this MPI was built without CUDA (MPIX_Query_cuda_support says so)'
 goes 2 'auto - 0' 'way: none'
+# the same numbers along trees, which the home's answers leave from the engine's memory
+for ranks in 11 111 11111; do
+    for how in 0t 0te; do
+        goes ${#ranks} "auto $ranks $how" 'way: straight'
+        goes ${#ranks} "off $ranks $how" "way: by way of the host's memory"
+    done
+done
 goes 2 'on - 0' "refused: --direct=on: the engine works in the host's memory"
 finish
