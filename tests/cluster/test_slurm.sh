@@ -187,6 +187,19 @@ case_cancelled() {
     grep -q 'Resuming from' cancelled.log || fail 'cancelled: it began anew'
 }
 
+# 3. A run of yesterday under the same prefix: it was longer, and is not taken for this one's.
+case_yesterday() {
+    solver 700 yesterday
+    submit 4 yesterday
+    ended yesterday COMPLETED
+    solver "$iterations" yesterday
+    submit 4 yesterday
+    until_said yesterday 'solver state.*_iter_100' 2 || return
+    scancel --batch --signal=USR1 "$job"
+    as_undisturbed yesterday 4
+    restarts 1
+}
+
 # 4. A time limit that is shorter than its warning: a minute, of which some is used up before training.
 case_short() {
     solver "$long" short

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The training scripts through nights of every kind, under strict stand-ins for Slurm, PBS and mpirun: what is
 # started with which arguments, what goes back to the queue, and with which status a job ends. The real ones:
-# tests/cluster/test_slurm.sh, test_pbs.sh, test_keep_running.sh.
+# tests/cluster/test_slurm.sh, test_keep_running.sh.
 # shellcheck disable=SC2016,SC2317 # stand-ins expand later; functions are called by name
 set -u
 folder=$(mktemp -d) || exit 1

@@ -1,0 +1,98 @@
+#!/bin/sh
+# keep_running.sh in a cluster in a box, with ranks, daemons and whole hosts killed: the parameters at the end are those of
+# the run that nothing happened to. Skipped where a box cannot be built.
+#
+#     test_keep_running.sh [KILLS]     of ranks and daemons at random moments (2), besides a host
+# shellcheck disable=SC2016 # the box's own shell expands what stands in quotes
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
+export abs_top_srcdir POSEIDON
+
+if [ "${1:-}" != inside ]; then
+    case $("${MPIRUN:-mpirun}" --version 2>&1) in
+    *'Open MPI'*) ;;
+    *) echo 'skipped: the box speaks to Open MPI'; exit 77 ;;
+    esac
+    "$here/box.sh" --check || exit
+    exec "$here/box.sh" --hosts=4 -- "$here/test_keep_running.sh" inside "${1:-2}"
+fi
+kills=$2
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+cp "$abs_top_srcdir/models/lenet/train_val.prototxt" net.prototxt
+ln -s "$abs_top_srcdir/data" data
+failures=0
+
+fail() {
+    echo "FAIL: $1"
+    failures=$((failures + 1))
+}
+
+# PREFIX
+solver() {
+    cat >"$1.prototxt" <<END
+net: "net.prototxt"
+base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" display: 50
+max_iter: $((600 + 200 * kills)) snapshot: 25 snapshot_prefix: "$1" random_seed: 1
+END
+}
+
+sha256() { # SUMMARY
+    sed -n 's/.*"parameters_sha256": *"\([0-9a-f]*\)".*/\1/p' "$1"
+}
+
+# until_more N: N more snapshots in the log than there were, within 60 s
+until_more() {
+    more=$(($(grep -c 'solver state' kept.log) + $1))
+    for _ in $(seq 300); do
+        [ "$(grep -c 'solver state' kept.log)" -lt "$more" ] || return 0
+        sleep 0.2
+    done
+    fail "no snapshot within 60 s"
+}
+
+set -- --comm=ps --batch=8 --threads=1
+solver plain
+timeout 200 mpirun -np 3 "$POSEIDON" train --solver=plain.prototxt --summary=plain.json "$@" >plain.log 2>&1 </dev/null ||
+    { tail plain.log; fail 'the undisturbed run'; }
+
+solver kept
+printf 'n1\nn2\nn3\nn4\n' >hosts
+: >kept.log
+timeout 300 sh "$abs_top_srcdir/jobs/keep_running.sh" --hostfile=hosts --hosts=3 -- --solver=kept.prototxt \
+    --summary=kept.json "$@" >kept.log 2>&1 </dev/null &
+keeper=$!
+n=0
+while [ "$n" -lt "$kills" ]; do
+    until_more 2
+    sleep "0.$((($$ + n * 37) % 90 + 10))"
+    # a daemon with its rank, or a rank alone
+    host=$((n % 2 + 2))
+    pids=$(ip netns pids "$BOX_NAME-$host")
+    victims=
+    for pid in $pids; do
+        case $n/$(cat "/proc/$pid/comm" 2>/dev/null) in
+        *[02468]/poseidon | *[13579]/orted) victims="$victims $pid" ;;
+        esac
+    done
+    # shellcheck disable=SC2086
+    kill -9 $victims
+    n=$((n + 1))
+done
+until_more 2
+ip link set "$BOX_NAME-2" down # as the power goes: nobody is told
+# shellcheck disable=SC2046
+kill -9 $(ip netns pids "$BOX_NAME-2")
+wait "$keeper"
+status=$?
+[ "$status" -eq 0 ] || fail "keep_running.sh ended with $status"
+[ -n "$(sha256 plain.json)" ] || fail 'no figures'
+[ "$(sha256 plain.json)" = "$(sha256 kept.json)" ] || fail 'other parameters than undisturbed'
+[ "$(grep -c 'keep_running.sh: starting' kept.log)" -eq $((kills + 2)) ] || fail "not $((kills + 2)) starts"
+grep 'keep_running.sh: starting' kept.log | tail -n 1 | grep -q 'n1 n3 n4' ||
+    fail 'n4 does not stand in for n2'
+grep 'keep_running.sh:' kept.log
+[ "$failures" -eq 0 ] || tail -n 30 kept.log
+exit $((failures > 0))
