@@ -243,6 +243,14 @@ case_no_pmix() {
     grep -q 'has no PMIx' nopmix.log || fail 'no_pmix: no word about it'
 }
 
+# 6. and so it is by hand
+case_bare_srun() {
+    solver 10 bare
+    timeout 60 srun --nodes=2 --ntasks=2 --mpi=none build/poseidon train --solver=bare.prototxt >bare.log 2>&1
+    [ "$(grep -vc '^srun: ' bare.log)" -eq 1 ] || fail "bare_srun: expected one line, found: $(cat bare.log)"
+    grep -q 'srun started 2 separate programs' bare.log || fail 'bare_srun: no word about it'
+}
+
 # 10. Ctrl-C reaches mpirun and its ranks at once; iterations take seconds, and yet there is a snapshot.
 case_interrupted() {
     solver "$iterations" interrupted

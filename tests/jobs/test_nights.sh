@@ -23,6 +23,16 @@ said() { # PATTERN: in what the job said
     grep -q -- "$1" said || fail "$name: expected a word about '$1', found: $(tail -n 5 said)"
 }
 
+# What srun starts without PMIx is not one job: the first of the programs says so in a line, before MPI says more.
+for number in 0 1; do
+    name="program $number of srun without PMIx"
+    env -u OMPI_COMM_WORLD_SIZE -u PMIX_RANK -u PMI_RANK -u PMI_FD SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=$number \
+        "${POSEIDON:?}" train --solver=absent >"$folder/srun.$number" 2>&1
+    same "$name" 1 $?
+done
+same 'programs of srun without PMIx' '1 0' "$(wc -l <"$folder/srun.0" | tr -d ' ') $(wc -c <"$folder/srun.1" | tr -d ' ')"
+grep -q 'srun started 4 separate programs .*srun --mpi=pmix' "$folder/srun.0" || fail "srun without PMIx: $(cat "$folder/srun.0")"
+
 # The program lies beside the scripts, in a folder whose name shells stumble over.
 home="$folder/a night's${newline}work"
 mkdir -p "$home/jobs" "$home/build" "$folder/bin" "$folder/spool"
