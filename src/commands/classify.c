@@ -324,7 +324,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
         {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
         {"engine", OPTION_TEXT, &c->engine, "NAME", "who computes: cpu (default)"},
-        {"threads", OPTION_COUNT, &c->threads, "N", "compute threads"},
+        {"threads", OPTION_THREADS, &c->threads, "N", "compute threads"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {

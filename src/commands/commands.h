@@ -21,11 +21,14 @@ int command_simulate(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_mean(int argc, char **argv);
 
+/* Prints version, commit, libraries and build flags; returns 0. */
+int command_version(void);
+
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);
 
-/* Starts MPI for a command whose threads take turns. Fails where the launcher started lone
- * processes instead of one job. */
+/* Starts MPI for a command whose threads take turns. Fails where the launcher, srun's or another
+ * MPI's, started lone processes instead of one job. */
 int command_start_mpi(int *argc, char ***argv);
 
 /* Ends a command on all ranks: after a failure rank 0 prints the message. in_flight: transfers may

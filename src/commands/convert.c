@@ -14,6 +14,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
+#include "util/path.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -96,8 +97,6 @@ static int values_check(struct convert *c)
         return error_set("--split=%s: expected train or test", c->half);
     if (c->half && strcmp(c->half, "test") == 0)
         c->split = IMAGESET_TEST;
-    if (c->mean && !*c->mean)
-        return error_set("--mean=: expected a file name");
     if (c->classes >= 0 && range_check("classes", c->classes, 1, IMAGESET_MAX_CLASSES))
         return -1;
     return range_check("pad", c->pad, 0, MAX_PAD) || range_check("gzip", c->gzip, 0, 9) ? -1 : 0;
@@ -141,6 +140,10 @@ static int arguments_parse(struct convert *c, int argc, char **argv)
             "expected a kind (cifar10, mnist or images), SRC and DST.h5; --help explains");
     if (strcmp(argv[1], "cifar10") != 0 && strcmp(argv[1], "mnist") != 0)
         return error_set("unknown kind '%s'; expected cifar10, mnist or images", argv[1]);
+    if (path_ends(argv[nwords], "lmdb"))
+        return error_set("'%s': %s is written as HDF5; expected a name that ends in .h5 (only "
+                         "'convert images' writes LMDB; Data layers read both)",
+                         argv[nwords], argv[1]);
     c->mnist = strcmp(argv[1], "mnist") == 0;
     c->sources = argv + 2;
     c->nsources = nwords - 2;
@@ -292,13 +295,5 @@ int command_convert(int argc, char **argv)
         printf("\n");
         return command_convert_images(2, images_help);
     }
-    if (status) {
-        fprintf(stderr, "poseidon convert: %s\n", error_text());
-        return 2;
-    }
-    if (convert_run(&c)) {
-        fprintf(stderr, "poseidon convert: %s\n", error_text());
-        return 1;
-    }
-    return 0;
+    return status || convert_run(&c) ? command_fail("convert") : 0;
 }

@@ -16,6 +16,7 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/json.h"
+#include "util/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,13 +65,6 @@ struct conversion {
     bool progress;
 };
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static int size_parse(struct request *r)
 {
     char after;
@@ -90,8 +84,8 @@ static int request_check(struct request *r)
 
     while (length > 1 && r->out[length - 1] == '/')
         r->out[--length] = '\0';
-    r->lmdb = ends_in(r->out, "lmdb");
-    if (!r->lmdb && !ends_in(r->out, ".h5") && !ends_in(r->out, ".hdf5"))
+    r->lmdb = path_ends(r->out, "lmdb");
+    if (!r->lmdb && !path_ends(r->out, ".h5") && !path_ends(r->out, ".hdf5"))
         return error_set("'%s': expected a name that ends in .h5 (HDF5) or lmdb (LMDB)", r->out);
     if (r->encoded && !r->lmdb)
         return error_set("--encoded is for LMDB; HDF5 holds the pixels themselves");
@@ -125,7 +119,7 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"mean", OPTION_TEXT, &r->mean, "FILE",
          "also write the mean image; HDF5, or .binaryproto by its name"},
         {"gzip", OPTION_INT, &r->gzip, "LEVEL", "HDF5: compress, 1..9 (0: none)"},
-        {"threads", OPTION_COUNT, &r->threads, "N", "threads that decode (the number of cores)"},
+        {"threads", OPTION_THREADS, &r->threads, "N", "threads that decode (the number of cores)"},
         {"force", OPTION_FLAG, &r->force, NULL, "replace what exists"},
         {"json", OPTION_FLAG, &r->json, NULL, "the summary as JSON"},
     };
@@ -395,7 +389,7 @@ static void summary_print(const struct conversion *c, uint64_t count)
     printf(" in %.1f s\n", clock_seconds() - c->started);
     if (!c->refused)
         return;
-    fprintf(stderr, "%llu of %llu images were refused%s\n", (unsigned long long)c->refused,
+    fprintf(stderr, "warning: %llu of %llu images were refused%s\n", (unsigned long long)c->refused,
             (unsigned long long)c->list.count, c->refused > shown ? "; the first:" : ":");
     for (uint64_t i = 0; i < shown; i++)
         fprintf(stderr, "  %s: %s\n", c->refusal[i].name ? c->refusal[i].name : "?",
@@ -502,7 +496,7 @@ int command_convert_images(int argc, char **argv)
     int status = request_parse(&request, argc, argv);
 
     if (status)
-        return status > 0 ? 0 : (fprintf(stderr, "poseidon convert: %s\n", error_text()), 2);
+        return status > 0 ? 0 : command_fail("convert");
     signals_hold();
     status = conversion_run(&conversion);
     if (status)

@@ -10,13 +10,7 @@
 
 #include "util/error.h"
 #include "util/file.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
+#include "util/path.h"
 
 /* Draws without shapes what can be wired and not built, such as layers of types unknown here. */
 static int open_graph(const struct model_options *o, struct model *model, struct draw_graph *graph)
@@ -39,10 +33,10 @@ static int draw(const struct model_options *o, const char *path, bool force)
     struct draw_graph graph = {0};
     struct strbuf text = {0};
     struct model model;
-    bool dot = ends_with(path, ".dot") || ends_with(path, ".gv");
+    bool dot = path_ends(path, ".dot") || path_ends(path, ".gv");
     int status;
 
-    if (!dot && !ends_with(path, ".svg"))
+    if (!dot && !path_ends(path, ".svg"))
         return error_set("expected a file name that ends with .svg or .dot, found '%s'", path);
     if (output_check(path, force, 1, &o->model))
         return -1;

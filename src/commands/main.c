@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layers/layer.h"
 #include "util/suggest.h"
 #include "util/agree.h"
 #include "util/error.h"
@@ -39,7 +40,7 @@ static const struct command commands[] = {
     {"upgrade", command_upgrade,
      "write an old net or solver, or the net of a model, in today's form"},
     {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
-    {"help", command_help, "this text, or the help of one command"},
+    {"help", command_help, "show this, the help of one command, or 'help layers'"},
 };
 
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
@@ -78,12 +79,30 @@ static int unknown_command(const char *name)
     return 1;
 }
 
+/* The layer types in columns, then those that are refused with the reason. */
+static int print_layers(void)
+{
+    enum { COLUMNS = 3, WIDTH = 26 };
+    const char *name, *reason;
+
+    printf("layer types of a net:\n");
+    for (int i = 0; (name = layer_type_name(i)) != NULL; i++)
+        printf("%s%-*s", i % COLUMNS == 0 ? "\n  " : "", i % COLUMNS < COLUMNS - 1 ? WIDTH : 1,
+               name);
+    printf("\n\nnot supported:\n\n");
+    for (int i = 0; (name = layer_type_refused(i, &reason)) != NULL; i++)
+        printf("  %-24s %s\n", name, reason);
+    return 0;
+}
+
 static int command_help(int argc, char **argv)
 {
     char help[] = "--help";
 
     if (argc < 2)
         return print_usage(stdout);
+    if (!strcmp(argv[1], "layers"))
+        return print_layers();
     const struct command *command = find(argv[1]);
     if (!command || command->run == command_help)
         return command ? print_usage(stdout) : unknown_command(argv[1]);
@@ -117,9 +136,42 @@ static int check_srun(void)
                      tasks, tasks);
 }
 
+/* A process that is alone in its job and yet was started as one of several: its launcher and its
+ * MPI library do not know each other, and every one of them would train for itself and write the
+ * same files. */
+static int check_launcher(void)
+{
+    static const struct {
+        const char *variable, *launcher, *advice;
+    } signs[] = {
+        {"SLURM_STEP_NUM_TASKS", "srun",
+         "use 'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun"},
+        {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun",
+         "the program was built with another MPI than this mpirun belongs to: use the mpirun of "
+         "the same installation"},
+        {"PMI_SIZE", "the mpirun of another MPI (MPICH, Intel MPI or the like)",
+         "use the mpirun of the Open MPI that this program was built with"},
+        {"MPI_LOCALNRANKS", "the mpirun of another MPI (MPICH, Intel MPI or the like)",
+         "use the mpirun of the Open MPI that this program was built with"},
+        {"MV2_COMM_WORLD_SIZE", "the mpirun of MVAPICH",
+         "use the mpirun of the Open MPI that this program was built with"},
+    };
+
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        const char *tasks = getenv(signs[i].variable);
+
+        if (tasks && atoi(tasks) > 1)
+            return error_set("%s started %s separate programs instead of one job of %s ranks "
+                             "(%s=%s): %s",
+                             signs[i].launcher, tasks, tasks, signs[i].variable, tasks,
+                             signs[i].advice);
+    }
+    return 0;
+}
+
 int command_start_mpi(int *argc, char ***argv)
 {
-    int level = 0;
+    int level = 0, size = 1;
 
     if (check_srun())
         return -1;
@@ -134,7 +186,8 @@ int command_start_mpi(int *argc, char ***argv)
         return error_set(
             "this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
     MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    return 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    return size == 1 ? check_launcher() : 0;
 fail:
     return -1;
 }
@@ -161,7 +214,7 @@ int parse_chw(const char *text, long long out[3])
 
     if (sscanf(text, "%lld,%lld,%lld%c", &out[0], &out[1], &out[2], &end) != 3 || out[0] <= 0 ||
         out[1] <= 0 || out[2] <= 0)
-        return error_set("--input-shape wants C,H,W such as 3,224,224, found '%s'", text);
+        return error_set("--input-shape expects C,H,W such as 3,224,224, found '%s'", text);
     return 0;
 }
 
@@ -171,12 +224,11 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return 1;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-help") || !strcmp(argv[1], "-h"))
         return print_usage(stdout);
-    if (!strcmp(argv[1], "--version")) {
-        printf("poseidon %s\n", PACKAGE_VERSION);
-        return 0;
-    }
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-version") || !strcmp(argv[1], "-v") ||
+        !strcmp(argv[1], "version"))
+        return command_version();
     const struct command *command = find(argv[1]);
     return command ? command->run(argc - 1, argv + 1) : unknown_command(argv[1]);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_help(const struct command_line *line)
 {
@@ -37,7 +38,7 @@ static int parse_number(const char *name, const char *text, long long least, lon
     errno = 0;
     *out = strtoll(text, &end, 10);
     if (end == text || *end || errno == ERANGE)
-        return error_set("--%s wants a whole number, found '%s'", name, text);
+        return error_set("--%s expects a whole number, found '%s'", name, text);
     if (*out < least || *out > most)
         return error_set("--%s=%s is out of range: %lld to %lld", name, text, least, most);
     return 0;
@@ -68,7 +69,7 @@ static int parse_bytes(const char *name, const char *text, size_t *out)
         end++;
     if (end == text || *end || errno == ERANGE ||
         !(value == 0 || (value * factor >= 1 && value * factor < 0x1p62)))
-        return error_set("--%s wants a size such as 512k or 2m, found '%s'", name, text);
+        return error_set("--%s expects a size such as 512k or 2m, found '%s'", name, text);
     *out = (size_t)(value * factor);
     return 0;
 }
@@ -79,7 +80,31 @@ static int parse_real(const char *name, const char *text, double *out)
 
     *out = strtod(text, &end);
     if (end == text || *end || !(*out > 0) || *out > 1e12)
-        return error_set("--%s wants a number above 0, found '%s'", name, text);
+        return error_set("--%s expects a number above 0, found '%s'", name, text);
+    return 0;
+}
+
+/* More threads than cores take turns, and wait for each other where they should compute; many more
+ * do not come to an end, or find no memory for their stacks. */
+static int parse_threads(const char *name, const char *text, int *out)
+{
+    enum { PER_CORE = 16 };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    long long number;
+
+    if (parse_number(name, text, 1, INT_MAX, &number))
+        return -1;
+    if (cores > 0 && number > PER_CORE * cores)
+        return error_set("--%s=%lld is too many: this machine has %ld core%s; expected at most one "
+                         "thread per core",
+                         name, number, cores, cores == 1 ? "" : "s");
+    if (cores > 0 && number > cores && (!rank || !strcmp(rank, "0")))
+        fprintf(stderr,
+                "warning: --%s=%lld is more than this machine's %ld core%s: threads that take "
+                "turns are slower than fewer\n",
+                name, number, cores, cores == 1 ? "" : "s");
+    *out = (int)number;
     return 0;
 }
 
@@ -89,8 +114,12 @@ static int store(const struct option *o, const char *text)
 
     switch (o->type) {
     case OPTION_TEXT:
+        if (!*text && !strncmp(o->value, "FILE", 4))
+            return error_set("--%s= names no file: --%s=%s", o->name, o->name, o->value);
         *(const char **)o->target = text;
         return 0;
+    case OPTION_THREADS:
+        return parse_threads(o->name, text, o->target);
     case OPTION_INT:
     case OPTION_COUNT:
         if (parse_number(o->name, text, o->type == OPTION_COUNT, INT_MAX, &number))
@@ -110,10 +139,42 @@ static int store(const struct option *o, const char *text)
     return 0;
 }
 
+/* What other programs call it: Caffe, PyTorch, torchrun, Horovod. */
+static const struct {
+    const char *name, *command; /* NULL: any command */
+    const char *here;
+} elsewhere[] = {
+    {"batch-size", "train", "--batch=N sets samples per rank, --global-batch=N over all ranks"},
+    {"batch-size", NULL, "--batch=N sets it where the command has one, else the net's batch_size"},
+    {"lr", "train", "--set base_lr=X, or base_lr in the solver"},
+    {"learning-rate", "train", "--set base_lr=X, or base_lr in the solver"},
+    {"momentum", "train", "--set momentum=X, or momentum in the solver"},
+    {"weight-decay", "train", "--set weight_decay=X, or weight_decay in the solver"},
+    {"epochs", "train",
+     "training is counted in iterations: --max-iter=N, an epoch being records / global batch"},
+    {"np", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
+    {"n", NULL, "the number of ranks is the launcher's: mpirun -np N poseidon train ..."},
+    {"nproc-per-node", NULL, "the launcher places ranks: mpirun --map-by ppr:N:node"},
+    {"nnodes", NULL, "the launcher places ranks: mpirun -np N, or srun -N"},
+    {"master-addr", NULL, "the launcher connects the ranks: mpirun -np N poseidon train ..."},
+    {"resume-from", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
+    {"checkpoint", "train", "--snapshot=FILE.solverstate, or --resume for the newest"},
+    {"amp", "train", "--math=bf16 (with --engine=cuda)"},
+    {"fp16", "train", "--math=bf16 (with --engine=cuda)"},
+    {"fp16-allreduce", "train", "--wire=bf16"},
+    {"model", "train", "--solver=FILE: the solver names the net"},
+    {"net", NULL, "--model=FILE"},
+    {"data", NULL, "the net's data layer names the data: its source"},
+};
+
 static int unknown(const struct command_line *line, const char *name)
 {
     struct suggest suggest = suggest_start(name);
 
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcmp(elsewhere[i].name, name) &&
+            (!elsewhere[i].command || !strcmp(elsewhere[i].command, line->command)))
+            return error_set("unknown option --%s: %s", name, elsewhere[i].here);
     for (int i = 0; i < line->noptions; i++)
         suggest_offer(&suggest, line->options[i].name);
     if (suggest.nearest)
@@ -162,7 +223,7 @@ static int parse_option(const struct command_line *line, int argc, char **argv, 
         if (equals)
             return store(o, equals + 1);
         if (*i + 1 >= argc)
-            return error_set("--%s wants a value: --%s=%s", o->name, o->name, o->value);
+            return error_set("--%s needs a value: --%s=%s", o->name, o->name, o->value);
         return store(o, argv[++*i]);
     }
     return unknown(line, name);
@@ -180,8 +241,11 @@ int options_parse(const struct command_line *line, int argc, char **argv, int *n
             if (parse_option(line, argc, argv, &i))
                 return -1;
         } else if (*nwords >= line->max_words) {
-            return error_set("unexpected word '%s' (poseidon %s %s)", argv[i], line->command,
-                             line->synopsis);
+            return error_set("unexpected word '%s': %s (usage: poseidon %s %.*s)", argv[i],
+                             line->max_words == 0   ? "expected options only"
+                             : line->max_words == 1 ? "expected one word besides options"
+                                                    : "there are too many words besides options",
+                             line->command, (int)strcspn(line->synopsis, "\n"), line->synopsis);
         } else {
             argv[++*nwords] = argv[i];
         }

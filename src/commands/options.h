@@ -8,14 +8,16 @@
 #include <stddef.h>
 
 enum option_type {
-    OPTION_TEXT,  /* const char **: borrowed from argv */
-    OPTION_INT,   /* int * */
-    OPTION_COUNT, /* int *: at least 1 */
-    OPTION_SEED,  /* long long * */
-    OPTION_BYTES, /* size_t *: a number with an optional k, m or g */
-    OPTION_REAL,  /* double *: above 0 */
-    OPTION_FLAG,  /* bool * */
-    OPTION_WORD,  /* const char **: a flag that may have a value behind "="; "" where it has none */
+    OPTION_TEXT,    /* const char **: borrowed from argv */
+    OPTION_INT,     /* int * */
+    OPTION_COUNT,   /* int *: at least 1 */
+    OPTION_THREADS, /* int *: at least 1, at most 16 for each core; more than the cores is warned of
+                       on standard error, by one rank alone */
+    OPTION_SEED,    /* long long * */
+    OPTION_BYTES,   /* size_t *: a number with an optional k, m or g */
+    OPTION_REAL,    /* double *: above 0 */
+    OPTION_FLAG,    /* bool * */
+    OPTION_WORD, /* const char **: a flag that may have a value behind "="; "" where it has none */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */

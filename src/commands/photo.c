@@ -78,7 +78,7 @@ int photo_set_mean(const char *text, struct photo_options *o)
     if (access(text, F_OK) != 0) {
         if (count != 3 && sscanf(text, "%f%c", &given[0], &end) != 1)
             return error_set(
-                "--mean wants one number, or three such as 104,117,123, or the file of a "
+                "--mean expects one number, or three such as 104,117,123, or the file of a "
                 "mean image; found '%s', and no such file",
                 text);
         for (int c = 0; c < 3; c++)

@@ -236,8 +236,12 @@ static int find_work(struct forecast *f)
     double rate = f->options->images_per_second;
     int between = f->options->iter_size - 1;
 
-    if (find_batch(f->model.net, &f->batch) ||
-        (f->options->profile && check_batch(f->options->profile, f->batch)))
+    if (find_batch(f->model.net, &f->batch))
+        return -1;
+    /* a rank that trains so fast multiplies so fast: forward once, backward twice the operations */
+    if (rate > 0 && !f->options->profile && !f->options->products_measured && f->batch > 0)
+        f->cluster.gemm_flops = 3 * f->model.net->flops / f->batch * rate;
+    if (f->options->profile && check_batch(f->options->profile, f->batch))
         return -1;
     if (f->options->profile ? work_read(f->model.net, f->options->profile, &f->cluster, &f->work)
                             : work_estimate(f->model.net, &f->cluster, &f->work))

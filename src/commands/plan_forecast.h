@@ -29,6 +29,7 @@ struct forecast_options {
     int dilate;          /* as struct plan_options */
     const char *profile; /* measured times of the layers, or NULL */
     enum wire_format wire;
+    bool products_measured;   /* the cluster's rate of products was given or measured: it stays */
     double images_per_second; /* of one rank alone, forward and backward; 0: by operations */
     struct comm comm;
     const struct scheme *const *registry; /* what there is to choose from; borrowed */

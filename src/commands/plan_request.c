@@ -110,7 +110,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
 }
 
 /* Measured figures, then what the options say. */
-static int parse_cluster(const struct plan_request *r, struct cost_cluster *out)
+static int parse_cluster(struct plan_request *r, struct cost_cluster *out)
 {
     struct probe probe;
     double value;
@@ -141,6 +141,7 @@ static int parse_cluster(const struct plan_request *r, struct cost_cluster *out)
             return -1;
         out->gemm_flops = value * 1e9;
     }
+    r->options.products_measured = r->gflops || r->options.cluster_file;
     return 0;
 }
 

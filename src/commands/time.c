@@ -46,7 +46,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
          "input size if neither the net nor its data says"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
-        {"threads", OPTION_COUNT, &t->engine_options.threads, "N", "compute threads"},
+        {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads"},
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
          "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},

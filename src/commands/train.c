@@ -161,7 +161,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"threads", OPTION_COUNT, &o->threads, "N",
+        {"threads", OPTION_THREADS, &o->threads, "N",
          "compute threads per rank (default: the cores it may use)"},
         {"trace", OPTION_TEXT, &o->trace, "FILE",
          "write a timeline of all ranks, for ui.perfetto.dev"},

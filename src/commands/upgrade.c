@@ -14,6 +14,7 @@
 #include "spec/upgrade.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/path.h"
 
 /* A solver's snapshot_prefix stays as it is: it is completed from the path the file is used under.
  */
@@ -28,13 +29,6 @@ static int read_solver(const char *path, struct text_doc **out)
     return 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static int upgrade(const char *in, const char *out, bool force)
 {
     struct strbuf text = {0};
@@ -42,7 +36,7 @@ static int upgrade(const char *in, const char *out, bool force)
     bool solver = false;
     int status;
 
-    if (ends_with(out, ".caffemodel") || ends_with(out, ".h5"))
+    if (path_ends(out, ".caffemodel") || path_ends(out, ".h5"))
         return error_set(
             "%s: the new form is written as text, without weights; expected a name such "
             "as net.prototxt",

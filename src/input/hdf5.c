@@ -314,7 +314,7 @@ static int list_load(const char *list, char **out)
 
     if (file_is_hdf5(list))
         return error_set(
-            "%s: this is an HDF5 file; HDF5Data wants a text file that lists such files", list);
+            "%s: this is an HDF5 file; HDF5Data expects a text file that lists such files", list);
     file = fopen(list, "r");
     if (!file)
         return error_set("%s: the list of HDF5 files cannot be opened: %s", list, strerror(errno));
@@ -340,7 +340,7 @@ static int list_load(const char *list, char **out)
     text[used] = '\0';
     if (strlen(text) != used) {
         error_set(
-            "%s: not a text file (a zero byte at offset %zu); HDF5Data wants a text file that "
+            "%s: not a text file (a zero byte at offset %zu); HDF5Data expects a text file that "
             "lists HDF5 files",
             list, strlen(text));
         goto fail;

@@ -134,6 +134,19 @@ static int fill_sparse_gaussian(const Caffe__FillerParameter *filler, const stru
     return 0;
 }
 
+int filler_check(const Caffe__FillerParameter *filler)
+{
+    static const char *const names[] = {"bilinear",          "constant", "gaussian", "msra",
+                                        "positive_unitball", "uniform",  "xavier"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(filler->type, names[i]) == 0)
+            return 0;
+    return error_set("unknown filler name: %s (known fillers: bilinear, constant, gaussian, msra, "
+                     "positive_unitball, uniform, xavier)",
+                     filler->type);
+}
+
 int filler_fill(const Caffe__FillerParameter *filler, const struct shape *shape, uint64_t seed,
                 int param_index, float *out)
 {
@@ -160,10 +173,7 @@ int filler_fill(const Caffe__FillerParameter *filler, const struct shape *shape,
     } else if (strcmp(type, "bilinear") == 0) {
         return fill_bilinear(shape, out);
     } else {
-        return error_set(
-            "unknown filler name: %s (known fillers: bilinear, constant, gaussian, msra, "
-            "positive_unitball, uniform, xavier)",
-            type);
+        return filler_check(filler);
     }
     return 0;
 }

@@ -117,9 +117,14 @@ struct layer {
     void *state; /* the layer's own */
 };
 
-/* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (known
- * types: ...)". */
+/* The table for that type; NULL with the message "unknown layer type: X; did you mean Y? (the
+ * nearest names are ...)". */
 const struct layer_i *layer_find(const char *type);
+
+/* The types that there are, and those that are refused by name with the reason, by number from 0
+ * on; NULL behind the last. */
+const char *layer_type_name(int index);
+const char *layer_type_refused(int index, const char **reason);
 
 /* 0 if there are layers of that type; else -1 with layer_find's message. */
 int layer_check_type(const char *type);
@@ -145,6 +150,9 @@ int layer_backward(struct layer *layer, const struct run *run);
  * layers only. */
 void layer_describe(const struct layer *layer, const struct engine *engine,
                     char words[ENGINE_OP_WORDS]);
+
+/* Fails on an unknown filler name. */
+int filler_check(const Caffe__FillerParameter *filler);
 
 /* Fills `elems` floats of host memory by Caffe's rules (docs/caffe.md 8); `shape` gives fan-in and
  * fan-out. Draws depend on (seed, param_index) only. Fails on an unknown filler name. */

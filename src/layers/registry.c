@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct layer_i *const layer_types[] = {
 #define LAYER_ENTRY(name) &layer_##name,
@@ -44,33 +45,106 @@ static const struct {
     {"BN", FORK "segmentation; BatchNorm and Scale do the same"},
     {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
     {"Upsample", FORK "segmentation (SegNet)"},
+    {"DetectNetTransformation", FORK "object detection (NVIDIA's DetectNet)"},
+    {"CoSData", FORK "training on Spark (CaffeOnSpark)"},
+    {"CenterLoss", FORK "face recognition (CenterLoss)"},
+    {"MarginInnerProduct", FORK "face recognition (SphereFace)"},
 };
+
+/* What other frameworks and forks call them. */
+static const struct {
+    const char *type, *ours;
+} aliases[] = {
+    {"Conv", "Convolution"},
+    {"Conv2d", "Convolution"},
+    {"Conv2D", "Convolution"},
+    {"ConvTranspose2d", "Deconvolution"},
+    {"Linear", "InnerProduct"},
+    {"Dense", "InnerProduct"},
+    {"FullyConnected", "InnerProduct"},
+    {"MaxPool", "Pooling"},
+    {"MaxPool2d", "Pooling"},
+    {"AvgPool", "Pooling"},
+    {"AvgPool2d", "Pooling"},
+    {"BatchNorm2d", "BatchNorm"},
+    {"LeakyReLU", "ReLU"},
+    {"CrossEntropyLoss", "SoftmaxWithLoss"},
+    {"SoftmaxLoss", "SoftmaxWithLoss"},
+    {"MSELoss", "EuclideanLoss"},
+    {"BCELoss", "SigmoidCrossEntropyLoss"},
+    {"BCEWithLogitsLoss", "SigmoidCrossEntropyLoss"},
+    {"Cat", "Concat"},
+    {"Add", "Eltwise"},
+};
+
+/* "A, B and C": the types whose names need the fewest letters changed. */
+static void list_nearest(const char *type, char *out, size_t bytes)
+{
+    enum { SHOWN = 3 };
+    const char *nearest[SHOWN] = {NULL};
+    int distances[SHOWN];
+
+    for (size_t i = 0; i < NTYPES; i++) {
+        const char *name = layer_types[i]->type;
+        int distance = suggest_distance(type, name);
+
+        for (int k = 0; k < SHOWN; k++) {
+            const char *displaced = nearest[k];
+            int further = distances[k];
+
+            if (displaced && further <= distance)
+                continue;
+            nearest[k] = name;
+            distances[k] = distance;
+            if (!displaced)
+                break;
+            name = displaced;
+            distance = further;
+        }
+    }
+    snprintf(out, bytes, "%s, %s and %s", nearest[0], nearest[1], nearest[2]);
+}
 
 const struct layer_i *layer_find(const char *type)
 {
     struct suggest near = suggest_start(type);
-    char known[2048];
-    size_t used = 0;
+    char known[256];
 
     for (size_t i = 0; i < NTYPES; i++)
         if (strcmp(layer_types[i]->type, type) == 0)
             return layer_types[i];
-    for (size_t i = 0; i < NTYPES && used < sizeof(known); i++)
-        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
-                                 layer_types[i]->type);
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         if (strcmp(refused[i].type, type) != 0)
             continue;
-        error_set("layer type %s is not supported: %s (known types: %s)", type, refused[i].reason,
-                  known);
+        error_set("layer type %s is not supported: %s ('poseidon help layers' lists those that "
+                  "are)",
+                  type, refused[i].reason);
         return NULL;
     }
     for (size_t i = 0; i < NTYPES; i++)
         suggest_offer(&near, layer_types[i]->type);
-    error_set("unknown layer type: %s%s%s%s (known types: %s)", type,
-              near.nearest ? "; did you mean " : "", near.nearest ? near.nearest : "",
+    for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+        if (strcasecmp(aliases[i].type, type) == 0)
+            near.nearest = aliases[i].ours;
+    list_nearest(type, known, sizeof known);
+    error_set("unknown layer type: %s%s%s%s (the nearest names are %s; 'poseidon help layers' "
+              "lists all)",
+              type, near.nearest ? "; did you mean " : "", near.nearest ? near.nearest : "",
               near.nearest ? "?" : "", known);
     return NULL;
+}
+
+const char *layer_type_name(int index)
+{
+    return (size_t)index < NTYPES ? layer_types[index]->type : NULL;
+}
+
+const char *layer_type_refused(int index, const char **reason)
+{
+    if ((size_t)index >= sizeof(refused) / sizeof(refused[0]))
+        return NULL;
+    *reason = refused[index].reason;
+    return refused[index].type;
 }
 
 int layer_check_type(const char *type)
@@ -83,6 +157,8 @@ int layer_declare_param(struct layer *layer, const struct shape *shape,
 {
     if (layer->nparams == LAYER_MAX_PARAMS)
         return error_set("a layer has at most %d parameters", LAYER_MAX_PARAMS);
+    if (filler && filler_check(filler))
+        return -1;
     layer->param_defs[layer->nparams++] = (struct param_def){.shape = *shape, .filler = filler};
     return 0;
 }

@@ -125,7 +125,7 @@ static int read_line(const char *file, int line, char *text, int *seen, struct p
     errno = 0;
     value = strtod(equals + 1, &end);
     if (end == equals + 1 || *end || errno == ERANGE)
-        return error_set("%s:%d: %s wants a number, found '%s'", file, line, key, equals + 1);
+        return error_set("%s:%d: %s expects a number, found '%s'", file, line, key, equals + 1);
     seen[found] = line;
     if (check(file, line, &figures[found], value))
         return -1;

@@ -66,7 +66,7 @@ static void advice_line(const struct figures *figures, struct json *json)
     json_put_string(json, "change", changes[advice.change]);
     if (advice.change == CHANGE_LAYER)
         json_put_string(json, "layer", figures->layers[advice.which].name);
-    if (advice.change == CHANGE_STRAGGLER)
+    if ((advice.change == CHANGE_STRAGGLER || advice.change == CHANGE_SKEW) && advice.which >= 0)
         json_put_int(json, "rank", advice.which);
     json_put_double(json, "saves_seconds_at_most", advice.saves);
     json_put_string(json, "text", advice.text);

@@ -21,7 +21,8 @@ enum report_change {
 
 struct report_advice {
     enum report_change change;
-    int which;    /* layer or rank that the change concerns, else -1 */
+    int which;    /* layer or rank that the change concerns (skew: the rank that came last most
+                     often), else -1 */
     double saves; /* seconds per iteration, at most */
     char text[512];
 };
@@ -45,19 +46,25 @@ int report_lines(const struct figures *figures, struct strbuf *text);
 
 /* What a summary says of a run besides its figures. All pointers are borrowed. */
 struct report_run {
-    const char *comm;        /* what --comm asked for */
-    int machines;            /* that its ranks are on */
-    int servers;             /* dedicated */
-    int64_t first_iteration; /* where training began */
-    int64_t end;             /* iterations done in all */
-    bool stopped;            /* before the last iteration, by a signal */
-    double train_seconds;    /* all iterations, without tests and snapshots */
-    const char *engine;      /* its name */
-    double final_loss;       /* NAN: there is none */
-    const struct net *test;  /* the first test net; NULL: there are no scores */
-    const double *scores;    /* its outputs (report/outputs.h); NULL: no test was run */
-    size_t parameters;       /* of the net */
-    const char *sha256;      /* of them, hexadecimal; NULL: nothing was computed */
+    const char *comm;           /* what --comm asked for */
+    int machines;               /* that its ranks are on */
+    int servers;                /* dedicated */
+    int64_t first_iteration;    /* where training began */
+    int64_t end;                /* iterations done in all */
+    bool stopped;               /* before the last iteration, by a signal */
+    double train_seconds;       /* all iterations, without tests and snapshots */
+    double warm_seconds;        /* of train_seconds: the first `warm_iterations` of this run */
+    int warm_iterations;        /* left out of the steady rate; 0: none */
+    const char *engine;         /* its name */
+    const char *solver;         /* its path */
+    const char *overlap, *wire; /* as --overlap, --wire name them */
+    int threads;                /* compute threads of rank 0; 0: the engine's default */
+    int64_t test_iteration;     /* at which the scores were taken */
+    double final_loss;          /* NAN: there is none */
+    const struct net *test;     /* the first test net; NULL: there are no scores */
+    const double *scores;       /* its outputs (report/outputs.h); NULL: no test was run */
+    size_t parameters;          /* of the net */
+    const char *sha256;         /* of them, hexadecimal; NULL: nothing was computed */
 };
 
 /* Writes one JSON object. */

@@ -2,6 +2,13 @@
 #include "report/report.h"
 
 #include "report/outputs.h"
+#include "util/build_info.h"
+
+#include <time.h>
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 static void put_by_rank(const struct figures *figures, struct json *json, const char *key,
                         size_t figure)
@@ -13,14 +20,54 @@ static void put_by_rank(const struct figures *figures, struct json *json, const 
     json_array_end(json);
 }
 
+/* Where figures come from, without which nobody can put them beside others. */
+static void put_provenance(const struct figures *figures, const struct report_run *run,
+                           struct json *json)
+{
+    char date[32] = "";
+    time_t now = time(NULL);
+    struct tm utc;
+
+    if (gmtime_r(&now, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    json_put_string(json, "version", PACKAGE_VERSION);
+    json_put_string(json, "commit", BUILD_COMMIT);
+    json_put_string(json, "date", date);
+    json_put_string(json, "solver", run->solver);
+    json_put_string(json, "net", figures->net);
+    json_put_string(json, "comm", run->comm);
+    json_put_string(json, "overlap", run->overlap);
+    json_put_string(json, "wire", run->wire);
+    json_put_int(json, "batch_per_rank", figures->batch);
+    json_put_int(json, "threads", run->threads);
+    json_key(json, "hosts");
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++)
+        json_string(json, figures->ranks[r].host);
+    json_array_end(json);
+    json_key(json, "scheme_by_layer");
+    json_object_begin(json);
+    for (int i = 0; i < figures->nlayers; i++)
+        json_put_string(json, figures->layers[i].name, figures->layers[i].scheme);
+    json_object_end(json);
+}
+
+/* Images per second without the first iterations, in which memory is touched and caches fill. */
+static double steady_rate(const struct figures *figures, const struct report_run *run)
+{
+    double iterations = (double)(figures->iterations - run->warm_iterations),
+           seconds = run->train_seconds - run->warm_seconds;
+
+    return seconds > 0 ? iterations * figures->nworkers * figures->batch / seconds : 0;
+}
+
 void report_summary(const struct figures *figures, const struct report_run *run, struct json *json)
 {
     int global = figures->nworkers * figures->batch;
     double images = (double)figures->iterations * global;
 
     json_object_begin(json);
-    json_put_string(json, "net", figures->net);
-    json_put_string(json, "comm", run->comm);
+    put_provenance(figures, run, json);
     json_put_int(json, "nodes", run->machines);
     json_put_int(json, "ranks", figures->nranks);
     json_put_int(json, "workers", figures->nworkers);
@@ -32,8 +79,15 @@ void report_summary(const struct figures *figures, const struct report_run *run,
     json_put_double(json, "train_seconds", run->train_seconds);
     json_put_double(json, "images_per_second",
                     run->train_seconds > 0 ? images / run->train_seconds : 0);
+    json_put_int(json, "warmup_iterations", run->warm_iterations);
+    json_put_double(json, "images_per_second_after_warmup", steady_rate(figures, run));
     json_put_string(json, "engine", run->engine);
     json_put_double(json, "final_loss", run->final_loss);
+    json_key(json, "test_iteration");
+    if (run->test && run->scores)
+        json_int(json, run->test_iteration);
+    else
+        json_null(json);
     outputs_put_json(json, "test", run->test, run->test ? run->scores : NULL);
     json_put_double(json, "bytes_sent_per_iteration", figures_sum(figures, FIGURE(sent)));
     put_by_rank(figures, json, "bytes_sent_per_iteration_by_rank", FIGURE(sent));

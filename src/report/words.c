@@ -45,6 +45,67 @@ static double alone_in_all(const struct figures *figures)
     return sum;
 }
 
+/* Of what was waited for layers, at most what their transfers take; negative: not known. */
+static double transfers_in_all(const struct figures *figures)
+{
+    double sum = 0;
+
+    for (int i = 0; i < figures->nlayers; i++) {
+        const struct figures_layer *layer = &figures->layers[i];
+        double seconds =
+            layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
+        if (seconds < 0)
+            return -1;
+        sum += seconds < layer->stall_seconds ? seconds : layer->stall_seconds;
+    }
+    return sum;
+}
+
+/* What a transfer takes by itself, measured or else predicted; negative: not known. */
+static double transfer_seconds(const struct figures_layer *layer)
+{
+    return layer->alone_seconds >= 0 ? layer->alone_seconds : layer->predicted_seconds;
+}
+
+/* The worker that waited least over the whole run: for it the others waited. */
+static int last_to_come(const struct figures *figures)
+{
+    int last = -1;
+
+    for (int r = 0; r < figures->nranks; r++)
+        if (figures->ranks[r].worker &&
+            (last < 0 || figures->ranks[r].stall_seconds < figures->ranks[last].stall_seconds))
+            last = r;
+    return last;
+}
+
+/* Of the time waited, what the transfers do not account for was spent on ranks that came later. */
+static void advise_balance(const struct figures *figures, double stall, double transfers,
+                           struct report_advice *out)
+{
+    int last = last_to_come(figures);
+    char one[UNITS_CELL], two[UNITS_CELL], three[UNITS_CELL];
+    size_t used;
+
+    out->change = CHANGE_SKEW;
+    out->which = last;
+    out->saves = stall - (transfers > 0 ? transfers : 0);
+    if (transfers >= 0)
+        used = (size_t)snprintf(
+            out->text, sizeof out->text, "load imbalance: of %s waiting only %s is transfer; ",
+            units_print_seconds(stall, one), units_print_seconds(transfers, two));
+    else
+        used = (size_t)snprintf(out->text, sizeof out->text,
+                                "training waits %s, for transfers or for ranks that come later "
+                                "(--account tells them apart); ",
+                                units_print_seconds(stall, one));
+    snprintf(out->text + used, sizeof out->text - used,
+             "rank %d on %s came last most often (it waited only %s): see what else runs there, "
+             "bind ranks, leave one core free for each",
+             last, figures->ranks[last].host,
+             units_print_seconds(figures->ranks[last].stall_seconds, three));
+}
+
 static void advise_network(const struct figures *figures, double stall, double compute,
                            struct report_advice *out)
 {
@@ -70,14 +131,7 @@ static void advise_network(const struct figures *figures, double stall, double c
                  units_print_seconds(alone, one), units_print_seconds(compute, two),
                  figures->batch * alone / compute + 0.5, figures->batch, alone / compute);
     } else if (alone > 0 && stall > 2 * exposed_in_all(figures)) {
-        out->change = CHANGE_SKEW;
-        out->saves = stall - exposed_in_all(figures);
-        snprintf(out->text, sizeof out->text,
-                 "load imbalance: only %s of %s waiting is transfer time, the rest is for ranks "
-                 "that were late, not always the same one; bind ranks, leave one core free and run "
-                 "nothing else on the machines",
-                 units_print_seconds(exposed_in_all(figures), two),
-                 units_print_seconds(stall, one));
+        advise_balance(figures, stall, exposed_in_all(figures), out);
     } else if (figures->nranks > 1 && other > 0.5 * stall) {
         out->change = CHANGE_SKEW;
         out->saves = other;
@@ -86,13 +140,17 @@ static void advise_network(const struct figures *figures, double stall, double c
                  "every rank waits until the last one arrives; display less often, bind ranks, run "
                  "nothing else on the machines",
                  units_print_seconds(other, one), units_print_seconds(stall, two));
+    } else if (figures->nworkers > 1 && worst >= 0 && figures->layers[worst].stall_seconds > 0 &&
+               2 * transfer_seconds(&figures->layers[worst]) <
+                   figures->layers[worst].stall_seconds) {
+        advise_balance(figures, stall, transfers_in_all(figures), out);
     } else if (figures->nranks > 1 && worst >= 0 && figures->layers[worst].stall_seconds > 0) {
         const struct figures_layer *layer = &figures->layers[worst];
         out->change = CHANGE_LAYER;
         out->which = worst;
         int n = snprintf(
             out->text, sizeof out->text,
-            "layer '%s' (%s, %s an iteration): training waits %s for it, the longest of all",
+            "layer '%s' (%s, %s per iteration): training waits %s for it, the longest of all",
             layer->name, layer->scheme, units_print_bytes(layer->sent, three),
             units_print_seconds(layer->stall_seconds, one));
         if (layer->alone_seconds >= 0 && n < (int)sizeof out->text)

@@ -204,6 +204,9 @@ static int log_clipping(struct trainer *t, int64_t iteration)
     return 0;
 }
 
+/* So many iterations are left out of the steady rate. */
+enum { WARM_ITERATIONS = 5 };
+
 static int worker_iteration(struct trainer *t, int64_t iteration, double start, double *paused)
 {
     int64_t traced = trace_begin(t->trace);
@@ -214,6 +217,10 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     trace_span(t->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
     remember_loss(t, loss);
     seconds = clock_seconds() - start - *paused;
+    if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
+        t->warm_seconds = seconds;
+    else if (iteration + 1 - t->at.iteration == 2 * WARM_ITERATIONS)
+        t->warm_iterations = WARM_ITERATIONS;
     if (is_due(iteration, t->solver->display) && display_loss(t, iteration, seconds, true))
         return -1;
     trainer_pace(t);

@@ -145,14 +145,16 @@ int trainer_report(struct trainer *t)
     /* whoever stopped training waits for its end */
     bool asked = (t->options->trace || t->options->log || t->options->account) && t->nworkers > 1 &&
                  !t->stopped;
+    bool predicted = asked || (t->probed && t->nworkers > 1 && !t->stopped);
 
     assert(!t->sync);
     if (t->trace && write_trace(t))
         return -1;
     if (t->end <= t->at.iteration)
         return 0;
-    if (asked && (predict_transfers(t) ||
-                  alone_measure(t->world, t->plan, &t->model, &t->sync_options, &t->figures)))
+    if (predicted && predict_transfers(t))
+        return -1;
+    if (asked && alone_measure(t->world, t->plan, &t->model, &t->sync_options, &t->figures))
         return -1;
     return error_agree(t->world, t->rank == 0 ? publish_report(t, &t->figures) : 0);
 }
@@ -167,7 +169,14 @@ void trainer_summary(const struct trainer *t, struct json *json)
                              .end = t->end,
                              .stopped = t->stopped,
                              .train_seconds = t->train_seconds,
+                             .warm_seconds = t->warm_iterations ? t->warm_seconds : 0,
+                             .warm_iterations = t->warm_iterations,
                              .engine = t->options->engine,
+                             .solver = t->options->solver,
+                             .overlap = cost_overlap_name(t->options->overlap),
+                             .wire = wire_name(t->options->wire),
+                             .threads = t->threads,
+                             .test_iteration = t->scores_iteration,
                              .final_loss = t->blank ? (double)NAN : t->final_loss,
                              .test = t->scores ? t->tests[0] : NULL,
                              .scores = t->scores,

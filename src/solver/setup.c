@@ -53,7 +53,7 @@ static int check_hierarchy(struct trainer *t)
                          "reach it (configure --with-nccl)");
     if (o->share_gpu)
         return error_set(
-            "with --share-gpu ranks may compute on one GPU, and NCCL wants one for each");
+            "with --share-gpu ranks may compute on one GPU, and NCCL needs one for each");
     if (o->comm.policy == COMM_SCHEME && o->comm.scheme->factors)
         return error_set("NCCL adds up whole gradients, and --comm=%s sends factors of them",
                          comm_name(o->comm));

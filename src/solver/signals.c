@@ -41,7 +41,7 @@ int signal_effect_parse(const char *option, const char *text, enum signal_effect
     char list[64];
 
     if (found < 0)
-        return error_set("Invalid signal effect \"%s\" was specified: %s wants %s", text, option,
+        return error_set("Invalid signal effect \"%s\" was specified: %s expects %s", text, option,
                          choice_list(words, list, sizeof list));
     *out = (enum signal_effect)found;
     return 0;

@@ -74,6 +74,11 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
 
     if (!table)
         return -1;
+    *interrupted = false;
+    if (batches == 0) { /* switched off by test_iter: 0 */
+        free(table);
+        return 0;
+    }
     LOG_INFO(t->log, "Iteration %" PRId64 ", Testing net (#%d)", iteration, i);
     /* a test begins where Caffe's would have got to after all tests before it */
     uint64_t before = interval > 0 ? (uint64_t)(iteration / interval) : 0;
@@ -104,6 +109,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
         if (!t->scores)
             goto done;
         memcpy(t->scores, mean, width * sizeof *t->scores);
+        t->scores_iteration = iteration;
     }
     status = 0;
 done:

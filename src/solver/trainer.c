@@ -90,7 +90,7 @@ static int read_solver_file(struct trainer *t)
               : t->solver->random_seed >= 0 ? (uint64_t)t->solver->random_seed
                                             : 1; /* repeatable unless asked otherwise */
     if (rule_from_solver(t->solver, &t->rule) || policy_from_solver(t->solver, &t->policy))
-        return -1;
+        return error_context("%s", o->solver);
     if (o->staleness > 0 && t->solver->clip_gradients > 0)
         return error_set(
             "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
@@ -149,6 +149,37 @@ static int create_nets(struct trainer *t)
         if (net_create(t->defs.tests[i], false, &env, t->net, &t->tests[i]))
             return -1;
     return 0;
+}
+
+/* What is well-formed and yet hardly what was meant. Rank 0's log. */
+static void warn_of_settings(const struct trainer *t)
+{
+    const Caffe__SolverParameter *solver = t->solver;
+    const struct trainer_options *o = t->options;
+    bool cpu = !strcmp(o->engine, "cpu"), trains = false;
+
+    for (int g = 0; g < t->net->ngroups; g++)
+        trains |= t->net->groups[g].trains;
+    if (!trains)
+        LOG_WARNING(t->log, "Nothing trains: every lr_mult of the net is 0, or it has no layer "
+                            "with parameters");
+    if (solver->base_lr <= 0)
+        LOG_WARNING(t->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
+                    solver->base_lr < 0 ? "training climbs the loss" : "nothing trains");
+    for (size_t i = 0; i < solver->n_test_iter; i++)
+        if (solver->test_iter[i] == 0)
+            LOG_WARNING(t->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);
+    if (cpu && solver->has_solver_mode &&
+        solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
+        LOG_WARNING(t->log,
+                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
+                    "--gpu=all) trains on GPUs",
+                    o->solver);
+    if (cpu && (o->math != MATH_DEFAULT || o->deterministic))
+        LOG_WARNING(t->log, "--%s has no effect on the CPU, %s",
+                    o->deterministic ? "deterministic" : "math",
+                    o->deterministic ? "which computes the same bits at every run"
+                                     : "which computes in fp32");
 }
 
 /* Cores this process may use, divided by the ranks of this machine that share them. */
@@ -522,6 +553,7 @@ static void log_start(struct trainer *t)
                     t->options->profile);
     else
         LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
+    warn_of_settings(t);
     if (t->options->dilate > 1)
         LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes",
                     t->options->dilate);

@@ -122,7 +122,10 @@ struct trainer {
     double paused_stall;  /* waited in tests and snapshots */
     double display_seconds; /* of train_seconds at the last display */
     int64_t display_iter;   /* iteration of the last display */
-    double final_loss; /* smoothed, over all workers, of the last iteration; NAN: none was run */
+    double final_loss;   /* smoothed, over all workers, of the last iteration; NAN: none was run */
+    double warm_seconds; /* train_seconds after the first WARM_ITERATIONS of this run */
+    int warm_iterations; /* these, once there are as many again; else 0 */
+    int64_t scores_iteration; /* at which the scores were taken */
     double *scores;    /* outputs of the last test of the first test net; NULL: none yet. Owned */
     int last_snapshot; /* iteration, -1: none */
 

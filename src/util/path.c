@@ -14,6 +14,13 @@ const char *path_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
+bool path_ends(const char *path, const char *end)
+{
+    size_t length = strlen(path), tail = strlen(end);
+
+    return length >= tail && strcmp(path + length - tail, end) == 0;
+}
+
 char *path_beside(const char *path, const char *named_by)
 {
     struct strbuf beside = {0};

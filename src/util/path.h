@@ -8,6 +8,9 @@
 /* What stands behind the last slash of `path`; borrowed from it. */
 const char *path_base(const char *path);
 
+/* Whether the name ends so: path_ends("a.svg", ".svg"). */
+bool path_ends(const char *path, const char *end);
+
 /* `path` beside the file `named_by`: in that file's folder. Just `path` where it is absolute, or
  * where named_by is NULL or has no folder. Memory that the caller frees, or NULL with a message. */
 char *path_beside(const char *path, const char *named_by);

@@ -62,7 +62,7 @@ int units_parse_rate(const char *name, const char *text, double *out)
         }
     }
     return error_set(
-        "--%s wants a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
+        "--%s expects a rate with its unit, bits such as 10Gb or bytes such as 1.25GB, found '%s'",
         name, text);
 }
 
@@ -81,7 +81,7 @@ int units_parse_time(const char *name, const char *text, double *out)
                 *out = value * units[i].seconds;
                 return 0;
             }
-    return error_set("--%s wants a time with its unit such as 30us or 0.1ms, found '%s'", name,
+    return error_set("--%s expects a time with its unit such as 30us or 0.1ms, found '%s'", name,
                      text);
 }
 
@@ -130,7 +130,7 @@ int units_parse_positive(const char *name, const char *text, double *out)
 
     if (!leading_number(text, out, &rest) && !*rest && *out > 0)
         return 0;
-    return error_set("--%s wants a number above 0, found '%s'", name, text);
+    return error_set("--%s expects a number above 0, found '%s'", name, text);
 }
 
 int units_parse_counts(const char *name, const char *text, int most, int room, int *counts)
@@ -144,7 +144,7 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
         long value = strtol(at, &end, 10);
         if (end == at || (*end != ',' && *end != '\0') || errno == ERANGE || value < 1 ||
             value > most)
-            return error_set("--%s wants whole numbers from 1 to %d such as 1,2,4, found '%s'",
+            return error_set("--%s expects whole numbers from 1 to %d such as 1,2,4, found '%s'",
                              name, most, text);
         for (int i = 0; i < n; i++)
             if (counts[i] == (int)value)

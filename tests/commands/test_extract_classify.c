@@ -381,7 +381,7 @@ static const struct {
      "W: layer 'own' is not there, by name, and its parameters would be random; expected weights "
      "for every layer"},
     {colours, "--model=net.prototxt --weights=W --mean=x,y x.png",
-     "--mean wants one number, or three such as 104,117,123, or the file of a mean image; found "
+     "--mean expects one number, or three such as 104,117,123, or the file of a mean image; found "
      "'x,y'"},
     {"layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [2, 5] } } }",
      "--model=net.prototxt --weights=W x.png",

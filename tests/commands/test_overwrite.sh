@@ -61,7 +61,7 @@ refuses '*a.json would be written twice; expected a file for each output*' \
     train --solver=solver.prototxt --summary=a.json --trace=a.json
 refuses '*/dev/null is a device or pipe*' train --solver=solver.prototxt --summary=/dev/null --force
 refuses '* is a folder; expected the name of a file to write*' train --solver=solver.prototxt --trace=.
-refuses '*expected the name of a file to write, found an empty one*' train --solver=solver.prototxt --summary=
+refuses '*--summary= names no file*' train --solver=solver.prototxt --summary=
 grep -q SoftmaxWithLoss net.prototxt || fail 'the net was replaced'
 
 # a run that goes on replaces its own files

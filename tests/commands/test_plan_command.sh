@@ -75,6 +75,12 @@ sed -i /^fc7,/d "$folder/profile.csv"
 plan --nodes=2 --profile="$folder/profile.csv" >/dev/null && fail 'a profile without fc7 is taken'
 grep -q "profile.csv: there is no line for layer 'fc7' of " "$folder/errors" || fail 'the missing layer is not named'
 
+# a rank that trains 30 images a second multiplies as fast as that takes, unless --gflops says otherwise
+plan --nodes=32 --images-per-second=30 --bandwidth=10Gb --comm=paper >"$folder/text"
+awk '/^rank/ { exit !($2 > 3000 && $2 < 4500) }' "$folder/text" || fail "the rate of products is not derived: $(grep ^rank "$folder/text")"
+plan --nodes=2 --images-per-second=30 --gflops=50 >"$folder/text"
+grep -q '^rank *50 GFLOP/s' "$folder/text" || fail '--gflops does not win over --images-per-second'
+
 # no core to spare: the same bytes, more computing
 plan --nodes=8 --comm=ps --shared-core >"$folder/text" || fail '--shared-core failed'
 grep -q 'no core to spare' "$folder/text" || fail '--shared-core is not shown'
@@ -149,13 +155,13 @@ END
 fi
 
 refuses 'Need a model definition to plan for'
-refuses "--bandwidth wants a rate with its unit" --model="$net" --bandwidth=10
-refuses "--latency wants a time with its unit" --model="$net" --latency=30
-refuses "--message wants a time with its unit" --model="$net" --message=1h
-refuses "--memory wants a rate with its unit" --model="$net" --memory=x
-refuses "--gflops wants a number above 0, found '-3'" --model="$net" --gflops=-3
-refuses "--images-per-second wants a number above 0" --model="$net" --images-per-second=0
-refuses "--nodes wants whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'" --model="$net" --nodes=1,,2
+refuses "--bandwidth expects a rate with its unit" --model="$net" --bandwidth=10
+refuses "--latency expects a time with its unit" --model="$net" --latency=30
+refuses "--message expects a time with its unit" --model="$net" --message=1h
+refuses "--memory expects a rate with its unit" --model="$net" --memory=x
+refuses "--gflops expects a number above 0, found '-3'" --model="$net" --gflops=-3
+refuses "--images-per-second expects a number above 0" --model="$net" --images-per-second=0
+refuses "--nodes expects whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'" --model="$net" --nodes=1,,2
 refuses "--nodes=2,2: 2 stands there twice" --model="$net" --nodes=2,2
 refuses "--comm=best is not known (auto, paper, none, ps" --model="$net" --comm=best
 refuses "--overlap=some is not known (none, backward or wfbp)" --model="$net" --overlap=some

@@ -143,8 +143,8 @@ refuses "there is no line for layer 'fc7'" --model="$net" --profile="$folder/oth
 sed '1i # input 64 3 224 224' "$folder/profile.csv" >"$folder/batch.csv"
 refuses 'holds the times of a batch of 64 samples a pass, and the net takes 32' --model="$net" --profile="$folder/batch.csv"
 refuses 'nothing.csv' --model="$net" --profile="$folder/nothing.csv"
-refuses '--nodes wants whole numbers from 1 to' --model="$net" --nodes=0
-refuses '--nodes wants whole numbers from 1 to' --model="$net" --nodes=1000000000
+refuses '--nodes expects whole numbers from 1 to' --model="$net" --nodes=0
+refuses '--nodes expects whole numbers from 1 to' --model="$net" --nodes=1000000000
 refuses '--bandwidth' --model="$net" --bandwidth=0Gb
 refuses '--order=lifo is not known' --model="$net" --order=lifo
 refuses '--comm=lan is not known' --model="$net" --comm=lan

@@ -36,7 +36,7 @@ START_TEST(upgrade_writes_todays_form)
     char text[4096];
 
     write_file("in", upgrades[_i].in);
-    assert_ran(run("upgrade in out"), 0, "", upgrades[_i].err);
+    assert_ran(run("upgrade in out --force"), 0, "", upgrades[_i].err);
     read_file("out", text, sizeof text);
     ck_assert_str_eq(text, upgrades[_i].out);
 }
@@ -72,7 +72,8 @@ static const struct {
      "a "
      "name such as net.prototxt\n"},
     {"", "upgrade in /nowhere/new",
-     "poseidon upgrade: cannot write '/nowhere/new': No such file or directory\n"},
+     "poseidon upgrade: /nowhere/new cannot be written: folder /nowhere: No such file or "
+     "directory\n"},
 };
 
 START_TEST(upgrade_says_what_is_wrong_and_writes_nothing)
@@ -170,8 +171,8 @@ START_TEST(boxes_of_a_picture_do_not_overlap)
         int count;
 
         snprintf(arguments, sizeof arguments,
-                 "draw --model='%s/models/%s/train_val.prototxt' out.svg", getenv("abs_top_srcdir"),
-                 models[m].model);
+                 "draw --model='%s/models/%s/train_val.prototxt' out.svg --force",
+                 getenv("abs_top_srcdir"), models[m].model);
         ck_assert_int_eq(run(arguments)->status, 0);
         count = read_boxes("out.svg", boxes, 500);
         ck_assert_int_eq(count, models[m].boxes);
@@ -194,7 +195,7 @@ START_TEST(net_of_unknown_layers_is_drawn_without_shapes)
     write_file("net.prototxt",
                "layer { name: 'd' type: 'Python' top: 'blob' } layer { name: 'l' type: "
                "'Mystery' bottom: 'blob' }");
-    ran = run("draw --model=net.prototxt out.dot");
+    ran = run("draw --model=net.prototxt out.dot --force");
     ck_assert_int_eq(ran->status, 0);
     ck_assert_ptr_nonnull(
         strstr(ran->err, "drawn without shapes: net.prototxt:1: layer 'd' (Python)"));

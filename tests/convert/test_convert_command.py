@@ -162,8 +162,8 @@ class Convert(unittest.TestCase):
         self.check(out, expected, self.labels)
         with h5py.File(mean, "r") as f:
             self.assertEqual(f["mean"][0, 0, 0], colour)
-        self.bad("mnist", self.dir, self.path("y.h5"), "--pad=x", says=["--pad wants a whole number, found 'x'"],
-                 status=2)
+        self.bad("mnist", self.dir, self.path("y.h5"), "--pad=x", says=["--pad expects a whole number, found 'x'"],
+                 status=1)
 
     def test_json_summary(self):
         self.put_idx()
@@ -292,7 +292,8 @@ class Convert(unittest.TestCase):
 
     def test_source_is_not_overwritten(self):
         source = self.put("x.bin", cifar_batches(1)[0].tobytes())
-        self.bad("cifar10", source, source, "--force", says=["is one of the inputs"])
+        os.link(source, self.path("x.h5"))
+        self.bad("cifar10", source, self.path("x.h5"), "--force", says=["is one of the inputs"])
 
     def test_folders_that_cannot_be_written(self):
         self.put_idx()
@@ -370,18 +371,18 @@ class Convert(unittest.TestCase):
                 (["mnist", self.dir], "expected a kind"),
                 (["svhn", self.dir, out], "unknown kind 'svhn'"),
                 (["mnist", self.dir, out, "--gzip=10"], "--gzip=10: expected a number from 0 to 9"),
-                (["mnist", self.dir, out, "--gzip=x"], "--gzip wants a whole number, found 'x'"),
+                (["mnist", self.dir, out, "--gzip=x"], "--gzip expects a whole number, found 'x'"),
                 (["mnist", self.dir, out, "--split=validation"], "expected train or test"),
                 (["mnist", self.dir, out, "--seed=4"], "no effect without --shuffle"),
                 (["mnist", images, out, "--split=test"], "is a single file"),
                 (["mnist", self.dir, self.dir, out], "several"),
                 (["cifar10", self.dir, out, "--classes=10"], "--classes is for mnist"),
                 (["mnist", self.dir, out, "--classes=0"], "from 1 to 256"),
-                (["mnist", self.dir, out, "--mean="], "expected a file name"),
+                (["mnist", self.dir, out, "--mean="], "--mean= names no file"),
                 (["mnist", self.dir, out, "--sufle"], "unknown option --sufle; did you mean --shuffle?"),
-                (["mnist", self.dir, out, "--seed"], "--seed wants a value"),
+                (["mnist", self.dir, out, "--seed"], "--seed needs a value"),
                 (["mnist", self.dir, out, "--pad=-1"], "--pad=-1 is out of range")]:
-            self.bad(*arguments, says=[says], status=2)
+            self.bad(*arguments, says=[says], status=1)
         self.bad("mnist", self.dir, out, "--mean=" + out, says=["the same file"])
         self.bad("mnist", self.path("nowhere"), out, says=["nowhere", "No such file"])
         self.bad("cifar10", self.path("nowhere"), out, says=["nowhere", "No such file"])

@@ -368,7 +368,7 @@ class Images(unittest.TestCase):
                 ([listing, out, "--seed=3"], "no effect without --shuffle"),
                 ([listing, out, "--quality=0"], "--quality=0"),
                 ([listing, out, "--shufle"], "did you mean --shuffle?")]:
-            self.bad(*arguments, says=[says], status=2)
+            self.bad(*arguments, says=[says], status=1)
         self.bad(self.path("none"), out, says=["none", "No such file"])
         self.bad(listing, self.path("none", "x.h5"), says=["none", "No such file"])
         self.bad(listing, out, "--mean=" + out, says=["the same file"])

@@ -148,7 +148,8 @@ static const struct error_case error_cases[] = {
     {X ONE("Permute", ""),
      "layer type Permute is not supported: it belongs to a fork of Caffe for object"},
     {X ONE("BatchNormal", ""),
-     "unknown layer type: BatchNormal; did you mean BatchNorm? (known types: AbsVal, "},
+     "unknown layer type: BatchNormal; did you mean BatchNorm? (the nearest names are "
+     "BatchNorm, "},
     /* one element */
     {X ONE("Clip", ""), "clip_param min is missing"},
     {X ONE("Clip", "clip_param { min: 1 }"), "clip_param max is missing"},

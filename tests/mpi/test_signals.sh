@@ -204,7 +204,7 @@ says() {
 }
 says '--time-limit wants a duration with its unit such as 90s, 30min, 4h or 1:30:00, found' --time-limit=30
 SLURM_JOB_END_TIME=soon says 'SLURM_JOB_END_TIME=soon: expected a number of seconds; --time-limit=none' --max-iter=2
-says 'Invalid signal effect "die" was specified: --sigint-effect wants none, snapshot or stop' --sigint_effect=die
+says 'Invalid signal effect "die" was specified: --sigint-effect expects none, snapshot or stop' --sigint_effect=die
 make_solver nowhere.prototxt 'max_iter: 10' 'snapshot_after_train: false' 'snapshot_prefix: "/nowhere/run"'
 says "cannot look for snapshots in '/nowhere/'" --solver=nowhere.prototxt --resume
 # shellcheck disable=SC2016

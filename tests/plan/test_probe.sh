@@ -41,7 +41,7 @@ sed 's/^link_bytes_per_second.*/link_bytes_per_second = fast/' "$file" >"$folder
 cp "$folder/damaged" "$folder/copy"
 said=$(run 2 "$program" "$folder/damaged")
 expect 'a damaged file is an error with its line' \
-    "damaged:6: link_bytes_per_second wants a number, found ' fast'" "$said"
+    "damaged:6: link_bytes_per_second expects a number, found ' fast'" "$said"
 cmp -s "$folder/damaged" "$folder/copy" || { echo 'FAIL: the damaged file was changed'; failures=$((failures + 1)); }
 
 said=$(run 2 "$program" "$folder/none/cluster")

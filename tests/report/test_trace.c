@@ -391,6 +391,34 @@ START_TEST(words_say_what_the_figures_say)
 }
 END_TEST
 
+/* 4 kB cannot take 22 ms: the first layer that communicates carries the wait for a rank that comes
+ * late, and that rank is the one that hardly waits. */
+START_TEST(a_small_layer_is_not_blamed_for_a_rank_that_comes_late)
+{
+    struct figures figures = plain();
+    struct report_advice advice;
+
+    stall(0.022, 0.0219, 0.0001);
+    ranks[1].stall_seconds = 0.011;
+    ranks[0].stall_seconds = 0.033;
+    layers[0].alone_seconds = layers[1].alone_seconds = -1;
+    layers[0].predicted_seconds = 28e-6;
+    layers[1].predicted_seconds = 1e-3;
+    report_advise(&figures, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_SKEW);
+    ck_assert_int_eq(advice.which, 1);
+    ck_assert_msg(strstr(advice.text, "of 22 ms waiting only 128 us is transfer; rank 1 on node1 "
+                                      "came last") != NULL,
+                  "%s", advice.text);
+    ck_assert_ptr_null(strstr(advice.text, "conv1"));
+    /* where the transfer accounts for the wait, the layer is what to look at */
+    layers[0].predicted_seconds = 0.02;
+    report_advise(&figures, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_LAYER);
+    ck_assert_int_eq(advice.which, 0);
+}
+END_TEST
+
 START_TEST(what_was_not_measured_is_not_spoken_of)
 {
     struct figures figures = plain();
@@ -401,8 +429,9 @@ START_TEST(what_was_not_measured_is_not_spoken_of)
         layers[i].alone_seconds = layers[i].predicted_seconds = -1;
     report_words(&figures, &text);
     report_table(&figures, &text);
-    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "layer 'fc\"6'"));
-    ck_assert_ptr_null(strstr(strbuf_text(&text), "alone"));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), "layer 'fc\"6'"));
+    ck_assert_ptr_nonnull(strstr(strbuf_text(&text), "for transfers or for ranks that come later"));
+    ck_assert_ptr_null(strstr(strbuf_text(&text), " alone"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), "exposed"));
     ck_assert_ptr_null(strstr(strbuf_text(&text), " -"));
     strbuf_free(&text);
@@ -493,6 +522,7 @@ SUITE("trace")
     tcase_add_test(tests, waits_for_sums_are_not_laid_on_a_layer);
     tcase_add_test(tests, words_say_what_the_figures_say);
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
+    tcase_add_test(tests, a_small_layer_is_not_blamed_for_a_rank_that_comes_late);
     tcase_add_test(tests, many_layers_are_folded_but_not_in_the_log);
     tcase_add_test(tests, log_has_an_object_a_line);
 }

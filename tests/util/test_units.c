@@ -31,7 +31,7 @@ START_TEST(rates_are_bits_or_bytes_and_never_guessed)
     if (rates[_i].bytes_per_second < 0) {
         ck_assert_int_ne(units_parse_rate("bandwidth", rates[_i].text, &value), 0);
         snprintf(expected, sizeof expected,
-                 "--bandwidth wants a rate with its unit, bits such as 10Gb or bytes such as "
+                 "--bandwidth expects a rate with its unit, bits such as 10Gb or bytes such as "
                  "1.25GB, found '%s'",
                  rates[_i].text);
         ck_assert_str_eq(error_text(), expected);
@@ -87,7 +87,7 @@ START_TEST(times_have_units)
     if (times[_i].seconds < 0) {
         ck_assert_int_ne(units_parse_time("latency", times[_i].text, &value), 0);
         ck_assert_ptr_nonnull(
-            strstr(error_text(), "--latency wants a time with its unit such as 30us"));
+            strstr(error_text(), "--latency expects a time with its unit such as 30us"));
         return;
     }
     ck_assert_msg(units_parse_time("latency", times[_i].text, &value) == 0, "%s", error_text());
@@ -122,7 +122,7 @@ START_TEST(numbers_are_above_0)
     ck_assert_double_eq(value, 12.5);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ck_assert_int_ne(units_parse_positive("gflops", wrong[i], &value), 0);
-        ck_assert_ptr_nonnull(strstr(error_text(), "--gflops wants a number above 0, found '"));
+        ck_assert_ptr_nonnull(strstr(error_text(), "--gflops expects a number above 0, found '"));
     }
 }
 END_TEST

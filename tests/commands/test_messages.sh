@@ -1,0 +1,121 @@
+#!/bin/sh
+# What is wrong, or does nothing, is said: options of other programs, settings without effect, files of another
+# kind, a launcher of another MPI. Every refusal has status 1.
+set -u
+. "$abs_top_srcdir/tests/commands/common.sh"
+cat >net.prototxt <<'END'
+layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' dummy_data_param { shape { dim: [2, 3] } shape { dim: 2 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param { num_output: 2
+    weight_filler { type: 'xavier' } } }
+layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'y' top: 'l' }
+END
+settings="net: 'net.prototxt' lr_policy: 'fixed' max_iter: 12 snapshot_prefix: 's' test_iter: 1 test_interval: 99"
+echo "$settings base_lr: 0.01" >solver.prototxt
+works '*' train --solver=solver.prototxt
+
+# threads
+refuses '*--threads=100000 is too many: this machine has *expected at most one thread per core*' \
+    train --solver=solver.prototxt --threads=100000
+cores=$(getconf _NPROCESSORS_ONLN)
+works "*warning: --threads=$((cores + 1)) is more than this machine's $cores core*" \
+    train --solver=solver.prototxt --max-iter=1 --threads=$((cores + 1)) --resume
+
+# what other programs call it
+refuses '*unknown option --batch-size: --batch=N sets samples per rank*' train --batch-size=8
+refuses '*unknown option --lr: --set base_lr=X*' train --lr 0.1
+refuses '*unknown option --epochs: training is counted in iterations: --max-iter=N*' train --epochs=3
+refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np N*" train -np 4
+refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
+refuses '*--solver= names no file: --solver=FILE*' train --solver=
+refuses "*unexpected word 'out.svg': expected options only*" summary --model=net.prototxt out.svg
+refuses '*--max-iter expects a whole number, found*1e6*' train --solver=solver.prototxt --max-iter=1e6
+
+# convert is parsed as the others are
+refuses '*expected a kind (cifar10, mnist or images)*' convert
+refuses "*unknown option --sed; did you mean --seed?*" convert mnist a b.h5 --sed 3
+refuses "*x_lmdb*cifar10 is written as HDF5; expected a name that ends in .h5 (only 'convert images' writes LMDB*" \
+    convert cifar10 a.tar.gz x_lmdb
+refuses '*--seed has no effect without --shuffle*' convert mnist a b.h5 --seed 3
+refuses '*expected a folder or list of images*' convert images
+
+# solvers
+solver() { # TEXT
+    echo "net: 'net.prototxt' max_iter: 1 $1" >wrong.prototxt
+}
+solver ''
+refuses '*wrong.prototxt: the solver has no base_lr*' train --solver=wrong.prototxt
+solver 'base_lr: 1'
+refuses '*wrong.prototxt: the solver has no lr_policy*' train --solver=wrong.prototxt
+solver "base_lr: 1 lr_policy: 'magic'"
+refuses '*wrong.prototxt: Unknown learning rate policy: magic*' train --solver=wrong.prototxt
+solver "base_lr: 1 lr_policy: 'step'"
+refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
+solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
+works '*wrong.prototxt: base_lr is -1: training climbs the loss*' train --solver=wrong.prototxt --math=bf16
+has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
+has "$err" '--math has no effect on the CPU, which computes in fp32' --math
+has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
+lacks "$err" 'Test net output' 'test_iter 0'
+sed "s/num_output: 2/& } param { lr_mult: 0 } param { lr_mult: 0/" net.prototxt >frozen.prototxt
+sed -i 's/xavier/constant/' frozen.prototxt
+sed "s/net.prototxt/frozen.prototxt/" solver.prototxt >frozen_solver.prototxt
+sed -i "s/inner_product_param { num_output: 2 } param/param/; s/lr_mult: 0 *\$/lr_mult: 0 } inner_product_param { num_output: 2/" frozen.prototxt
+works '*Nothing trains: every lr_mult of the net is 0*' train --solver=frozen_solver.prototxt --max-iter=1
+
+# a summary that can stand in a table
+works '*' train --solver=solver.prototxt --summary=s.json
+for key in version commit date solver net comm overlap wire batch_per_rank threads hosts scheme_by_layer test_iteration \
+    warmup_iterations images_per_second_after_warmup; do
+    has "$(cat s.json)" "\"$key\":" --summary
+done
+has "$(cat s.json)" '"warmup_iterations": 5' --summary
+has "$(cat s.json)" '"test_iteration": 0' --summary
+
+# weights of another net
+cp "$abs_top_srcdir/tests/data/spec/today.caffemodel" W
+sed 's/"ip"/"other"/; s/name: .ip./name: "other"/' net.prototxt >other.prototxt
+echo "net: 'other.prototxt' lr_policy: 'fixed' max_iter: 1 base_lr: 0.1" >other_solver.prototxt
+refuses "*W: none of the net's 1 layer with parameters is there, by name*" train --solver=other_solver.prototxt --weights=W
+refuses "*W: none of the net's 1 layer with parameters is there, by name*" test --model=other.prototxt --weights=W
+
+# fillers, layer types
+sed 's/xavier/xaveir/' net.prototxt >filler.prototxt
+for command in summary plan simulate time; do
+    refuses '*filler.prototxt:2: layer*unknown filler name: xaveir (known fillers: bilinear, constant*' \
+        $command --model=filler.prototxt
+done
+works '*drawn without shapes: *unknown filler name: xaveir*' draw --model=filler.prototxt x.svg
+type() {
+    sed "s/SoftmaxWithLoss/$1/" net.prototxt >type.prototxt
+    run summary --model=type.prototxt
+    [ "${#err}" -lt 400 ] || fail "a message of ${#err} letters: $err"
+}
+type CrossEntropyLoss
+has "$err" 'did you mean SoftmaxWithLoss? (the nearest names are ' CrossEntropyLoss
+type Conv2d
+has "$err" 'did you mean Convolution?' Conv2d
+type EuclidaenLoss
+has "$err" "did you mean EuclideanLoss? (the nearest names are EuclideanLoss, *'poseidon help layers' lists all)" a typo
+type CenterLoss
+has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
+works '*SoftmaxWithLoss*not supported:*PriorBox * object detection (SSD)*' help layers
+for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
+    'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
+    echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt
+    refuses "*it comes from the Caffe fork of *${field##*:}*" summary --model=fork.prototxt
+done
+
+# another MPI's launcher
+for sign in SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS MV2_COMM_WORLD_SIZE; do
+    err=$(env "$sign=2" timeout 60 "$POSEIDON" train --solver=solver.prototxt 2>&1)
+    case $sign in
+    OMPI_*) [ -n "$err" ] ;; # Open MPI itself may say so first
+    *) has "$err" "started 2 separate programs instead of one job of 2 ranks ($sign=2): use" $sign ;;
+    esac
+done
+
+# version
+for word in --version -v version; do
+    works '*poseidon [0-9]*commit *MPI *HDF5 *oneDNN *compiler*flags*' $word
+done
+exit $((failures > 0))
