@@ -330,6 +330,8 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
     const struct command_line line = {
         .command = "classify",
         .synopsis = "--model=FILE --weights=FILES IMAGE...",
+        .example = "  poseidon classify --model=deploy.prototxt --weights=net.caffemodel \\\n"
+                   "      --labels=synset_words.txt --mean=104,117,123 photo.jpg",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = argc,

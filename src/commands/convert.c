@@ -76,6 +76,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "an\n"
             "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
             "  images        JPEG and PNG files; see its own options below",
+        .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = INT_MAX,

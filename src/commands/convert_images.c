@@ -132,6 +132,7 @@ static int request_parse(struct request *r, int argc, char **argv)
             "every image. DST.h5 gets `data`, uint8 N x C x H x W, and `label`, int32 N, of images "
             "of one size; DST_lmdb gets Caffe's Datum messages. Images that cannot be read are "
             "left out and named at the end.",
+        .example = "  poseidon convert images flowers/ flowers.h5 --resize=256x256 --shuffle",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,

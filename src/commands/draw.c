@@ -74,6 +74,7 @@ int command_draw(int argc, char **argv)
     const struct command_line line = {
         .command = "draw",
         .synopsis = "--model=FILE OUT.svg|OUT.dot",
+        .example = "  poseidon draw --model=models/googlenet/train_val.prototxt net.svg",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 1,

@@ -243,6 +243,8 @@ int command_extract(int argc, char **argv)
     const struct command_line line = {
         .command = "extract",
         .synopsis = "--model=FILE --weights=FILES --blobs=LIST OUT.h5",
+        .example = "  poseidon extract --model=net.prototxt --weights=net.caffemodel \\\n"
+                   "      --blobs=fc7 features.h5",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 1,

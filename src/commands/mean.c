@@ -49,6 +49,7 @@ static int arguments_parse(struct averaging *a, int argc, char **argv)
             "Averages all images of SRC (HDF5, LMDB or LevelDB, as Data layers read them) pixel by "
             "pixel, for a transform_param's mean_file, and prints the mean of every channel, for "
             "its mean_value.",
+        .example = "  poseidon mean flowers.h5 flowers-mean.h5",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,

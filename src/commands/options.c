@@ -12,22 +12,68 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { HELP_WIDTH = 80 };
+
+/* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; lines after the first
+ * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept. */
+static void print_wrapped(const char *text, int at, int indent)
+{
+    while (*text) {
+        int blanks = (int)strspn(text, " "), word = (int)strcspn(text + blanks, " \n");
+
+        if (*text == '\n') {
+            printf("\n%*s", text[1] && text[1] != '\n' ? indent : 0, "");
+            at = indent;
+            text++;
+            text += indent > 0 ? strspn(text, " ") : 0;
+            continue;
+        }
+        if (at > indent && at + blanks + word > HELP_WIDTH) {
+            printf("\n%*s", indent, "");
+            at = indent;
+            text += blanks;
+            blanks = 0;
+        }
+        printf("%.*s", blanks + word, text);
+        at += blanks + word;
+        text += blanks + word;
+    }
+    printf("\n");
+}
+
+/* between: what stands between name and value, "=", or "[=" where the value may be left out. */
+static void print_option(const char *name, const char *between, const char *value, const char *help)
+{
+    char left[64];
+    int width = snprintf(left, sizeof left, "  --%s%s%s%s", name, value ? between : "",
+                         value ? value : "", value && *between == '[' ? "]" : "");
+
+    if (width >= OPTIONS_INDENT)
+        printf("%s\n%*s", left, OPTIONS_INDENT, "");
+    else
+        printf("%-*s", OPTIONS_INDENT, left);
+    print_wrapped(help, OPTIONS_INDENT, OPTIONS_INDENT);
+}
+
 static void print_help(const struct command_line *line)
 {
-    printf("usage: poseidon %s %s\n\n%s\n", line->command, line->synopsis, line->about);
-    if (line->noptions > 0)
+    bool grouped = line->noptions > 0 && line->options[0].type == OPTION_GROUP;
+
+    printf("usage: poseidon %s %s\n\n", line->command, line->synopsis);
+    print_wrapped(line->about, 0, 0);
+    if (line->noptions > 0 && !grouped)
         printf("\noptions:\n");
     for (int i = 0; i < line->noptions; i++) {
         const struct option *o = &line->options[i];
-        char left[64];
-        if (o->type == OPTION_WORD)
-            snprintf(left, sizeof left, "--%s[=%s]", o->name, o->value);
+
+        if (o->type == OPTION_GROUP)
+            printf("\n%s:\n", o->help);
         else
-            snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? "=" : "",
-                     o->value ? o->value : "");
-        printf("  %-*s %s\n", OPTIONS_INDENT - 3, left, o->help);
+            print_option(o->name, o->type == OPTION_WORD ? "[=" : "=", o->value, o->help);
     }
-    printf("  %-*s %s\n", OPTIONS_INDENT - 3, "--help", "show this help");
+    print_option("help", "", NULL, "show this help and exit");
+    if (line->example)
+        printf("\nexample:\n%s\n", line->example);
 }
 
 static int parse_number(const char *name, const char *text, long long least, long long most,
@@ -108,6 +154,16 @@ static int parse_threads(const char *name, const char *text, int *out)
     return 0;
 }
 
+static int add_item(const struct option *o, const char *text)
+{
+    struct option_list *list = o->target;
+
+    if (list->n == (int)(sizeof list->item / sizeof *list->item))
+        return error_set("--%s was given more than %d times", o->name, list->n);
+    list->item[list->n++] = text;
+    return 0;
+}
+
 static int store(const struct option *o, const char *text)
 {
     long long number;
@@ -132,8 +188,11 @@ static int store(const struct option *o, const char *text)
         return parse_bytes(o->name, text, (size_t *)o->target);
     case OPTION_REAL:
         return parse_real(o->name, text, o->target);
+    case OPTION_LIST:
+        return add_item(o, text);
     case OPTION_FLAG:
     case OPTION_WORD:
+    case OPTION_GROUP:
         break;
     }
     return 0;
@@ -176,7 +235,8 @@ static int unknown(const struct command_line *line, const char *name)
             (!elsewhere[i].command || !strcmp(elsewhere[i].command, line->command)))
             return error_set("unknown option --%s: %s", name, elsewhere[i].here);
     for (int i = 0; i < line->noptions; i++)
-        suggest_offer(&suggest, line->options[i].name);
+        if (line->options[i].type != OPTION_GROUP)
+            suggest_offer(&suggest, line->options[i].name);
     if (suggest.nearest)
         return error_set("unknown option --%s; did you mean --%s? (poseidon %s --help lists all)",
                          name, suggest.nearest, line->command);
@@ -214,6 +274,8 @@ static int parse_option(const struct command_line *line, int argc, char **argv, 
             name[c] = '-';
     for (int k = 0; k < line->noptions; k++) {
         const struct option *o = &line->options[k];
+        if (o->type == OPTION_GROUP)
+            continue;
         bool flag = o->type == OPTION_FLAG || o->type == OPTION_WORD;
         bool off = flag && !strncmp(name, "no", 2) && !strcmp(name + 2, o->name);
         if (strcmp(name, o->name) && !off)
@@ -251,4 +313,20 @@ int options_parse(const struct command_line *line, int argc, char **argv, int *n
         }
     }
     return 0;
+}
+
+int options_select_gpus(const char *gpus, const char **engine)
+{
+    const char *seen = getenv("CUDA_VISIBLE_DEVICES");
+
+    *engine = "cuda";
+    if (!strcmp(gpus, "all"))
+        return 0;
+    if (!*gpus || gpus[strspn(gpus, "0123456789,")])
+        return error_set("--gpu=%s: expected all, or the GPUs' numbers such as 0,1", gpus);
+    if (seen && strcmp(seen, gpus))
+        return error_set("--gpu=%s and CUDA_VISIBLE_DEVICES=%s choose different GPUs; give one of "
+                         "them",
+                         gpus, seen);
+    return setenv("CUDA_VISIBLE_DEVICES", gpus, 1) ? error_memory(strlen(gpus), "GPUs") : 0;
 }

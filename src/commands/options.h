@@ -17,10 +17,18 @@ enum option_type {
     OPTION_BYTES,   /* size_t *: a number with an optional k, m or g */
     OPTION_REAL,    /* double *: above 0 */
     OPTION_FLAG,    /* bool * */
-    OPTION_WORD, /* const char **: a flag that may have a value behind "="; "" where it has none */
+    OPTION_WORD,  /* const char **: a flag that may have a value behind "="; "" where it has none */
+    OPTION_LIST,  /* struct option_list *: may be given again and again */
+    OPTION_GROUP, /* a heading of --help, in `help`; no option */
 };
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
+
+/* The values of an option that was given several times; borrowed from argv. */
+struct option_list {
+    const char *item[64];
+    int n;
+};
 
 struct option {
     const char *name; /* without dashes */
@@ -34,6 +42,7 @@ struct command_line {
     const char *command;  /* "train" */
     const char *synopsis; /* what follows the command's name in the first line of --help */
     const char *about;    /* a paragraph for --help */
+    const char *example;  /* a command that works, or several, one a line; NULL: none */
     const struct option *options;
     int noptions;
     int max_words; /* how many words that are no options may stand there */
@@ -44,5 +53,9 @@ struct command_line {
  * with the message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'",
  * ...). */
 int options_parse(const struct command_line *line, int argc, char **argv, int *nwords);
+
+/* Caffe's -gpu: "all" or a comma list of numbers. Sets *engine to cuda, and for a list what the
+ * CUDA library sees of the machine, so that rank k of the node takes the k-th of the list. */
+int options_select_gpus(const char *gpus, const char **engine);
 
 #endif

@@ -19,11 +19,14 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     const struct command_line line = {
         .command = "plan",
         .synopsis = "--model=FILE [OPTIONS]",
+        .example = "  poseidon plan --model=models/vgg19_22k/train_val.prototxt \\\n"
+                   "      --nodes=1,8,32 --bandwidth=10Gb --images-per-second=30",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .about = "Tells what every layer's synchronisation would cost by every scheme, which one "
-                 "--comm=auto\n"
-                 "would take and why, and how training would scale. Needs no cluster and no data.",
+        .about =
+            "Estimates what every layer's synchronisation would cost by every scheme, which one "
+            "--comm=auto\n"
+            "would take and why, and how training would scale. Needs no cluster.",
     };
 
     plan_request_init(&r->plan);

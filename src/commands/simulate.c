@@ -94,6 +94,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     const struct command_line line = {
         .command = "simulate",
         .synopsis = "--model=FILE [OPTIONS]",
+        .example = "  poseidon simulate --model=models/vgg19_22k/train_val.prototxt \\\n"
+                   "      --profile=models/profiles/titanx-vgg19_22k.csv --nodes=8,32",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about =

@@ -27,6 +27,7 @@ int command_summary(int argc, char **argv)
     const struct command_line line = {
         .command = "summary",
         .synopsis = "--model=FILE [OPTIONS]",
+        .example = "  poseidon summary --model=models/lenet/train_val.prototxt",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about =

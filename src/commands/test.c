@@ -31,7 +31,7 @@ struct test_run {
 
 static int parse(struct test_run *t, int argc, char **argv)
 {
-    const char *math = NULL, *convolution = "auto";
+    const char *math = NULL, *convolution = "auto", *gpu = NULL;
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
@@ -40,6 +40,7 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"iterations", OPTION_COUNT, &t->iterations, "N", "batches to run (default 50)"},
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
+        {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads per rank"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
@@ -52,6 +53,8 @@ static int parse(struct test_run *t, int argc, char **argv)
     const struct command_line line = {
         .command = "test",
         .synopsis = "--model=FILE --weights=FILES [OPTIONS]",
+        .example = "  poseidon test --model=models/lenet/train_val.prototxt \\\n"
+                   "      --weights=lenet_iter_1000.caffemodel --iterations=31",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about = "Scores the TEST phase of a net with trained weights.",
@@ -60,6 +63,8 @@ static int parse(struct test_run *t, int argc, char **argv)
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
+    if (gpu && options_select_gpus(gpu, &t->engine))
+        return -1;
     if (!t->model_options.model)
         return error_set("Need a model definition to score: --model=FILE");
     if (!t->weights)

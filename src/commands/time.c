@@ -32,7 +32,7 @@ struct timing {
 
 static int parse(struct timing *t, int argc, char **argv)
 {
-    const char *math = NULL, *convolution = "auto";
+    const char *math = NULL, *convolution = "auto", *gpu = NULL;
     int nwords, status;
     const struct option options[] = {
         {"model", OPTION_TEXT, &t->model_options.model, "FILE",
@@ -45,6 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
          "input size if neither the net nor its data says"},
+        {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
         {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads"},
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
@@ -67,6 +68,7 @@ static int parse(struct timing *t, int argc, char **argv)
     const struct command_line line = {
         .command = "time",
         .synopsis = "--model=FILE [OPTIONS]",
+        .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about = "Measures every layer, forward and backward, on blank input. Of data that is "
@@ -76,6 +78,8 @@ static int parse(struct timing *t, int argc, char **argv)
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status;
+    if (gpu && options_select_gpus(gpu, &t->engine))
+        return -1;
     if (engine_is_blank(t->engine))
         return error_set("--engine=%s computes nothing that could be timed", t->engine);
     if (math && engine_math_parse(math, &t->engine_options.math))

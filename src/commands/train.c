@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "snapshot/run_file.h"
 #include "solver/trainer.h"
@@ -56,8 +57,10 @@ static int check_staleness(const struct trainer_options *o)
     return 0;
 }
 
-static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
+static int parse(int argc, char **argv, struct trainer_options *o, struct option_list *settings,
+                 bool *force)
 {
+    const char *gpu = NULL, *phase = NULL;
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *convolution = "auto",
                *hierarchy = "auto", *direct = "auto";
@@ -68,6 +71,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
     char comm_words[COMM_HELP_BYTES];
     int nwords, found;
     const struct option options[] = {
+        {.type = OPTION_GROUP, .help = "what to train"},
         {"solver", OPTION_TEXT, &o->solver, "FILE", "the solver (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &o->weights, "FILES",
          "start from these weights, by layer name (comma list)"},
@@ -77,6 +81,21 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
          "whosever it is"},
         {"run", OPTION_TEXT, &o->run, "NAME",
          "the run's name, for --resume (default: one of its own)"},
+        {"set", OPTION_LIST, settings, "FIELD=VALUE",
+         "put this in the place of the solver's field, as --set base_lr=0.02; may be repeated"},
+        {"batch", OPTION_COUNT, &o->batch, "N",
+         "training samples per rank and pass, instead of the net's"},
+        {"global-batch", OPTION_COUNT, &o->global_batch, "N",
+         "training samples per iteration over all ranks"},
+        {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
+        {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
+         "snapshots are PREFIX_iter_N..., instead of the solver's"},
+        {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
+        {"stage", OPTION_TEXT, &o->overrides.stages, "LIST",
+         "stages added to the training net's state"},
+        {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state"},
+        {"phase", OPTION_TEXT, &phase, "PHASE", "TRAIN, as Caffe's tool takes it; nothing else"},
+        {.type = OPTION_GROUP, .help = "signals"},
         {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT",
          "SIGINT: stop (default; writes a snapshot), snapshot or none"},
         {"sighup-effect", OPTION_TEXT, &effect[SIGNAL_HUP], "EFFECT",
@@ -99,6 +118,11 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
          "5min; none)"},
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)"},
+        {.type = OPTION_GROUP, .help = "computing"},
+        {"gpu", OPTION_TEXT, &gpu, "all|LIST",
+         "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
+        {"threads", OPTION_THREADS, &o->threads, "N",
+         "compute threads per rank (default: the cores it may use)"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
@@ -123,6 +147,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
          "replay: divide what goes over the network by K, nothing else"},
         {"input-shape", OPTION_TEXT, &input_shape, "C,H,W",
          "replay: input size if neither the net nor its data says"},
+        {.type = OPTION_GROUP, .help = "communication"},
         {"comm", OPTION_TEXT, &comm, "HOW", comm_words},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "auto: keep the measured figures of this cluster there"},
@@ -153,16 +178,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone "
          "(default: by the measured network, else 64k)"},
-        {"batch", OPTION_COUNT, &o->batch, "N",
-         "training samples per rank and pass, instead of the net's"},
-        {"global-batch", OPTION_COUNT, &o->global_batch, "N",
-         "training samples per iteration over all ranks"},
-        {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
-        {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
-         "snapshots are PREFIX_iter_N..., instead of the solver's"},
-        {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},
-        {"threads", OPTION_THREADS, &o->threads, "N",
-         "compute threads per rank (default: the cores it may use)"},
+        {.type = OPTION_GROUP, .help = "reports"},
         {"trace", OPTION_TEXT, &o->trace, "FILE",
          "write a timeline of all ranks, for ui.perfetto.dev"},
         {"trace-iterations", OPTION_TEXT, &iterations, "A-B",
@@ -182,6 +198,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
         .synopsis = "--solver=FILE [OPTIONS]",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
+        .example = "  mpirun -np 4 poseidon train --solver=models/lenet/solver.prototxt",
         .about =
             "Trains the net that the solver names; under mpirun -np N, N ranks share every batch.\n"
             "Each rank takes batch_size samples per pass: N ranks train like one with N times the "
@@ -200,6 +217,12 @@ static int parse(int argc, char **argv, struct trainer_options *o, bool *force)
     if (choice_parse("order", order, orders, &found))
         return -1;
     o->fifo = found > 0;
+    o->overrides.settings = settings->item;
+    o->overrides.nsettings = settings->n;
+    if (phase && strcasecmp(phase, "TRAIN"))
+        return error_set("--phase=%s: training is of phase TRAIN; 'poseidon test' scores", phase);
+    if (gpu && options_select_gpus(gpu, &o->engine))
+        return -1;
     if (math && engine_math_parse(math, &o->math))
         return -1;
     if (engine_convolution_parse(convolution, &o->convolution))
@@ -246,7 +269,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
 
     if (!o->summary && !o->trace && !o->log)
         return 0;
-    if (spec_read_solver(o->solver, &doc))
+    if (spec_read_solver_with(o->solver, &o->overrides, &doc))
         return -1;
     const Caffe__SolverParameter *solver = spec_solver(doc);
     const char *named = solver->net ? solver->net : solver->train_net;
@@ -284,13 +307,14 @@ int command_train(int argc, char **argv)
                                       .window = COST_SIZE_CHOSEN,
                                       .seed = -1,
                                       .trace_last = INT32_MAX};
+    struct option_list settings = {.n = 0};
     struct trainer *trainer = NULL;
     struct log log;
     bool in_flight = false, force = false;
     int status, rank = 0, ending = 0;
 
     /* --help must not need a working MPI job */
-    status = parse(argc, argv, &options, &force);
+    status = parse(argc, argv, &options, &settings, &force);
     if (status > 0)
         return 0;
     if (!status)

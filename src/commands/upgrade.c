@@ -69,6 +69,7 @@ int command_upgrade(int argc, char **argv)
     const struct command_line line = {
         .command = "upgrade",
         .synopsis = "IN OUT [--force]",
+        .example = "  poseidon upgrade old.prototxt new.prototxt",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 2,

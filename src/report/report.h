@@ -46,17 +46,19 @@ int report_lines(const struct figures *figures, struct strbuf *text);
 
 /* What a summary says of a run besides its figures. All pointers are borrowed. */
 struct report_run {
-    const char *comm;           /* what --comm asked for */
-    int machines;               /* that its ranks are on */
-    int servers;                /* dedicated */
-    int64_t first_iteration;    /* where training began */
-    int64_t end;                /* iterations done in all */
-    bool stopped;               /* before the last iteration, by a signal */
-    double train_seconds;       /* all iterations, without tests and snapshots */
-    double warm_seconds;        /* of train_seconds: the first `warm_iterations` of this run */
-    int warm_iterations;        /* left out of the steady rate; 0: none */
-    const char *engine;         /* its name */
-    const char *solver;         /* its path */
+    const char *comm;            /* what --comm asked for */
+    int machines;                /* that its ranks are on */
+    int servers;                 /* dedicated */
+    int64_t first_iteration;     /* where training began */
+    int64_t end;                 /* iterations done in all */
+    bool stopped;                /* before the last iteration, by a signal */
+    double train_seconds;        /* all iterations, without tests and snapshots */
+    double warm_seconds;         /* of train_seconds: the first `warm_iterations` of this run */
+    int warm_iterations;         /* left out of the steady rate; 0: none */
+    const char *engine;          /* its name */
+    const char *solver;          /* its path */
+    const char *const *settings; /* of --set, nsettings of them */
+    int nsettings;
     const char *overlap, *wire; /* as --overlap, --wire name them */
     int threads;                /* compute threads of rank 0; 0: the engine's default */
     int64_t test_iteration;     /* at which the scores were taken */

@@ -34,6 +34,11 @@ static void put_provenance(const struct figures *figures, const struct report_ru
     json_put_string(json, "commit", BUILD_COMMIT);
     json_put_string(json, "date", date);
     json_put_string(json, "solver", run->solver);
+    json_key(json, "set");
+    json_array_begin(json);
+    for (int i = 0; i < run->nsettings; i++)
+        json_string(json, run->settings[i]);
+    json_array_end(json);
     json_put_string(json, "net", figures->net);
     json_put_string(json, "comm", run->comm);
     json_put_string(json, "overlap", run->overlap);

@@ -173,6 +173,8 @@ void trainer_summary(const struct trainer *t, struct json *json)
                              .warm_iterations = t->warm_iterations,
                              .engine = t->options->engine,
                              .solver = t->options->solver,
+                             .settings = t->options->overrides.settings,
+                             .nsettings = t->options->overrides.nsettings,
                              .overlap = cost_overlap_name(t->options->overlap),
                              .wire = wire_name(t->options->wire),
                              .threads = t->threads,

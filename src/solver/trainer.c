@@ -77,7 +77,7 @@ static int read_solver_file(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
 
-    if (spec_read_solver(o->solver, &t->doc) || name_snapshots(t))
+    if (spec_read_solver_with(o->solver, &o->overrides, &t->doc) || name_snapshots(t))
         return -1;
     t->solver = (const Caffe__SolverParameter *)text_root(t->doc);
     t->max_iter = o->max_iter > 0 ? o->max_iter : t->solver->max_iter;

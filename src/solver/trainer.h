@@ -9,6 +9,7 @@
 #include "plan/plan.h"
 #include "plan/timeline.h"
 #include "solver/deadline.h"
+#include "spec/override.h"
 #include "solver/signals.h"
 #include "sync/sync.h"
 #include "util/json.h"
@@ -37,9 +38,10 @@ enum ps_update {
 
 /* What the user asked for. Strings are borrowed and NULL where they were not given. */
 struct trainer_options {
-    const char *solver;   /* path of the solver file */
-    const char *weights;  /* paths of weight files, a comma list */
-    const char *snapshot; /* path of the solver state to resume from */
+    const char *solver;              /* path of the solver file */
+    struct spec_overrides overrides; /* of the solver's fields */
+    const char *weights;             /* paths of weight files, a comma list */
+    const char *snapshot;            /* path of the solver state to resume from */
     enum resume resume;
     const char *run; /* the run's name; NULL: one of its own, or the resumed run's */
     enum signal_effect signals[SIGNALS]; /* per signal: what it does */

@@ -114,11 +114,18 @@ static int complete_prefix(Caffe__SolverParameter *solver, const char *path)
 
 int spec_read_solver(const char *path, struct text_doc **out)
 {
+    return spec_read_solver_with(path, &(struct spec_overrides){.settings = NULL}, out);
+}
+
+int spec_read_solver_with(const char *path, const struct spec_overrides *overrides,
+                          struct text_doc **out)
+{
     struct text_doc *doc;
 
     if (text_read_file(path, &caffe__solver_parameter__descriptor, &doc))
         return spec_kind_error(path, true);
-    if (upgrade_solver(spec_solver(doc), doc) || complete_prefix(spec_solver(doc), path)) {
+    if (spec_override(doc, overrides) || upgrade_solver(spec_solver(doc), doc) ||
+        complete_prefix(spec_solver(doc), path)) {
         text_free(doc);
         return -1;
     }

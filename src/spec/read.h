@@ -3,6 +3,7 @@
 #define POSEIDON_SPEC_READ_H
 
 #include "spec/caffe.pb-c.h"
+#include "spec/override.h"
 #include "spec/text.h"
 
 #include <stdbool.h>
@@ -20,6 +21,10 @@ Caffe__NetParameter *spec_net(const struct text_doc *doc);
  * it: unset, it is the solver's path without its extension; a folder, that name inside the folder.
  */
 int spec_read_solver(const char *path, struct text_doc **out);
+
+/* The same, with what the command line puts in the place of the file's fields. */
+int spec_read_solver_with(const char *path, const struct spec_overrides *overrides,
+                          struct text_doc **out);
 Caffe__SolverParameter *spec_solver(const struct text_doc *doc);
 
 /* Whether the file is a solver and not a net, by the names of the fields on its outermost level:

@@ -1,0 +1,137 @@
+/* Overrides are parsed by the reader of the files themselves, as a solver of one field, whose value
+ * then changes places with that of the file: what was there is freed with the little document. */
+#include "spec/override.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spec/caffe.pb-c.h"
+#include "spec/field.h"
+#include "spec/suggest_field.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+static void swap_bytes(void *a, void *b, size_t bytes)
+{
+    char *x = a, *y = b;
+
+    for (size_t i = 0; i < bytes; i++) {
+        char kept = x[i];
+        x[i] = y[i];
+        y[i] = kept;
+    }
+}
+
+static void swap_field(ProtobufCMessage *a, ProtobufCMessage *b,
+                       const ProtobufCFieldDescriptor *field)
+{
+    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+    size_t quantifier = repeated ? sizeof(size_t) : sizeof(protobuf_c_boolean);
+
+    if (repeated || field->quantifier_offset)
+        swap_bytes((char *)a + field->quantifier_offset, (char *)b + field->quantifier_offset,
+                   quantifier);
+    swap_bytes((char *)a + field->offset, (char *)b + field->offset,
+               repeated ? sizeof(void *) : field_value_bytes(field));
+}
+
+/* FIELD: VALUE as a solver file would have it. */
+static void put_text(const ProtobufCFieldDescriptor *field, const char *value, struct strbuf *text)
+{
+    bool quoted = *value == '"' || *value == '\'' || *value == '[',
+         list = field->label == PROTOBUF_C_LABEL_REPEATED && *value != '[';
+
+    strbuf_printf(text, "%s: %s", field->name, list ? "[" : "");
+    if (field->type == PROTOBUF_C_TYPE_STRING && !quoted) {
+        strbuf_putc(text, '"');
+        for (; *value; value++) {
+            if (*value == '"' || *value == '\\')
+                strbuf_putc(text, '\\');
+            strbuf_putc(text, *value);
+        }
+        strbuf_putc(text, '"');
+    } else {
+        strbuf_puts(text, value);
+    }
+    strbuf_puts(text, list ? "]" : "");
+}
+
+static int find_field(const ProtobufCMessageDescriptor *solver, const char *setting,
+                      const char *equals, const ProtobufCFieldDescriptor **out)
+{
+    char name[64], remark[512];
+
+    snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
+    *out = message_find_field(solver, name);
+    if (*out && (*out)->type == PROTOBUF_C_TYPE_MESSAGE)
+        return error_set("--set %s: %s is a block; expected a field that has one value", setting,
+                         name);
+    if (*out)
+        return 0;
+    suggest_field(solver, NULL, name, remark, sizeof remark);
+    return error_set("--set %s: a solver has no field \"%s\"%s", setting, name, remark);
+}
+
+static int set_field(struct text_doc *solver, const char *setting)
+{
+    ProtobufCMessage *root = text_root(solver);
+    const ProtobufCFieldDescriptor *field;
+    const char *equals = strchr(setting, '=');
+    struct strbuf text = {.data = NULL};
+    struct text_doc *little = NULL;
+    int status;
+
+    if (!equals || equals == setting || !equals[1])
+        return error_set("--set %s: expected FIELD=VALUE such as base_lr=0.02", setting);
+    if (find_field(root->descriptor, setting, equals, &field))
+        return -1;
+    put_text(field, equals + 1, &text);
+    status = strbuf_status(&text);
+    if (!status)
+        status =
+            text_read_string("--set", strbuf_text(&text), text.length, root->descriptor, &little);
+    if (!status)
+        swap_field(root, text_root(little), field);
+    text_free(little);
+    strbuf_free(&text);
+    return status;
+}
+
+static int set_state(struct text_doc *solver, const struct spec_overrides *o)
+{
+    Caffe__SolverParameter *param = (Caffe__SolverParameter *)text_root(solver);
+    char *copy = o->stages ? strdup(o->stages) : NULL, *rest = copy, *stage;
+    int status = o->stages && !copy ? error_memory(strlen(o->stages), "stages") : 0;
+    ProtobufCMessage *made;
+
+    if (!status && !param->train_state) {
+        status = message_new(&caffe__net_state__descriptor, &made);
+        if (!status)
+            param->train_state = (Caffe__NetState *)made;
+    }
+    if (!status && o->level) {
+        param->train_state->has_level = true;
+        param->train_state->level = o->level;
+    }
+    while (!status && (stage = strsep(&rest, ",")) != NULL) {
+        char *own = strdup(stage);
+
+        status = own ? field_append(&param->train_state->base,
+                                    message_find_field(&caffe__net_state__descriptor, "stage"),
+                                    &own, false)
+                     : error_memory(strlen(stage), "a stage");
+        if (status)
+            free(own);
+    }
+    free(copy);
+    return status;
+}
+
+int spec_override(struct text_doc *solver, const struct spec_overrides *o)
+{
+    for (int i = 0; i < o->nsettings; i++)
+        if (set_field(solver, o->settings[i]))
+            return -1;
+    return o->stages || o->level ? set_state(solver, o) : 0;
+}
