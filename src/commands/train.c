@@ -95,7 +95,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "stages added to the training net's state"},
         {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state"},
         {"phase", OPTION_TEXT, &phase, "PHASE", "TRAIN, as Caffe's tool takes it; nothing else"},
-        {.type = OPTION_GROUP, .help = "signals"},
+        {.type = OPTION_GROUP, .help = "snapshots and signals"},
         {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT",
          "SIGINT: stop (default; writes a snapshot), snapshot or none"},
         {"sighup-effect", OPTION_TEXT, &effect[SIGNAL_HUP], "EFFECT",
