@@ -18,7 +18,7 @@ refuses '*--threads=100000 is too many: this machine has *expected at most one t
     train --solver=solver.prototxt --threads=100000
 cores=$(getconf _NPROCESSORS_ONLN)
 works "*warning: --threads=$((cores + 1)) is more than this machine's $cores core*" \
-    train --solver=solver.prototxt --max-iter=1 --threads=$((cores + 1)) --resume
+    train --solver=solver.prototxt --max-iter=1 --threads=$((cores + 1)) --snapshot-prefix=t
 
 # what other programs call it
 refuses '*unknown option --batch-size: --batch=N sets samples per rank*' train --batch-size=8
