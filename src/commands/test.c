@@ -194,6 +194,8 @@ static int score(struct test_run *t)
     t->table = calloc(cells, sizeof *t->table);
     if (!t->table)
         status = error_memory(cells * sizeof *t->table, "scores");
+    if (!t->model.engine.i->device && engine_math_is_reduced(t->engine_options.math))
+        LOG_WARNING(&t->log, "%s", engine_math_unused);
     LOG_INFO(&t->log, "Running for %d iterations.", t->iterations);
     if (error_agree(MPI_COMM_WORLD, status ? status : run_batches(t)))
         return -1;

@@ -428,6 +428,8 @@ static int measure(struct timing *t)
     t->backward = calloc(n, sizeof *t->backward);
     if (!t->forward || !t->backward)
         return error_memory(2 * n * sizeof *t->forward, "timings");
+    if (!t->model.engine.i->device && engine_math_is_reduced(t->engine_options.math))
+        LOG_WARNING(&t->log, "%s", engine_math_unused);
     print_memory(t);
     LOG_INFO(&t->log, "Performing Forward");
     if (prepare(t, &run))

@@ -64,6 +64,9 @@ int engine_math_parse(const char *name, enum engine_math *out)
     return status;
 }
 
+const char engine_math_unused[] =
+    "--math has no effect on --engine=cpu, which computes in single precision";
+
 static const char *const convolutions[] = {[CONVOLUTION_AUTO] = "auto",
                                            [CONVOLUTION_DIRECT] = "direct",
                                            [CONVOLUTION_WINOGRAD] = "winograd",

@@ -335,6 +335,14 @@ void engine_close(struct engine *engine);
 /* "fp32", "tf32" or "bf16"; fails with the list of them. */
 int engine_math_parse(const char *name, enum engine_math *out);
 
+/* Whether products are asked for in less than single precision; the CPU engine has no such, and
+ * what to say then. */
+static inline bool engine_math_is_reduced(enum engine_math math)
+{
+    return math == MATH_TF32 || math == MATH_BF16;
+}
+extern const char engine_math_unused[];
+
 /* "auto", "direct" or "winograd"; fails with the list of them. */
 int engine_convolution_parse(const char *name, enum engine_convolution *out);
 

@@ -1,6 +1,5 @@
 /* From a command line to a rank that is ready to train. Every step that can fail on one rank alone
  * is followed by an agreement, so that all ranks stop together with one message. */
-#define _GNU_SOURCE
 #include "solver/trainer_internal.h"
 
 #include "engine/replay/profile.h"
@@ -14,10 +13,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SILENCE_SECONDS = 60, LAST_BREATH_SECONDS = 30 };
 
@@ -151,53 +148,19 @@ static int create_nets(struct trainer *t)
     return 0;
 }
 
-/* What is well-formed and yet hardly what was meant. Rank 0's log. */
-static void warn_of_settings(const struct trainer *t)
+/* Collective. */
+static int find_threads(struct trainer *t)
 {
-    const Caffe__SolverParameter *solver = t->solver;
-    const struct trainer_options *o = t->options;
-    bool cpu = !strcmp(o->engine, "cpu"), trains = false;
+    const char *environment = getenv("OMP_NUM_THREADS");
 
-    for (int g = 0; g < t->net->ngroups; g++)
-        trains |= t->net->groups[g].trains;
-    if (!trains)
-        LOG_WARNING(t->log, "Nothing trains: every lr_mult of the net is 0, or it has no layer "
-                            "with parameters");
-    if (solver->base_lr <= 0)
-        LOG_WARNING(t->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
-                    solver->base_lr < 0 ? "training climbs the loss" : "nothing trains");
-    for (size_t i = 0; i < solver->n_test_iter; i++)
-        if (solver->test_iter[i] == 0)
-            LOG_WARNING(t->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);
-    if (cpu && solver->has_solver_mode &&
-        solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
-        LOG_WARNING(t->log,
-                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
-                    "--gpu=all) trains on GPUs",
-                    o->solver);
-    if (cpu && (o->math != MATH_DEFAULT || o->deterministic))
-        LOG_WARNING(t->log, "--%s has no effect on the CPU, %s",
-                    o->deterministic ? "deterministic" : "math",
-                    o->deterministic ? "which computes the same bits at every run"
-                                     : "which computes in fp32");
-}
-
-/* Cores this process may use, divided by the ranks of this machine that share them. */
-static int default_threads(const struct trainer *t)
-{
-    cpu_set_t mask;
-    int allowed = 1, online;
-
-    if (t->options->threads > 0)
-        return t->options->threads;
-    if (getenv("OMP_NUM_THREADS"))
-        return 0; /* the engine's library reads it */
-    if (!sched_getaffinity(0, sizeof mask, &mask))
-        allowed = CPU_COUNT(&mask);
-    online = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (allowed >= online) /* not bound: the ranks share all cores */
-        allowed /= t->topology.local_ranks;
-    return allowed > 1 ? allowed : 1;
+    if (cores_find(t->world, &t->topology, &t->cores))
+        return -1;
+    t->threads = t->options->threads > 0 ? t->options->threads
+                 : environment           ? atoi(environment)
+                                         : t->cores.threads;
+    if (t->threads < 0)
+        t->threads = 0; /* the engine's library says what it makes of that */
+    return 0;
 }
 
 /* Collective. */
@@ -553,7 +516,9 @@ static void log_start(struct trainer *t)
                     t->options->profile);
     else
         LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
-    warn_of_settings(t);
+    trainer_warn(t);
+    if (t->worker && !t->blank && !words)
+        cores_log(&t->cores, t->rank, t->threads, t->log);
     if (t->options->dilate > 1)
         LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes",
                     t->options->dilate);
@@ -591,9 +556,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (error_agree(world, check_ranks(t)) || error_agree(world, read_solver_file(t)) ||
         trainer_compare_ranks(t))
         goto fail;
-    if (topology_create(world, &t->topology))
+    if (topology_create(world, &t->topology) || find_threads(t))
         goto fail;
-    t->threads = default_threads(t);
     if (trainer_open_run(t) || error_agree(world, create_nets(t)) || trainer_identify(t) ||
         error_agree(world, t->rank == 0 ? trainer_check_run(t) : 0) || open_engine(t) ||
         error_agree(world, check_profile(t)) || trainer_find_nodes(t) || build_alike(t) ||

@@ -7,6 +7,7 @@
 #ifndef POSEIDON_SOLVER_TRAINER_INTERNAL_H
 #define POSEIDON_SOLVER_TRAINER_INTERNAL_H
 
+#include "solver/cores.h"
 #include "solver/trainer.h"
 
 #include "engine/rule.h"
@@ -62,12 +63,13 @@ struct trainer {
     MPI_Comm world;
 
     /* who this rank is */
-    int rank, nranks;         /* in world */
-    int nworkers;             /* ranks that compute: the lowest ones */
-    bool worker;              /* this rank is one of them; else it is a dedicated server */
-    bool blank;               /* the engine computes nothing: no data, losses, tests, snapshots */
-    int threads;              /* of this rank's computation on the host; 0: the engine's default */
-    struct topology topology; /* of world. Owned */
+    int rank, nranks; /* in world */
+    int nworkers;     /* ranks that compute: the lowest ones */
+    bool worker;      /* this rank is one of them; else it is a dedicated server */
+    bool blank;       /* the engine computes nothing: no data, losses, tests, snapshots */
+    int threads;      /* of this rank's computation on the host; 0: the engine's default */
+    struct topology topology;
+    struct cores cores; /* of world. Owned */
 
     /* what is trained; of the solver file and the options */
     struct text_doc *doc;                 /* the solver file. Owned */
@@ -266,5 +268,8 @@ int trainer_gather_figures(struct trainer *trainer);
 /* After training's synchronisation was destroyed: writes the trace, says where the time went.
  * Collective. */
 int trainer_report(struct trainer *trainer);
+
+/* warnings.c: says in the log what solver and options ask for in vain. Rank 0. */
+void trainer_warn(const struct trainer *t);
 
 #endif

@@ -53,7 +53,7 @@ refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --s
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"
 works '*wrong.prototxt: base_lr is -1: training climbs the loss*' train --solver=wrong.prototxt --math=bf16
 has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trains on GPUs' solver_mode
-has "$err" '--math has no effect on the CPU, which computes in fp32' --math
+has "$err" '--math has no effect on --engine=cpu, which computes in single precision' --math
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
 lacks "$err" 'Test net output' 'test_iter 0'
 sed "s/num_output: 2/& } param { lr_mult: 0 } param { lr_mult: 0/" net.prototxt >frozen.prototxt

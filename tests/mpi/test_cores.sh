@@ -1,0 +1,44 @@
+#!/bin/sh
+# Which cores a rank computes on: its own, or its share of those that it may use with others; the warning of a rank
+# that has one while others are idle; and what --math says on the CPU.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+make_solver solver.prototxt 'max_iter: 1' 'snapshot_after_train: false'
+command -v taskset >/dev/null || exit 77
+
+# said TEXT LOG
+said() {
+    grep -qF -- "$1" "$2" || fail "expected '$1', found '$(grep -E 'Rank|bound|--math' "$2")'"
+}
+
+# run RANKS LOG WORD...: tests/mpirun.sh gives each rank its threads, which is not what is looked at here
+run() {
+    ranks=$1 log=$2
+    shift 2
+    "$POSEIDON_MPIRUN" "$ranks" env -u OMP_NUM_THREADS "$@" "$POSEIDON" train --solver=solver.prototxt --batch=4 \
+        --math=bf16 >"$log" 2>&1 </dev/null || fail "$ranks ranks: $(tail -n 3 "$log")"
+}
+
+cores=$(env -u OMP_NUM_THREADS nproc)
+first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+run 1 all
+if [ "$cores" -gt 1 ]; then
+    said "Rank 0: $cores compute threads on cores $first" all
+    grep 'is bound to one core' all && fail 'a rank with all cores was warned'
+fi
+run 2 two
+[ "$cores" -gt 3 ] && said "Rank 0: $((cores / 2)) compute threads on cores $first" two
+[ "$cores" -gt 1 ] && said ', which 2 ranks share' two
+
+# both on one core, the others nobody's
+run 2 one taskset -c "$first"
+said "Rank 0: 1 compute thread on core $first, which 2 ranks share" one
+if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ]; then
+    said 'Rank 0 is bound to one core, where its threads for computing, communication and input take turns' one
+    said 'start with mpirun --bind-to none' one
+fi
+said '--math has no effect on --engine=cpu, which computes in single precision' one
+"$POSEIDON" time --model=net.prototxt --iterations=1 --math=bf16 >time 2>&1
+said '--math has no effect on --engine=cpu' time
+"$POSEIDON" time --model=net.prototxt --iterations=1 --math=fp32 >time 2>&1
+grep -e '--math' time && fail 'fp32 is what it computes in'
+finish
