@@ -269,7 +269,8 @@ int trainer_gather_figures(struct trainer *trainer);
  * Collective. */
 int trainer_report(struct trainer *trainer);
 
-/* warnings.c: says in the log what solver and options ask for in vain. Rank 0. */
-void trainer_warn(const struct trainer *t);
+/* start_log.c: the notices, the net's table, where it computes, what was asked for in vain. Rank 0.
+ */
+void trainer_log_start(struct trainer *t);
 
 #endif

@@ -1,0 +1,123 @@
+/* What a training says before it begins: files' notices, the net, where and how it computes. */
+#include "solver/trainer_internal.h"
+
+#include "plan/scheme.h"
+#include "report/net_table.h"
+
+#include <string.h>
+
+/* What is well-formed and yet hardly what was meant. */
+static void warn_of_settings(const struct trainer *t)
+{
+    const Caffe__SolverParameter *solver = t->solver;
+    const struct trainer_options *o = t->options;
+    bool cpu = !strcmp(o->engine, "cpu"), trains = false;
+
+    for (int g = 0; g < t->net->ngroups; g++)
+        trains |= t->net->groups[g].trains;
+    if (!trains)
+        LOG_WARNING(t->log, "Nothing trains: every lr_mult of the net is 0, or it has no layer "
+                            "with parameters");
+    if (solver->base_lr <= 0)
+        LOG_WARNING(t->log, "%s: base_lr is %g: %s", o->solver, (double)solver->base_lr,
+                    solver->base_lr < 0 ? "training climbs the loss" : "nothing trains");
+    for (size_t i = 0; i < solver->n_test_iter; i++)
+        if (solver->test_iter[i] == 0)
+            LOG_WARNING(t->log, "%s: test_iter is 0: test net #%zu is not run", o->solver, i);
+    if (cpu && solver->has_solver_mode &&
+        solver->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU)
+        LOG_WARNING(t->log,
+                    "%s: solver_mode is GPU, but training runs on the CPU; --engine=cuda (or "
+                    "--gpu=all) trains on GPUs",
+                    o->solver);
+    if (cpu && engine_math_is_reduced(o->math))
+        LOG_WARNING(t->log, "%s", engine_math_unused);
+    if (cpu && o->deterministic)
+        LOG_WARNING(t->log, "--deterministic has no effect on --engine=cpu, which computes the "
+                            "same bits at every run");
+}
+
+static const char *scheme_of_group(void *context, int group)
+{
+    const struct trainer *t = context;
+    const struct scheme *scheme = t->plan->buckets[t->plan->bucket_of[group]].scheme;
+
+    if (t->net->groups[group].trains && (plan_is_alone(t->plan) || !scheme))
+        return "local";
+    return scheme_label(scheme);
+}
+
+/* Which layers are computed in another way than by the definition. */
+static void log_choices(struct trainer *t)
+{
+    struct strbuf list = {.data = NULL};
+    char words[ENGINE_OP_WORDS];
+
+    for (int l = 0; l < t->net->nlayers; l++) {
+        layer_describe(&t->net->layers[l], &t->engine, words);
+        if (words[0])
+            strbuf_printf(&list, "%s%s (%s)", list.length ? ", " : "", t->net->layers[l].def->name,
+                          words);
+    }
+    if (list.length)
+        LOG_INFO(t->log, "Algorithms chosen: %s", strbuf_text(&list));
+    strbuf_free(&list);
+}
+
+static void log_nodes(const struct trainer *t)
+{
+    char leaders[64] = "the leader of each communicates for it";
+
+    if (t->plan->rails > 1)
+        snprintf(leaders, sizeof leaders, "%d leaders of each communicate for it", t->plan->rails);
+    LOG_INFO(t->log, "%d workers on %d node%s add up their gradients %s%s; %s", t->nworkers,
+             t->nodes.nnodes, t->nodes.nnodes == 1 ? "" : "s",
+             t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "", leaders);
+}
+
+void trainer_log_start(struct trainer *t)
+{
+    const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
+    const char *words = NULL;
+    char identity[64];
+
+    if (t->rank != 0)
+        return;
+    if (t->engine.i->device)
+        words = t->engine.i->device(t->engine.context, identity);
+    for (char *line = t->notices, *end; line && *line; line = end) {
+        end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        LOG_INFO(t->log, "%s", line);
+        if (!end)
+            break;
+    }
+    if (!t->options->json)
+        net_table_print(t->net, &scheme, stdout);
+    if (t->blank)
+        LOG_WARNING(t->log,
+                    "Replaying %s: passes take the time it says and compute nothing. Every loss is "
+                    "0 (replayed, not computed); no data is read, tests and snapshots are skipped",
+                    t->options->profile);
+    else
+        LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
+    warn_of_settings(t);
+    if (t->worker && !t->blank && !words)
+        cores_log(&t->cores, t->rank, t->threads, t->log);
+    if (t->options->dilate > 1)
+        LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes",
+                    t->options->dilate);
+    LOG_INFO(t->log, "Effective batch = %d worker%s x %d x iter_size %d = %d samples per iteration",
+             t->nworkers, t->nworkers == 1 ? "" : "s", t->batch, t->iter_size,
+             t->nworkers * t->batch * t->iter_size);
+    if (t->options->servers > 0)
+        LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
+                 t->options->servers == 1 ? "" : "s");
+    if (t->node)
+        log_nodes(t);
+    if (sync_way(t->sync))
+        LOG_INFO(t->log, "Messages go %s", sync_way(t->sync));
+    log_choices(t);
+    LOG_INFO(t->log, "Solver scaffolding done.");
+}
