@@ -15,14 +15,20 @@ if [ "${1:-}" != inside ]; then
     *) echo 'skipped: the box speaks to Open MPI'; exit 77 ;;
     esac
     "$here/slurm.sh" --check || exit
-    before=$(ip netns list; ip -o link | grep -c pbox; ls -d /tmp/poseidon-slurm.* 2>/dev/null)
-    "$here/slurm.sh" -- "$here/test_slurm.sh" inside "$@"
+    traces=$(mktemp) || exit 1
+    TRACES=$traces "$here/slurm.sh" -- "$here/test_slurm.sh" inside "$@"
     status=$?
-    after=$(ip netns list; ip -o link | grep -c pbox; ls -d /tmp/poseidon-slurm.* 2>/dev/null)
-    [ "$before" = "$after" ] || { echo "FAIL: left behind: $after"; status=1; }
+    read -r box slurm <"$traces" || box=none slurm=none
+    rm -f "$traces"
+    if ip netns list | grep -q "^$box-" || ip -o link | grep -q "$box" || [ -e "$slurm" ] || pgrep -f "$slurm" >/dev/null; then
+        echo "FAIL: something of $box or $slurm is left"
+        status=1
+    fi
     exit "$status"
 fi
 shift
+# shellcheck disable=SC2153 # from the call above
+echo "$BOX_NAME $SLURM_BOX_FOLDER" >"$TRACES"
 
 folder=$(mktemp -d) || exit 1
 trap 'scancel --user=root >/dev/null 2>&1; rm -rf "$folder"' EXIT

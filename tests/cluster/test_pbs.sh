@@ -1,0 +1,161 @@
+#!/bin/sh
+# Nights under a real OpenPBS (pbs.sh): each job is struck by something, and ends with the parameters of the run that
+# nothing happened to. Skipped where PBS cannot run; PBS_PREFIX says where it is (/opt/pbs).
+#
+#     test_pbs.sh [CASE...]        the names of the functions case_* below; all of them
+# shellcheck disable=SC2317 # cases are called by their names
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
+export abs_top_srcdir POSEIDON
+
+if [ "${1:-}" != inside ]; then
+    case $("${MPIRUN:-mpirun}" --version 2>&1) in
+    *'Open MPI'*) ;;
+    *) echo 'skipped: the box speaks to Open MPI'; exit 77 ;;
+    esac
+    "$here/pbs.sh" --check || exit
+    exec "$here/pbs.sh" --hosts=3 -- "$here/test_pbs.sh" inside "$@"
+fi
+shift
+
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+chmod 755 "$folder"
+failures=0 job='' prefix=''
+mkdir -p "$folder/a night/jobs" "$folder/a night/build"
+cd "$folder/a night" || exit 1
+cp "$abs_top_srcdir/jobs/train.pbs" "$abs_top_srcdir/jobs/attempt.sh" jobs
+cp "$POSEIDON" build/poseidon
+cp "$abs_top_srcdir/models/lenet/train_val.prototxt" net.prototxt
+ln -s "$abs_top_srcdir/data" data
+unset POSEIDON
+iterations=1500
+
+fail() {
+    echo "FAIL: $1"
+    failures=$((failures + 1))
+}
+
+# PREFIX: LeNet in tiny batches, a snapshot every 50 iterations
+solver() {
+    cat >"$1.prototxt" <<END
+net: "net.prototxt"
+base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" display: 50
+max_iter: $iterations snapshot: 50 snapshot_prefix: "$1" random_seed: 1
+END
+}
+
+sha256() { # SUMMARY
+    sed -n 's/.*"parameters_sha256": *"\([0-9a-f]*\)".*/\1/p' "$1"
+}
+
+# submit PREFIX OPTION-OF-QSUB...: sets job. Arguments hold commas.
+submit() {
+    prefix=$1
+    shift
+    ARGUMENTS="--solver=$prefix.prototxt --summary=$prefix,json --comm=ps --batch=8 --threads=1"
+    export ARGUMENTS
+    job=$(timeout 20 qsub -l select=3:ncpus=1:mpiprocs=1 -l place=scatter "$@" jobs/train.pbs) || fail "$prefix: qsub"
+}
+
+figure() { # NAME: of the job
+    timeout 10 qstat -xf "$job" 2>/dev/null | sed -n "s/^ *$1 = //p"
+}
+
+until_there() { # FILE, within 90 s
+    for _ in $(seq 450); do
+        [ ! -e "$1" ] || return 0
+        sleep 0.2
+    done
+    fail "$prefix: there is no $1"
+    return 1
+}
+
+# ended STATUS: the job's, within 240 s
+ended() {
+    for _ in $(seq 480); do
+        [ "$(figure job_state)" != F ] || break
+        sleep 0.5
+    done
+    [ "$(figure Exit_status)" = "$1" ] || fail "$prefix: expected status $1, found $(figure Exit_status) in state $(figure job_state)"
+}
+
+as_undisturbed() {
+    if [ ! -e judge,json ]; then
+        solver judge
+        timeout 200 mpirun --bind-to none -np 3 --host n1,n2,n3 build/poseidon train --solver=judge.prototxt \
+            --summary=judge,json --comm=ps --batch=8 --threads=1 >judge.log 2>&1 </dev/null || tail judge.log
+    fi
+    [ -n "$(sha256 judge,json)" ] || fail 'no undisturbed run'
+    [ "$(sha256 judge,json)" = "$(sha256 "$prefix,json")" ] || fail "$prefix: the parameters are not the undisturbed run's"
+    ! ls .poseidon-* >/dev/null 2>&1 || fail "$prefix: notes are left"
+}
+
+# 5. PBS puts the job back: it goes on.
+case_requeued() {
+    solver requeued
+    submit requeued -v ARGUMENTS -j oe -o "$folder/requeued.log"
+    until_there requeued_iter_200.solverstate || return
+    qrerun "$job" || fail 'requeued: qrerun'
+    ended 0
+    as_undisturbed
+    [ "$(figure run_count)" -ge 2 ] || fail 'requeued: it was not'
+    grep -q 'Resuming from' "$folder/requeued.log" || fail 'requeued: it began anew'
+}
+
+# 5. Its time is over: the script submits itself with all that it was given, and the next one goes on.
+case_resubmitted() {
+    solver resubmitted
+    mv build/poseidon "build/another one"
+    POSEIDON="$PWD/build/another one" WARN_SECONDS=10 RANKS_PER_NODE=1 \
+        RESUBMIT='qsub -l select=3:ncpus=1:mpiprocs=1 -l place=scatter -l walltime=0:01:00' \
+        submit resubmitted -l walltime=0:00:25 -v ARGUMENTS,POSEIDON,WARN_SECONDS,RANKS_PER_NODE,RESUBMIT
+    ended 75
+    first=${job%%.*} server=${job#*.}
+    for next in 1 2 3 4; do
+        job=$((first + next)).$server
+        for _ in $(seq 240); do
+            [ "$(figure job_state)" != F ] || break
+            sleep 0.5
+        done
+        [ "$(figure Exit_status)" = 75 ] || break
+    done
+    mv "build/another one" build/poseidon
+    [ "$(figure Exit_status)" = 0 ] || fail 'resubmitted: the last one did not end with 0'
+    as_undisturbed
+}
+
+# qdel leaves a snapshot and is final.
+case_deleted() {
+    solver deleted
+    submit deleted -v ARGUMENTS -j oe -o "$folder/deleted.log"
+    until_there deleted_iter_100.solverstate || return
+    qdel "$job"
+    for _ in $(seq 100); do
+        [ "$(figure job_state)" != F ] || break
+        sleep 0.5
+    done
+    grep -q 'Optimization stopped early' "$folder/deleted.log" || fail 'deleted: no snapshot'
+    rm -f .poseidon-*
+}
+
+# A mistake of the user's own is not submitted again.
+case_mistake() {
+    solver mistake
+    sed -i 's/momentum/momentun/' mistake.prototxt
+    RESUBMIT='qsub' submit mistake -v ARGUMENTS,RESUBMIT
+    ended 1
+    sleep 2
+    [ -z "$(qselect)" ] || fail "mistake: submitted again: $(qselect)"
+}
+
+# shellcheck disable=SC2046 # names
+[ $# -gt 0 ] || set -- $(sed -n 's/^\(case_[a-z_]*\)() {$/\1/p' "$here/test_pbs.sh")
+for name; do
+    before=$failures begin=$(date +%s)
+    "$name"
+    echo "$name: $((failures - before)) failures, $(($(date +%s) - begin)) s"
+    [ "$failures" -eq "$before" ] || tail -n 30 "$folder/$prefix.log" ./*.o[0-9]* 2>/dev/null
+done
+exit $((failures > 0))
