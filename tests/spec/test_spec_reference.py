@@ -103,7 +103,7 @@ def compare(net, weight_file, reference, size, folder):
                 'batch_size: 2 } }\n%s' % (folder, text))
     with torch.no_grad():
         expected = reference(torch.from_numpy(x), weights(weight_file))
-    subprocess.run([PROGRAM, "extract", "--model=" + folder + "/net.prototxt", "--weights=" + weight_file,
+    subprocess.run([PROGRAM, "extract", "--force", "--model=" + folder + "/net.prototxt", "--weights=" + weight_file,
                     "--blobs=" + ",".join(expected), folder + "/out.h5"], check=True)
     worst = 0
     with h5py.File(folder + "/out.h5") as f:
