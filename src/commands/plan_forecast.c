@@ -166,7 +166,6 @@ int forecast_plan(const struct forecast *f, struct forecast_point *point, struct
             return -1;
         how.schemes = answer.scheme;
         how.merge_bytes = answer.merge_bytes;
-        point->bounded = answer.bounded;
     }
     point->merge_bytes = how.merge_bytes;
     status = plan_create(&how, f->work.ngroups, f->groups, out);

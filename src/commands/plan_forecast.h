@@ -53,7 +53,6 @@ struct forecast_point {
     int buckets, chunks;
     uint64_t messages; /* of the rank that sends most */
     uint64_t memory;   /* of the rank that keeps most for communication */
-    bool bounded;      /* auto would have chosen otherwise if there were more memory */
     struct cost_iteration chosen_iteration;
     struct cost_iteration by_comm[FORECAST_MAX_COMMS];
     struct cost_iteration by_overlap[COST_OVERLAPS]; /* of what is chosen */

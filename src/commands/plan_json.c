@@ -125,8 +125,6 @@ static void put_point(const struct forecast *f, const struct forecast_point *poi
     put_uint(json, "chunks", (uint64_t)point->chunks);
     put_uint(json, "messages", point->messages);
     put_uint(json, "memory_bytes", point->memory);
-    json_key(json, "memory_bounded");
-    json_bool(json, point->bounded);
     json_key(json, "chosen");
     put_iteration(f, point, &point->chosen_iteration, json);
     json_key(json, "by_comm");

@@ -132,21 +132,19 @@ static void print_layer(const struct forecast *f, const struct forecast_point *p
 }
 
 /* How the layers travel together, and what that asks of one rank. */
-static void print_plan(const struct forecast *f, const struct forecast_point *point, FILE *to)
+static void print_plan(const struct forecast_point *point, FILE *to)
 {
-    char a[COST_CELL], b[COST_CELL], c[COST_CELL];
+    char a[COST_CELL], b[COST_CELL];
 
     if (point->messages == 0)
         return;
     cost_print_bytes((double)point->merge_bytes, a);
     cost_print_bytes((double)point->memory, b);
-    cost_print_bytes(2.0 * sizeof(float) * (double)f->model.net->nlearnable + COST_MEMORY_FREE, c);
     fprintf(to,
             "\nPlan: %d bucket%s (merged up to %s) in %d chunk%s; a rank sends at most %llu "
-            "messages and\nkeeps at most %s for communication (auto's bound: %s in the mean%s).\n",
+            "messages and\nkeeps at most %s for communication.\n",
             point->buckets, point->buckets == 1 ? "" : "s", a, point->chunks,
-            point->chunks == 1 ? "" : "s", (unsigned long long)point->messages, b, c,
-            point->bounded ? "; it mattered" : "");
+            point->chunks == 1 ? "" : "s", (unsigned long long)point->messages, b);
 }
 
 static void print_layers(const struct forecast *f, const struct forecast_point *point, FILE *to)
@@ -298,7 +296,7 @@ int forecast_print(const struct forecast *f, FILE *to)
     print_head(f, to);
     for (int i = f->options->all_tables ? 0 : last; i <= last; i++) {
         print_layers(f, &f->points[i], to);
-        print_plan(f, &f->points[i], to);
+        print_plan(&f->points[i], to);
         print_reasons(f, &f->points[i], to);
     }
     print_choices(f, to);

@@ -34,8 +34,8 @@ static void explain_faster(const struct cost *mine, const struct cost *other, bo
              *c0 ? " of it computing)" : "", scheme_label(other->scheme), b1, s1);
 }
 
-static void explain_slower(const struct forecast_point *point, const struct cost *mine,
-                           const struct cost *other, char *out, size_t bytes)
+static void explain_slower(const struct cost *mine, const struct cost *other, char *out,
+                           size_t bytes)
 {
     char s0[COST_CELL], s1[COST_CELL], c0[COST_CELL];
     double mine_computes = mine->compute_seconds + mine->stolen_seconds;
@@ -44,13 +44,7 @@ static void explain_slower(const struct forecast_point *point, const struct cost
     cost_print_seconds(mine->seconds, s0);
     cost_print_seconds(other->seconds, s1);
     cost_print_seconds(other_computes, c0);
-    if (point->bounded && other->memory > mine->memory) {
-        cost_print_bytes(other->memory, c0);
-        snprintf(out, bytes,
-                 "%s alone is faster, %s and not %s, but keeps %s in memory: more than the bound "
-                 "leaves",
-                 scheme_label(other->scheme), s1, s0, c0);
-    } else if (mine_computes < other_computes) {
+    if (mine_computes < other_computes) {
         snprintf(out, bytes,
                  "%s alone is faster, %s and not %s, but %s of that is computing: it cannot be "
                  "overlapped",
@@ -78,7 +72,7 @@ static void explain_choice(const struct forecast *f, const struct forecast_point
     } else if (mine->seconds <= other->seconds) {
         explain_faster(mine, other, group->factorable, out, bytes);
     } else {
-        explain_slower(point, mine, other, out, bytes);
+        explain_slower(mine, other, out, bytes);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define WORTH_CHANGING 1e-3 /* of an iteration */
+#define WORTH_MERGING  WORTH_CHANGING
 #define EQUAL          1e-9 /* of a layer's seconds */
 
 /* Sizes of merging that are tried beside what suits the network. */
@@ -17,13 +18,11 @@ static const size_t merges[] = {0, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 
 struct chooser {
     const struct cost_question *question;
     int ngroups, nschemes;
-    double most_memory;
     struct cost *table; /* nschemes per group */
     struct cost *now;   /* per group */
     struct cost *best;  /* per group */
     struct timeline *line;
     double seconds; /* of best; < 0: none yet */
-    bool fits;      /* best is within the bound of memory */
 };
 
 /* Alone; see cost_choose on ties. */
@@ -43,34 +42,20 @@ static bool is_allowed(const struct chooser *c, int scheme)
     return s->lossless && s != c->question->except;
 }
 
-static double sum_memory(const struct cost *costs, int count)
+/* Whether what lasts so long is better than what is best so far. */
+static bool improves(const struct chooser *c, double seconds, double worth)
 {
-    double bytes = 0;
-
-    for (int i = 0; i < count; i++)
-        bytes += costs[i].memory;
-    return bytes;
-}
-
-/* Whether what fits and lasts so long is better than what is best so far: first of all it has to be
- * within the bound of memory. */
-static bool improves(const struct chooser *c, bool fits, double seconds)
-{
-    if (c->seconds < 0 || fits != c->fits)
-        return c->seconds < 0 || fits;
-    return seconds <= c->seconds * (1 - WORTH_CHANGING);
+    return c->seconds < 0 || seconds <= c->seconds * (1 - worth);
 }
 
 static void offer(struct chooser *c)
 {
     struct cost_iteration iteration;
-    bool fits = sum_memory(c->now, c->ngroups) <= c->most_memory;
 
     timeline_play(c->line, c->now, &iteration);
-    if (!improves(c, fits, iteration.seconds))
+    if (!improves(c, iteration.seconds, WORTH_CHANGING))
         return;
     c->seconds = iteration.seconds;
-    c->fits = fits;
     memcpy(c->best, c->now, (size_t)c->ngroups * sizeof *c->now);
 }
 
@@ -121,26 +106,6 @@ static void change_single_groups(struct chooser *c)
     } while (c->seconds < before);
 }
 
-/* Whether some group would go by another scheme if there were memory for it. */
-static bool is_bounded(struct chooser *c)
-{
-    for (int g = 0; g < c->ngroups; g++)
-        for (int s = 0; s < c->nschemes; s++) {
-            const struct cost *other = c->table + (size_t)g * (size_t)c->nschemes + s;
-            struct cost_iteration iteration;
-            if (!is_allowed(c, s) || !other->possible)
-                continue;
-            memcpy(c->now, c->best, (size_t)c->ngroups * sizeof *c->now);
-            c->now[g] = *other;
-            if (sum_memory(c->now, c->ngroups) <= c->most_memory)
-                continue;
-            timeline_play(c->line, c->now, &iteration);
-            if (iteration.seconds < c->seconds * (1 - WORTH_CHANGING))
-                return true;
-        }
-    return false;
-}
-
 static int open_chooser(struct chooser *c, const struct cost_question *q)
 {
     size_t groups = (size_t)q->work->ngroups, schemes;
@@ -148,11 +113,8 @@ static int open_chooser(struct chooser *c, const struct cost_question *q)
     *c = (struct chooser){.question = q,
                           .ngroups = q->work->ngroups,
                           .nschemes = cost_count_schemes(q->registry),
-                          .most_memory = COST_MEMORY_FREE,
                           .seconds = -1};
     schemes = (size_t)c->nschemes;
-    for (int g = 0; g < c->ngroups; g++)
-        c->most_memory += 2.0 * sizeof(float) * (double)q->groups[g].elems;
     c->table = calloc((groups + 1) * (schemes + 2), sizeof *c->table);
     if (!c->table)
         return error_memory((groups + 1) * (schemes + 2) * sizeof *c->table,
@@ -167,25 +129,23 @@ static int open_chooser(struct chooser *c, const struct cost_question *q)
 /* ---- on real plans ---- */
 
 static void keep_plan(struct chooser *c, const struct plan *plan, const struct cost_iteration *it,
-                      bool fits, struct cost_answer *out)
+                      struct cost_answer *out)
 {
     for (int g = 0; g < c->ngroups; g++)
         out->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
     out->merge_bytes = plan->options.merge_bytes;
     out->iteration = *it;
     c->seconds = it->seconds;
-    c->fits = fits;
 }
 
 /* Every group by `scheme`, or by `comm` where that is NULL. */
 static int offer_plan(struct chooser *c, struct comm comm, const struct scheme *const *scheme,
-                      size_t merge, struct cost_answer *out)
+                      size_t merge, double worth, struct cost_answer *out)
 {
     const struct cost_question *q = c->question;
     struct plan_options options = *q->how;
     struct cost_iteration iteration;
     struct plan *plan;
-    bool fits;
 
     options.comm = comm;
     if (scheme)
@@ -195,13 +155,12 @@ static int offer_plan(struct chooser *c, struct comm comm, const struct scheme *
     if (plan_create(&options, c->ngroups, q->groups, &plan))
         return -1;
     cost_plan(q->cluster, plan, c->now);
-    fits = sum_memory(c->now, plan->nbuckets) <= c->most_memory;
     if (cost_iterate(q->work, plan, c->now, q->overlap, &iteration)) {
         plan_destroy(plan);
         return -1;
     }
-    if (improves(c, fits, iteration.seconds))
-        keep_plan(c, plan, &iteration, fits, out);
+    if (improves(c, iteration.seconds, worth))
+        keep_plan(c, plan, &iteration, out);
     plan_destroy(plan);
     return 0;
 }
@@ -213,16 +172,19 @@ static int offer_plans(struct chooser *c, const struct scheme *const *found, siz
     bool ps = false, sfb = false;
 
     c->seconds = -1;
-    if (offer_plan(c, (struct comm){.policy = COMM_AUTO}, found, merge, out))
+    if (offer_plan(c, (struct comm){.policy = COMM_AUTO}, found, merge, WORTH_CHANGING, out))
         return -1;
     for (int s = 0; s < c->nschemes; s++) {
         const struct scheme *scheme = c->question->registry[s];
         ps |= scheme == &scheme_ps && is_allowed(c, s);
         sfb |= scheme == &scheme_sfb && is_allowed(c, s);
-        if (is_allowed(c, s) && offer_plan(c, (struct comm){COMM_SCHEME, scheme}, NULL, merge, out))
+        if (is_allowed(c, s) &&
+            offer_plan(c, (struct comm){COMM_SCHEME, scheme}, NULL, merge, WORTH_CHANGING, out))
             return -1;
     }
-    return ps && sfb ? offer_plan(c, (struct comm){.policy = COMM_PAPER}, NULL, merge, out) : 0;
+    return ps && sfb ? offer_plan(c, (struct comm){.policy = COMM_PAPER}, NULL, merge,
+                                  WORTH_CHANGING, out)
+                     : 0;
 }
 
 static int settle(struct chooser *c, struct cost_answer *out)
@@ -240,7 +202,8 @@ static int settle(struct chooser *c, struct cost_answer *out)
     status = offer_plans(c, scheme, merge, out);
     memcpy(scheme, out->scheme, (size_t)c->ngroups * sizeof *scheme);
     for (size_t i = 0; chosen && !status && i < sizeof merges / sizeof *merges; i++)
-        status = offer_plan(c, (struct comm){.policy = COMM_AUTO}, scheme, merges[i], out);
+        status = offer_plan(c, (struct comm){.policy = COMM_AUTO}, scheme, merges[i], WORTH_MERGING,
+                            out);
     free(scheme);
     return status;
 }
@@ -262,7 +225,6 @@ int cost_choose(const struct cost_question *question, struct cost_answer *out)
             if (is_allowed(&c, s))
                 offer_single(&c, s);
         change_single_groups(&c);
-        out->bounded = is_bounded(&c);
         status = settle(&c, out);
     }
     timeline_destroy(c.line);

@@ -152,6 +152,36 @@ static int make_buckets(struct plan *plan)
     return status;
 }
 
+/* Two rounds of all workers' rows are kept, since the next one may come while the last is used, and
+ * of several rounds also the leader's own rows. Every worker sends the same number of rows a round,
+ * so that all links are busy; rounds of a few workers each would have all wait for those. */
+static int rounds_of(const struct plan *plan, const struct bucket *bucket)
+{
+    double rows = (double)bucket->k * plan->options.iter_size * plan->most_locals;
+    double row = (double)(bucket->m + bucket->n) * sizeof(float), workers = plan->nworkers;
+    double most = 2.0 * (double)bucket->elems * sizeof(float), each;
+
+    if (!bucket->scheme || !bucket->scheme->factors || bucket->scheme->home != HOME_NOBODY)
+        return 1;
+    most = most > (double)PLAN_FACTOR_BYTES ? most : (double)PLAN_FACTOR_BYTES;
+    if (plan->options.factor_bytes > 0)
+        most = (double)plan->options.factor_bytes;
+    if (2 * workers * rows * row <= most)
+        return 1;
+    each = (most / row - rows) / (2 * workers);
+    each = each < 1 ? 1 : (double)(int64_t)each;
+    rows /= each;
+    return rows > INT32_MAX ? INT32_MAX : (int)rows + (rows > (double)(int64_t)rows);
+}
+
+static void count_rounds(struct plan *plan)
+{
+    for (int b = 0; b < plan->nbuckets; b++) {
+        plan->buckets[b].rounds = rounds_of(plan, &plan->buckets[b]);
+        plan->in_rounds = plan->in_rounds || plan->buckets[b].rounds > 1;
+    }
+}
+
 static int64_t shrink(int64_t size, int by)
 {
     return (size + by - 1) / by;
@@ -248,6 +278,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     if (check_options(options) || copy_groups(plan, ngroups, groups) || find_leaders(plan) ||
         make_buckets(plan))
         goto fail;
+    count_rounds(plan);
     dilate(plan);
     if (plan_cut(plan) || plan_deal(plan) || plan_share_out(plan) || plan_lay_rails(plan))
         goto fail;
@@ -327,6 +358,7 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
         hash = mix(hash, bucket->begin);
         hash = mix(hash, bucket->elems);
         hash = mix(hash, (uint64_t)bucket->k << 1 | bucket->log_steps);
+        hash = mix(hash, (uint64_t)bucket->rounds);
         hash = mix_text(hash, bucket->scheme ? bucket->scheme->name : "");
     }
     for (int c = 0; c < plan->nchunks; c++)

@@ -18,6 +18,13 @@ enum {
  * 10 Gbit/s. */
 #define PLAN_USUAL_LATENCY_BYTES ((size_t)32 << 10)
 
+/* Places for a bucket's factors may take so much, or twice its parameters where that is more. */
+#define PLAN_FACTOR_BYTES ((size_t)4 << 20)
+
+/* On up to 1,024 ranks plans of the usual sizes keep at most twice the parameters and this for
+ * communication, beside parameters, gradients and history. */
+#define PLAN_MEMORY_FREE ((size_t)64 << 20)
+
 enum wire_format {
     WIRE_FP32,
     WIRE_BF16, /* gradients of PS and allreduce, and allreduce's sums, as bfloat16 with error
@@ -48,6 +55,8 @@ struct plan_options {
     bool lags;            /* workers may run ahead of each other (--staleness): no trees */
     int tree_leaders;     /* with so many leaders every bucket that can travels along a tree; 0:
                              those for which it is faster, from PLAN_LOG_LEADERS leaders on */
+    size_t factor_bytes;  /* most that all workers' factors of a bucket take; more come in rounds.
+                             0: PLAN_FACTOR_BYTES or twice the parameters */
     int iter_size;        /* micro-batches per iteration: SFB sends the factors of all of them */
     int dilate; /* > 1: once schemes are chosen, buckets shrink to 1/dilate of their elements and
                    factors to 1/dilate of their width: 1/dilate of the bytes. For the replay
@@ -61,8 +70,10 @@ struct bucket {
     int layer;           /* of its first group, for the trace */
     size_t begin, elems; /* in the arenas; elems counts the padding between groups; dilated */
     bool trains;
-    bool factorable;             /* false where it holds several groups */
-    int64_t m, n, k;             /* of a factorable one; m and n dilated */
+    bool factorable; /* false where it holds several groups */
+    int64_t m, n, k; /* of a factorable one; m and n dilated */
+    int rounds; /* in which all workers exchange their factors, so many rows each at a time; 1: at
+                   once, or no factors go to all */
     int first_group, ngroups;    /* of the net's groups */
     const struct scheme *scheme; /* NULL: nothing travels (does not train, or --comm=none) */
     int first_chunk, nchunks;
@@ -108,6 +119,7 @@ struct plan {
     int *locals;     /* per leader that is a worker: the workers it leads, itself included; 0 for
                         dedicated servers */
     int most_locals; /* the largest of them */
+    bool in_rounds;  /* some bucket's factors are exchanged in several rounds */
     int ngroups;
     const struct group *groups; /* owned copy of the net's; their names and params are borrowed */
     int nbuckets;
@@ -186,6 +198,20 @@ static inline int64_t plan_rows(const struct plan *plan, int bucket, int leader)
 {
     return plan->buckets[bucket].k * plan->options.iter_size *
            (leader < 0 ? plan->ncomputing : plan->locals[leader]);
+}
+
+/* Rows of factors that a leader has room for: those of the leader that leads most workers. And so
+ * many of them that one round moves. */
+static inline int64_t plan_most_rows(const struct plan *plan, int bucket)
+{
+    return plan->buckets[bucket].k * plan->options.iter_size * plan->most_locals;
+}
+
+static inline int64_t plan_round_rows(const struct plan *plan, int bucket)
+{
+    int64_t rounds = plan->buckets[bucket].rounds;
+
+    return (plan_most_rows(plan, bucket) + rounds - 1) / rounds;
 }
 
 /* What crosses the network for that world rank in one iteration: of one bucket; nothing for ranks

@@ -71,11 +71,6 @@ int cost_predict(const struct cost_work *work, const struct cost_cluster *cluste
 
 /* ---- choice ---- */
 
-/* What a rank may keep for communication, beside parameters, gradients and history, mean over the
- * leaders: twice the parameters and this. Sufficient factors of very many workers are what exceeds
- * it. */
-#define COST_MEMORY_FREE ((double)(64 << 20))
-
 struct cost_question {
     const struct cost_work *work;
     const struct cost_cluster *cluster;
@@ -91,17 +86,16 @@ struct cost_question {
 struct cost_answer {
     const struct scheme **scheme; /* per group; NULL where it does not train; to be freed */
     size_t merge_bytes;
-    bool bounded; /* memory kept a scheme away that would have been faster alone */
     struct cost_iteration iteration;
 };
 
-/* One scheme per group and one size of merging, so that the iteration is shortest and memory within
- * bounds. First without merging: starts from the better of "every group by what is cheapest for it
- * alone" and each single scheme, then changes single groups while that shortens the iteration by
- * more than a thousandth. Alone, equal seconds (to 1e-9 of them) go to fewer bytes, then to the
- * earlier in the registry. Then real plans of that choice and of the single schemes are played with
- * every size of merging (the optimum that MG-WFBP looks for; Shi et al., INFOCOM 2019). The same on
- * every rank where the figures are. */
+/* One scheme per group and one size of merging, so that the iteration is shortest. First without
+ * merging: starts from the better of "every group by what is cheapest for it alone" and each single
+ * scheme, then changes single groups while that shortens the iteration by more than a thousandth.
+ * Alone, equal seconds (to 1e-9 of them) go to fewer bytes, then to the earlier in the registry.
+ * Then real plans of that choice and of the single schemes are played with every size of merging
+ * (the optimum that MG-WFBP looks for; Shi et al., INFOCOM 2019); another size than suits the
+ * network must promise 2 %. The same on every rank where the figures are. */
 int cost_choose(const struct cost_question *question, struct cost_answer *out);
 void cost_answer_free(struct cost_answer *answer);
 

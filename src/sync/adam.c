@@ -130,7 +130,7 @@ static int adam_rebuild(struct sync *sync, int bucket)
     const struct bucket *b = bucket_of(sync, bucket);
     struct adam *adam = sync->buckets[bucket].own;
 
-    if (factors_rebuild(sync, bucket, &adam->factors, 0, 0, adam->gradient))
+    if (factors_rebuild(sync, bucket, &adam->factors, 0, 0, false, adam->gradient))
         return -1;
     memset(adam->here, 0, (size_t)sync->plan->nworkers * sizeof *adam->here);
     adam->arrived = 0;

@@ -9,7 +9,7 @@
 static int open_ones(struct factors *out)
 {
     const struct engine *engine = out->engine;
-    size_t rows = (size_t)out->workers * (size_t)out->rows_each;
+    size_t rows = (size_t)out->workers * (size_t)out->round_rows;
     struct tensor ones = {.shape = {.naxes = 1, .dim = {(int64_t)rows}},
                           .bytes = rows * sizeof(float)};
     void *column = NULL;
@@ -39,8 +39,17 @@ static void lay_out(const struct sync *sync, int bucket, struct factors *out)
     *out = (struct factors){.slots = everywhere ? 2 : 1,
                             .workers = all ? plan->nworkers : 1,
                             .mine = all ? sync->leader : 0,
-                            .rows_each = b->k * plan->options.iter_size * plan->most_locals};
+                            .rounds = everywhere ? b->rounds : 1,
+                            .rows_each = plan_most_rows(plan, bucket)};
+    out->round_rows = everywhere ? plan_round_rows(plan, bucket) : out->rows_each;
     out->each = (size_t)(out->rows_each * (b->m + b->n));
+    out->round_each = (size_t)(out->round_rows * (b->m + b->n));
+}
+
+static size_t all_elems(const struct factors *factors)
+{
+    return (factors->rounds > 1 ? factors->each : 0) +
+           factors->round_each * (size_t)factors->workers * (size_t)factors->slots;
 }
 
 size_t factors_elems(const struct sync *sync, int bucket)
@@ -48,7 +57,7 @@ size_t factors_elems(const struct sync *sync, int bucket)
     struct factors factors;
 
     lay_out(sync, bucket, &factors);
-    return factors.each * (size_t)factors.workers * (size_t)factors.slots;
+    return all_elems(&factors);
 }
 
 size_t factors_bytes(const struct sync *sync, int bucket, int leader)
@@ -56,6 +65,17 @@ size_t factors_bytes(const struct sync *sync, int bucket, int leader)
     const struct bucket *b = bucket_of(sync, bucket);
 
     return (size_t)(plan_rows(sync->plan, bucket, leader) * (b->m + b->n)) * sizeof(float);
+}
+
+size_t factors_round_bytes(const struct sync *sync, int bucket, const struct factors *factors,
+                           int leader, int round)
+{
+    size_t all = factors_bytes(sync, bucket, leader), most = factors->round_each * sizeof(float);
+    size_t before = (size_t)round * most;
+
+    if (before >= all)
+        return 0;
+    return all - before < most ? all - before : most;
 }
 
 int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *out)
@@ -68,13 +88,14 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     out->engine = on_host ? gradient_host_engine(sync) : sync->model.engine;
     if (!out->engine)
         return -1;
-    if (out->rows_each > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
+    if (out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
                          "use --comm=ps",
-                         b->name, (long long)out->rows_each, (long long)width);
+                         b->name, (long long)out->round_rows, (long long)width);
     shared = sync->gather->rows ? sync->gather->rows(sync, bucket) : NULL;
-    return rows_open(sync, out->each * (size_t)out->workers, out->slots, shared, on_host,
-                     &out->place) ||
+    /* the own rows of a round are copied among the others by the host */
+    return rows_open(sync, on_host ? 0 : out->round_each * (size_t)out->workers, all_elems(out),
+                     shared, !on_host && out->rounds == 1, &out->place) ||
                    open_ones(out)
                ? -1
                : 0;
@@ -96,7 +117,7 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
      */
     size_t before =
         sync->options.node && !sync->options.node->team ? (size_t)sync->options.node->rank : 0;
-    float *row = factors_rows(factors, factors->mine, slot) +
+    float *row = factors_own(factors, slot) +
                  before * (factors->each / (size_t)sync->plan->most_locals) +
                  (size_t)micro * rows * (m + n);
     const float *bottom, *top_grad;
@@ -111,7 +132,7 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
 int factors_store(struct sync *sync, int bucket, const struct factors *factors, int slot)
 {
     return rows_store(sync, bucket, &factors->place, factors_rows(factors, 0, slot),
-                      factors->each * (size_t)factors->workers);
+                      factors->round_each * (size_t)factors->workers);
 }
 
 /* Where the engine finds the slot's rows. */
@@ -121,37 +142,39 @@ static const float *engine_rows_of(const struct factors *factors, int slot)
 }
 
 int factors_product(struct sync *sync, int bucket, const struct factors *factors, int slot,
-                    int first, int last, float *gradient)
+                    int first, int last, bool add, float *gradient)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct engine *engine = factors->engine;
-    int64_t rows = (last - first) * factors->rows_each, width = b->m + b->n;
-    const float *from = engine_rows_of(factors, slot) + (size_t)first * factors->each;
+    int64_t rows = (last - first) * factors->round_rows, width = b->m + b->n;
+    const float *from = engine_rows_of(factors, slot) + (size_t)first * factors->round_each;
 
     if (engine->i->blank && first <= factors->mine && factors->mine < last)
-        rows -= factors->rows_each; /* the time of the layer's backward has this rank's own in it */
+        rows -=
+            factors->round_rows; /* the time of the layer's backward has this rank's own in it */
     if (rows > 0 &&
         engine->i->gemm(engine->context, true, false, b->m, b->n, rows, 1.0f, from + b->n, width,
-                        from, width, first > 0 ? 1.0f : 0.0f, gradient, b->n))
+                        from, width, add ? 1.0f : 0.0f, gradient, b->n))
         return error_context("layer '%s': rebuilding the gradient from factors", b->name);
     return 0;
 }
 
 int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors, int slot,
-                    int first, float *gradient)
+                    int first, bool add, float *gradient)
 {
     const struct bucket *b = bucket_of(sync, bucket);
     const struct engine *engine = factors->engine;
-    int64_t rows = factors->workers * factors->rows_each, width = b->m + b->n;
+    int64_t rows = factors->workers * factors->round_rows, width = b->m + b->n;
     float *bias = gradient + b->m * b->n;
     const float *from = engine_rows_of(factors, slot);
 
-    if (factors_product(sync, bucket, factors, slot, first, factors->workers, gradient))
+    if (factors_product(sync, bucket, factors, slot, first, factors->workers, add || first > 0,
+                        gradient))
         return -1;
     if (b->elems == (size_t)(b->m * b->n) || engine->i->blank)
         return 0;
     if (engine->i->gemm(engine->context, true, false, b->m, 1, rows, 1.0f, from + b->n, width,
-                        factors->ones, 1, 0.0f, bias, 1))
+                        factors->ones, 1, add ? 1.0f : 0.0f, bias, 1))
         return error_context("layer '%s': rebuilding the bias's gradient from factors", b->name);
     return 0;
 }

@@ -9,13 +9,17 @@
 #include "sync/gradient.h"
 
 struct factors {
-    struct rows_place place; /* slots x workers x rows_each x (n + m) */
-    int slots;               /* iterations side by side */
+    struct rows_place place; /* [rows_each, of several rounds] + slots x workers x round_rows, each
+                                of n + m */
+    int slots;               /* rounds side by side */
     int workers;             /* whose rows there is room for */
     int mine;                /* which of them this rank (or who leads it) is */
     int64_t rows_each; /* per worker: batch * iter_size * the most that one leads. What a worker has
                           less stays zero */
     size_t each;       /* floats of one worker: rows_each * (n + m) */
+    int rounds;        /* that an iteration's rows are exchanged in (plan/plan.h) */
+    int64_t round_rows;          /* of a worker in one of them; == rows_each of a single one */
+    size_t round_each;           /* floats of them */
     const struct engine *engine; /* multiplies the rows */
     float *ones;                 /* a column of them, in that engine's memory */
 };
@@ -23,20 +27,32 @@ struct factors {
 /* Floats of all slots on this rank and those it leads. */
 size_t factors_elems(const struct sync *sync, int bucket);
 
-/* SFB keeps the rows of all workers, of two iterations. Adam's way keeps those of all at the owner,
- * and this node's elsewhere, of one iteration; on_host: the sum is made there. */
+/* SFB keeps the rows of all workers, of two rounds (of two iterations, where each has one), and of
+ * several rounds also the node's own of an iteration, which the messages leave from. Adam's way
+ * keeps those of all at the owner, and this node's elsewhere, of one iteration; on_host: the sum is
+ * made there. */
 int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *out);
 void factors_close(struct sync *sync, struct factors *factors);
 
 /* Where a worker's rows of a slot are. */
 static inline float *factors_rows(const struct factors *factors, int worker, int slot)
 {
-    return factors->place.rows +
-           ((size_t)slot * (size_t)factors->workers + (size_t)worker) * factors->each;
+    size_t own = factors->rounds > 1 ? factors->each : 0;
+
+    return factors->place.rows + own +
+           ((size_t)slot * (size_t)factors->workers + (size_t)worker) * factors->round_each;
 }
 
-/* Bytes that a leader sends to one other. */
+/* Where the node's own are staged, and leave from: all of an iteration. */
+static inline float *factors_own(const struct factors *factors, int slot)
+{
+    return factors->rounds > 1 ? factors->place.rows : factors_rows(factors, factors->mine, slot);
+}
+
+/* Bytes that a leader sends to one other: of all rounds, or of round number `round`. */
 size_t factors_bytes(const struct sync *sync, int bucket, int leader);
+size_t factors_round_bytes(const struct sync *sync, int bucket, const struct factors *factors,
+                           int leader, int round);
 
 /* Copies the factors of the micro-batch just passed into the slot: the net reuses its buffers.
  * Compute thread. */
@@ -49,12 +65,12 @@ int factors_store(struct sync *sync, int bucket, const struct factors *factors, 
 
 /* The sum of all workers' gradients, weight then bias, from the slot's rows. gradient is in the
  * memory of the engine that multiplies. With first > 0 the weight's part of the workers before is
- * in `gradient` already. */
+ * in `gradient` already. add: so is the sum of the rounds before. */
 int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors, int slot,
-                    int first, float *gradient);
+                    int first, bool add, float *gradient);
 
-/* The weight's part of workers [first, last); of first > 0: added to what is there. */
+/* The weight's part of workers [first, last); add: to what is there. */
 int factors_product(struct sync *sync, int bucket, const struct factors *factors, int slot,
-                    int first, int last, float *gradient);
+                    int first, int last, bool add, float *gradient);
 
 #endif

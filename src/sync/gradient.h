@@ -116,9 +116,9 @@ struct rows_place {
     bool straight; /* rows are in the engine's memory */
 };
 
-/* slots x elems floats, zeroed; shared, if not NULL, is host memory for them. on_host: the engine
- * does not compute with them. */
-int rows_open(struct sync *sync, size_t elems, int slots, float *shared, bool on_host,
+/* `all` floats, zeroed, of which the engine computes with `elems` at a time, 0: with none; shared,
+ * if not NULL, is host memory for them. straight: they may be in the engine's memory alone. */
+int rows_open(struct sync *sync, size_t elems, size_t all, float *shared, bool straight,
               struct rows_place *out);
 void rows_close(struct sync *sync, struct rows_place *place);
 

@@ -54,6 +54,17 @@ static bool completes(struct sync *sync, int bucket)
     return state->joined == 0;
 }
 
+/* Layers whose factors come in rounds: each round waits until the one before is multiplied. */
+static int advance_rounds(struct sync *sync)
+{
+    for (int b = 0; sync->plan->in_rounds && b < sync->plan->nbuckets; b++) {
+        const struct scheme_steps *steps = sync->buckets[b].steps;
+        if (steps && steps->advance && steps->advance(sync, b))
+            return -1;
+    }
+    return 0;
+}
+
 int sync_post(struct sync *sync, int group, bool last)
 {
     int bucket = sync->plan->bucket_of[group];
@@ -85,7 +96,7 @@ int sync_post(struct sync *sync, int group, bool last)
     } else if (sync->options.overlap) {
         tell(sync, bucket);
     }
-    return 0;
+    return advance_rounds(sync);
 }
 
 /* ---- waiting ---- */

@@ -1,17 +1,16 @@
 /* Rows of factors between messages and the engine's memory. */
 #include "sync/gradient_internal.h"
 
-int rows_open(struct sync *sync, size_t elems, int slots, float *shared, bool on_host,
+int rows_open(struct sync *sync, size_t elems, size_t all, float *shared, bool straight,
               struct rows_place *out)
 {
     static const char what[] = "sufficient factors";
     const struct engine *engine = sync->model.engine;
     const struct gradient *g = sync->gradient;
-    size_t all = elems * (size_t)slots;
     void *memory = NULL;
 
     *out = (struct rows_place){.rows = shared, .owned = !shared};
-    out->straight = g->direct && !on_host;
+    out->straight = g->direct && straight;
     if (out->straight) {
         if (engine->i->alloc(engine->context, all * sizeof(float), what, &memory))
             return -1;
@@ -19,7 +18,7 @@ int rows_open(struct sync *sync, size_t elems, int slots, float *shared, bool on
     } else if (!shared && !(out->rows = gradient_alloc(sync, all, what))) {
         return -1;
     }
-    if (out->straight || on_host || !g->own_memory)
+    if (out->straight || elems == 0 || !g->own_memory)
         return 0; /* the engine, if it computes with them, reaches each slot */
     if (engine->i->alloc(engine->context, elems * sizeof(float), what, &memory))
         return -1;

@@ -7,6 +7,7 @@
 #include "sync/sync_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the plan ---- */
 
@@ -27,35 +28,53 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
     all = plan_factor_bytes(plan, bucket, -1);
     return (struct traffic){.sent = times(others, mine),
                             .received = all == UINT64_MAX ? times(others, mine) : all - mine,
-                            .messages = others};
+                            .messages = others * (uint64_t)plan->buckets[bucket].rounds};
 }
 
-/* Everybody's factors of two iterations: those of the next may come while these are used. */
+/* Everybody's factors of two rounds: those of the next may come while these are used. Of several
+ * rounds also the own ones of all. */
 static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
 {
-    return leader < plan->nworkers ? times(2, plan_factor_bytes(plan, bucket, -1)) : 0;
+    const struct bucket *b = &plan->buckets[bucket];
+    uint64_t row = (uint64_t)(b->m + b->n) * sizeof(float);
+
+    if (leader >= plan->nworkers)
+        return 0;
+    if (b->rounds == 1)
+        return times(2, plan_factor_bytes(plan, bucket, -1));
+    return row * ((uint64_t)plan_most_rows(plan, bucket) +
+                  2 * (uint64_t)plan->nworkers * (uint64_t)plan_round_rows(plan, bucket));
 }
 
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                      struct cost *out)
 {
     double bytes = (double)plan->buckets[bucket].elems * sizeof(float);
+    int rounds = plan->buckets[bucket].rounds;
 
-    out->trips = plan->nworkers > 1 ? 1 : 0;
+    out->trips = plan->nworkers > 1 ? rounds : 0;
     out->pieces = 1;
     out->compute_seconds = cost_stage_seconds(cluster, plan, bucket) +
                            cost_rebuild_seconds(cluster, plan, bucket) +
-                           cost_engine_update_seconds(cluster, bytes);
+                           cost_engine_update_seconds(cluster, bytes) +
+                           (rounds - 1) * bytes / cluster->sum_Bps; /* a product adds to the last */
 }
 
 /* ---- steps ----
  *
- * There are two slots of rows: a worker that is ahead by one iteration finds the second one free,
- * since it got this rank's rows of the running iteration only after this rank was done with the one
- * before.
+ * Rounds are numbered on through all iterations; an iteration has one, or as many as keep the rows
+ * of all workers within the plan's bound of memory. There are two slots of rows, a round's is its
+ * number modulo 2. A worker sends its rows of a round when it has multiplied the one before. So a
+ * worker that sends round h has had everybody's rows of h - 1, and everybody had multiplied h - 2
+ * before: the slot of h is free everywhere, nobody asks, and no message waits for its receiver.
+ * Rounds of one iteration go on as the compute thread multiplies: while backward runs other layers,
+ * at their posts, else when forward waits for the parameters.
  *
  * Where each worker has many rows, the product is taken worker by worker, while the rows of the
- * later ones are on their way; in the order of ranks, so that the sum has the same bits everywhere.
+ * later ones are on their way; in the order of ranks. The sum is that of the rounds in their order,
+ * and of a round one product over all workers in the order of ranks: the same bits everywhere,
+ * whatever came first. How many rounds there are is the plan's, so a sum in another number of them
+ * may differ in its last bits.
  */
 
 /* Every further product reads and writes the whole gradient again: with fewer rows a worker that
@@ -66,9 +85,17 @@ struct sfb {
     struct factors factors;
     struct history history;
     bool by_worker;           /* products are taken worker by worker */
+    int64_t multiplied;       /* rounds (compute thread) */
+    int64_t round;            /* the last one that this rank has sent */
+    int64_t *next;            /* per worker: the round that its next rows are of */
     bool *here[2];            /* per slot and worker: its rows are here and not yet in `in_order` */
-    _Atomic int64_t in_order; /* iteration * workers + how many workers in a row have theirs here */
+    _Atomic int64_t in_order; /* round * workers + how many workers in a row have theirs here */
 };
+
+static int rounds_of(const struct sync *sync, int bucket)
+{
+    return bucket_of(sync, bucket)->rounds;
+}
 
 static int sfb_open(struct sync *sync, int bucket)
 {
@@ -79,14 +106,20 @@ static int sfb_open(struct sync *sync, int bucket)
     if (!sync->worker)
         return 0;
     sfb = sync->buckets[bucket].own = calloc(1, sizeof *sfb);
-    if (!sfb || !(sfb->here[0] = calloc(2 * workers, sizeof *sfb->here[0])))
-        return error_memory(2 * workers * sizeof *sfb->here[0], "sufficient factors");
+    if (!sfb || !(sfb->here[0] = calloc(2 * workers, sizeof *sfb->here[0])) ||
+        !(sfb->next = calloc(workers, sizeof *sfb->next)))
+        return error_memory(workers * sizeof *sfb->next, "sufficient factors");
     sfb->here[1] = sfb->here[0] + workers;
-    atomic_init(&sfb->in_order, sync->options.iteration * sync->plan->nworkers);
+    sfb->multiplied = sync->options.iteration * b->rounds;
+    sfb->round = sfb->multiplied - 1;
+    for (size_t w = 0; w < workers; w++)
+        sfb->next[w] = sfb->multiplied;
+    atomic_init(&sfb->in_order, sfb->multiplied * sync->plan->nworkers);
     if (history_open(sync, b->name, b->elems, true, &sfb->history) ||
         factors_open(sync, bucket, false, &sfb->factors))
         return -1;
-    sfb->by_worker = gradient_on_host(sync) && sfb->factors.rows_each >= ROWS_WORTH_A_PRODUCT;
+    sfb->by_worker =
+        gradient_on_host(sync) && b->rounds == 1 && sfb->factors.rows_each >= ROWS_WORTH_A_PRODUCT;
     return 0;
 }
 
@@ -99,11 +132,13 @@ static void sfb_close(struct sync *sync, int bucket)
     factors_close(sync, &sfb->factors);
     history_close(sync, &sfb->history);
     free(sfb->here[0]);
+    free(sfb->next);
     free(sfb);
     sync->buckets[bucket].own = NULL;
 }
 
-/* The slot's rows were sent two iterations ago, and those sends are over. */
+/* Of one round, the slot's rows were sent two iterations ago; of several, the rows were sent in the
+ * last one. Those sends are over. */
 static int sfb_stage(struct sync *sync, int bucket, int micro)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
@@ -112,22 +147,27 @@ static int sfb_stage(struct sync *sync, int bucket, int micro)
     return factors_stage(sync, bucket, &sfb->factors, (int)(state->posted & 1), micro);
 }
 
-/* A worker's rows of the running iteration, or of the next, are here. */
-static void sfb_take(struct sync *sync, int bucket, int worker, int slot)
+/* ---- wire thread ---- */
+
+/* A worker's rows of the running round, or of the next, are here. */
+static int sfb_take(struct sync *sync, int bucket, int worker, int slot)
 {
     struct sfb *sfb = sync->buckets[bucket].own;
-    int64_t iteration = sync->buckets[bucket].running - 1, count;
+    int64_t workers = sync->plan->nworkers, count;
 
     sfb->here[slot][worker] = true;
-    if (slot != (int)(iteration & 1))
-        return;
-    count = atomic_load(&sfb->in_order) - iteration * sync->plan->nworkers;
-    for (; count < sync->plan->nworkers && sfb->here[slot][count]; count++)
+    if (slot != (int)(sfb->round & 1))
+        return 0;
+    count = atomic_load(&sfb->in_order) - sfb->round * workers;
+    for (; count < workers && sfb->here[slot][count]; count++)
         sfb->here[slot][count] = false;
-    atomic_store_explicit(&sfb->in_order, iteration * sync->plan->nworkers + count,
-                          memory_order_release);
-    if (sfb->by_worker)
+    if (sfb->factors.rounds > 1 && count == workers &&
+        factors_store(sync, bucket, &sfb->factors, slot))
+        return -1;
+    atomic_store_explicit(&sfb->in_order, sfb->round * workers + count, memory_order_release);
+    if (sfb->by_worker || sfb->factors.rounds > 1)
         wire_wake(sync->wire);
+    return 0;
 }
 
 static int sfb_finish_one(struct sync *sync, int bucket, int64_t iteration)
@@ -135,7 +175,8 @@ static int sfb_finish_one(struct sync *sync, int bucket, int64_t iteration)
     struct sync_bucket *state = &sync->buckets[bucket];
     struct sfb *sfb = state->own;
 
-    if (state->pending[0] == 1 && factors_store(sync, bucket, &sfb->factors, (int)(iteration & 1)))
+    if (state->pending[0] == 1 && sfb->factors.rounds == 1 &&
+        factors_store(sync, bucket, &sfb->factors, (int)(iteration & 1)))
         return -1;
     return bucket_finish_one(sync, bucket, iteration);
 }
@@ -143,77 +184,175 @@ static int sfb_finish_one(struct sync *sync, int bucket, int64_t iteration)
 static int sfb_sent(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
-    int chunk = message->tag / 2 % sync->plan->nchunks;
+    int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
 
-    return sfb_finish_one(sync, chunk_of(sync, chunk)->bucket, (int64_t)message->user);
+    return sfb_finish_one(sync, bucket, (int64_t)message->user / rounds_of(sync, bucket));
+}
+
+/* A worker with fewer rows than others have in this round: the rest of its place is blank, where
+ * those of another round may be. */
+static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t bytes)
+{
+    char *place = (char *)factors_rows(&sfb->factors, worker, slot);
+    size_t all = sfb->factors.round_each * sizeof(float);
+
+    if (sfb->factors.rounds > 1 && bytes < all)
+        memset(place + bytes, 0, all - bytes);
 }
 
 static int sfb_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
     int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
-    int64_t iteration = (int64_t)message->user;
+    int slot = (int)(message->user & 1), worker = leader_of(sync, message);
+    int64_t iteration = (int64_t)message->user / rounds_of(sync, bucket);
 
-    sfb_take(sync, bucket, leader_of(sync, message), (int)(iteration & 1));
+    blank_rest(sync->buckets[bucket].own, worker, slot, message->bytes);
+    if (sfb_take(sync, bucket, worker, slot))
+        return -1;
     if (iteration >= sync->buckets[bucket].running)
         return 0; /* this rank has not come to it */
     return sfb_finish_one(sync, bucket, iteration);
 }
 
-/* Of the running iteration (or, before this rank has posted it, the next) and the one after. */
+/* Of the running round, or of the one after. A worker's rounds come in their order. */
 static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
 {
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
-    const struct sfb *sfb = state->own;
-    int64_t iteration = tag_iteration(sync, arrival, state->complete);
-    int64_t end =
-        sfb && !arrival->back && arrival->peer < sync->plan->nworkers ? state->complete + 2 : 0;
+    struct sfb *sfb = state->own;
+    int64_t iteration = tag_iteration(sync, arrival, state->complete), round = 0;
+    bool wanted = sfb && !arrival->back && arrival->peer < sync->plan->nworkers;
+    size_t bytes = 0;
 
-    if (arrival_check(sync, arrival, iteration, end,
-                      factors_bytes(sync, arrival->bucket, arrival->peer)))
+    if (wanted) {
+        round = sfb->next[arrival->peer];
+        wanted = round <= sfb->round + 1 && round / sfb->factors.rounds == iteration;
+        bytes = factors_round_bytes(sync, arrival->bucket, &sfb->factors, arrival->peer,
+                                    (int)(round % sfb->factors.rounds));
+    }
+    if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0, bytes))
         return -1;
-    out->buffer = factors_rows(&sfb->factors, arrival->peer, (int)(iteration & 1));
+    sfb->next[arrival->peer]++;
+    out->buffer = factors_rows(&sfb->factors, arrival->peer, (int)(round & 1));
     out->done = sfb_came;
-    out->user = (uint64_t)iteration;
+    out->user = (uint64_t)round;
     return 0;
+}
+
+/* This rank's rows of the next round go to all. */
+static int start_round(struct sync *sync, int bucket)
+{
+    struct sfb *sfb = sync->buckets[bucket].own;
+    const struct factors *factors = &sfb->factors;
+    int64_t round = ++sfb->round, iteration = round / factors->rounds;
+    int part = (int)(round % factors->rounds), slot = (int)(round & 1);
+    int workers = sync->plan->nworkers;
+    size_t bytes = factors_round_bytes(sync, bucket, factors, sync->rank, part);
+    float *rows = factors_own(factors, slot) + (size_t)part * factors->round_each;
+
+    if (factors->rounds > 1) {
+        memcpy(factors_rows(factors, sync->rank, slot), rows, bytes);
+        blank_rest(sfb, sync->rank, slot, bytes);
+    }
+    if (sfb_take(sync, bucket, sync->rank, slot))
+        return -1;
+    /* everybody starts with the rank after its own: no receiver gets all at once */
+    for (int i = 1; i < workers; i++)
+        if (bucket_send(
+                sync, bucket,
+                (struct wire_message){
+                    .buffer = rows,
+                    .bytes = bytes,
+                    .peer = (sync->rank + i) % workers,
+                    .tag = tag_of(sync, false, bucket_of(sync, bucket)->first_chunk, iteration),
+                    .done = sfb_sent,
+                    .user = (uint64_t)round}))
+            return -1;
+    return sfb_finish_one(sync, bucket, iteration); /* this rank's own */
 }
 
 static int sfb_post(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sfb *sfb = sync->buckets[bucket].own;
-    int chunk = bucket_of(sync, bucket)->first_chunk, slot = (int)(iteration & 1);
-    int workers = sync->plan->nworkers, waits = 2 * (workers - 1) + 1;
+    int slot = (int)(iteration * sfb->factors.rounds & 1), workers = sync->plan->nworkers;
+    int waits = sfb->factors.rounds * (2 * (workers - 1) + 1);
 
     for (int w = 0; w < workers; w++)
         waits -= sfb->here[slot][w]; /* came before this rank was so far */
     bucket_expect(sync, bucket, iteration, waits);
-    sfb_take(sync, bucket, sync->rank, slot);
-    /* everybody starts with the rank after its own: no receiver gets all at once */
-    for (int i = 1; i < workers; i++)
-        if (bucket_send(
-                sync, bucket,
-                (struct wire_message){.buffer = factors_rows(&sfb->factors, sync->rank, slot),
-                                      .bytes = factors_bytes(sync, bucket, sync->rank),
-                                      .peer = (sync->rank + i) % workers,
-                                      .tag = tag_of(sync, false, chunk, iteration),
-                                      .done = sfb_sent,
-                                      .user = (uint64_t)iteration}))
+    return start_round(sync, bucket);
+}
+
+static int send_next(void *context, int64_t bucket)
+{
+    return start_round(context, (int)bucket);
+}
+
+/* ---- compute thread ---- */
+
+/* The sum of the round after those that are multiplied, whose rows are here; the next one may
+ * come. */
+static int multiply_round(struct sync *sync, int bucket)
+{
+    struct sfb *sfb = sync->buckets[bucket].own;
+    const struct bucket *b = bucket_of(sync, bucket);
+    const struct engine *engine = sync->model.engine;
+    float *gradient = sync->model.engine_grads + b->begin, first;
+    struct tensor one = {
+        .shape = {.naxes = 1, .dim = {1}}, .bytes = sizeof first, .data = gradient};
+    int64_t start = trace_begin(sync->options.trace);
+
+    if (gradient_order(sync, bucket) ||
+        factors_rebuild(sync, bucket, &sfb->factors, (int)(sfb->multiplied & 1), 0,
+                        sfb->multiplied % b->rounds > 0, gradient))
+        return -1;
+    /* beside the host, the product must be over before others' rows come where it reads */
+    if (!gradient_on_host(sync) && engine->i->read(engine->context, &one, &first))
+        return -1;
+    sfb->multiplied++;
+    wire_call(sync->wire, send_next, sync, bucket);
+    trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, b->layer, start);
+    return 0;
+}
+
+/* Rounds before the last of what is posted. */
+static bool has_rounds(const struct sync *sync, int bucket)
+{
+    const struct sync_bucket *state = &sync->buckets[bucket];
+    const struct sfb *sfb = state->own;
+
+    return sfb && state->posted > state->settled &&
+           sfb->multiplied < state->posted * sfb->factors.rounds - 1;
+}
+
+static int sfb_advance(struct sync *sync, int bucket)
+{
+    struct sfb *sfb = sync->buckets[bucket].own;
+    int64_t workers = sync->plan->nworkers;
+
+    while (has_rounds(sync, bucket) && atomic_load_explicit(&sfb->in_order, memory_order_acquire) >=
+                                           (sfb->multiplied + 1) * workers)
+        if (multiply_round(sync, bucket))
             return -1;
-    return sfb_finish_one(sync, bucket, iteration); /* this rank's own */
+    return 0;
 }
 
 static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sfb *sfb = sync->buckets[bucket].own;
     const struct bucket *b = bucket_of(sync, bucket);
-    int64_t first = iteration * sync->plan->nworkers;
+    int64_t workers = sync->plan->nworkers, first = iteration * workers;
 
+    while (has_rounds(sync, bucket))
+        if (compute_wait(sync, &sfb->in_order, (sfb->multiplied + 1) * workers, bucket) ||
+            multiply_round(sync, bucket))
+            return -1;
     for (int w = 0; sfb->by_worker && w < sync->plan->nworkers - 1; w++) {
         int64_t start;
         if (compute_wait(sync, &sfb->in_order, first + w + 1, bucket))
             return -1;
         start = trace_begin(sync->options.trace);
-        if (factors_product(sync, bucket, &sfb->factors, (int)(iteration & 1), w, w + 1,
+        if (factors_product(sync, bucket, &sfb->factors, (int)(iteration & 1), w, w + 1, w > 0,
                             sync->model.engine_grads + b->begin))
             return -1;
         trace_span(sync->options.trace, TRACE_COMPUTE, TRACE_UPDATE, b->layer, start);
@@ -221,13 +360,17 @@ static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
     return 0;
 }
 
+/* The last round, or the only one. */
 static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sfb *sfb = sync->buckets[bucket].own;
+    int64_t round = (iteration + 1) * sfb->factors.rounds - 1;
 
+    sfb->multiplied = round + 1;
     return gradient_order(sync, bucket) ||
-                   factors_rebuild(sync, bucket, &sfb->factors, (int)(iteration & 1),
+                   factors_rebuild(sync, bucket, &sfb->factors, (int)(round & 1),
                                    sfb->by_worker ? sync->plan->nworkers - 1 : 0,
+                                   sfb->factors.rounds > 1,
                                    sync->model.engine_grads + bucket_of(sync, bucket)->begin)
                ? -1
                : 0;
@@ -267,10 +410,8 @@ static int sfb_restore(struct sync *sync, int bucket)
 
 static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
-    const struct sync_bucket *state = &sync->buckets[bucket];
-    const struct sfb *sfb = state->own;
-    int64_t running = state->running - 1;
-    int64_t have = sfb ? atomic_load(&sfb->in_order) - running * sync->plan->nworkers : 0;
+    const struct sfb *sfb = sync->buckets[bucket].own;
+    int64_t have = sfb ? atomic_load(&sfb->in_order) - sfb->round * sync->plan->nworkers : 0;
 
     if (!sfb || have < 0 || have >= sync->plan->nworkers)
         return 0;
@@ -286,6 +427,7 @@ static const struct scheme_steps steps_sfb = {
     .post = sfb_post,
     .accept = sfb_accept,
     .ahead = sfb_ahead,
+    .advance = sfb_advance,
     .rebuild = sfb_rebuild,
     .settle = sfb_settle,
     .history = sfb_history,

@@ -185,6 +185,13 @@ static int count_messages(const struct sync *sync)
 {
     uint64_t count = 2 * plan_messages(sync->plan, sync->world_rank) + 64;
 
+    for (int b = 0; b < sync->plan->nbuckets && sync->plan->in_rounds; b++) {
+        uint64_t rounds = (uint64_t)bucket_of(sync, b)->rounds;
+        uint64_t sent = plan_traffic(sync->plan, b, sync->world_rank).messages;
+        if (rounds > 2) /* of which two may be under way */
+            count -= 2 * (sent - 2 * (sent / rounds));
+    }
+
     return count > INT_MAX / 4 ? INT_MAX / 4 : (int)count;
 }
 

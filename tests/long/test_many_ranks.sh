@@ -17,6 +17,7 @@ conformance --limit=600 --iterations=6 <<TABLE
 16 --comm=ps --chunk=256
 16 --comm=ps --chunk=256 --servers=5 --clip=0.2
 16 --comm=sfb --chunk=1024 --clip=0.3
+16 --comm=sfb --chunk=1024 --factors=1
 16 --comm=paper --chunk=512 --servers=2 --iter-size=2
 16 --comm=allreduce --chunk=64 --wire=bf16
 16 --comm=adam --chunk=1024 --overlap=backward

@@ -38,6 +38,8 @@ static const struct row {
     {"staleness", COUNT, AT(staleness), NULL, "0", "iterations that parameters may be old"},
     {"tree", COUNT, AT(tree), NULL, "0",
      "leaders from which on everything that can travels along trees; 0: where that is faster"},
+    {"factors", COUNT, AT(factors), NULL, "0",
+     "most bytes of a bucket's factors, more come in rounds; 0: the plan's"},
     {"seeds", COUNT, AT(seeds), NULL, "0",
      "repetitions with transfers delayed at random; 0: one without"},
     {"iterations", COUNT, AT(iterations), NULL, "12", "of each training"},

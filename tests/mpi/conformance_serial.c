@@ -87,7 +87,32 @@ static void bucket_through_codec(const struct plan *plan, int bucket, float *x, 
                       lost + plan->chunks[c].begin);
 }
 
-/* The product of the factors of all workers, in the order of ranks and of micro-batches. */
+/* Rows in the order of ranks and of micro-batches into the order in which they are added: round by
+ * round, in each so many of every leader, in the order of ranks. */
+static void order_by_rounds(struct serial *s, int bucket, int64_t width)
+{
+    const struct plan *plan = s->plan;
+    int64_t rows = plan_rows(plan, bucket, -1), each = plan_round_rows(plan, bucket), first, at = 0;
+    size_t row = (size_t)width * sizeof(float);
+    float *ordered = malloc((size_t)rows * row);
+
+    if (!ordered)
+        abort();
+    for (int round = 0; round < plan->buckets[bucket].rounds; round++) {
+        first = 0;
+        for (int leader = 0; leader < plan->nworkers; leader++) {
+            int64_t mine = plan_rows(plan, bucket, leader);
+            for (int64_t r = round * each; r < (round + 1) * each && r < mine; r++)
+                memcpy(ordered + at++ * width, s->rows + (first + r) * width, row);
+            first += mine;
+        }
+    }
+    memcpy(s->rows, ordered, (size_t)rows * row);
+    free(ordered);
+}
+
+/* The product of the factors of all workers, in the order of ranks and of micro-batches; of several
+ * rounds, in that of rounds. */
 static void sum_by_factors(struct serial *s, int bucket, int iteration)
 {
     const struct plan *plan = s->plan;
@@ -105,6 +130,7 @@ static void sum_by_factors(struct serial *s, int bucket, int iteration)
                 memcpy(row + g->n, top + k * g->m, (size_t)g->m * 4);
             }
         }
+    order_by_rounds(s, bucket, width);
     conformance_gemm(NULL, true, false, g->m, g->n, rows, 1, s->rows + g->n, width, s->rows, width,
                      0, sum, g->n);
     if (g->elems == (size_t)(g->m * g->n))

@@ -194,6 +194,7 @@ static void run(const struct conformance *c)
                                    .lags = c->staleness > 0,
                                    .tree_leaders = (int)c->tree,
                                    .rails = (int)c->leaders,
+                                   .factor_bytes = (size_t)c->factors,
                                    .iter_size = (int)c->iter_size};
     struct sync_options sync_options = {.stall_seconds = 20,
                                         .overlap = c->overlap != OVERLAP_NONE,
@@ -228,6 +229,7 @@ static void run(const struct conformance *c)
     REQUIRE(!plan_create(&options, GROUPS, net.groups, &plan), "%s", error_text());
     REQUIRE(plan->rails == c->leaders, "%d leaders a node instead of %ld", plan->rails, c->leaders);
     REQUIRE(c->merge < 1 << 20 || plan->nbuckets <= 4, "nothing was merged");
+    REQUIRE(c->factors == 0 || plan->in_rounds, "no factors travel in rounds");
     REQUIRE(c->tree == 0 || count_trees(plan) > 0, "nothing travels along a tree");
     model = conformance_model(&net);
     REQUIRE(!sync_create(MPI_COMM_WORLD, plan, &model, &update, &sync_options, &sync), "%s",

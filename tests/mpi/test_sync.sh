@@ -41,6 +41,13 @@ conformance <<TABLE
 3 --comm=ps --servers=1 --chunk=400 --clip=0.2 --iter-size=2 --wire=bf16 --window=1000 --merge=1048576
 3 --comm=sfb --chunk=700 --clip=0.1 --window=500 --merge=2000
 3 --comm=sfb --chunk=4096 --iter-size=43
+2 --comm=sfb --chunk=100000 --factors=100
+3 --comm=sfb --chunk=16384 --factors=2000
+4 --comm=sfb --chunk=4096 --iter-size=5 --clip=0.2 --factors=1
+4 --comm=sfb --chunk=4096 --iter-size=5 --node=2 --factors=20000
+4 --comm=sfb --servers=1 --chunk=4096 --overlap=backward --factors=1
+5 --comm=sfb --chunk=4096 --iter-size=3 --node=3 --clip=0.2 --factors=10000
+7 --comm=sfb --chunk=4096 --overlap=none --window=500 --factors=1
 3 --comm=paper --chunk=512 --clip=0.1 --iter-size=2 --merge=5000
 3 --comm=ps --chunk=1024 --end=failure
 3 --comm=ps --chunk=400 --tree=3 --clip=0.2 --iter-size=2

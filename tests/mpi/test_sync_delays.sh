@@ -11,6 +11,8 @@ conformance --seeds="${POSEIDON_SEEDS:-10}" --limit=240 <<TABLE
 3 --comm=onebit --chunk=512 --order=fifo
 3 --comm=ps --chunk=512 --window=1000 --staleness=2
 3 --comm=sfb --chunk=16384 --node=2
+4 --comm=sfb --chunk=16384 --window=500 --factors=1
+3 --comm=sfb --chunk=16384 --iter-size=5 --clip=0.2 --factors=20000
 3 --comm=sfb --chunk=16384 --iter-size=43 --window=500
 3 --comm=allreduce --chunk=4096 --clip=0.3 --node=2 --leaders=2
 4 --comm=allreduce --chunk=300 --wire=bf16 --window=1000

@@ -97,7 +97,7 @@ START_TEST(memory_and_bytes_of_a_rank_are_bounded_by_the_parameters)
             sent += t.sent;
             received += t.received;
         }
-        ck_assert_uint_le(plan_memory(plan, r), 2 * parameters + (uint64_t)COST_MEMORY_FREE);
+        ck_assert_uint_le(plan_memory(plan, r), 2 * parameters + PLAN_MEMORY_FREE);
         ck_assert_uint_le(mine, 3 * parameters);
     }
     ck_assert_uint_eq(sent, received);
