@@ -1,6 +1,7 @@
 #!/bin/sh
 # Nights under a real OpenPBS (pbs.sh): each job is struck by something, and ends with the parameters of the run that
-# nothing happened to. Skipped where PBS cannot run; PBS_PREFIX says where it is (/opt/pbs).
+# nothing happened to. Resubmission is tried under a stand-in, in tests/jobs/test_nights.sh. Skipped where PBS cannot
+# run; PBS_PREFIX says where it is (/opt/pbs).
 #
 #     test_pbs.sh [CASE...]        the names of the functions case_* below; all of them
 # shellcheck disable=SC2317 # cases are called by their names
@@ -102,28 +103,6 @@ case_requeued() {
     as_undisturbed
     [ "$(figure run_count)" -ge 2 ] || fail 'requeued: it was not'
     grep -q 'Resuming from' "$folder/requeued.log" || fail 'requeued: it began anew'
-}
-
-# 5. Its time is over: the script submits itself with all that it was given, and the next one goes on.
-case_resubmitted() {
-    solver resubmitted
-    mv build/poseidon "build/another one"
-    POSEIDON="$PWD/build/another one" WARN_SECONDS=10 RANKS_PER_NODE=1 \
-        RESUBMIT='qsub -l select=3:ncpus=1:mpiprocs=1 -l place=scatter -l walltime=0:01:00' \
-        submit resubmitted -l walltime=0:00:25 -v ARGUMENTS,POSEIDON,WARN_SECONDS,RANKS_PER_NODE,RESUBMIT
-    ended 75
-    first=${job%%.*} server=${job#*.}
-    for next in 1 2 3 4; do
-        job=$((first + next)).$server
-        for _ in $(seq 240); do
-            [ "$(figure job_state)" != F ] || break
-            sleep 0.5
-        done
-        [ "$(figure Exit_status)" = 75 ] || break
-    done
-    mv "build/another one" build/poseidon
-    [ "$(figure Exit_status)" = 0 ] || fail 'resubmitted: the last one did not end with 0'
-    as_undisturbed
 }
 
 # qdel leaves a snapshot and is final.
