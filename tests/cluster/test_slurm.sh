@@ -206,13 +206,12 @@ case_yesterday() {
     restarts 1
 }
 
-# 4. A time limit that is shorter than its warning: a minute, of which some is used up before training.
+# 4. A time limit that is shorter than its warning, which comes within 30 s, when Slurm looks at limits.
 case_short() {
     solver "$long" short
     submit 4 short --time=1
     as_undisturbed short 4 "$long"
     restarts 1
-    grep -q 'shorter than its warning' short.log || fail 'short: no word about the limit'
 }
 
 # Saved and put back by hand.

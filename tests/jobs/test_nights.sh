@@ -248,6 +248,13 @@ same "$name" "75 1" "$status $(grep -c requeue calls)"
 said 'shorter than its warning'
 rm -f .poseidon-77
 
+name='Slurm: a warning that comes before training begins'
+plays
+echo 'kill -USR1 $$' >"set up"
+SETUP='./set up' slurm --solver=a
+same "$name" '75 scontrol requeue 77~' "$status $(flat <calls)"
+rm -f .poseidon-77
+
 name='Slurm: arrays of schemes'
 plays 'begin 0'
 SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_JOB_ID=70 SLURM_JOB_NAME=cmp slurm --solver=a --comm=ps,sfb --batch=8
