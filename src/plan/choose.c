@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define WORTH_CHANGING 1e-3 /* of an iteration */
-#define WORTH_MERGING  WORTH_CHANGING
+#define WORTH_MERGING  2e-2 /* the same, of another size of merging: less is the model's error */
 #define EQUAL          1e-9 /* of a layer's seconds */
 
 /* Sizes of merging that are tried beside what suits the network. */
