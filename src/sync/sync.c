@@ -38,7 +38,7 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
         return NULL;
     /* the only rank updates where it computes, by all of its threads */
     bool only = plan_is_alone(plan) && !in_team;
-    if (!b->scheme || (only && (!gradient_on_host(sync) || plan->most_locals == 1)))
+    if (!b->scheme || (only && (!gradient_on_host(sync) || sync->gather == &gather_alone)))
         return &steps_alone;
     if (plan_is_alone(plan) && in_team)
         return sync_clips(sync) ? &steps_alone_team_clipped : &steps_alone_team;
