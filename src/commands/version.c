@@ -21,7 +21,8 @@ int command_version(void)
     unsigned major, minor, release;
     int length = 0;
 
-    MPI_Get_library_version(mpi, &length); /* allowed before MPI_Init */
+    if (MPI_Get_library_version(mpi, &length) != MPI_SUCCESS) /* allowed before MPI_Init */
+        strcpy(mpi, "unknown");
     H5get_libversion(&major, &minor, &release);
     printf("poseidon %s\n", PACKAGE_VERSION);
     printf("commit      %s\n", BUILD_COMMIT);

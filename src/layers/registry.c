@@ -82,7 +82,7 @@ static void list_nearest(const char *type, char *out, size_t bytes)
 {
     enum { SHOWN = 3 };
     const char *nearest[SHOWN] = {NULL};
-    int distances[SHOWN];
+    int distances[SHOWN] = {0};
 
     for (size_t i = 0; i < NTYPES; i++) {
         const char *name = layer_types[i]->type;

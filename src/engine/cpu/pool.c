@@ -250,7 +250,7 @@ CPU_KERNEL static void pool_max_gather_plane(const struct pool_args *a,
                     for (int64_t pw = w0; pw <= w1; pw++) {
                         int64_t i = (ph * top->width + pw) * block + b;
                         ints mine = *(const ints *)(where + i) == (int32_t)here;
-                        sum += (floats)(mine & *(const ints *)(dy + i));
+                        sum += (floats)(mine & (ints) * (const floats *)(dy + i));
                     }
                 *(floats *)(dx + here * block + b) = sum;
             }
