@@ -2,6 +2,7 @@
 #include "commands/output.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,12 +12,11 @@
 
 int output_check_folder(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    char *folder = path_folder(path);
     int status = 0;
 
     if (!folder)
-        return error_memory(strlen(path), "a folder's name");
+        return -1;
     if (access(folder, W_OK | X_OK) != 0)
         status = error_set("%s cannot be written: folder %s: %s", path, folder, strerror(errno));
     free(folder);

@@ -2,12 +2,12 @@
 #include "engine/choices.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct choice {
@@ -17,34 +17,10 @@ struct choice {
 };
 
 struct choices {
-    char path[4096]; /* empty: nowhere to keep them */
+    char *path; /* NULL: nowhere to keep them */
     struct choice *list;
     size_t count, capacity;
 };
-
-/* POSEIDON_CACHE, or where such things are kept. */
-static void find_path(char *path, size_t size)
-{
-    const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    char folder[4000] = "";
-
-    path[0] = '\0';
-    if (own)
-        snprintf(folder, sizeof folder, "%s", own);
-    else if (cache && cache[0])
-        snprintf(folder, sizeof folder, "%s/poseidon", cache);
-    else if (home && home[0])
-        snprintf(folder, sizeof folder, "%s/.cache/poseidon", home);
-    if (!folder[0])
-        return;
-    for (char *slash = folder + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
-        *slash = '\0';
-        mkdir(folder, 0777);
-    }
-    if (mkdir(folder, 0777) == 0 || access(folder, W_OK) == 0)
-        snprintf(path, size, "%s/convolutions", folder);
-}
 
 /* Lines have no blank but the one before the number. */
 static void make_key(const char *from, char key[CHOICES_KEY_BYTES])
@@ -95,8 +71,8 @@ int choices_open(struct choices **out)
     *out = choices;
     if (!choices)
         return error_memory(sizeof *choices, "measured choices");
-    find_path(choices->path, sizeof choices->path);
-    file = choices->path[0] ? fopen(choices->path, "r") : NULL;
+    choices->path = path_in_cache("convolutions");
+    file = choices->path ? fopen(choices->path, "r") : NULL;
     while (file && !status && fscanf(file, "%319s %d", key, &choice) == 2)
         status = remember(choices, key, choice, false);
     if (file)
@@ -106,8 +82,10 @@ int choices_open(struct choices **out)
 
 void choices_close(struct choices *choices)
 {
-    if (choices)
-        free(choices->list);
+    if (!choices)
+        return;
+    free(choices->path);
+    free(choices->list);
     free(choices);
 }
 
@@ -133,14 +111,16 @@ int choices_note(struct choices *choices, const char *text, int choice, bool sur
     make_key(text, key);
     if (remember(choices, key, choice, true))
         return -1;
-    if (!sure || !choices->path[0])
+    if (!sure || !choices->path)
         return 0;
     length = snprintf(line, sizeof line, "%s %d\n", key, choice);
     file = open(choices->path, O_WRONLY | O_APPEND | O_CREAT, 0666);
     if (file < 0)
         return 0;
-    if (write(file, line, (size_t)length) != length) /* one write per line */
-        choices->path[0] = '\0';
+    if (write(file, line, (size_t)length) != length) { /* one write per line */
+        free(choices->path);
+        choices->path = NULL;
+    }
     close(file);
     return 0;
 }

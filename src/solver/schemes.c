@@ -12,10 +12,10 @@
 #include "solver/work.h"
 #include "util/agree.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define GAIN_WORTH_CHANGING 0.95 /* of the predicted iteration */
@@ -113,25 +113,15 @@ static char *cluster_key(const struct trainer *t)
  */
 static char *cached_file(const struct trainer *t)
 {
-    const char *folder = getenv("POSEIDON_CACHE"), *home = getenv("HOME");
-    struct strbuf path = {.data = NULL};
-    char *key;
+    char name[sizeof "cluster-" + 16], *key, *path;
 
-    if (t->topology.nmachines == 1 || t->options->dilate > 1 || (!folder && !home))
+    if (t->topology.nmachines == 1 || t->options->dilate > 1)
         return NULL;
-    strbuf_printf(&path, folder ? "%s" : "%s/.cache", folder ? folder : home);
-    (void)mkdir(strbuf_text(&path), 0777);
-    if (!folder)
-        strbuf_puts(&path, "/poseidon");
-    (void)mkdir(strbuf_text(&path), 0777);
-    if (access(strbuf_text(&path), W_OK) != 0) {
-        strbuf_free(&path);
-        return NULL;
-    }
     key = cluster_key(t);
-    strbuf_printf(&path, "/cluster-%.16s", key ? key : "0");
+    snprintf(name, sizeof name, "cluster-%.16s", key ? key : "0");
+    path = path_in_cache(name);
     free(key);
-    return strbuf_take(&path);
+    return path;
 }
 
 /* Rank 0 reads and writes it; the others need a name, any. *out is freed by the caller; NULL: none.

@@ -2,6 +2,7 @@
 #include "util/file.h"
 
 #include "util/error.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -47,25 +48,17 @@ static int fsync_again(int fd)
  * folder (EINVAL on some network ones) give no better guarantee, so that is no failure. */
 static int sync_folder_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    struct strbuf folder = {0};
+    char *folder = path_folder(path);
     int fd, status = 0;
 
-    if (slash == NULL)
-        strbuf_puts(&folder, ".");
-    else
-        strbuf_append(&folder, path, slash == path ? 1 : (size_t)(slash - path));
-    if (strbuf_status(&folder)) {
-        strbuf_free(&folder);
+    if (!folder)
         return -1;
-    }
-    fd = open_again(strbuf_text(&folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = open_again(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || (fsync_again(fd) != 0 && errno != EINVAL && errno != ENOTSUP))
-        status = error_set("cannot force the folder '%s' to the disk: %s", strbuf_text(&folder),
-                           strerror(errno));
+        status = error_set("cannot force the folder '%s' to the disk: %s", folder, strerror(errno));
     if (fd >= 0)
         close(fd);
-    strbuf_free(&folder);
+    free(folder);
     return status;
 }
 

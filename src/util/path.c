@@ -1,10 +1,12 @@
-/* Looking for files that files name. */
+/* Files that files name, and the place of what is kept from run to run. */
 #include "util/path.h"
 
+#include "util/error.h"
 #include "util/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *path_base(const char *path)
@@ -43,4 +45,59 @@ char *path_find(const char *path, const char *named_by, bool *found)
         return beside;
     free(beside);
     return path_beside(path, NULL);
+}
+
+char *path_folder(const char *path)
+{
+    const char *base = path_base(path);
+    size_t length = base - path > 1 ? (size_t)(base - path) - 1 : (size_t)(base - path);
+    struct strbuf folder = {0};
+
+    if (length > 0)
+        strbuf_append(&folder, path, length);
+    else
+        strbuf_puts(&folder, ".");
+    return strbuf_take(&folder);
+}
+
+static void put_cache_folder(struct strbuf *out)
+{
+    const char *own = getenv("POSEIDON_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+
+    if (own)
+        strbuf_puts(out, own);
+    else if (cache && cache[0])
+        strbuf_printf(out, "%s/poseidon", cache);
+    else if (home && home[0])
+        strbuf_printf(out, "%s/.cache/poseidon", home);
+}
+
+static void make_folders(char *folder)
+{
+    for (char *slash = folder + 1; (slash = strchr(slash, '/')) != NULL; *slash++ = '/') {
+        *slash = '\0';
+        mkdir(folder, 0777);
+    }
+    mkdir(folder, 0777);
+}
+
+char *path_in_cache(const char *name)
+{
+    struct strbuf path = {0};
+    char *folder, *found = NULL;
+
+    put_cache_folder(&path);
+    if (path.length == 0)
+        return NULL;
+    folder = strbuf_take(&path);
+    if (folder) {
+        make_folders(folder);
+        if (access(folder, W_OK) == 0) {
+            strbuf_printf(&path, "%s/%s", folder, name);
+            found = strbuf_take(&path);
+        }
+    }
+    free(folder);
+    return found;
 }

@@ -20,4 +20,14 @@ char *path_beside(const char *path, const char *named_by);
  * Memory that the caller frees, or NULL with a message. */
 char *path_find(const char *path, const char *named_by, bool *found);
 
+/* The folder that `path` is in, "." where it names none. Memory that the caller frees, or NULL with
+ * a message. */
+char *path_folder(const char *path);
+
+/* The file `name` in the folder of what was measured once: POSEIDON_CACHE, else
+ * $XDG_CACHE_HOME/poseidon, else ~/.cache/poseidon, which is made where it is missing. NULL where
+ * there is no such place or it may not be written: then such things are kept for this run only.
+ * Memory that the caller frees. */
+char *path_in_cache(const char *name);
+
 #endif

@@ -1,4 +1,5 @@
-/* Words of options, paths that files name, and how an HDF5 file begins. */
+/* Words of options, paths that files name, where measurements are kept, and how an HDF5 file
+ * begins. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,57 @@ START_TEST(a_path_holds_as_named_and_else_beside_the_file_that_names_it)
 }
 END_TEST
 
+static void check_folder(const char *path, const char *expected)
+{
+    char *found = path_folder(path);
+
+    ck_assert_str_eq(found, expected);
+    free(found);
+}
+
+START_TEST(a_path_has_a_folder)
+{
+    check_folder("a/b/c", "a/b");
+    check_folder("a/", "a");
+    check_folder("c", ".");
+    check_folder("/c", "/");
+    check_folder("/", "/");
+}
+END_TEST
+
+static void check_cache(const char *expected)
+{
+    char *found = path_in_cache("what");
+
+    if (expected)
+        ck_assert_str_eq(found, expected);
+    else
+        ck_assert_ptr_null(found);
+    free(found);
+}
+
+/* The first that is set, made where it is missing; nothing where it cannot be. */
+START_TEST(what_is_measured_once_has_a_place)
+{
+    setenv("POSEIDON_CACHE", "own/deep", 1);
+    setenv("XDG_CACHE_HOME", "cache", 1);
+    setenv("HOME", "home", 1);
+    check_cache("own/deep/what");
+    ck_assert_int_eq(access("own/deep", W_OK), 0);
+    unsetenv("POSEIDON_CACHE");
+    check_cache("cache/poseidon/what");
+    setenv("XDG_CACHE_HOME", "", 1);
+    check_cache("home/.cache/poseidon/what");
+    setenv("HOME", "", 1);
+    check_cache(NULL);
+    write_file("file", "", 0);
+    setenv("POSEIDON_CACHE", "file/below", 1);
+    check_cache(NULL);
+    setenv("POSEIDON_CACHE", "", 1);
+    check_cache(NULL);
+}
+END_TEST
+
 START_TEST(an_hdf5_file_may_begin_behind_a_block_of_the_user)
 {
     static const char signature[] = "\211HDF\r\n\032\n";
@@ -102,5 +154,7 @@ SUITE_IN(folder, "words")
     tcase_add_unchecked_fixture(tcase, enter_folder, NULL);
     tcase_add_test(tcase, a_word_has_its_place_and_others_are_refused_with_the_list);
     tcase_add_test(tcase, a_path_holds_as_named_and_else_beside_the_file_that_names_it);
+    tcase_add_test(tcase, a_path_has_a_folder);
+    tcase_add_test(tcase, what_is_measured_once_has_a_place);
     tcase_add_test(tcase, an_hdf5_file_may_begin_behind_a_block_of_the_user);
 }
