@@ -384,31 +384,17 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     return 0;
 }
 
-/* The first part whose home comes after this rank. If all began with the same one, everybody's
- * window would be full of messages to the same few homes while the links to the others stood idle.
- */
-static int first_part(const struct sync *sync, const struct home *home)
-{
-    int first = 0;
-
-    if (sync->plan->dedicated) /* no worker is one of the homes */
-        return sync->rank * home->nparts / sync->plan->nworkers;
-    while (first < home->nparts && plan_home(sync->plan, home->parts[first].chunk) <= sync->rank)
-        first++;
-    return first;
-}
-
 int home_post(struct sync *sync, int bucket, int64_t iteration)
 {
     struct home *home = sync->buckets[bucket].own;
-    int waits = 0, first = first_part(sync, home);
+    int waits = 0;
 
     /* a chunk of its own, or a gradient there and an answer back */
     for (int i = 0; i < home->nparts; i++)
         waits += home->parts[i].leads ? home->parts[i].sum ? 1 : 2 : 0;
     bucket_expect(sync, bucket, iteration, waits);
     for (int i = 0; i < home->nparts; i++) {
-        struct home_part *part = &home->parts[(first + i) % home->nparts];
+        struct home_part *part = &home->parts[(home->first + i) % home->nparts];
         void *message;
 
         if (!part->leads)

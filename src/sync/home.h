@@ -62,6 +62,7 @@ struct home {
                      (from factors, along a tree) */
     bool updates; /* the home applies the rule */
     int nparts;
+    int first;               /* of the parts, the one whose gradient this rank sends first */
     struct home_part *parts; /* of all chunks, in their order */
     float *totals;           /* without updates: of all parts */
 };
