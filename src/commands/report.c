@@ -11,7 +11,6 @@
 #include "report/tables.h"
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/file.h"
 
 enum { MOST_FOLDERS = 256 };
 
@@ -68,15 +67,11 @@ static int check_names(const struct tables *tables)
     return 0;
 }
 
+/* Leaves the text empty. */
 static int write_file(const char *folder, const char *name, struct strbuf *text)
 {
-    struct strbuf path = {.length = 0};
-    int status = strbuf_status(text);
+    int status = report_write(folder, name, "", text);
 
-    strbuf_printf(&path, "%s/%s", folder, name);
-    if (!status && !(status = strbuf_status(&path)))
-        status = file_write(strbuf_text(&path), strbuf_text(text), text->length);
-    strbuf_free(&path);
     strbuf_clear(text);
     return status;
 }

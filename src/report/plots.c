@@ -4,11 +4,11 @@
 #include "report/tables.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/error.h"
-#include "util/file.h"
 
 /* One plot while it is composed. */
 struct drawing {
@@ -104,21 +104,6 @@ static void put_script(const struct drawing *d, const char *name, const char *ti
                   name);
 }
 
-static int write_text(const char *folder, const char *name, const char *end,
-                      const struct strbuf *text)
-{
-    struct strbuf path = {.length = 0};
-    int status = strbuf_status(text);
-
-    strbuf_printf(&path, "%s/%s%s", folder, name, end);
-    if (!status)
-        status = strbuf_status(&path);
-    if (!status)
-        status = file_write(strbuf_text(&path), strbuf_text(text), text->length);
-    strbuf_free(&path);
-    return status;
-}
-
 /* Writes the files, or nothing where no block was begun, and frees the drawing. */
 static int drawing_end(struct drawing *d, const char *what, const char *title, struct plots *plots)
 {
@@ -130,8 +115,8 @@ static int drawing_end(struct drawing *d, const char *what, const char *title, s
         strbuf_putc(&d->data, '\n');
         put_script(d, strbuf_text(&name), title, &script);
         status = strbuf_status(&d->elements) || strbuf_status(&d->settings) ||
-                 write_text(d->folder, strbuf_text(&name), ".dat", &d->data) ||
-                 write_text(d->folder, strbuf_text(&name), ".gp", &script);
+                 report_write(d->folder, strbuf_text(&name), ".dat", &d->data) ||
+                 report_write(d->folder, strbuf_text(&name), ".gp", &script);
     }
     if (d->blocks > 0 && !status && at == PLOTS_MOST)
         status = error_set("%s wants more than %d plots", d->table->folder, PLOTS_MOST);
@@ -152,7 +137,7 @@ static int drawing_end(struct drawing *d, const char *what, const char *title, s
 
 /* ---- what they say ---- */
 
-/* "ps (simulated)", or "ps" where the title tells how. */
+/* "ps (simulated)", or "ps" where the title already says how all runs were obtained. */
 static void name_series(const struct run_table *table, const struct run *run, char out[96])
 {
     bool mixed = false;

@@ -11,6 +11,7 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -27,13 +28,6 @@ struct source {
     const cJSON *about; /* of the folder; NULL: there is none */
     struct run_table *table;
 };
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-
-    return length > tail && !strcmp(text + length - tail, end);
-}
 
 static char *join(const char *folder, const char *name)
 {
@@ -294,7 +288,8 @@ static int read_json(struct run_table *table, const char *name, const cJSON *abo
 
     source.path = path;
     if (!status)
-        status = ends_in(name, TRACE) ? read_trace(&source, document) : read_run(&source, document);
+        status =
+            path_ends(name, TRACE) ? read_trace(&source, document) : read_run(&source, document);
     cJSON_Delete(document);
     free(path);
     return status;
@@ -340,11 +335,11 @@ static int read_files(struct run_table *table, struct dirent **names, int count,
     for (int traces = 0; traces < 2; traces++)
         for (int i = 0; i < count; i++) {
             const char *name = names[i]->d_name;
-            bool trace = ends_in(name, TRACE);
+            bool trace = path_ends(name, TRACE);
             if (name[0] == '.' || !strcmp(name, ABOUT) || trace != traces)
                 continue;
-            if (ends_in(name, ".json") ? read_json(table, name, about)
-                                       : ends_in(name, ".log") && read_curve(table, name))
+            if (path_ends(name, ".json") ? read_json(table, name, about)
+                                         : path_ends(name, ".log") && read_curve(table, name))
                 return -1;
         }
     return 0;
@@ -353,15 +348,15 @@ static int read_files(struct run_table *table, struct dirent **names, int count,
 static int name_table(const char *folder, struct run_table *table)
 {
     size_t length = strlen(folder);
-    const char *from;
+    const char *base;
 
     while (length > 1 && folder[length - 1] == '/')
         length--;
     table->folder = strndup(folder, length);
     if (!table->folder)
         return error_memory(length, "a folder's name");
-    from = strrchr(table->folder, '/');
-    table->name = strdup(from && from[1] ? from + 1 : table->folder);
+    base = path_base(table->folder);
+    table->name = strdup(*base ? base : table->folder);
     return table->name ? 0 : error_memory(length, "a folder's name");
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/file.h"
 #include "util/units.h"
 
 static void put_link(double link_Bps, struct strbuf *out)
@@ -54,6 +55,20 @@ static void put_csv_run(const struct run_table *table, const struct run *run, st
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         put_csv_number(values[i], out);
     strbuf_putc(out, '\n');
+}
+
+int report_write(const char *folder, const char *name, const char *end, const struct strbuf *text)
+{
+    struct strbuf path = {.length = 0};
+    int status = strbuf_status(text);
+
+    strbuf_printf(&path, "%s/%s%s", folder, name, end);
+    if (!status)
+        status = strbuf_status(&path);
+    if (!status)
+        status = file_write(strbuf_text(&path), strbuf_text(text), text->length);
+    strbuf_free(&path);
+    return status;
 }
 
 void tables_csv(const struct tables *tables, struct strbuf *out)

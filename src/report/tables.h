@@ -20,6 +20,10 @@ struct plots {
     char *about[PLOTS_MOST]; /* owned */
 };
 
+/* Writes the text as FOLDER/NAMEEND, whole or not at all; fails where the text could not be
+ * composed. */
+int report_write(const char *folder, const char *name, const char *end, const struct strbuf *text);
+
 /* All runs, one a line. */
 void tables_csv(const struct tables *tables, struct strbuf *out);
 
