@@ -116,13 +116,23 @@ int command_fail(const char *command)
     return 1;
 }
 
+#define SLURM_TASKS "SLURM_STEP_NUM_TASKS"
+#define SRUN_ADVICE "use 'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun"
+
+static int refuse_apart(const char *launcher, const char *tasks, const char *variable,
+                        const char *advice)
+{
+    return error_set("%s started %s separate programs instead of one job of %s ranks (%s=%s): %s",
+                     launcher, tasks, tasks, variable, tasks, advice);
+}
+
 /* srun without a process manager that MPI knows starts programs that never hear of each other. Open
  * MPI ends them with a page of text each, so it is not asked; the first program speaks for all. */
 static int check_srun(void)
 {
     static const char *const managers[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                                            "PMI_FD"};
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *number = getenv("SLURM_PROCID");
+    const char *tasks = getenv(SLURM_TASKS), *number = getenv("SLURM_PROCID");
 
     if (!tasks || !number || atoi(tasks) < 2)
         return 0;
@@ -131,9 +141,7 @@ static int check_srun(void)
             return 0;
     if (atoi(number) > 0)
         exit(1);
-    return error_set("srun started %s separate programs instead of one job of %s ranks: use "
-                     "'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun",
-                     tasks, tasks);
+    return refuse_apart("srun", tasks, SLURM_TASKS, SRUN_ADVICE);
 }
 
 /* A process that is alone in its job and yet was started as one of several: its launcher and its
@@ -144,8 +152,7 @@ static int check_launcher(void)
     static const struct {
         const char *variable, *launcher, *advice;
     } signs[] = {
-        {"SLURM_STEP_NUM_TASKS", "srun",
-         "use 'srun --mpi=pmix' ('srun --mpi=list' shows what is there) or mpirun"},
+        {SLURM_TASKS, "srun", SRUN_ADVICE},
         {"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun",
          "the program was built with another MPI than this mpirun belongs to: use the mpirun of "
          "the same installation"},
@@ -161,10 +168,7 @@ static int check_launcher(void)
         const char *tasks = getenv(signs[i].variable);
 
         if (tasks && atoi(tasks) > 1)
-            return error_set("%s started %s separate programs instead of one job of %s ranks "
-                             "(%s=%s): %s",
-                             signs[i].launcher, tasks, tasks, signs[i].variable, tasks,
-                             signs[i].advice);
+            return refuse_apart(signs[i].launcher, tasks, signs[i].variable, signs[i].advice);
     }
     return 0;
 }
