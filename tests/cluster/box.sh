@@ -71,6 +71,12 @@ missing() { # exit 77: automake's "skipped"
 for tool in ip tc unshare nsenter mount; do
     command -v "$tool" >/dev/null || missing "$tool is not installed (Debian: iproute2, util-linux)"
 done
+if $check; then
+    case $("${MPIRUN:-mpirun}" --version 2>&1) in
+    *'Open MPI'*) ;;
+    *) missing "only Open MPI's mpirun can be told how to start ranks on its hosts" ;;
+    esac
+fi
 
 name=pbox$$ # short: interface names have 15 characters
 folder=$(mktemp -d /tmp/poseidon-box.XXXXXX) || missing 'no folder in /tmp'

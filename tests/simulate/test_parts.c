@@ -4,36 +4,20 @@
 #include <math.h>
 
 #include "simulate/baseline.h"
+#include "tests/simulate/simulate_groups.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
-enum { BIG = 1000 * 1000, LAYERS = 3 };
-
-static const struct group_param big_param = {.elems = BIG, .lr_mult = 1, .decay_mult = 1};
-static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .decay_mult = 1};
-
 /* Small, then two of 4 MB; the last one is a layer alone where a net has one. */
-static const struct group groups[LAYERS] = {
-    {.name = "conv1", .elems = 2000, .nparams = 1, .params = &small_param, .trains = true},
-    {.name = "conv2",
-     .layer = 1,
-     .begin = 2000,
-     .elems = BIG,
-     .nparams = 1,
-     .params = &big_param,
-     .trains = true},
-    {.name = "conv3",
-     .layer = 2,
-     .begin = 2000 + BIG,
-     .elems = BIG,
-     .nparams = 1,
-     .params = &big_param,
-     .trains = true}};
+static const struct group groups[LAYERS] = {TWO_CONVOLUTIONS,
+                                            {.name = "conv3",
+                                             .layer = 2,
+                                             .begin = 2000 + BIG,
+                                             .elems = BIG,
+                                             .nparams = 1,
+                                             .params = &big_param,
+                                             .trains = true}};
 
-static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};
-static int layers[] = {0, 1, 2};
-
-/* 1 GB/s, 1 ms; all else costs nothing. */
 static struct cost_cluster cluster;
 static struct plan_options how;
 static struct simulate_options options;
@@ -41,13 +25,7 @@ static int nlayers;
 
 static void start(int ranks)
 {
-    cluster = (struct cost_cluster){.latency_seconds = 1e-3,
-                                    .link_Bps = 1e9,
-                                    .local_Bps = 1e30,
-                                    .gemm_flops = 1e30,
-                                    .copy_Bps = 1e30,
-                                    .sum_Bps = 1e30,
-                                    .transport_Bps = 1e30};
+    cluster = only_link;
     how = (struct plan_options){.comm = {.policy = COMM_SCHEME, .scheme = &scheme_ps},
                                 .nranks = ranks,
                                 .iter_size = 1,

@@ -4,18 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "simulate/simulate.h"
+#include "tests/simulate/simulate_groups.h"
 #include "tests/suite.h"
 #include "util/error.h"
-
-/* 1 GB/s, 1 ms; all else costs nothing. */
-static const struct cost_cluster only_link = {.latency_seconds = 1e-3,
-                                              .link_Bps = 1e9,
-                                              .local_Bps = 1e30,
-                                              .gemm_flops = 1e30,
-                                              .copy_Bps = 1e30,
-                                              .sum_Bps = 1e30,
-                                              .transport_Bps = 1e30};
 
 static const struct cost_cluster usual = {.latency_seconds = 30e-6,
                                           .message_seconds = 3e-6,
@@ -25,11 +16,6 @@ static const struct cost_cluster usual = {.latency_seconds = 30e-6,
                                           .copy_Bps = 8e9,
                                           .sum_Bps = 4e9,
                                           .transport_Bps = 2e9};
-
-enum { LAYERS = 3, BIG = 1000 * 1000 };
-
-static const struct group_param big_param = {.elems = BIG, .lr_mult = 1, .decay_mult = 1};
-static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .decay_mult = 1};
 
 /* A fully connected layer of 1000 x 1000 with 32 rows. */
 static const struct group one[] = {{.name = "fc",
@@ -43,29 +29,19 @@ static const struct group one[] = {{.name = "fc",
                                     .k = 32}};
 
 /* A small convolution, a large one, a fully connected layer. */
-static const struct group three[LAYERS] = {
-    {.name = "conv1", .elems = 2000, .nparams = 1, .params = &small_param, .trains = true},
-    {.name = "conv2",
-     .layer = 1,
-     .begin = 2000,
-     .elems = BIG,
-     .nparams = 1,
-     .params = &big_param,
-     .trains = true},
-    {.name = "fc",
-     .layer = 2,
-     .begin = 2000 + BIG,
-     .elems = BIG,
-     .nparams = 1,
-     .params = &big_param,
-     .trains = true,
-     .factorable = true,
-     .m = 1000,
-     .n = 1000,
-     .k = 32}};
+static const struct group three[LAYERS] = {TWO_CONVOLUTIONS,
+                                           {.name = "fc",
+                                            .layer = 2,
+                                            .begin = 2000 + BIG,
+                                            .elems = BIG,
+                                            .nparams = 1,
+                                            .params = &big_param,
+                                            .trains = true,
+                                            .factorable = true,
+                                            .m = 1000,
+                                            .n = 1000,
+                                            .k = 32}};
 
-static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};
-static int layers[] = {0, 1, 2};
 static const struct cost_work one_layer = {
     .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
 static const struct cost_work three_layers = {

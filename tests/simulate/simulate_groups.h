@@ -1,0 +1,33 @@
+/* A small net of three groups, 2000, 10^6 and 10^6 parameters, and the cluster, for seconds that
+ * are worked out by hand. */
+#ifndef POSEIDON_TESTS_SIMULATE_GROUPS_H
+#define POSEIDON_TESTS_SIMULATE_GROUPS_H
+
+#include "simulate/simulate.h"
+
+enum { LAYERS = 3, BIG = 1000 * 1000 };
+
+static const struct group_param big_param = {.elems = BIG, .lr_mult = 1, .decay_mult = 1};
+static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .decay_mult = 1};
+
+/* A small convolution, a large one; what follows begins where they end. */
+#define TWO_CONVOLUTIONS                                                                           \
+    {.name = "conv1", .elems = 2000, .nparams = 1, .params = &small_param, .trains = true},        \
+    {                                                                                              \
+        .name = "conv2", .layer = 1, .begin = 2000, .elems = BIG, .nparams = 1,                    \
+        .params = &big_param, .trains = true                                                       \
+    }
+
+static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};
+static int layers[] = {0, 1, 2};
+
+/* 1 GB/s, 1 ms; all else costs nothing. */
+static const struct cost_cluster only_link = {.latency_seconds = 1e-3,
+                                              .link_Bps = 1e9,
+                                              .local_Bps = 1e30,
+                                              .gemm_flops = 1e30,
+                                              .copy_Bps = 1e30,
+                                              .sum_Bps = 1e30,
+                                              .transport_Bps = 1e30};
+
+#endif
