@@ -24,7 +24,8 @@ int cuda_descriptor_set_descriptor(struct cuda_engine *engine, cudnnBackendDescr
 /* Tensors' names in a graph. */
 enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's' };
 
-/* All that one graph is made of; freed together, also after a failure. All NULL: nothing. */
+/* What one graph is made of. All of it is dropped together, also after a failure; NULL members are
+ * passed over. */
 struct cuda_plan_parts {
     cudnnBackendDescriptor_t x, w, y, conv, operation, graph;
     cudnnBackendDescriptor_t bias, sum, add, addition; /* PLAN_FORWARD_BIAS */

@@ -200,8 +200,8 @@ static inline int64_t plan_rows(const struct plan *plan, int bucket, int leader)
            (leader < 0 ? plan->ncomputing : plan->locals[leader]);
 }
 
-/* Rows of factors that a leader has room for: those of the leader that leads most workers. And so
- * many of them that one round moves. */
+/* Rows of factors that a leader has room for: those of the leader that leads most workers; and how
+ * many of them travel in one round. */
 static inline int64_t plan_most_rows(const struct plan *plan, int bucket)
 {
     return plan->buckets[bucket].k * plan->options.iter_size * plan->most_locals;

@@ -134,7 +134,7 @@ int runs_read_trace(const cJSON *trace, const char *path, struct run *run)
     int spans = 0, status = -1;
 
     if (!r.nranks)
-        return error_set("%s: the trace does not tell how many ranks it is of", path);
+        return error_set("%s: the trace does not say how many ranks it has", path);
     r.ranks = alloc_array((size_t)r.nranks, sizeof *r.ranks, "a trace's ranks");
     run->wire = alloc_array(INTERVALS, sizeof *run->wire, "intervals");
     run->nwire = INTERVALS;

@@ -178,7 +178,7 @@ static int write_attribute(hid_t file, const char *path, const char *name, hid_t
     return status;
 }
 
-/* Nothing where there is no text, or one that is too long for an attribute. */
+/* Writes nothing where there is no text, or where it is too long for an attribute. */
 static int write_text_attribute(hid_t file, const char *path, const char *name, const char *text)
 {
     hid_t type;
