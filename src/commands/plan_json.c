@@ -36,6 +36,7 @@ static void put_cluster(const struct forecast *f, struct json *json)
     put_double(json, "copy_bytes_per_second", f->cluster.copy_Bps);
     put_double(json, "sum_bytes_per_second", f->cluster.sum_Bps);
     put_double(json, "served_bytes_per_second", f->cluster.serve_Bps);
+    put_double(json, "device_bytes_per_second", f->cluster.device_Bps);
     put_double(json, "transport_bytes_per_second", f->cluster.transport_Bps);
     put_double(json, "core_share", f->cluster.core_share);
     put_uint(json, "ranks_per_node", (uint64_t)f->options->ranks_per_node);
@@ -62,6 +63,8 @@ static void put_cost(const struct cost *cost, struct json *json)
     put_double(json, "latency_seconds", cost->latency_seconds);
     put_double(json, "sum_seconds", cost->sum_seconds);
     put_double(json, "compute_seconds", cost->compute_seconds);
+    put_double(json, "copy_out_seconds", cost->copy_out_seconds);
+    put_double(json, "copy_in_seconds", cost->copy_in_seconds);
     put_double(json, "stolen_seconds", cost->stolen_seconds);
     put_double(json, "seconds", cost->seconds);
     json_object_end(json);

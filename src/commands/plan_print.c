@@ -90,6 +90,10 @@ static void print_head(const struct forecast *f, FILE *to)
     cost_print_bytes(f->cluster.sum_Bps, b);
     fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
             f->cluster.gemm_flops / 1e9, a, b, f->options->ranks_per_node);
+    if (f->cluster.device_Bps > 0) {
+        cost_print_bytes(f->cluster.device_Bps, a);
+        fprintf(to, "device    %s/s from and to the host\n", a);
+    }
     if (f->cluster.core_share > 0)
         fprintf(
             to,

@@ -77,6 +77,9 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
          "installed, or a file of poseidon time --profile=FILE"},
         {"memory", OPTION_TEXT, &r->memory, "RATE",
          "at which a rank copies and sums (default 10GB)"},
+        {"host-copy", OPTION_TEXT, &r->device, "RATE",
+         "between a rank's host and its device, each way (default: the profile's, else none "
+         "needed)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "measured figures; options above override them"},
         {"comm", OPTION_TEXT, &r->comm, "HOW", comm_words},
@@ -134,6 +137,8 @@ static int parse_cluster(struct plan_request *r, struct cost_cluster *out)
         out->local_Bps = out->copy_Bps / 2;     /* into the shared segment and out of it */
         out->transport_Bps = out->copy_Bps / 4; /* into the kernel and out of it, on both sides */
     }
+    if (r->device && units_parse_rate("host-copy", r->device, &out->device_Bps))
+        return -1;
     if (r->shared_core)
         out->core_share = 1;
     if (r->gflops) {

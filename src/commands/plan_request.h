@@ -15,8 +15,8 @@ struct plan_request {
     char *profile_file;              /* owned */
     bool baselines;                  /* --comm may name one (simulate/baseline.h) */
     const struct baseline *baseline; /* that it named, or NULL */
-    const char *nodes, *bandwidth, *latency, *message, *memory, *gflops, *images, *comm, *overlap,
-        *wire, *hierarchy;
+    const char *nodes, *bandwidth, *latency, *message, *memory, *device, *gflops, *images, *comm,
+        *overlap, *wire, *hierarchy;
     bool shared_core;
 };
 

@@ -19,7 +19,7 @@ struct request {
     size_t window;
     const char *order;
     /* texts that parse turns into what is below, or into the cluster's; NULL: not given */
-    const char *leaf, *transport, *device;
+    const char *leaf, *transport;
     double transport_Bps, link_Bps;
     int leaf_nodes;
     double oversubscription, stragglers;
@@ -62,7 +62,7 @@ static int parse_rates(struct request *r, struct cost_cluster *cluster)
         return -1;
     if (r->transport && r->transport_Bps < cluster->link_Bps)
         cluster->link_Bps = r->transport_Bps;
-    return r->device ? units_parse_rate("host-copy", r->device, &cluster->device_Bps) : 0;
+    return 0;
 }
 
 static int parse(struct request *r, int argc, char **argv, struct cost_cluster *cluster)
@@ -75,9 +75,6 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         {"transport", OPTION_TEXT, &r->transport, "RATE",
          "what a rank's communication thread can send, and as much receive, a second (default: as "
          "much as the link takes)"},
-        {"host-copy", OPTION_TEXT, &r->device, "RATE",
-         "between a rank's host and its device, each way (default: the profile's, else none "
-         "needed)"},
         {"switch", OPTION_TEXT, &r->leaf, "NODES:X",
          "leaf switches of so many nodes, their way up X times oversubscribed (default: one "
          "switch)"},

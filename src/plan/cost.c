@@ -286,6 +286,32 @@ double cost_rebuild_seconds(const struct cost_cluster *cluster, const struct pla
            cluster->gemm_flops;
 }
 
+struct cost_side cost_device_bytes(const struct plan *plan, int bucket)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+    double whole = (double)b->elems * sizeof(float), all, own;
+
+    if (!b->scheme)
+        return (struct cost_side){0, 0};
+    if (!b->scheme->factors)
+        return (struct cost_side){whole, whole};
+    all = (double)plan_factor_bytes(plan, bucket, -1);
+    own = all / plan->ncomputing;
+    return (struct cost_side){own, b->scheme->home == HOME_NOBODY ? all - own : whole};
+}
+
+/* Who is alone has nothing to copy. */
+static void cost_copies(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
+                        struct cost *cost)
+{
+    struct cost_side bytes = cost_device_bytes(plan, bucket);
+
+    if (cluster->device_Bps <= 0 || plan_is_alone(plan))
+        return;
+    cost->copy_out_seconds = bytes.sent / cluster->device_Bps;
+    cost->copy_in_seconds = bytes.received / cluster->device_Bps;
+}
+
 /* ---- all together ---- */
 
 double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *plan, int bucket)
@@ -307,7 +333,7 @@ static void total_up(const struct cost_cluster *cluster, double first, struct co
     cost->seconds = larger(link, cost->sum_seconds) +
                     smaller(link, cost->sum_seconds) / larger(cost->pieces, 1) +
                     cost->trips * cluster->latency_seconds + cost->skew_seconds +
-                    cost->compute_seconds + first;
+                    cost->copy_out_seconds + cost->copy_in_seconds + cost->compute_seconds + first;
     cost->sum_seconds += first;
     cost->stolen_seconds =
         cluster->core_share * (cost->sum_seconds + busier(&cost->worker) / cluster->transport_Bps);
@@ -339,6 +365,7 @@ static void cost_bucket(const struct cost_cluster *cluster, const struct plan *p
         cost_links(cluster, plan, bucket, out);
         b->scheme->cost(cluster, plan, bucket, out);
         share_among_leaders(plan, bucket, out);
+        cost_copies(cluster, plan, bucket, out);
         if (b->log_steps) /* every step is a trip */
             out->trips *= tree_steps(plan->nworkers);
     } else {

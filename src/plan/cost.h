@@ -49,7 +49,7 @@ struct cost_cluster {
     double update_Bps; /* bytes of parameters a worker's engine updates per second after SFB, where
                           a profile of the layers has it; 0: as fast as a server does */
     double device_Bps; /* bytes per second between a rank's host and its device, each way; 0: what
-                          travels need not be copied. Only simulate counts it */
+                          travels need not be copied */
     double transport_Bps; /* bytes sent, and as many received, per second of the wire thread's
                              processor time */
     double core_share; /* how much of that thread's processor time delays the passes: 0 where it has
@@ -81,14 +81,16 @@ struct cost {
     double pieces; /* into how many link and wire thread share the work; set by scheme->cost */
     double wire_seconds; /* the busiest link is taken, if all buckets share the servers evenly */
     double skew_seconds; /* and this longer by this bucket alone: it has fewer homes than ranks */
-    double latency_seconds; /* trips after each other, overheads of messages */
-    double sum_seconds;     /* wire thread: adding, quantising, a server's update; scheme->cost */
-    double compute_seconds; /* compute thread: copying factors out, rebuilding the gradient (less
-                               what backprop saves by leaving that to it), updating its own
-                               parameters; scheme->cost */
-    double stolen_seconds;  /* by which the wire thread and the transport slow the passes down */
-    double busy_seconds;    /* other buckets wait this long: the longer of link and wire thread */
-    double seconds;         /* the bucket alone, from its gradient to its new parameters */
+    double latency_seconds;  /* trips after each other, overheads of messages */
+    double sum_seconds;      /* wire thread: adding, quantising, a server's update; scheme->cost */
+    double compute_seconds;  /* compute thread: copying factors out, rebuilding the gradient (less
+                                what backprop saves by leaving that to it), updating its own
+                                parameters; scheme->cost */
+    double copy_out_seconds; /* a worker's device gives the host what travels; before all else */
+    double copy_in_seconds;  /* it gets back what has come; before compute_seconds */
+    double stolen_seconds;   /* by which the wire thread and the transport slow the passes down */
+    double busy_seconds;     /* other buckets wait this long: the longer of link and wire thread */
+    double seconds;          /* the bucket alone, from its gradient to its new parameters */
 };
 
 /* Whether a server that trains on an engine with memory of its own had better update its chunks
@@ -141,6 +143,10 @@ double cost_node_seconds(const struct cost_cluster *cluster, const struct plan *
 
 /* Bytes one way between one rank and all others, while nobody else uses its link. */
 double cost_link_seconds(const struct cost_cluster *cluster, const struct plan *plan, double bytes);
+
+/* What a worker's device gives the host, and gets back, for the bucket: its gradient and the new
+ * parameters, or its factors and the others'. Zero where it updates alone. */
+struct cost_side cost_device_bytes(const struct plan *plan, int bucket);
 
 /* An update of so many bytes of parameters: on the host; of a server that is a worker and may do it
  * in its engine's memory; of a worker's engine. */

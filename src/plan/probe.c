@@ -415,14 +415,17 @@ static int measure_products(struct prober *p, const struct engine *engine,
     void *memory = NULL;
     int status = 0;
 
-    cluster->gemm_flops = cluster->serve_Bps = DBL_MAX;
+    cluster->gemm_flops = cluster->serve_Bps = cluster->device_Bps = DBL_MAX;
     if (engine) {
         status = engine->i->alloc(
             engine->context, sizeof(float) * (GEMM_K * GEMM_M + GEMM_K * GEMM_N + GEMM_M * GEMM_N),
             "measuring products", &memory);
         products.memory = memory;
         cluster->gemm_flops = status ? 0 : measure_rate(multiply, &products);
-        status = cluster->gemm_flops > 0 ? probe_serving(engine, &cluster->serve_Bps) : -1;
+        status = cluster->gemm_flops <= 0 || probe_serving(engine, &cluster->serve_Bps) ||
+                         probe_copying(engine, &cluster->device_Bps)
+                     ? -1
+                     : 0;
     }
     status = error_agree(p->comm, status);
     if (!status)
@@ -494,14 +497,16 @@ int probe_sums(double *Bps)
 /* The slowest rank's rates, then rank 0's bits. */
 static int agree_figures(struct prober *p, struct cost_cluster *cluster)
 {
-    double mine[4] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps},
-           least[4];
+    double mine[] = {cluster->gemm_flops, cluster->copy_Bps, cluster->sum_Bps, cluster->serve_Bps,
+                     cluster->device_Bps},
+           least[5];
 
-    MPI_TRY(MPI_Allreduce(mine, least, 4, MPI_DOUBLE, MPI_MIN, p->comm));
+    MPI_TRY(MPI_Allreduce(mine, least, 5, MPI_DOUBLE, MPI_MIN, p->comm));
     cluster->gemm_flops = least[0];
     cluster->copy_Bps = least[1];
     cluster->sum_Bps = least[2];
     cluster->serve_Bps = least[3];
+    cluster->device_Bps = least[4];
     if (cluster->link_Bps <= 0)
         cluster->link_Bps = cluster->copy_Bps;
     if (cluster->local_Bps <= 0)

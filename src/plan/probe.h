@@ -30,6 +30,10 @@ int probe_measure(MPI_Comm world, const struct topology *topology, const struct 
  * host's. Not collective. */
 int probe_serving(const struct engine *engine, double *Bps);
 
+/* Bytes per second between the host's and this engine's memory, the mean of both ways; 0 where they
+ * are one. Not collective. */
+int probe_copying(const struct engine *engine, double *Bps);
+
 /* As a server's update on the host is measured: bytes of gradient added to a sum per second. */
 int probe_sums(double *Bps);
 

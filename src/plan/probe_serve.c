@@ -1,6 +1,6 @@
 /* How fast a server updates parameters in its engine's memory: a chunk's sum goes there, the rule
  * is applied, the new values come back. One chunk after the other, as their sums become complete.
- */
+ * And how fast such chunks are copied there and back, without a rule. */
 #include "plan/probe.h"
 
 #include "util/clock.h"
@@ -18,6 +18,39 @@ struct serving {
     struct engine_ticket *ticket;
 };
 
+static void close_serving(struct serving *s)
+{
+    const struct engine *engine = s->engine;
+
+    engine->i->copies->ticket_destroy(engine->context, s->ticket);
+    engine->i->free(engine->context, s->memory);
+    engine->i->copies->host_free(engine->context, s->host);
+}
+
+static int open_serving(struct serving *s)
+{
+    const struct engine *engine = s->engine;
+    const struct engine_copies_i *copies = engine->i->copies;
+    size_t bytes = ELEMS * sizeof(float);
+
+    if (!copies->host_alloc(engine->context, bytes, "measuring updates", &s->host) &&
+        !engine->i->alloc(engine->context, 3 * bytes, "measuring updates", &s->memory) &&
+        !copies->ticket_create(engine->context, &s->ticket))
+        return 0;
+    close_serving(s);
+    return -1;
+}
+
+static int await(const struct serving *s)
+{
+    const struct engine *engine = s->engine;
+    int ready;
+
+    while ((ready = engine->i->copies->ready(engine->context, s->ticket)) == 0)
+        sched_yield();
+    return ready < 0 ? -1 : 0;
+}
+
 static int serve(const struct serving *s)
 {
     const struct engine_copies_i *copies = s->engine->i->copies;
@@ -28,50 +61,66 @@ static int serve(const struct serving *s)
     float *values = s->memory, *grad = values + ELEMS, *history = grad + ELEMS;
     const struct engine_rows up = {.host = s->host, .memory = grad, .width = ELEMS, .rows = 1};
     const struct engine_rows back = {.host = s->host, .memory = values, .width = ELEMS, .rows = 1};
-    int ready;
 
-    if (copies->store(context, &up, s->ticket) ||
-        services->update(context, &sgd, values, grad, history, ELEMS, ELEMS, ENGINE_STORED) ||
-        copies->fetch_stored(context, &back, s->ticket))
-        return -1;
-    while ((ready = copies->ready(context, s->ticket)) == 0)
-        sched_yield();
-    return ready < 0 ? -1 : 0;
+    return copies->store(context, &up, s->ticket) ||
+                   services->update(context, &sgd, values, grad, history, ELEMS, ELEMS,
+                                    ENGINE_STORED) ||
+                   copies->fetch_stored(context, &back, s->ticket) || await(s)
+               ? -1
+               : 0;
 }
 
-/* The best round counts, as for the host's rates (probe.c). */
-static int time_rounds(const struct serving *s, double *Bps)
+static int copy(const struct serving *s)
 {
-    if (serve(s)) /* warms up */
+    const struct engine_copies_i *copies = s->engine->i->copies;
+    const struct engine_rows rows = {
+        .host = s->host, .memory = s->memory, .width = ELEMS, .rows = 1};
+
+    return copies->store(s->engine->context, &rows, s->ticket) || await(s) ||
+                   copies->fetch(s->engine->context, &rows, s->ticket) || await(s)
+               ? -1
+               : 0;
+}
+
+/* Bytes per second if every round takes its chunk so often from one end to the other. The best
+ * round counts, as for the host's rates (probe.c). */
+static int time_rounds(const struct serving *s, int (*round)(const struct serving *s), int times,
+                       double *Bps)
+{
+    if (round(s)) /* warms up */
         return -1;
     for (int i = 0; i < ROUNDS; i++) {
         double start = clock_seconds(), rate;
-        if (serve(s))
+        if (round(s))
             return -1;
-        rate = ELEMS * sizeof(float) / (clock_seconds() - start);
+        rate = times * ELEMS * sizeof(float) / (clock_seconds() - start);
         *Bps = rate > *Bps ? rate : *Bps;
     }
     return 0;
 }
 
-int probe_serving(const struct engine *engine, double *Bps)
+static int measure(const struct engine *engine, int (*round)(const struct serving *s), int times,
+                   double *Bps)
 {
-    const struct engine_copies_i *copies = engine->i->copies;
     struct serving s = {.engine = engine};
     int status;
 
-    *Bps = 0;
-    if (!engine->i->own_memory || !engine->i->services->update)
-        return 0;
-    status =
-        copies->host_alloc(engine->context, ELEMS * sizeof(float), "measuring updates", &s.host) ||
-                engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float), "measuring updates",
-                                 &s.memory) ||
-                copies->ticket_create(engine->context, &s.ticket) || time_rounds(&s, Bps)
-            ? -1
-            : 0;
-    copies->ticket_destroy(engine->context, s.ticket);
-    engine->i->free(engine->context, s.memory);
-    copies->host_free(engine->context, s.host);
+    if (open_serving(&s))
+        return -1;
+    status = time_rounds(&s, round, times, Bps);
+    close_serving(&s);
     return status;
+}
+
+int probe_serving(const struct engine *engine, double *Bps)
+{
+    *Bps = 0;
+    return engine->i->own_memory && engine->i->services->update ? measure(engine, serve, 1, Bps)
+                                                                : 0;
+}
+
+int probe_copying(const struct engine *engine, double *Bps)
+{
+    *Bps = 0;
+    return engine->i->own_memory ? measure(engine, copy, 2, Bps) : 0;
 }

@@ -79,13 +79,14 @@ struct timeline {
     const struct cost_work *work;
     enum cost_overlap overlap;
     int nitems;
-    int *layer;      /* per item */
-    double backward; /* seconds of all of it */
-    double *ready;   /* per item: its gradient is final; 0 is the start of backward */
-    double *done;    /* its parameters have arrived */
-    double *left;    /* of its time on the link */
-    int *order;      /* items as their gradients become final */
-    int *stack;      /* items on the link, the one being served last */
+    int *layer;       /* per item */
+    double backward;  /* seconds of all of it */
+    double *ready;    /* per item: its gradient is final; 0 is the start of backward */
+    double *done;     /* its parameters have arrived */
+    double *left;     /* of its time on the link */
+    int *order;       /* items as their gradients become final */
+    int *stack;       /* items on the link, the one being served last */
+    double copied_in; /* when the device has got all that has come so far */
 };
 
 /* Descending by layer, of one layer by number: as gradients become final. */
@@ -158,6 +159,15 @@ void timeline_destroy(struct timeline *line)
     free(line);
 }
 
+/* The item has come to the host: one after the other goes to the device. */
+static void copy_in(struct timeline *line, const struct cost *cost, int item, double came)
+{
+    double start = cost->copy_in_seconds > 0 && line->copied_in > came ? line->copied_in : came;
+
+    line->done[item] = start + cost->copy_in_seconds;
+    line->copied_in = line->done[item];
+}
+
 /* Until `until`, the link serves what lies on top of the stack. Returns the stack's new height. */
 static int serve_stack(struct timeline *line, const struct cost *costs, int height, double *now,
                        double until)
@@ -169,22 +179,28 @@ static int serve_stack(struct timeline *line, const struct cost *costs, int heig
         line->left[i] -= slice;
         if (line->left[i] > 0)
             break;
-        line->done[i] = *now + costs[i].seconds - costs[i].compute_seconds - costs[i].busy_seconds;
+        copy_in(line, &costs[i], i,
+                *now + costs[i].seconds - costs[i].busy_seconds - costs[i].compute_seconds -
+                    costs[i].copy_out_seconds - costs[i].copy_in_seconds);
         height--;
     }
     return height;
 }
 
+/* Gradients leave the device one after the other as they become final. */
 static void run_link(struct timeline *line, const struct cost *costs)
 {
-    double now = 0;
+    double now = 0, copied_out = 0;
     int height = 0;
 
+    line->copied_in = 0;
     for (int next = 0; next < line->nitems; next++) {
         int i = line->order[next];
-        if (now < line->ready[i]) {
-            height = serve_stack(line, costs, height, &now, line->ready[i]);
-            now = line->ready[i];
+        copied_out =
+            (copied_out > line->ready[i] ? copied_out : line->ready[i]) + costs[i].copy_out_seconds;
+        if (now < copied_out) {
+            height = serve_stack(line, costs, height, &now, copied_out);
+            now = copied_out;
         }
         line->left[i] = costs[i].busy_seconds;
         line->stack[height++] = i;

@@ -246,19 +246,11 @@ static void find_copies(struct simulation *s)
     if (plan_is_alone(plan) && !s->options->manner.syncs_alone)
         return;
     for (int b = 0; b < plan->nbuckets; b++) {
-        const struct bucket *bucket = &plan->buckets[b];
-        double whole = (double)bucket->elems * sizeof(float), own = whole, back = whole;
-        if (!bucket->scheme)
-            continue;
-        if (bucket->scheme->factors) {
-            double all = (double)plan_factor_bytes(plan, b, -1);
-            own = all / plan->ncomputing;
-            back = bucket->scheme->home == HOME_NOBODY ? all - own : whole;
-        }
-        s->bytes_out[b] = own;
-        s->bytes_in[b] = back;
-        s->all_out += own;
-        s->all_in += back;
+        struct cost_side bytes = cost_device_bytes(plan, b);
+        s->bytes_out[b] = bytes.sent;
+        s->bytes_in[b] = bytes.received;
+        s->all_out += bytes.sent;
+        s->all_in += bytes.received;
     }
 }
 

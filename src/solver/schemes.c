@@ -75,6 +75,8 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
     if (t->blank ? work_read(t->net, t->options->profile, &t->probe.cluster, &work)
                  : work_estimate(t->net, &t->probe.cluster, &work))
         return -1;
+    if (t->blank)
+        t->probe.cluster.device_Bps = 0; /* the profile's device copies, its stand-in does not */
     status = cost_predict(&work, &t->probe.cluster, &usual, t->groups, overlap, &base) ||
              cost_choose(&question, &answer);
     if (!status) {
@@ -166,6 +168,8 @@ int trainer_probe(struct trainer *t)
         engine_close(&cpu);
     if (t->blank)
         probe->cluster.core_share = 0; /* nobody computes: traffic takes nothing away */
+    if (t->options->direct == SYNC_DIRECT_ON)
+        probe->cluster.device_Bps = 0; /* MPI reaches the devices */
     if (t->options->dilate > 1) {
         probe->cluster.link_Bps *= t->options->dilate;
         probe->cluster.local_Bps *= t->options->dilate;

@@ -128,6 +128,9 @@ grep -q '^link *250 MB/s a node and direction, latency 2 ms, 10 us a further mes
 grep -q '^rank *300 GFLOP/s in products, copies 8 GB/s, sums 7 GB/s' "$folder/text" ||
     fail "the file's rates are not used"
 
+plan --nodes=2 --host-copy=3GB >"$folder/text" || fail '--host-copy failed'
+grep -q '^device *3 GB/s from and to the host$' "$folder/text" || fail "the device's copies are not told"
+
 if [ -n "$POSEIDON_PYTHON" ]; then
     plan --nodes=2,4,8,16,32 --json >"$folder/json" || fail '--json failed'
     "$POSEIDON_PYTHON" - "$folder/json" <<'END' || fail 'the JSON is not what was computed by hand'

@@ -130,6 +130,13 @@ awk -v poseidon="$(speedup poseidon)" -v wfbp="$(speedup wfbp)" -v caffe="$(spee
     -v ring="$(speedup ring)" -v merged="$(speedup mg-wfbp)" -v p3="$(speedup p3)" 'BEGIN {
     exit !(poseidon > 28 && poseidon > wfbp && wfbp > 2 * caffe && caffe > 1 && tf > 1 && p3 >= wfbp && ring > caffe && merged > caffe) }' ||
     fail "the order of other systems is wrong"
+
+# auto counts copies as simulate plays them: by this cluster's, PS alone would reach 24.9 of 32
+for comm in auto ps sfb; do
+    run simulate --profile=titanx --nodes=32 --bandwidth=40Gb --transport=3.5GB --host-copy=3.2GB --memory=8GB --comm=$comm --json >"$folder/$comm"
+done
+awk -v auto="$(speedup auto)" -v ps="$(speedup ps)" -v sfb="$(speedup sfb)" \
+    'BEGIN { exit !(sfb > 1.1 * ps && auto > 0.98 * sfb) }' || fail 'auto counts other copies than simulate'
 net=$folder/vgg19.prototxt
 
 # copies, a slow thread, an oversubscribed switch and stragglers cost time; a seed repeats itself

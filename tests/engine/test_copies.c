@@ -3,6 +3,7 @@
  * emulated GPU (tests/cuda) are worked off as late as can be, so whatever is not ordered shows. */
 #define _GNU_SOURCE
 #include "engine/codec.h"
+#include "plan/probe.h"
 #include "util/error.h"
 
 #include "tests/data/solver/rule_values.h"
@@ -475,6 +476,18 @@ START_TEST(a_message_has_the_bits_of_the_hosts_codec)
 }
 END_TEST
 
+START_TEST(copying_is_measured_where_the_engines_memory_is_its_own)
+{
+    double Bps = -1;
+
+    ck_assert_msg(probe_copying(&engine, &Bps) == 0, "%s", error_text());
+    if (engine.i->own_memory)
+        ck_assert_msg(Bps > 1e6 && Bps < 1e12, "%g B/s", Bps);
+    else
+        ck_assert_double_eq(Bps, 0);
+}
+END_TEST
+
 SUITE("copies and services")
 {
     TCase *tcase = suite_case(suite, "copies and services");
@@ -493,4 +506,5 @@ SUITE("copies and services")
     tcase_add_loop_test(tcase, an_update_has_the_bits_of_the_hosts, 0, 3 * (RULE_ADAM + 1));
     tcase_add_test(tcase, the_sum_of_squares_is_that_of_long_doubles);
     tcase_add_loop_test(tcase, a_message_has_the_bits_of_the_hosts_codec, 0, 2);
+    tcase_add_test(tcase, copying_is_measured_where_the_engines_memory_is_its_own);
 }

@@ -27,6 +27,9 @@ static int check(const struct probe *probe, int nranks)
         return error_set("latency %g, message %g", c->latency_seconds, c->message_seconds);
     if (!(c->core_share >= 0 && c->core_share <= COST_MOST_SHARE))
         return error_set("core share %g", c->core_share);
+    if (c->device_Bps != 0)
+        return error_set("the CPU's memory is the host's, but copies there have %g B/s",
+                         c->device_Bps);
     if ((nranks > 1) != (c->latency_seconds > 0))
         return error_set("latency %g between %d ranks", c->latency_seconds, nranks);
     return 0;

@@ -19,6 +19,7 @@ static const struct probe sample = {
                 .copy_Bps = 8e9,
                 .sum_Bps = 0.1e9,
                 .serve_Bps = 2e9 / 3,
+                .device_Bps = 1.2e10 / 7,
                 .transport_Bps = 1e9 / 3,
                 .core_share = 0.25},
     .nranks = 8,
@@ -53,7 +54,7 @@ START_TEST(figures_survive_the_file_to_the_last_bit)
 }
 END_TEST
 
-/* Figures in the file's order, then what replaces line `line` (1 to 12), and the message it must
+/* Figures in the file's order, then what replaces line `line` (1 to 13), and the message it must
  * give. */
 static const char *const lines[] = {
     "ranks = 8",
@@ -68,6 +69,7 @@ static const char *const lines[] = {
     "served_bytes_per_second = 0",
     "transport_bytes_per_second = 1e9",
     "core_share = 0",
+    "device_bytes_per_second = 1e10",
 };
 
 static const struct {
@@ -91,9 +93,12 @@ static const struct {
     {1, "ranks = 1e300", ":1: ranks must be a whole number of at least 1, found 1e+300"},
     {1, "ranks = 1", ": 2 ranks per node are more than the 1 ranks in all"},
     {9, "ranks = 8", ":9: ranks is already in line 1"},
-    {9, "# left out", ":12: the file ends without sum_bytes_per_second"},
+    {9, "# left out", ":13: the file ends without sum_bytes_per_second"},
     {10, "served_bytes_per_second = -1",
      ":10: served_bytes_per_second must be 0 or more, found -1"},
+    {13, "# of an earlier version", NULL},
+    {13, "device_bytes_per_second = -1",
+     ":13: device_bytes_per_second must be 0 or more, found -1"},
     {12, "core_share = -0.5", ":12: core_share must be 0 or more, found -0.5"},
     {12, "core_share = 2.5", ": core_share must be at most 2, found 2.5"},
 };

@@ -1,0 +1,174 @@
+/* Copies between host and device: the cost model, by which --comm=auto chooses, and the simulator
+ * against the same seconds worked out by hand. */
+#include <check.h>
+#include <math.h>
+
+#include "tests/simulate/simulate_groups.h"
+#include "tests/suite.h"
+#include "util/error.h"
+
+static const struct group groups[LAYERS] = {TWO_CONVOLUTIONS,
+                                            {.name = "fc",
+                                             .layer = 2,
+                                             .begin = 2000 + BIG,
+                                             .elems = BIG,
+                                             .nparams = 1,
+                                             .params = &big_param,
+                                             .trains = true,
+                                             .factorable = true,
+                                             .m = 1000,
+                                             .n = 1000,
+                                             .k = 125}}; /* 1 MB of factors */
+
+static const struct cost_work one_layer = {
+    .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
+static const struct cost_work three_layers = {
+    .nlayers = LAYERS, .forward = ten, .backward = twenty, .ngroups = LAYERS, .layer = layers};
+
+static struct cost_cluster cluster;
+
+static struct plan_options by(const char *scheme, int ranks)
+{
+    return (struct plan_options){
+        .comm = {.policy = COMM_SCHEME, .scheme = scheme_find(scheme)},
+        .nranks = ranks,
+        .iter_size = 1,
+        .chunk_bytes = 2 << 20,
+    };
+}
+
+static double play(const struct cost_work *work, const struct group *of,
+                   const struct plan_options *how, enum cost_overlap overlap)
+{
+    struct simulate_options options = {.cluster = &cluster,
+                                       .work = work,
+                                       .overlap = overlap,
+                                       .ranks_per_node = 1,
+                                       .window = COST_SIZE_CHOSEN};
+    struct simulate_result result;
+    struct plan *plan;
+
+    ck_assert_msg(plan_create(how, work->ngroups, of, &plan) == 0, "%s", error_text());
+    options.plan = plan;
+    ck_assert_msg(simulate_run(&options, &result, NULL) == 0, "%s", error_text());
+    plan_destroy(plan);
+    return result.seconds;
+}
+
+static double predict(const struct cost_work *work, const struct group *of,
+                      const struct plan_options *how, enum cost_overlap overlap)
+{
+    struct cost_iteration iteration;
+
+    ck_assert_msg(cost_predict(work, &cluster, how, of, overlap, &iteration) == 0, "%s",
+                  error_text());
+    return iteration.seconds;
+}
+
+/* Of the connected layer alone. */
+static void takes(const char *scheme, int ranks, double wanted)
+{
+    struct plan_options how = by(scheme, ranks);
+    struct group fc = groups[LAYERS - 1];
+    double played, predicted;
+
+    fc.layer = 0;
+    fc.begin = 0;
+    played = play(&one_layer, &fc, &how, COST_OVERLAP_WFBP);
+    predicted = predict(&one_layer, &fc, &how, COST_OVERLAP_WFBP);
+    ck_assert_msg(fabs(played - wanted) <= 1e-6 * wanted, "%s played: %.9g s, expected %.9g",
+                  scheme, played, wanted);
+    ck_assert_msg(fabs(predicted - wanted) <= 1e-6 * wanted, "%s predicted: %.9g s, expected %.9g",
+                  scheme, predicted, wanted);
+}
+
+START_TEST(a_gradient_leaves_and_parameters_come_back)
+{
+    cluster = only_link;
+    takes("ps", 2, 0.03 + 2 * (1e-3 + 2e-3));
+    cluster.device_Bps = 1e9;
+    takes("ps", 2, 0.03 + 2 * (1e-3 + 2e-3) + 2 * 4e-3);
+}
+END_TEST
+
+START_TEST(own_factors_leave_and_those_of_others_come)
+{
+    cluster = only_link;
+    takes("sfb", 4, 0.03 + 1e-3 + 3 * 1e-3);
+    cluster.device_Bps = 1e9;
+    takes("sfb", 4, 0.03 + 1e-3 + 3 * 1e-3 + 1e-3 + 3 * 1e-3);
+}
+END_TEST
+
+START_TEST(who_is_alone_copies_nothing)
+{
+    cluster = only_link;
+    cluster.device_Bps = 1e9;
+    takes("ps", 1, 0.03);
+}
+END_TEST
+
+/* Layers of 4 MB and almost nothing: what one layer copies is in the way of the next one's. */
+START_TEST(layers_are_copied_one_after_the_other)
+{
+    enum cost_overlap overlap = (enum cost_overlap)_i;
+    struct plan_options how = by("ps", 2);
+    double played, predicted;
+
+    cluster = only_link;
+    cluster.link_Bps = 1e12;
+    cluster.latency_seconds = 0;
+    cluster.device_Bps = 0.1e9; /* 40 ms a layer each way, and its passes take 30 */
+    played = play(&three_layers, groups, &how, overlap);
+    predicted = predict(&three_layers, groups, &how, overlap);
+    ck_assert_double_ge(played, 0.08 + 0.08); /* both out, or both in, after backward of the last */
+    ck_assert_msg(fabs(played - predicted) <= 1e-3 * played, "played %.9g s, predicted %.9g",
+                  played, predicted);
+}
+END_TEST
+
+START_TEST(auto_takes_what_copies_less_where_the_link_is_fast)
+{
+    static const char *const words[] = {"ps", "sfb"};
+    const struct scheme *const registry[] = {scheme_find("ps"), scheme_find("sfb"), NULL};
+    struct plan_options free = {.nranks = 4, .iter_size = 1, .chunk_bytes = 2 << 20};
+    struct cost_question question = {.work = &three_layers,
+                                     .cluster = &cluster,
+                                     .how = &free,
+                                     .registry = registry,
+                                     .groups = groups,
+                                     .overlap = COST_OVERLAP_NONE};
+    struct cost_answer answer;
+    double seconds[2];
+
+    cluster = only_link;
+    cluster.link_Bps = 1e12;
+    cluster.gemm_flops = 2.0 * BIG * 125 * 3 / 5e-3; /* the product takes 5 ms */
+    for (int copies = 0; copies < 2; copies++) {
+        cluster.device_Bps = copies ? 1e9 : 0; /* 8 ms against 4 */
+        for (int s = 0; s < 2; s++) {
+            struct plan_options how = by(words[s], 4);
+            how.comm.policy = COMM_SCHEME;
+            seconds[s] = play(&three_layers, groups, &how, COST_OVERLAP_NONE);
+        }
+        ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+        ck_assert_ptr_eq(answer.scheme[2], registry[seconds[1] < seconds[0]]);
+        cost_answer_free(&answer);
+    }
+    cluster.gemm_flops *= 5; /* 1 ms */
+    ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+    ck_assert_ptr_eq(answer.scheme[2], registry[1]);
+    cost_answer_free(&answer);
+}
+END_TEST
+
+SUITE("copies")
+{
+    TCase *tcase = suite_case(suite, "copies between host and device");
+
+    tcase_add_test(tcase, a_gradient_leaves_and_parameters_come_back);
+    tcase_add_test(tcase, own_factors_leave_and_those_of_others_come);
+    tcase_add_test(tcase, who_is_alone_copies_nothing);
+    tcase_add_loop_test(tcase, layers_are_copied_one_after_the_other, 0, COST_OVERLAPS);
+    tcase_add_test(tcase, auto_takes_what_copies_less_where_the_link_is_fast);
+}
