@@ -28,7 +28,8 @@ int command_version(void);
 int command_fail(const char *command);
 
 /* Starts MPI for a command whose threads take turns. Fails where the launcher, srun's or another
- * MPI's, started lone processes instead of one job. */
+ * MPI's, started lone processes instead of one job. Where the ranks do not run the same program, or
+ * not the same command (argv[0]), it says so once and ends the process. */
 int command_start_mpi(int *argc, char ***argv);
 
 /* Ends a command on all ranks: after a failure rank 0 prints the message. in_flight: transfers may

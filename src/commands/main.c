@@ -8,7 +8,9 @@
 #include "layers/layer.h"
 #include "util/suggest.h"
 #include "util/agree.h"
+#include "util/build_info.h"
 #include "util/error.h"
+#include "util/handshake.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -173,10 +175,27 @@ static int check_launcher(void)
     return 0;
 }
 
+/* Ranks that do not run the same program end here: they have no collective call in common. */
+static void require_same_program(const char *command)
+{
+    enum handshake result = handshake(MPI_COMM_WORLD, &build_info, command);
+
+    if (result == HANDSHAKE_SAME)
+        return;
+    if (*error_text())
+        command_fail(command);
+    if (result == HANDSHAKE_UNHEARD)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Finalize();
+    exit(1);
+}
+
 int command_start_mpi(int *argc, char ***argv)
 {
+    char command[24];
     int level = 0, size = 1;
 
+    snprintf(command, sizeof command, "%s", *argc > 0 ? (*argv)[0] : "");
     if (check_srun())
         return -1;
     /* Open MPI's default over TCP asks the receiver for every large message, and that question
@@ -191,7 +210,10 @@ int command_start_mpi(int *argc, char ***argv)
             "this MPI library has no MPI_THREAD_SERIALIZED; build it with thread support");
     MPI_TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    return size == 1 ? check_launcher() : 0;
+    if (size == 1)
+        return check_launcher();
+    require_same_program(command);
+    return 0;
 fail:
     return -1;
 }

@@ -24,8 +24,8 @@ int command_version(void)
     if (MPI_Get_library_version(mpi, &length) != MPI_SUCCESS) /* allowed before MPI_Init */
         strcpy(mpi, "unknown");
     H5get_libversion(&major, &minor, &release);
-    printf("poseidon %s\n", PACKAGE_VERSION);
-    printf("commit      %s\n", BUILD_COMMIT);
+    printf("poseidon %s\n", build_info.version);
+    printf("commit      %s\nsources     %s\n", build_info.commit, build_info.sources);
     printf("MPI         %.*s\n", (int)strcspn(mpi, ",\n"), mpi);
     printf("HDF5        %u.%u.%u\n", major, minor, release);
     printf("oneDNN      %d.%d.%d\n", dnnl->major, dnnl->minor, dnnl->patch);
@@ -60,6 +60,6 @@ int command_version(void)
            ""
 #endif
     );
-    printf("compiler    %s\nflags       %s\n", BUILD_COMPILER, BUILD_FLAGS);
+    printf("compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);
     return 0;
 }

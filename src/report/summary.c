@@ -6,10 +6,6 @@
 
 #include <time.h>
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 static void put_by_rank(const struct figures *figures, struct json *json, const char *key,
                         size_t figure)
 {
@@ -30,8 +26,8 @@ static void put_provenance(const struct figures *figures, const struct report_ru
 
     if (gmtime_r(&now, &utc))
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    json_put_string(json, "version", PACKAGE_VERSION);
-    json_put_string(json, "commit", BUILD_COMMIT);
+    json_put_string(json, "version", build_info.version);
+    json_put_string(json, "commit", build_info.commit);
     json_put_string(json, "date", date);
     json_put_string(json, "solver", run->solver);
     json_key(json, "set");

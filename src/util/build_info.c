@@ -1,0 +1,15 @@
+/* An object of its own: it alone is compiled anew when the commit changes, and a test links the
+ * program with another one. */
+#include "util/build_info.h"
+
+#include "util/build_values.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+const struct build_info build_info = {.version = PACKAGE_VERSION,
+                                      .commit = BUILD_COMMIT,
+                                      .sources = BUILD_SOURCES,
+                                      .compiler = BUILD_COMPILER,
+                                      .flags = BUILD_FLAGS};

@@ -1,0 +1,273 @@
+/* Cards are texts of fixed sizes, so that programs of different age read each other's. */
+#include "util/handshake.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/agree.h"
+#include "util/alloc.h"
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+enum { TAG_CARD = 27182, TAG_VERDICT = 27183, RANKS_NAMED = 8 };
+
+/* This layout stays. What differs from build to build goes into the texts. */
+struct card {
+    char magic[8]; /* MAGIC, without an end */
+    char version[32], commit[64], sources[32];
+    char configuration[248]; /* what changes the meaning or the order of messages */
+    char host[128];
+};
+
+#define MAGIC "poseidon"
+
+_Static_assert(sizeof(struct card) == 512, "the card's layout is fixed");
+
+static void put(char *to, size_t size, const char *text)
+{
+    snprintf(to, size, "%s", text);
+}
+
+static void fill_card(struct card *card, const struct build_info *build, const char *command)
+{
+    char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    const uint16_t order = 1;
+    int length = 0;
+
+    memset(card, 0, sizeof *card);
+    memcpy(card->magic, MAGIC, sizeof card->magic);
+    put(card->version, sizeof card->version, build->version);
+    put(card->commit, sizeof card->commit, build->commit);
+    put(card->sources, sizeof card->sources, build->sources);
+    if (gethostname(card->host, sizeof card->host - 1))
+        put(card->host, sizeof card->host, "?");
+    (void)MPI_Get_library_version(mpi, &length);
+    mpi[strcspn(mpi, ",\n")] = '\0';
+    snprintf(card->configuration, sizeof card->configuration,
+             "'%.24s' with %.64s, %zu bits, %s-endian", command, mpi, CHAR_BIT * sizeof(void *),
+             *(const char *)&order ? "little" : "big");
+}
+
+/* Texts of strangers may lack their ends. */
+static void close_card(struct card *card)
+{
+    card->version[sizeof card->version - 1] = '\0';
+    card->commit[sizeof card->commit - 1] = '\0';
+    card->sources[sizeof card->sources - 1] = '\0';
+    card->configuration[sizeof card->configuration - 1] = '\0';
+    card->host[sizeof card->host - 1] = '\0';
+}
+
+/* The commit is for people: what was committed besides the program changes it, too. */
+static bool is_same(const struct card *a, const struct card *b)
+{
+    return !memcmp(a->magic, b->magic, sizeof a->magic) && !strcmp(a->version, b->version) &&
+           !strcmp(a->sources, b->sources) && !strcmp(a->configuration, b->configuration);
+}
+
+/* ---- messages ---- */
+
+struct ranks {
+    struct strbuf *text;
+    int named, more;
+};
+
+static void name_rank(struct ranks *ranks, int rank, const char *host)
+{
+    if (ranks->named == RANKS_NAMED) {
+        ranks->more++;
+        return;
+    }
+    strbuf_printf(ranks->text, "%s%d", ranks->named ? ", " : "", rank);
+    if (host)
+        strbuf_printf(ranks->text, " on %s", host);
+    ranks->named++;
+}
+
+static void end_ranks(const struct ranks *ranks)
+{
+    if (ranks->more > 0)
+        strbuf_printf(ranks->text, " and %d more", ranks->more);
+}
+
+static void put_program(struct strbuf *text, const struct card *card)
+{
+    strbuf_printf(text, "poseidon %s of commit %s (sources %s), %s", card->version, card->commit,
+                  card->sources, card->configuration);
+}
+
+/* Sets the message. */
+static void describe(const struct card *cards, int nranks)
+{
+    struct strbuf text = {0};
+
+    for (int r = 0; r < nranks; r++) {
+        struct ranks ranks = {.text = &text};
+        bool said = false;
+        for (int before = 0; before < r && !said; before++)
+            said = is_same(&cards[before], &cards[r]);
+        if (said)
+            continue;
+        strbuf_puts(&text, r ? "; rank " : "the ranks do not run the same program: rank ");
+        for (int other = r; other < nranks; other++)
+            if (is_same(&cards[other], &cards[r]))
+                name_rank(&ranks, other, cards[other].host);
+        end_ranks(&ranks);
+        strbuf_puts(&text, ": ");
+        put_program(&text, &cards[r]);
+    }
+    error_set("%s; start the same one on every host ('poseidon --version' tells them apart)",
+              strbuf_text(&text));
+    strbuf_free(&text);
+}
+
+static void describe_silence(const struct card *mine, const bool *heard, int nranks)
+{
+    struct strbuf text = {0};
+    struct ranks ranks = {.text = &text};
+
+    for (int r = 0; r < nranks; r++)
+        if (!heard[r])
+            name_rank(&ranks, r, NULL);
+    end_ranks(&ranks);
+    strbuf_puts(&text, "; this one runs ");
+    put_program(&text, mine);
+    error_set("%d of %d ranks did not say within %d s which program they run; an older poseidon, "
+              "or another program, was started there: rank %s on %s ('poseidon --version' on "
+              "every host tells them apart)",
+              ranks.named + ranks.more, nranks, HANDSHAKE_SECONDS, strbuf_text(&text), mine->host);
+    strbuf_free(&text);
+}
+
+/* ---- the exchange ---- */
+
+/* Until all requests are over or that many seconds have passed since `begun`; *over says which. */
+static int await(MPI_Request *requests, int n, double begun, double seconds, int *over)
+{
+    struct timespec pause = {.tv_nsec = 20000};
+
+    for (;;) {
+        MPI_TRY(MPI_Testall(n, requests, over, MPI_STATUSES_IGNORE));
+        if (*over || clock_seconds() - begun > seconds)
+            return 0;
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 5000000)
+            pause.tv_nsec *= 2;
+    }
+fail:
+    return -1;
+}
+
+static int receive_cards(MPI_Comm world, struct card *cards, MPI_Request *requests, bool *heard,
+                         int nranks, int *all)
+{
+    double begun = clock_seconds();
+
+    for (int r = 0; r < nranks; r++)
+        requests[r] = MPI_REQUEST_NULL;
+    for (int r = 1; r < nranks; r++)
+        MPI_TRY(
+            MPI_Irecv(&cards[r], (int)sizeof *cards, MPI_BYTE, r, TAG_CARD, world, &requests[r]));
+    if (await(requests, nranks, begun, HANDSHAKE_SECONDS, all))
+        return -1;
+    for (int r = 0, over; r < nranks; r++) {
+        over = 1; /* Testall that was not over has left single requests as they were */
+        if (requests[r] != MPI_REQUEST_NULL)
+            MPI_TRY(MPI_Test(&requests[r], &over, MPI_STATUS_IGNORE));
+        heard[r] = over;
+    }
+    return 0;
+fail:
+    return -1;
+}
+
+/* Rank 0's part. */
+static enum handshake judge(MPI_Comm world, const struct card *mine, struct card *cards,
+                            MPI_Request *requests, bool *heard, int nranks)
+{
+    int all = 0, differs = 0;
+    char verdict[8]; /* MAGIC; anything else: refused */
+
+    memcpy(verdict, MAGIC, sizeof verdict);
+    cards[0] = *mine;
+    if (receive_cards(world, cards, requests, heard, nranks, &all))
+        return HANDSHAKE_UNHEARD;
+    if (!all) {
+        describe_silence(mine, heard, nranks);
+        return HANDSHAKE_UNHEARD;
+    }
+    for (int r = 1; r < nranks; r++) {
+        close_card(&cards[r]);
+        differs |= !is_same(&cards[0], &cards[r]);
+    }
+    if (differs) {
+        memset(verdict, 0, sizeof verdict);
+        describe(cards, nranks);
+    }
+    for (int r = 1; r < nranks; r++)
+        MPI_TRY(MPI_Send(verdict, (int)sizeof verdict, MPI_BYTE, r, TAG_VERDICT, world));
+    return differs ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
+fail:
+    return HANDSHAKE_UNHEARD;
+}
+
+/* Another rank's part. Of several that rank 0 leaves without an answer the lowest one speaks. */
+static enum handshake show(MPI_Comm world, const struct card *mine, int rank, int nranks)
+{
+    double begun = clock_seconds();
+    struct card sent = *mine;
+    char verdict[8];
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int over = 0;
+
+    MPI_TRY(MPI_Isend(&sent, (int)sizeof sent, MPI_BYTE, 0, TAG_CARD, world, &requests[0]));
+    MPI_TRY(MPI_Irecv(verdict, (int)sizeof verdict, MPI_BYTE, 0, TAG_VERDICT, world, &requests[1]));
+    if (await(requests, 2, begun, HANDSHAKE_SECONDS + 2.0 + rank, &over))
+        return HANDSHAKE_UNHEARD;
+    if (over) {
+        error_clear();
+        return memcmp(verdict, MAGIC, sizeof verdict) ? HANDSHAKE_REFUSED : HANDSHAKE_SAME;
+    }
+    (void)MPI_Cancel(&requests[1]); /* its buffer is about to go */
+    error_set("rank 0 of %d did not answer rank %d on %s within %d s: an older poseidon, or "
+              "another program, was started there; this one is poseidon %s of commit %s (sources "
+              "%s), %s ('poseidon --version' on every host tells them apart)",
+              nranks, rank, mine->host, HANDSHAKE_SECONDS, mine->version, mine->commit,
+              mine->sources, mine->configuration);
+    return HANDSHAKE_UNHEARD;
+fail:
+    return HANDSHAKE_UNHEARD;
+}
+
+enum handshake handshake(MPI_Comm world, const struct build_info *build, const char *command)
+{
+    enum handshake result = HANDSHAKE_UNHEARD;
+    MPI_Request *requests = NULL;
+    struct card mine, *cards = NULL;
+    bool *heard = NULL;
+    int rank, nranks;
+
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &nranks);
+    fill_card(&mine, build, command);
+    if (rank > 0)
+        return show(world, &mine, rank, nranks);
+    cards = alloc_array((size_t)nranks, sizeof *cards, "the ranks' programs");
+    requests = alloc_array((size_t)nranks, sizeof *requests, "the ranks' programs");
+    heard = alloc_array((size_t)nranks, sizeof *heard, "the ranks' programs");
+    if (cards && requests && heard)
+        result = judge(world, &mine, cards, requests, heard, nranks);
+    if (result == HANDSHAKE_UNHEARD)
+        return result; /* MPI may still write into them */
+    free(cards);
+    free(requests);
+    free(heard);
+    return result;
+}

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Ranks that do not run the same program: one message of one rank names them, their hosts and what each runs, and
+# nothing hangs. A second link of the program with another build_info stands for another commit.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+other=$abs_top_builddir/tests/mpi/other_poseidon
+silent=$abs_top_builddir/tests/mpi/silent_rank
+make_solver solver.prototxt 'max_iter: 2' 'snapshot_after_train: false'
+set -- train --solver=solver.prototxt --batch=4 --threads=1
+host=$(uname -n)
+
+# once TEXT LOG: said once, by one rank
+once() {
+    [ "$(grep -c -e "$1" "$2")" = 1 ] || { fail "$2: '$1' is said $(grep -c -e "$1" "$2") times"; head -n 8 "$2"; }
+    [ "$(grep -c '^poseidon ' "$2")" = 1 ] || { fail "$2: more than one message"; grep '^poseidon ' "$2"; }
+}
+
+"$POSEIDON" --version >own.txt && "$other" --version >other.txt || fail '--version'
+for line in poseidon commit sources; do
+    [ "$(grep "^$line " own.txt)" != "$(grep "^$line " other.txt)" ] || fail "--version: the same '$line' in both"
+done
+sources=$(sed -n 's/^sources  *//p' own.txt)
+case $sources in
+*[!0-9a-f]* | '') fail "--version: sources '$sources'" ;;
+esac
+
+# two at a time wait for a silent rank
+"$POSEIDON_MPIRUN" 2 "$POSEIDON" "$@" : -n 1 "$silent" >silent.log 2>&1 </dev/null &
+first=$!
+"$POSEIDON_MPIRUN" 1 "$silent" : -n 2 "$POSEIDON" "$@" >root.log 2>&1 </dev/null &
+second=$!
+
+"$POSEIDON_MPIRUN" 2 "$POSEIDON" "$@" : -n 2 "$other" "$@" >other.log 2>&1 </dev/null
+[ $? -eq 1 ] || fail 'two builds in one run do not end with status 1'
+once "the ranks do not run the same program: rank 0 on $host, 1 on $host: poseidon [0-9.]* of commit .* (sources $sources), 'train' with Open MPI .*; rank 2 on $host, 3 on $host: poseidon 0.0.9 of commit 0123456789ab (sources ba9876543210), 'train' with .*; start the same one on every host" other.log
+grep -q 'MPI_ABORT' other.log && fail 'ranks that know each other apart do not end in an orderly way'
+
+"$POSEIDON_MPIRUN" 1 "$POSEIDON" "$@" : -n 1 "$POSEIDON" test --model=net.prototxt --weights=none >command.log 2>&1 </dev/null
+[ $? -eq 1 ] || fail 'two commands in one run do not end with status 1'
+once "rank 0 on $host: .*'train' with .*; rank 1 on $host: .*'test' with " command.log
+
+"$POSEIDON_MPIRUN" 2 "$other" "$@" >alike.log 2>&1 </dev/null || { fail 'two of the other build'; tail -n 3 alike.log; }
+
+wait $first
+[ $? -eq 1 ] || fail 'a silent rank: the status is not 1'
+once "1 of 3 ranks did not say within 30 s which program they run; an older poseidon, or another program, was started there: rank 2; this one runs poseidon [0-9.]* of commit .* on $host" silent.log
+wait $second
+[ $? -eq 1 ] || fail 'a silent rank 0: the status is not 1'
+once "rank 0 of 3 did not answer rank 1 on $host within 30 s: an older poseidon, or another program, was started there; this one is poseidon [0-9.]* of commit" root.log
+finish
