@@ -95,6 +95,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "stages added to the training net's state"},
         {"level", OPTION_INT, &o->overrides.level, "N", "level of the training net's state"},
         {"phase", OPTION_TEXT, &phase, "PHASE", "TRAIN, as Caffe's tool takes it; nothing else"},
+        {"dry-run", OPTION_FLAG, &o->dry_run, NULL,
+         "set everything up, say what would be trained on which data, memory, disk and hosts, and "
+         "stop: status 0 where it is fit to train"},
         {.type = OPTION_GROUP, .help = "snapshots and signals"},
         {"sigint-effect", OPTION_TEXT, &effect[SIGNAL_INT], "EFFECT",
          "SIGINT: stop (default; writes a snapshot), snapshot or none"},
@@ -252,6 +255,12 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
         wire_parse(wire, &o->wire) || hierarchy_parse(hierarchy, &o->hierarchy) ||
         sync_direct_parse(direct, &o->direct) || ps_update_parse(ps_update, &o->ps_update))
         return -1;
+    if (o->dry_run && (o->json || o->summary || o->trace || o->log))
+        return error_set("--dry-run trains nothing: there is nothing for --%s", o->json ? "json"
+                                                                                : o->summary
+                                                                                    ? "summary"
+                                                                                : o->trace ? "trace"
+                                                                                           : "log");
     if (o->check_sync > 0 && (o->staleness > 0 || o->comm.policy == COMM_NONE))
         return error_set("--check-sync compares parameters that are kept alike: not with %s",
                          o->staleness > 0 ? "--staleness" : "--comm=none");
@@ -299,6 +308,18 @@ static int report(struct trainer *trainer, const struct trainer_options *o)
     return status;
 }
 
+/* Prints what rank 0 found, the reasons against it last, as the message. Collective. */
+static int dry_run(struct trainer *trainer, int rank)
+{
+    struct strbuf text = {.data = NULL};
+    int status = trainer_dry_run(trainer, &text);
+
+    if (rank == 0)
+        printf("\n%s%s", strbuf_text(&text), status ? "" : "verdict     fit to train\n");
+    strbuf_free(&text);
+    return status;
+}
+
 int command_train(int argc, char **argv)
 {
     struct trainer_options options = {.engine = "cpu",
@@ -328,6 +349,11 @@ int command_train(int argc, char **argv)
     status = error_agree(MPI_COMM_WORLD, status);
     if (!status)
         status = trainer_create(MPI_COMM_WORLD, &options, &log, &trainer);
+    if (!status && options.dry_run) {
+        status = dry_run(trainer, rank);
+        trainer_destroy(trainer);
+        return command_end_mpi("train", status, false);
+    }
     if (!status) {
         status = trainer_run(trainer);
         in_flight = status != 0;

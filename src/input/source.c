@@ -1,9 +1,11 @@
 /* Sources: which kind a path is, and what the kinds share. */
 #include "input/source_internal.h"
 
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/sha256.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,4 +133,79 @@ int source_read_mark(struct source *source, struct source_mark *out)
                    mark_record(source, source->nrecords - 1, out->last)
                ? -1
                : 0;
+}
+
+static void note_labels(struct source_survey *out, const float *labels, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (out->nread == 0)
+            out->least = out->most = labels[i];
+        out->least = labels[i] < out->least ? labels[i] : out->least;
+        out->most = labels[i] > out->most ? labels[i] : out->most;
+        out->fraction |= labels[i] != floorf(labels[i]);
+        out->last = labels[i];
+        if (out->nread++ == 0)
+            out->first = labels[i];
+    }
+}
+
+/* Labels lie beside each other: all of them, a stretch at a time. */
+static int look_through_blocks(struct source *source, struct source_survey *out)
+{
+    enum { STRETCH = 4096 };
+    float labels[STRETCH];
+    void *fields[SOURCE_MAX_FIELDS] = {NULL, labels};
+
+    for (uint64_t n = 0; n < source->nrecords; n += STRETCH) {
+        uint64_t count = source->nrecords - n < STRETCH ? source->nrecords - n : STRETCH;
+        if (source->i->read(source, n, count, fields))
+            return -1;
+        note_labels(out, labels, count);
+    }
+    return 0;
+}
+
+/* Records begin, begin + stride, ... below `bound`, until the clock says `end`. */
+static int look_at_every(struct source *source, const uint64_t range[3], double end,
+                         struct record *record, struct source_survey *out)
+{
+    for (uint64_t n = range[0]; n < range[2] && clock_seconds() < end; n += range[1]) {
+        if (source_read_record(source, n, record))
+            return -1;
+        note_labels(out, &record->label, 1);
+    }
+    return 0;
+}
+
+/* The first one; of the others every 4,096th, then those halfway between, and so on; the last. */
+static int look_through_records(struct source *source, double seconds, struct source_survey *out)
+{
+    double end = clock_seconds() + seconds;
+    uint64_t last = source->nrecords - 1;
+    struct record record = {0};
+    int status = look_at_every(source, (uint64_t[3]){0, 1, last > 0}, INFINITY, &record, out);
+
+    if (!status)
+        status = look_at_every(source, (uint64_t[3]){4096, 4096, last}, end, &record, out);
+    for (uint64_t step = 2048; step >= 1 && !status; step /= 2)
+        status = look_at_every(source, (uint64_t[3]){step, 2 * step, last}, end, &record, out);
+    if (!status)
+        status = look_at_every(source, (uint64_t[3]){last, 1, last + 1}, INFINITY, &record, out);
+    record_free(&record);
+    return status;
+}
+
+int source_look(struct source *source, double seconds, struct source_survey *out)
+{
+    *out = (struct source_survey){.path = source->path,
+                                  .nrecords = source->nrecords,
+                                  .shape = source->field[0].shape,
+                                  .type = source->field[0].type,
+                                  .labelled = source->nfields > 1 &&
+                                              shape_elems(&source->field[1].shape) == 1 &&
+                                              source->field[1].type == SOURCE_F32};
+    if (!out->labelled)
+        return 0;
+    return source->i->read_record ? look_through_records(source, seconds, out)
+                                  : look_through_blocks(source, out);
 }

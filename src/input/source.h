@@ -101,6 +101,24 @@ struct source_mark {
 /* Before a feeder has the source. */
 int source_read_mark(struct source *source, struct source_mark *out);
 
+/* What a source holds, for a person to look at. Labels are one number each; where records have none
+ * (or more), `labelled` is false. */
+struct source_survey {
+    const char *path; /* borrowed from the source */
+    uint64_t nrecords;
+    struct shape shape; /* of the first record, C,H,W */
+    enum source_type type;
+    bool labelled;
+    uint64_t nread;    /* records whose labels were read, spread over all */
+    float first, last; /* labels of the first and of the last record */
+    float least, most; /* labels that were read */
+    bool fraction;     /* some of them is no whole number */
+};
+
+/* Reads labels for about so many seconds at most where records have to be read for them, all of
+ * them else. Before a feeder has the source. */
+int source_look(struct source *source, double seconds, struct source_survey *out);
+
 static inline void source_close(struct source *source)
 {
     if (source)

@@ -355,6 +355,14 @@ int data_mark(const struct layer *layer, struct layer_data_mark *out)
     return 0;
 }
 
+int data_look_at(const struct layer *layer, double seconds, struct source_survey *out)
+{
+    const struct data *state = layer->state;
+
+    *out = (struct source_survey){.path = NULL};
+    return state->source ? source_look(state->source, seconds, out) : 0;
+}
+
 int data_seek(struct layer *layer, uint64_t first_sample)
 {
     struct data *state = layer->state;

@@ -63,6 +63,7 @@ int data_transform(struct layer *layer, struct data *state, const struct layer_e
 int data_build(struct layer *layer, struct engine *engine);
 int data_forward(struct layer *layer, const struct run *run);
 int data_mark(const struct layer *layer, struct layer_data_mark *out);
+int data_look_at(const struct layer *layer, double seconds, struct source_survey *out);
 int data_seek(struct layer *layer, uint64_t first_sample);
 void data_waits(const struct layer *layer, uint64_t *times, double *seconds);
 void data_destroy(struct layer *layer);
@@ -70,7 +71,7 @@ void data_destroy(struct layer *layer);
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
     .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .build = data_build,                      \
-    .forward = data_forward, .destroy = data_destroy, .mark = data_mark, .seek = data_seek,        \
-    .waits = data_waits
+    .forward = data_forward, .destroy = data_destroy, .mark = data_mark, .look = data_look_at,     \
+    .seek = data_seek, .waits = data_waits
 
 #endif

@@ -12,6 +12,7 @@
 #include "util/sha256.h"
 
 struct layer;
+struct source_survey; /* input/source.h */
 struct trace;
 
 /* What a data layer needs to know of its surroundings; the same for all layers of a net. */
@@ -89,9 +90,11 @@ struct layer_i {
     const struct op *(*main_op)(const struct layer *layer);
     bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
     void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
-    /* Data layers only: between setup and build, what tells their data from others'; jump to that
-     * place of the global order; waits for input so far. */
+    /* Data layers only: between setup and build, what tells their data from others', and what a
+     * person wants to know of it, reading for so many seconds (out->path NULL: nothing is read);
+     * jump to that place of the global order; waits for input so far. */
     int (*mark)(const struct layer *layer, struct layer_data_mark *out);
+    int (*look)(const struct layer *layer, double seconds, struct source_survey *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
     void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
 };

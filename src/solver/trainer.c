@@ -474,16 +474,18 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (topology_create(world, &t->topology) || find_threads(t))
         goto fail;
     if (trainer_open_run(t) || error_agree(world, create_nets(t)) || trainer_identify(t) ||
-        error_agree(world, t->rank == 0 ? trainer_check_run(t) : 0) || open_engine(t) ||
-        error_agree(world, check_profile(t)) || trainer_find_nodes(t) || build_alike(t) ||
-        trainer_plan(t) || error_agree(world, load_files(t, &history)))
+        error_agree(world, t->rank == 0 ? trainer_check_run(t) : 0) ||
+        error_agree(world, options->dry_run && t->rank == 0 ? trainer_look_at_data(t) : 0) ||
+        open_engine(t) || error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
+        build_alike(t) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
     MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
     if (error_agree(world, work_out_rates(t)) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
-        create_sync(t, history) || error_agree(world, t->rank == 0 ? trainer_begin_run(t) : 0))
+        create_sync(t, history) ||
+        error_agree(world, t->rank == 0 && !options->dry_run ? trainer_begin_run(t) : 0))
         goto fail;
     free(history);
     trainer_log_start(t);
@@ -521,6 +523,8 @@ void trainer_destroy(struct trainer *t)
     free(t->losses);
     free(t->scores);
     free(t->notices);
+    strbuf_free(&t->survey);
+    strbuf_free(&t->unfit);
     figures_free(&t->figures);
     free(t);
 }

@@ -14,6 +14,7 @@
 #include "sync/sync.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/strbuf.h"
 
 /* trainer_options.hierarchy where it is not a number of ranks. */
 enum {
@@ -94,6 +95,7 @@ struct trainer_options {
     bool account;        /* each layer's transfer is timed alone also without trace and log */
     const char *summary; /* path of the JSON summary to write at the end */
     bool json;           /* the summary on standard output too, and nothing else there */
+    bool dry_run;        /* nothing is to be trained: trainer_dry_run follows, not trainer_run */
 };
 
 /* "auto", "host" or "device"; fails with the list of them. */
@@ -117,6 +119,12 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
  * Collective; after a failure on any rank it fails on all ranks with that one's message, and
  * transfers may be unfinished. */
 int trainer_run(struct trainer *trainer);
+
+/* Instead of trainer_run, after options.dry_run: what would be trained, on which data, from which
+ * weights, with how much memory, disk and traffic, and where; rank 0 appends it to `out`. Fails
+ * with all reasons in one message where the run is not fit to train. Collective; fails on all ranks
+ * together. */
+int trainer_dry_run(struct trainer *trainer, struct strbuf *out);
 
 /* Why a run ended, as the status of its process. README.md and the job scripts rely on these. */
 enum {

@@ -131,6 +131,10 @@ struct trainer {
     double *scores;    /* outputs of the last test of the first test net; NULL: none yet. Owned */
     int last_snapshot; /* iteration, -1: none */
 
+    /* of a dry run, rank 0 */
+    struct strbuf survey; /* lines about data. Owned */
+    struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
+
     /* what is left of it */
     struct trace *trace;              /* NULL: nothing is recorded. Owned */
     struct clock_offset clock_before; /* this rank's clock before training; with trace */
@@ -177,6 +181,12 @@ int trainer_compare_ranks(struct trainer *trainer);
  * as they decide which parameters come out. Compares all ranks' data on the way. After net_create,
  * before net_build. Collective; fails on all ranks together. */
 int trainer_identify(struct trainer *trainer);
+
+/* ---- survey.c, dry_run.c ---- */
+
+/* What the data layers read, into trainer->survey, and what is wrong with it, into
+ * trainer->unfit. After net_create, before net_build. Rank 0. */
+int trainer_look_at_data(struct trainer *trainer);
 
 /* ---- run.c ---- */
 

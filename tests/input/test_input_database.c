@@ -99,6 +99,42 @@ START_TEST(float_data_is_read_packed_or_not)
 }
 END_TEST
 
+/* Labels of lmdb_float are 0 to -4 in its order; of lmdb_raw 600 records, with the time for all. */
+START_TEST(a_survey_has_the_range_of_the_labels_that_were_read)
+{
+    struct source *source = open_database("lmdb_float");
+    struct source_survey survey;
+    float least = 0, most = 0;
+
+    for (int seconds = 0; seconds <= 60; seconds += 60) {
+        expect_ok(source_look(source, seconds, &survey));
+        ck_assert_uint_eq(survey.nrecords, 5);
+        ck_assert(survey.labelled && !survey.fraction);
+        ck_assert_uint_eq(survey.nread, seconds ? 5 : 2); /* the first and the last at least */
+        ck_assert_float_eq(survey.first, 0);
+        ck_assert_float_eq(survey.last, -4);
+        ck_assert_float_eq(survey.least, -4);
+        ck_assert_float_eq(survey.most, 0);
+    }
+    source_close(source);
+    source = open_database("lmdb_raw");
+    for (uint64_t i = 0; i < 600; i++) {
+        expect_ok(source_read_record(source, i, &record));
+        least = i == 0 || record.label < least ? record.label : least;
+        most = i == 0 || record.label > most ? record.label : most;
+    }
+    expect_ok(source_look(source, 60, &survey));
+    ck_assert_uint_eq(survey.nread, 600);
+    ck_assert_float_eq(survey.least, least);
+    ck_assert_float_eq(survey.most, most);
+    source_close(source);
+    expect_ok(source_open_images(fixture("lmdb_raw"), false, IMAGE_AS_STORED, &source));
+    expect_ok(source_look(source, 60, &survey));
+    ck_assert(!survey.labelled && survey.nread == 0);
+    source_close(source);
+}
+END_TEST
+
 START_TEST(encoded_images_are_decoded_as_stored_or_as_asked)
 {
     static const int channels[3][4] = {{3, 1, 1, 3}, {3, 3, 3, 3}, {1, 1, 1, 1}};
@@ -426,6 +462,7 @@ SUITE("input_database")
     tcase_add_test(tcase, lmdb_records_come_in_the_order_of_their_keys_at_any_place);
     tcase_add_test(tcase, lmdb_values_on_pages_of_their_own_are_found);
     tcase_add_test(tcase, float_data_is_read_packed_or_not);
+    tcase_add_test(tcase, a_survey_has_the_range_of_the_labels_that_were_read);
     tcase_add_test(tcase, encoded_images_are_decoded_as_stored_or_as_asked);
     tcase_add_test(tcase, leveldb_is_read_from_table_and_log_and_left_as_it_was);
 #ifdef HAVE_LEVELDB

@@ -1,0 +1,18 @@
+/* What this machine has left for a process: memory and disk. Not collective. */
+#ifndef POSEIDON_UTIL_MACHINE_H
+#define POSEIDON_UTIL_MACHINE_H
+
+#include <stdint.h>
+
+/* Bytes that processes could still get: the kernel's estimate, or what is left of the limit of a
+ * control group (a job's or a container's) where that is less. 0: not known. */
+uint64_t machine_free_memory(void);
+
+/* Bytes of this process that lie in memory now. 0: not known. */
+uint64_t machine_resident(void);
+
+/* Bytes that a user may still write where `path` lies, or would lie: the nearest folder that is
+ * there counts. 0 with *known false: not known. */
+uint64_t machine_free_disk(const char *path, int *known);
+
+#endif

@@ -1,0 +1,91 @@
+#!/bin/sh
+# train --dry-run on one and two ranks: it says what would be trained, and whether it can be; nothing is trained, nothing
+# is written.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+POSEIDON_MPI_TIMEOUT=60
+export POSEIDON_MPI_TIMEOUT
+make_net net.prototxt
+make_solver solver.prototxt 'max_iter: 250' 'snapshot: 100' 'snapshot_prefix: "run/s"' 'test_iter: 2' 'test_interval: 100'
+mkdir run
+
+# dry RANKS STATUS NAME OPTION...: standard output in dry.out, the log in dry.err
+dry() {
+    ranks=$1 expected=$2 name=$3
+    shift 3
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --dry-run --solver=solver.prototxt "$@" >dry.out 2>dry.err </dev/null
+    status=$?
+    [ $status -eq "$expected" ] || fail "$name: status $status, expected $expected: $(tail -n 3 dry.err)"
+    [ -z "$(ls run)" ] || fail "$name: left $(ls run)"
+    grep -q 'Iteration 0' dry.err && fail "$name: trained"
+}
+
+# says REGEX, at the beginning of a line of dry.out
+says() {
+    grep -E -q "^$1" dry.out || fail "$name: expected '$1', found: $(cat dry.out)"
+}
+
+# refuses REGEX, in the message
+refuses() {
+    [ "$(grep -c '^poseidon train: ' dry.err)" -eq 1 ] || fail "$name: not one message: $(cat dry.err)"
+    grep -E -q "^poseidon train: .*$1" dry.err || fail "$name: expected '$1', found $(grep '^poseidon train' dry.err)"
+    grep -q '^verdict' dry.out && fail "$name: fit to train after all"
+}
+
+dry 1 0 'one rank'
+says 'training +solver.prototxt: iterations 0 to 250 of 64 samples \(1 worker x 64\)'
+says "net +.*net.prototxt: 9 layers, 431080 parameters"
+says "train data +layer 'fashion': .*fashion-mnist-train.h5, 12000 records of 1 x 28 x 28 bytes"
+says "test data +layer 'fashion': .*fashion-mnist-test.h5, 2000 records of 1 x 28 x 28 bytes"
+says ' +labels 0 to 9; the first is 9, the last 2'
+says "weights +by the net's fillers, seed 1"
+says 'snapshots +run/s_iter_\*: 3 of 3.45 MB each; .* free'
+says 'plan +one worker, nothing travels'
+says 'memory +rank 0 holds [0-9.]+ MB: net [0-9.]+ MB, communication 0 B'
+says 'host +[^ ]+: 1 rank from rank 0 on, .* on cores .*; [0-9.]+ MB of memory held, .* left'
+says 'verdict +fit to train'
+
+dry 2 0 'two ranks' --comm=paper --batch=32 --keep=1
+says 'training .* of 64 samples \(2 workers x 32\)'
+says 'snapshots .*: 1 of'
+says 'plan +3 layers by PS, 1 layer by SFB, [0-9]+ kB sent by rank 0 an iteration'
+says 'host +[^ ]+: 2 ranks from rank 0 on'
+says 'verdict +fit to train'
+
+# weights and states
+train 2 train.log --solver=solver.prototxt --max-iter=2 --batch=8 --snapshot-prefix="$work/w"
+dry 2 0 'weights' --weights="$work/w_iter_2.caffemodel.h5"
+says 'weights +.*w_iter_2.caffemodel.h5'
+dry 2 0 'a state' --snapshot="$work/w_iter_2.solverstate.h5"
+says 'training .*iterations 2 to 250'
+says 'weights +of run .* after iteration 2'
+dry 2 1 'a finished run' --snapshot="$work/w_iter_2.solverstate.h5" --max-iter=2
+refuses "not fit to train: nothing is left to do: the snapshot's iteration is not below max_iter"
+
+# not fit, for one reason and for two
+sed '/"ip2"/,/^}/s/num_output: 10/num_output: 5/' net.prototxt >small.prototxt
+dry 2 1 'labels beyond the scores' --set "net='small.prototxt'"
+says 'host '
+refuses 'labels of .*train.h5 are 0 to 9, but layer .loss. has 5 scores: expected whole numbers from 0 to 4'
+sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
+dry 1 1 'nothing trains' --set "net='still.prototxt'" --set snapshot=1 --max-iter=20000000
+refuses 'nothing trains: every lr_mult of the net is 0.*; the disk of snapshot_prefix has .* left, and 20000000 snapshots of 3.45 MB'
+cat >little <<'EOF'
+MemTotal:       24000000 kB
+MemAvailable:       1024 kB
+EOF
+if unshare -m sh -c 'mount --bind little /proc/meminfo' 2>/dev/null; then
+    # shellcheck disable=SC2016 # for the inner shell
+    unshare -m sh -c 'mount --bind little /proc/meminfo && exec "$0" "$@"' \
+        "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --dry-run --solver=solver.prototxt >dry.out 2>dry.err </dev/null
+    name='little memory'
+    refuses 'host .* has 1.05 MB of memory left beside the [0-9.]+ MB that its 1 rank holds .start fewer there, or make the batch smaller'
+else
+    echo 'left out: a machine with little memory (needs the right to mount)'
+fi
+
+# what set-up refuses stays refused, and what a dry run cannot give is said
+dry 2 1 'no folder' --snapshot-prefix=nowhere/s
+refuses "Cannot write to snapshot prefix 'nowhere/s'"
+dry 1 1 'a summary' --summary=s.json
+refuses '--dry-run trains nothing: there is nothing for --summary'
+finish
