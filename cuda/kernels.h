@@ -170,10 +170,13 @@ cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, co
 struct kernel_pool {
     int samples, channels, height, width, top_height, top_width;
     int kernel[2], stride[2], pad[2];
-    bool max;
+    bool max, stochastic; /* neither: the average */
+    uint32_t layer;       /* STOCHASTIC: keys of the draws, as in kernel_dropout */
+    struct kernel_run run;
+    const struct kernel_run *at;
 };
-/* where (MAX; may be NULL): place of the maximum in its H x W plane, -1: none. mask: the same as
- * floats in plain order, for the second top; may be NULL. */
+/* where: place of the maximum, or of the element drawn, in its H x W plane, -1: none; NULL: not
+ * wanted, and STOCHASTIC then averages. */
 cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                         const void *x, void *y, int32_t *where);
 cudaError_t kernel_pool_back(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,

@@ -1,5 +1,5 @@
 /* Element by element: ReLU, dropout, products and maxima. */
-#include "kernel.cuh"
+#include "philox.cuh"
 
 template <typename T> KERNEL void relu(const T *x, float slope, T *y, size_t n)
 {
@@ -35,34 +35,10 @@ cudaError_t kernel_relu_back(cudaStream_t stream, enum cuda_type type, const voi
     return cudaGetLastError();
 }
 
-/* Philox 4x32-10 as in util/rng.c: block number, purpose and identity, key. */
-static DEVICE void philox(uint64_t seed, uint32_t layer, uint64_t sample, uint32_t block,
-                          uint32_t out[4])
-{
-    const uint32_t stream_dropout = 2; /* RNG_DROPOUT */
-    uint32_t c0 = block, c1 = layer, c2 = (uint32_t)sample;
-    uint32_t c3 = (uint32_t)(sample >> 32) ^ (stream_dropout << 24);
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        c0 = n0;
-        c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
-
 /* A thread makes four draws at once: elements 4b .. 4b+3 of a sample in plain order. */
 template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T *y)
 {
+    const uint32_t stream_dropout = 2; /* RNG_DROPOUT */
     int elems = d.channels * d.pixels, blocks = (elems + 3) / 4;
     float scale = 1 / (1 - d.ratio);
     struct kernel_run run = d.at ? *d.at : d.run;
@@ -71,11 +47,12 @@ template <typename T> KERNEL void dropout(struct kernel_dropout d, const T *x, T
     {
         int sample = i / blocks, block = i % blocks;
         uint32_t draw[4];
-        philox(run.seed, d.layer, run.first_sample + (uint64_t)sample, (uint32_t)block, draw);
+        philox(run.seed, stream_dropout, d.layer, run.first_sample + (uint64_t)sample,
+               (uint32_t)block, draw);
         for (int q = 0; q < 4 && block * 4 + q < elems; q++) {
             int e = block * 4 + q;
             int at = sample * elems + (d.nhwc ? e % d.pixels * d.channels + e / d.pixels : e);
-            bool keep = (float)(draw[q] >> 8) * (1.0f / 16777216.0f) >= d.ratio;
+            bool keep = uniform(draw[q]) >= d.ratio;
             element_set(&y[at], keep ? scale * element(x[at]) : 0);
         }
     }

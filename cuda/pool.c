@@ -6,7 +6,8 @@ struct pool {
     struct kernel_pool shape;
     struct cuda_input bottom, top_grad;
     struct cuda_output bottom_grad;
-    int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
+    int32_t *where; /* place of each top in its H x W plane, -1: none. MAX: in TRAIN or for the
+                       mask; STOCHASTIC: in TRAIN */
 };
 
 static void pool_shape_fill(struct pool *pool)
@@ -24,7 +25,9 @@ static void pool_shape_fill(struct pool *pool)
                                        .kernel = {a->kernel[0], a->kernel[1]},
                                        .stride = {a->stride[0], a->stride[1]},
                                        .pad = {a->pad[0], a->pad[1]},
-                                       .max = a->method == POOL_MAX};
+                                       .max = a->method == POOL_MAX,
+                                       .stochastic = a->method == POOL_STOCHASTIC,
+                                       .layer = (uint32_t)pool->op.args.layer_index};
 }
 
 static int pool_create(struct cuda_op *op)
@@ -46,10 +49,10 @@ static int pool_create(struct cuda_op *op)
     if (cuda_op_propagates(op, 0) &&
         cuda_output_create(engine, &bottom->grad, format, WORK_BOTTOM_GRAD, &pool->bottom_grad))
         return -1;
-    if (op->args.u.pool.method != POOL_MAX || (!op->args.train && op->args.ntops < 2))
+    if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
         return 0;
     if (cuda_alloc(shape_elems(&op->args.tops[0]->value.shape) * sizeof *pool->where,
-                   "the places of pooling maxima", &where))
+                   "the places that pooling chose", &where))
         return -1;
     pool->where = where;
     return 0;
@@ -60,7 +63,8 @@ static int pool_forward(struct cuda_op *op, const struct run *run)
     struct pool *pool = (struct pool *)op;
     struct cuda_engine *engine = op->engine;
 
-    (void)run;
+    pool->shape.run = (struct kernel_run){run->seed, run->first_sample};
+    pool->shape.at = cuda_recorded_run(engine);
     if (cuda_input_load(engine, &pool->bottom) ||
         cuda_check(kernel_pool(engine->stream, engine->type, &pool->shape,
                                cuda_input_data(engine, &pool->bottom), op->args.tops[0]->value.data,

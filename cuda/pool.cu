@@ -1,9 +1,10 @@
 /* Pooling as Caffe means it, NHWC: neighbouring threads take neighbouring channels.
  *
  * Ours rather than cuDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is clipped
- * there, and its second top wants the maximum's place. Backward gathers, so nothing is added twice.
+ * there, its second top wants the maximum's place, and STOCHASTIC is Caffe's alone. Backward
+ * gathers, so nothing is added twice.
  */
-#include "kernel.cuh"
+#include "philox.cuh"
 
 /* The window of one top position on one axis. */
 struct span {
@@ -79,6 +80,48 @@ template <typename T> KERNEL void pool_ave(struct kernel_pool p, const T *x, T *
     }
 }
 
+template <typename T>
+KERNEL void pool_stochastic(struct kernel_pool p, const T *x, T *y, int32_t *where, size_t n)
+{
+    const uint32_t stream_pool = 7; /* RNG_POOL */
+    struct kernel_run run = p.at ? *p.at : p.run;
+
+    FOR_EACH(i, n)
+    {
+        int c = i % p.channels, pw = i / p.channels % p.top_width;
+        int ph = i / (p.channels * p.top_width) % p.top_height;
+        int sample = i / (p.channels * p.top_width * p.top_height);
+        struct span rows = pool_span_of(ph, p.kernel[0], p.stride[0], 0, p.height);
+        struct span columns = pool_span_of(pw, p.kernel[1], p.stride[1], 0, p.width);
+        const T *plane = x + sample * p.height * p.width * p.channels + c;
+        uint32_t draw = (uint32_t)((c * p.top_height + ph) * p.top_width + pw), words[4];
+        float sum = 0, squares = 0, running = 0, threshold;
+        int32_t at = -1;
+        bool drawn = false;
+        for (int h = rows.begin; h < rows.end; h++)
+            for (int w = columns.begin; w < columns.end; w++) {
+                float v = element(plane[(h * p.width + w) * p.channels]);
+                sum += v;
+                squares += v * v;
+            }
+        if (!where) {
+            element_set(&y[i], sum > 0 ? squares / sum : 0);
+            continue;
+        }
+        philox(run.seed, stream_pool, p.layer, run.first_sample + (uint64_t)sample, draw / 4,
+               words);
+        threshold = uniform(words[draw % 4]) * sum;
+        for (int h = rows.begin; h < rows.end && !drawn; h++)
+            for (int w = columns.begin; w < columns.end && !drawn; w++) {
+                at = (int32_t)(h * p.width + w);
+                running += element(plane[at * p.channels]);
+                drawn = running >= threshold;
+            }
+        element_set(&y[i], at < 0 ? 0 : element(plane[at * p.channels]));
+        where[i] = at;
+    }
+}
+
 cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                         const void *x, void *y, int32_t *where)
 {
@@ -87,6 +130,9 @@ cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct k
     if (p->max)
         WITH_TYPE(type, LAUNCH(pool_max<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y,
                                where, n));
+    else if (p->stochastic)
+        WITH_TYPE(type, LAUNCH(pool_stochastic<T>, grid_for(n), THREADS, stream, *p, (const T *)x,
+                               (T *)y, where, n));
     else
         WITH_TYPE(type,
                   LAUNCH(pool_ave<T>, grid_for(n), THREADS, stream, *p, (const T *)x, (T *)y, n));
@@ -118,7 +164,7 @@ KERNEL void pool_back(struct kernel_pool p, const T *dy, const int32_t *where, T
         for (int ph = h0; ph < h1; ph++)
             for (int pw = w0; pw < w1; pw++) {
                 int at = ((sample * p.top_height + ph) * p.top_width + pw) * p.channels + c;
-                if (p.max) {
+                if (where) {
                     if (where[at] == (int32_t)(h * p.width + w))
                         sum += element(dy[at]);
                 } else {

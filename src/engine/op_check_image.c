@@ -100,7 +100,8 @@ static int pool_check(const struct op_args *args)
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
     char text[OP_SHAPE_TEXT];
 
-    if (op_check_images(args) || op_check_choice("pooling method", (int)a->method, POOL_AVE + 1))
+    if (op_check_images(args) ||
+        op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1))
         return -1;
     if (y->dim[1] != x->dim[1])
         return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64,
@@ -109,6 +110,8 @@ static int pool_check(const struct op_args *args)
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
             return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
                              a->stride[i], a->pad[i]);
+    if (a->method == POOL_STOCHASTIC && (a->pad[0] || a->pad[1]))
+        return error_set("STOCHASTIC takes no padding, not %d x %d", a->pad[0], a->pad[1]);
     if (args->ntops == 2 && a->method != POOL_MAX)
         return error_set("only MAX has a second top");
     if (args->ntops == 2 && !shape_equal(y, op_top_shape(args, 1)))

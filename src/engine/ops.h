@@ -78,12 +78,19 @@ struct inner_product_args {
     bool transpose;
 };
 
-enum pool_method { POOL_MAX, POOL_AVE };
+/* STOCHASTIC is that of Zeiler and Fergus, "Stochastic pooling for regularization of deep
+ * convolutional neural networks", 2013. In TRAIN y is an element of its window: the first whose
+ * running sum, in reading order and single precision, reaches u times the whole sum (the last one
+ * if none does; 0 of an empty window), so that of elements >= 0 each is picked by its share. dx
+ * goes there. u is uniform draw e of the sample's sequence (RNG_POOL); e counts the sample's tops
+ * in plain row-major order. In TEST y = sum x^2 / sum x, 0 where sum x is not positive. */
+enum pool_method { POOL_MAX, POOL_AVE, POOL_STOCHASTIC };
 
 struct pool_args {
     enum pool_method method;
     int kernel[2], stride[2], pad[2]; /* the top's shape is given; windows are clipped as in Caffe:
-                                         MAX to the image, AVE's divisor to [-pad, size + pad) */
+                                         MAX to the image, AVE's divisor to [-pad, size + pad).
+                                         STOCHASTIC has no pad */
     /* MAX with two tops: the second is the flat index of the maximum in its H x W plane */
 };
 

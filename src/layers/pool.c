@@ -65,6 +65,10 @@ static int pooling_read_geometry(const struct layer *layer, const Caffe__Pooling
         if (args->pad[i] >= args->kernel[i])
             return error_set("pad %d x %d must be smaller than the kernel %d x %d", args->pad[0],
                              args->pad[1], args->kernel[0], args->kernel[1]);
+    if (args->method == POOL_STOCHASTIC && (args->pad[0] || args->pad[1]))
+        return error_set("pool: STOCHASTIC takes no padding, found pad %d x %d (nor does Caffe's); "
+                         "a layer before it that pads, or pool: MAX or AVE, does",
+                         args->pad[0], args->pad[1]);
     return 0;
 }
 
@@ -92,6 +96,13 @@ static int pooling_top_size(const struct pool_args *args, int i, int64_t in, boo
     return 0;
 }
 
+static enum pool_method pooling_method(Caffe__PoolingParameter__PoolMethod pool)
+{
+    if (pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC)
+        return POOL_STOCHASTIC;
+    return pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE;
+}
+
 static int pooling_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__PoolingParameter *p = layer->param->pooling_param;
@@ -103,14 +114,12 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
         return error_set("pooling_param is missing; it must give kernel_size or global_pooling");
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
         return -1;
-    if (p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__STOCHASTIC)
-        return error_set("pool: STOCHASTIC is not supported; expected MAX or AVE");
     if (layer->ntops == 2 && p->pool != CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX)
         return error_set("found 2 tops; only pool: MAX has a second one, the places of the maxima");
     layer->state = args = calloc(1, sizeof(*args));
     if (!args)
         return error_memory(sizeof(*args), "pooling");
-    args->method = p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? POOL_MAX : POOL_AVE;
+    args->method = pooling_method(p->pool);
     if (pooling_read_geometry(layer, p, args))
         return -1;
     for (int i = 0; i < 4; i++)

@@ -114,7 +114,9 @@ static int spp_setup(struct layer *layer, const struct layer_env *env)
         return error_set("spp_param pyramid_height is %s; expected 1 to 12",
                          p && p->has_pyramid_height ? "out of range" : "missing");
     if (p->pool == CAFFE__SPPPARAMETER__POOL_METHOD__STOCHASTIC)
-        return error_set("pool: STOCHASTIC is not supported; expected MAX or AVE");
+        return error_set(
+            "pool: STOCHASTIC is not supported in a pyramid, whose windows are padded; "
+            "expected MAX or AVE");
     if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
         return -1;
     dim[0] = bottom->dim[0];

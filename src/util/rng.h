@@ -15,6 +15,7 @@ enum rng_stream {
     RNG_SHUFFLE,    /* a: data layer index, b: epoch */
     RNG_DUMMY,      /* a: layer index, b: global sample index */
     RNG_STRAGGLER,  /* simulate. a: worker, b: iteration */
+    RNG_POOL,       /* a: layer index, b: global sample index over the whole run */
 };
 
 struct rng {

@@ -95,13 +95,18 @@ static int choose_pool(struct engine_case *c)
 
     image(c, in);
     c->ties = case_draw(c, 0, 2) == 0;
-    a->method = case_draw(c, 0, 1) ? POOL_MAX : POOL_AVE;
+    a->method = (enum pool_method)case_draw(c, POOL_MAX, POOL_STOCHASTIC);
+    c->positive = a->method == POOL_STOCHASTIC && case_draw(c, 0, 3) > 0;
+    if (a->method == POOL_STOCHASTIC) {
+        c->rig.args.train = case_draw(c, 0, 3) > 0;
+        c->rig.args.layer_index = case_draw(c, 0, 100);
+    }
     out[0] = in[0];
     out[1] = in[1];
     for (int i = 0; i < 2; i++) {
         a->kernel[i] = global ? (int)in[2 + i] : case_draw(c, 1, 4);
         a->stride[i] = global ? 1 : case_draw(c, 1, 3);
-        a->pad[i] = global ? 0 : case_draw(c, 0, a->kernel[i] - 1);
+        a->pad[i] = global || a->method == POOL_STOCHASTIC ? 0 : case_draw(c, 0, a->kernel[i] - 1);
         if (in[2 + i] + 2 * a->pad[i] < a->kernel[i])
             in[2 + i] = a->kernel[i];
         int64_t room = in[2 + i] + 2 * a->pad[i] - a->kernel[i];

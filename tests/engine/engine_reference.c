@@ -147,6 +147,40 @@ static void pool_ave_at(struct reference *r, bool backward, const int64_t box[4]
         }
 }
 
+/* What the sums of floats decide is decided by floats here, too. */
+static void pool_stochastic_at(struct reference *r, bool backward, const int64_t box[4],
+                               int64_t plane, int64_t y)
+{
+    const struct shape *x = bottom_shape(r, 0), *top = top_shape(r, 0);
+    int64_t sample_elems = (int64_t)shape_elems(top) / top->dim[0], picked = -1;
+    struct rng rng = rng_make(r->run.seed, RNG_POOL, (uint32_t)r->args->layer_index,
+                              r->run.first_sample + (uint64_t)(y / sample_elems));
+    float u = rng_uniform(&rng, (uint64_t)(y % sample_elems)), sum = 0, running = 0;
+    double squares = 0;
+
+    for (int64_t h = box[0]; h < box[1]; h++)
+        for (int64_t w = box[2]; w < box[3]; w++) {
+            double value = r->bottom[0][plane + h * x->dim[3] + w];
+            sum += (float)value;
+            squares += value * value;
+        }
+    if (!r->args->train) {
+        r->top[0][y] = sum > 0 ? squares / (double)sum : 0;
+        return;
+    }
+    for (int64_t i = 0; i < (box[1] - box[0]) * (box[3] - box[2]); i++) {
+        int64_t width = box[3] - box[2];
+        picked = plane + (box[0] + i / width) * x->dim[3] + box[2] + i % width;
+        running += (float)r->bottom[0][picked];
+        if (running >= u * sum)
+            break;
+    }
+    if (!backward)
+        r->top[0][y] = picked < 0 ? 0 : r->bottom[0][picked];
+    else if (picked >= 0)
+        r->bottom_grad[0][picked] += r->top_grad[0][y];
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -169,6 +203,8 @@ static void pool(struct reference *r, bool backward)
                 int64_t to = (p * y->dim[2] + i) * y->dim[3] + j;
                 if (a->method == POOL_MAX)
                     pool_max_at(r, backward, box, plane, to);
+                else if (a->method == POOL_STOCHASTIC)
+                    pool_stochastic_at(r, backward, box, plane, to);
                 else
                     pool_ave_at(r, backward, box, (h1 - h0) * (w1 - w0), plane, to);
             }

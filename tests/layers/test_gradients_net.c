@@ -1,5 +1,6 @@
 /* What a net does with gradients besides computing them: which it computes at all, how they add up
- * over passes and layers, and that Dropout's mask is the same both ways. */
+ * over passes and layers, and that what Dropout and STOCHASTIC pooling draw is the same both ways.
+ */
 #include "tests/layers/test_cases.h"
 #include "tests/suite.h"
 
@@ -349,6 +350,140 @@ START_TEST(dropout_is_the_identity_in_test)
 }
 END_TEST
 
+enum { WINDOWS = 4000 };
+
+#define STOCHASTIC                                                                                 \
+    "force_backward: true\n" INPUT("x", "4000, 1, 2, 2")                                           \
+        INPUT("r", "4000, 1, 1, 1") "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'y'"       \
+                                    " pooling_param { pool: STOCHASTIC kernel_size: 2 } }\n"       \
+                                    "layer { name: 'z' type: 'Eltwise' bottom: 'y' bottom: 'r'"    \
+                                    " top: 'z' eltwise_param { operation: PROD } loss_weight: 1 "  \
+                                    "}\n"
+
+/* Every window holds 1, 2, 3, 4, so that y names the place. */
+static void pool_windows(struct case_net *n, uint64_t first_sample, float **y, float **dx)
+{
+    static float x[4 * WINDOWS];
+
+    for (int i = 0; i < 4 * WINDOWS; i++)
+        x[i] = (float)(i % 4 + 1);
+    n->run.first_sample = first_sample;
+    case_net_write_blob(n, "x", x);
+    draw(n, "r", VALUE_AWAY, 0, 2);
+    case_net_forward(n);
+    case_net_backward(n, true);
+    *y = case_net_blob(n, "y");
+    *dx = case_net_blob_grad(n, "x");
+}
+
+/* By a 5-sigma bound. */
+START_TEST(stochastic_pooling_picks_by_share_and_the_gradient_goes_there)
+{
+    struct case_net n;
+    float *y, *dx, r[WINDOWS];
+    const struct value_spec rs = {.param = -1, .kind = VALUE_AWAY, .salt = 2, .n = WINDOWS};
+    int times[4] = {0};
+
+    value_draw(&rs, r);
+    case_net_open_text(&n, STOCHASTIC, 2);
+    pool_windows(&n, 0, &y, &dx);
+    for (int i = 0; i < WINDOWS; i++) {
+        int picked = (int)y[i] - 1;
+        ck_assert(y[i] == 1 || y[i] == 2 || y[i] == 3 || y[i] == 4);
+        times[picked]++;
+        for (int e = 0; e < 4; e++)
+            ck_assert_float_eq(dx[4 * i + e], e == picked ? r[i] : 0);
+    }
+    for (int e = 0; e < 4; e++) {
+        double share = (e + 1) / 10.0, sigma = sqrt(share * (1 - share) / WINDOWS);
+        ck_assert_double_eq_tol(times[e] / (double)WINDOWS, share, 5 * sigma);
+    }
+    free(y);
+    free(dx);
+    case_net_close(&n);
+}
+END_TEST
+
+/* Sample 3 of a pass from 100 is sample 0 of a pass from 103, whoever computes it. */
+START_TEST(stochastic_pooling_draws_by_sample_and_seed)
+{
+    struct case_net n;
+    float *y[3], *dx[3];
+    int same[2] = {0};
+
+    case_net_open_text(&n, STOCHASTIC, 1);
+    pool_windows(&n, 100, &y[0], &dx[0]);
+    pool_windows(&n, 103, &y[1], &dx[1]);
+    n.run.seed++;
+    pool_windows(&n, 100, &y[2], &dx[2]);
+    for (int i = 0; i < WINDOWS - 3; i++) {
+        ck_assert_float_eq(y[0][i + 3], y[1][i]);
+        same[0] += y[0][i] == y[1][i];
+        same[1] += y[0][i] == y[2][i];
+    }
+    ck_assert_int_lt(same[0], 0.4 * WINDOWS); /* 0.3 of independent draws agree */
+    ck_assert_int_lt(same[1], 0.4 * WINDOWS);
+    for (int i = 0; i < 3; i++) {
+        free(y[i]);
+        free(dx[i]);
+    }
+    case_net_close(&n);
+}
+END_TEST
+
+static double slope_pass(struct case_net *n, const float *x, float **dx)
+{
+    double loss;
+
+    case_net_write_blob(n, "x", x);
+    draw(n, "r", VALUE_AWAY, 0, 2);
+    loss = case_net_forward(n);
+    case_net_backward(n, true);
+    *dx = case_net_blob_grad(n, "x");
+    return loss;
+}
+
+/* Where a small step changes no draw, the loss is linear. */
+START_TEST(stochastic_pooling_passes_the_slope_back)
+{
+    const float h = 1.0f / 64;
+    const struct value_spec xs = {.param = -1, .kind = VALUE_DISTINCT, .a = 37, .n = 2 * 72};
+    struct case_net n;
+    float x[2 * 72], *dx[3];
+    int kept = 0;
+
+    case_net_open_text(
+        &n,
+        "force_backward: true\n" INPUT("x", "2, 2, 6, 6") INPUT(
+            "r", "2, 2, 3, 3") "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'y'"
+                               " pooling_param { pool: STOCHASTIC kernel_size: 3 stride: 2 } }\n"
+                               "layer { name: 'z' type: 'Eltwise' bottom: 'y' bottom: 'r' top: 'z'"
+                               " eltwise_param { operation: PROD } loss_weight: 1 }\n",
+        1);
+    value_draw(&xs, x);
+    for (int e = 0; e < xs.n; e++)
+        x[e] = 1 + fabsf(x[e]);
+    slope_pass(&n, x, &dx[0]);
+    for (int e = 0; e < xs.n; e++) {
+        float before = x[e];
+        x[e] = before + h;
+        double up = slope_pass(&n, x, &dx[1]);
+        x[e] = before - h;
+        double down = slope_pass(&n, x, &dx[2]);
+        x[e] = before;
+        if (memcmp(dx[0], dx[1], sizeof x) == 0 && memcmp(dx[0], dx[2], sizeof x) == 0) {
+            ck_assert_double_eq_tol((up - down) / (2 * (double)h), (double)dx[0][e], 1e-4);
+            kept++;
+        }
+        free(dx[1]);
+        free(dx[2]);
+    }
+    ck_assert_int_gt(kept, 0.8 * xs.n);
+    free(dx[0]);
+    case_net_close(&n);
+}
+END_TEST
+
 START_TEST(same_values_give_the_same_bits)
 {
     struct case_net one, two;
@@ -378,6 +513,9 @@ SUITE("gradients_net")
     tcase_add_test(tests, what_only_gives_a_size_does_not_learn);
     tcase_add_loop_test(tests, dropout_keeps_scales_and_masks_the_gradient_alike, 0, 2);
     tcase_add_test(tests, dropout_mask_belongs_to_the_sample);
+    tcase_add_test(tests, stochastic_pooling_picks_by_share_and_the_gradient_goes_there);
+    tcase_add_test(tests, stochastic_pooling_draws_by_sample_and_seed);
+    tcase_add_test(tests, stochastic_pooling_passes_the_slope_back);
     tcase_add_loop_test(tests, dropout_is_the_identity_in_test, 0, 3);
     tcase_add_test(tests, same_values_give_the_same_bits);
 }

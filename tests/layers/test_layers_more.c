@@ -270,7 +270,7 @@ static const struct error_case error_cases[] = {
     {X ONE("SPP", ""), "spp_param pyramid_height is missing; expected 1 to 12"},
     {X ONE("SPP", "spp_param { pyramid_height: 13 }"), "spp_param pyramid_height is out of range"},
     {X ONE("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }"),
-     "pool: STOCHASTIC is not supported"},
+     "pool: STOCHASTIC is not supported in a pyramid"},
     {X ONE("SPP", "spp_param { pyramid_height: 4 }"),
      "level 2 of the pyramid needs 4 bins, too many for axis 3 of size 5: pad 2 must be smaller "
      "than the "

@@ -1,9 +1,11 @@
 /* Pooling in any format, a plane of H x W x block floats at a time.
  *
  * Ours rather than oneDNN's: Caffe's top reaches beyond the padded image, its AVE divisor is
- * clipped there, and its second top wants the maximum's place. Being bound by memory, it loses
- * nothing. */
+ * clipped there, its second top wants the maximum's place, and STOCHASTIC is Caffe's alone. Being
+ * bound by memory, it loses nothing. */
 #include "engine/cpu/cpu_internal.h"
+
+#include "util/rng.h"
 
 #include <float.h>
 #include <string.h>
@@ -11,7 +13,8 @@
 struct pool {
     struct cpu_op op;
     struct cpu_planes bottom, top;
-    int32_t *where; /* MAX: place of each maximum in its H x W plane, -1: none; TRAIN or mask */
+    int32_t *where; /* place of each top in its H x W plane, -1: none. MAX: in TRAIN or for the
+                       mask; STOCHASTIC: in TRAIN */
 };
 
 /* The window of one output position, clipped to the image. */
@@ -219,6 +222,66 @@ CPU_KERNEL static void pool_forward_plane(const struct pool_args *a,
     }
 }
 
+/* ---- STOCHASTIC ---- */
+
+/* The sums go in the order of all engines, so that they draw the same places. */
+static int32_t pool_draw_one(const float *x, int64_t width, int64_t block, const struct window *win,
+                             float u, float *y)
+{
+    float sum = 0, running = 0;
+    bool drawn = false;
+    int32_t at = -1;
+
+    for (int64_t h = win->h0; h < win->h1; h++)
+        for (int64_t w = win->w0; w < win->w1; w++)
+            sum += x[(h * width + w) * block];
+    for (int64_t h = win->h0; h < win->h1 && !drawn; h++)
+        for (int64_t w = win->w0; w < win->w1 && !drawn; w++) {
+            at = (int32_t)(h * width + w);
+            running += x[at * block];
+            drawn = running >= u * sum;
+        }
+    *y = at < 0 ? 0 : x[at * block];
+    return at;
+}
+
+static void pool_weigh_one(const float *x, int64_t width, int64_t block, const struct window *win,
+                           float *y)
+{
+    float sum = 0, squares = 0;
+
+    for (int64_t h = win->h0; h < win->h1; h++)
+        for (int64_t w = win->w0; w < win->w1; w++) {
+            float value = x[(h * width + w) * block];
+            sum += value;
+            squares += value * value;
+        }
+    *y = sum > 0 ? squares / sum : 0;
+}
+
+static void pool_stochastic_plane(const struct pool *pool, const struct run *run, int64_t plane,
+                                  const float *x, float *y, int32_t *where)
+{
+    const struct cpu_planes *top = &pool->top;
+    int64_t pixels = top->height * top->width, width = pool->bottom.width, block = top->block;
+    int64_t first = plane % top->groups * block;
+    struct rng rng = rng_make(run->seed, RNG_POOL, (uint32_t)pool->op.args.layer_index,
+                              run->first_sample + (uint64_t)(plane / top->groups));
+
+    for (int64_t p = 0; p < pixels; p++) {
+        struct window win =
+            pool_window_at(&pool->op.args.u.pool, &pool->bottom, p / top->width, p % top->width);
+        for (int64_t b = 0; b < block; b++) {
+            uint64_t draw = (uint64_t)((first + b) * pixels + p);
+            if (where)
+                where[p * block + b] = pool_draw_one(x + b, width, block, &win,
+                                                     rng_uniform(&rng, draw), &y[p * block + b]);
+            else
+                pool_weigh_one(x + b, width, block, &win, &y[p * block + b]);
+        }
+    }
+}
+
 /* The windows along one axis that hold a place: first to last, less than first if there is none. */
 INLINE void pool_windows_over(const struct pool_args *a, int axis, int64_t place, int64_t windows,
                               int64_t *first, int64_t *last)
@@ -303,10 +366,10 @@ static int pool_create(struct cpu_op *op)
         cpu_top_set(op->args.tops[i], format);
     pool->bottom = cpu_planes_of(&op->args.bottoms[0]->value.shape, format);
     pool->top = cpu_planes_of(&op->args.tops[0]->value.shape, format);
-    if (op->args.u.pool.method != POOL_MAX || (!op->args.train && op->args.ntops < 2))
+    if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
         return 0;
     if (cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) * sizeof *pool->where,
-                  "the places of pooling maxima", &where))
+                  "the places that pooling chose", &where))
         return -1;
     pool->where = where;
     return 0;
@@ -324,7 +387,13 @@ static int pool_forward(struct cpu_op *op, const struct run *run)
     const float *x = op->args.bottoms[0]->value.data;
     float *y = op->args.tops[0]->value.data;
 
-    (void)run;
+    if (op->args.u.pool.method == POOL_STOCHASTIC) {
+#pragma omp parallel for
+        for (int64_t p = 0; p < pool->bottom.planes; p++)
+            pool_stochastic_plane(pool, run, p, x + p * from, y + p * to,
+                                  pool->where ? pool->where + p * to : NULL);
+        return 0;
+    }
     bool separable = pool_is_separable(&op->args.u.pool, &pool->top);
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++)

@@ -667,6 +667,54 @@ def loss_cases():
                  {'x': grid(*shape)}, infogain, {'t': t, 'h': h})
 
 
+# ---- STOCHASTIC pooling --------------------------------------------------------------------------
+
+def philox(key, counter):
+    """Philox 4x32-10 as in Salmon et al. 2011, figure 2; key of 2, counter of 4 words."""
+    word = 0xffffffff
+    k, c = list(key), list(counter)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & word, (a >> 32) ^ c[3] ^ k[1], a & word]
+        k = [(k[0] + 0x9E3779B9) & word, (k[1] + 0xBB67AE85) & word]
+    return c
+
+
+def pool_draw(layer_index, sample, element, seed=7, purpose=7):
+    """In [0, 1), 24 bits. The seed is layer_values', the purpose RNG_POOL."""
+    words = philox([seed & 0xffffffff, seed >> 32],
+                   [element // 4, layer_index, sample & 0xffffffff, (sample >> 32) ^ (purpose << 24)])
+    return (words[element % 4] >> 8) / 2.0 ** 24
+
+
+def stochastic_cases():
+    def pool(x, kernel, stride, train):
+        """Zeiler and Fergus 2013, equations 5 to 8, with Caffe's windows. Sums of sixteenths are exact."""
+        n, c, h, w = x.shape
+        out = [-(-(size - kernel) // stride) + 1 for size in (h, w)]
+        tops = []
+        for s in range(n):
+            for e in range(c * out[0] * out[1]):
+                ch, i, j = e // (out[0] * out[1]), e // out[1] % out[0] * stride, e % out[1] * stride
+                window = x[s, ch, i:i + kernel, j:j + kernel].reshape(-1)
+                total = window.sum()
+                if not train:
+                    tops.append((window * window).sum() / total if total > 0 else total * 0)
+                    continue
+                reached = torch.cumsum(window.detach(), 0) >= pool_draw(1, s, e) * total.detach()
+                tops.append(window[reached.long().argmax()])
+        return torch.stack(tops).reshape(n, c, *out)
+
+    for train in [True, False]:
+        for c, h, w, kernel, stride in [(3, 6, 5, 3, 2), (8, 4, 4, 2, 2), (2, 5, 7, 3, 1), (19, 5, 5, 2, 3)]:
+            x = torch.relu(grid(2, c, h, w))
+            case('stochastic_%s_%dx%dx%d_%d_%d' % ('train' if train else 'test', c, h, w, kernel, stride),
+                 [layer('l', 'Pooling', ['x'], ['y'],
+                        'pooling_param { pool: STOCHASTIC kernel_size: %d stride: %d }' % (kernel, stride))],
+                 {'x': x}, lambda x, w: [pool(x['x'], kernel, stride, train)], train=train, differences=False,
+                 plain_only=train)
+
+
 def in_place_cases():
     # layers that need their bottom may still be named like it
     case('softmax_in_place', [hidden('a', 'Power', ['x'], ['y'], 'power_param { scale: 2 }'),
@@ -702,6 +750,7 @@ reduction_cases()
 window_cases()
 loss_cases()
 in_place_cases()
+stochastic_cases()
 
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'values.txt')
 with open(path, 'w') as f:
