@@ -65,7 +65,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *convolution = "auto",
                *hierarchy = "auto", *direct = "auto";
     const char *ps_update = "auto", *resume = NULL, *time_limit = NULL, *every = NULL,
-               *stall = "5min";
+               *stall = "5min", *on_nan = "stop";
     static const char *const orders[] = {"urgency", "fifo", NULL};
     const char *effect[SIGNALS] = {"stop", "snapshot", "stop", "stop", "stop"};
     char comm_words[COMM_HELP_BYTES];
@@ -114,6 +114,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "none)"},
         {"snapshot-every", OPTION_TEXT, &every, "DURATION",
          "a snapshot at least so often, besides the solver's"},
+        {"on-nan", OPTION_TEXT, &on_nan, "HOW",
+         "a gradient that is not finite: stop (default), or skip: leave that update out, on all "
+         "ranks; skip,N: N in a row end training (default 10)"},
         {"check-sync", OPTION_COUNT, &o->check_sync, "N",
          "every N iterations, compare the ranks' parameters, bit for bit"},
         {"stall-timeout", OPTION_TEXT, &stall, "DURATION",
@@ -240,6 +243,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          units_parse_duration("stall-timeout", stall, &o->stall_timeout)) ||
         (every && units_parse_duration("snapshot-every", every, &o->snapshot_every)))
         return -1;
+    if (on_nan_parse(on_nan, &o->skip_nan))
+        return -1;
     if (resume_parse(resume, &o->resume) || (o->run && run_check_name(o->run)) ||
         check_replay(o, input_shape))
         return -1;
@@ -261,6 +266,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
                                                                                     ? "summary"
                                                                                 : o->trace ? "trace"
                                                                                            : "log");
+    if (o->skip_nan > 0 && (o->staleness > 0 || o->comm.policy == COMM_NONE))
+        return error_set("--on-nan=skip decides for all ranks before any update: not with %s",
+                         o->staleness > 0 ? "--staleness" : "--comm=none");
     if (o->check_sync > 0 && (o->staleness > 0 || o->comm.policy == COMM_NONE))
         return error_set("--check-sync compares parameters that are kept alike: not with %s",
                          o->staleness > 0 ? "--staleness" : "--comm=none");

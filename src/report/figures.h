@@ -28,6 +28,16 @@ struct figures_layer {
     int stall_rank;           /* that worker; -1: there is none */
 };
 
+/* Why a rank was late. */
+enum late_cause { LATE_COMPUTING, LATE_INPUT, LATE_NETWORK, LATE_CAUSES };
+
+/* How often the others waited for a rank, of figures.looks times that it was looked at (at every
+ * display), and how long in all. */
+struct figures_late {
+    int times;
+    double seconds[LATE_CAUSES];
+};
+
 struct figures_rank {
     char host[TOPOLOGY_HOST_BYTES];
     bool worker;                 /* computes; else it is a dedicated server */
@@ -42,6 +52,7 @@ struct figures_rank {
     double progress_share;       /* of one core, over the thread's whole life: 0 to 1 */
     double predicted_sent, sent; /* bytes of gradients, parameters and factors */
     double control_sent;         /* bytes of everything else, the whole run */
+    struct figures_late late;
 };
 
 /* All zero: nothing was gathered. */
@@ -52,6 +63,7 @@ struct figures {
     bool overlap;               /* communication ran under computation */
     int batch;                  /* samples per worker and iteration */
     int nranks, nworkers;       /* nworkers: that compute */
+    int looks;                  /* how often late ranks were looked for */
     struct figures_rank *ranks; /* nranks, owned */
     int nlayers;
     struct figures_layer *layers; /* in the order of the plan's buckets, owned */

@@ -19,7 +19,7 @@ static void run_line(const struct figures *figures, struct json *json)
     json_put_double(json, "progress_core_share", figures_progress_share(figures, &most));
 }
 
-static void rank_line(const struct figures *figures, int rank, struct json *json)
+void report_rank(const struct figures *figures, int rank, struct json *json)
 {
     const struct figures_rank *r = &figures->ranks[rank];
 
@@ -32,6 +32,10 @@ static void rank_line(const struct figures *figures, int rank, struct json *json
     json_put_double(json, "input_seconds", r->input_seconds);
     json_put_double(json, "progress_cpu_seconds", r->progress_seconds);
     json_put_double(json, "progress_core_share", r->progress_share);
+    json_put_int(json, "late_times", r->late.times);
+    json_put_double(json, "late_computing_seconds", r->late.seconds[LATE_COMPUTING]);
+    json_put_double(json, "late_input_seconds", r->late.seconds[LATE_INPUT]);
+    json_put_double(json, "late_network_seconds", r->late.seconds[LATE_NETWORK]);
 }
 
 static void layer_line(const struct figures *figures, int i, struct json *json)
@@ -112,7 +116,7 @@ int report_lines(const struct figures *figures, struct strbuf *text)
     status = end_line(&json, text);
     for (int r = 0; r < figures->nranks && !status; r++) {
         begin_line(&json, "rank");
-        rank_line(figures, r, &json);
+        report_rank(figures, r, &json);
         status = end_line(&json, text);
     }
     for (int i = 0; i < figures->nlayers && !status; i++) {

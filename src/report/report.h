@@ -44,6 +44,9 @@ void report_table(const struct figures *figures, struct strbuf *text);
  * is lacking. */
 int report_lines(const struct figures *figures, struct strbuf *text);
 
+/* Writes one rank's figures into an open JSON object. */
+void report_rank(const struct figures *figures, int rank, struct json *json);
+
 /* What a summary says of a run besides its figures. All pointers are borrowed. */
 struct report_run {
     const char *comm;            /* what --comm asked for */
@@ -66,6 +69,7 @@ struct report_run {
     const struct net *test;     /* the first test net; NULL: there are no scores */
     const double *scores;       /* its outputs (report/outputs.h); NULL: no test was run */
     size_t parameters;          /* of the net */
+    int64_t skipped;            /* updates left out by --on-nan=skip */
     const char *sha256;         /* of them, hexadecimal; NULL: nothing was computed */
 };
 

@@ -74,6 +74,7 @@ void report_summary(const struct figures *figures, const struct report_run *run,
     json_put_int(json, "workers", figures->nworkers);
     json_put_int(json, "dedicated_servers", run->servers);
     json_put_int(json, "iterations", run->end);
+    json_put_int(json, "updates_left_out", run->skipped);
     json_put_bool(json, "stopped_early", run->stopped);
     json_put_int(json, "first_iteration", run->first_iteration);
     json_put_int(json, "global_batch", global);
@@ -99,6 +100,15 @@ void report_summary(const struct figures *figures, const struct report_run *run,
     put_by_rank(figures, json, "progress_core_share_by_rank", FIGURE(progress_share));
     json_put_double(json, "input_waits", figures_sum(figures, FIGURE(input_waits)));
     json_put_double(json, "input_wait_seconds", figures_sum(figures, FIGURE(input_total_seconds)));
+    json_put_int(json, "late_looks", figures->looks);
+    json_key(json, "by_rank");
+    json_array_begin(json);
+    for (int r = 0; r < figures->nranks; r++) {
+        json_object_begin(json);
+        report_rank(figures, r, json);
+        json_object_end(json);
+    }
+    json_array_end(json);
     json_put_uint(json, "parameters", run->parameters);
     json_put_string(json, "parameters_sha256", run->sha256);
     json_object_end(json);

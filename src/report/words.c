@@ -100,9 +100,9 @@ static void advise_balance(const struct figures *figures, double stall, double t
                                 "(--account tells them apart); ",
                                 units_print_seconds(stall, one));
     snprintf(out->text + used, sizeof out->text - used,
-             "rank %d on %s came last most often (it waited only %s): see what else runs there, "
-             "bind ranks, leave one core free for each",
-             last, figures->ranks[last].host,
+             "host %s: rank %d there came last most often (it waited only %s): see what else runs "
+             "there, bind ranks, leave one core free for each",
+             figures->ranks[last].host, last,
              units_print_seconds(figures->ranks[last].stall_seconds, three));
 }
 
@@ -166,6 +166,52 @@ static void advise_network(const struct figures *figures, double stall, double c
     }
 }
 
+/* ---- late ranks ---- */
+
+static double late_seconds(const struct figures_late *late, enum late_cause *cause)
+{
+    double sum = 0;
+
+    *cause = LATE_COMPUTING;
+    for (enum late_cause c = 0; c < LATE_CAUSES; c++) {
+        sum += late->seconds[c];
+        if (late->seconds[c] > late->seconds[*cause])
+            *cause = c;
+    }
+    return sum;
+}
+
+/* A rank that was seen to be late comes first: no scheme and no chunk size helps there. */
+static void advise_late(const struct figures *figures, struct report_advice *out)
+{
+    static const char *const words[] = {
+        [LATE_COMPUTING] = "computing; see what else runs there, its clock and its cooling",
+        [LATE_INPUT] = "input; see the disk or the file server that it reads from",
+        [LATE_NETWORK] = "the network; see its link and its switch's port, and who else uses them"};
+    enum late_cause cause, why = LATE_COMPUTING;
+    double most = 0;
+    int latest = -1;
+    char one[UNITS_CELL];
+
+    for (int r = 0; r < figures->nranks; r++) {
+        double seconds =
+            late_seconds(&figures->ranks[r].late, &cause) / (double)figures->iterations;
+        if (seconds > most) {
+            most = seconds;
+            latest = r;
+            why = cause;
+        }
+    }
+    if (latest < 0 || most < NOTABLE * figures->seconds || 4 * most < out->saves)
+        return;
+    *out = (struct report_advice){.change = CHANGE_STRAGGLER, .which = latest, .saves = most};
+    snprintf(out->text, sizeof out->text,
+             "host %s: rank %d there was late %d of %d times, and the others waited %s an "
+             "iteration for its %s",
+             figures->ranks[latest].host, latest, figures->ranks[latest].late.times, figures->looks,
+             units_print_seconds(most, one), words[why]);
+}
+
 void report_advise(const struct figures *figures, struct report_advice *out)
 {
     struct figures_spread compute = figures_spread(figures, FIGURE(compute_seconds));
@@ -182,11 +228,12 @@ void report_advise(const struct figures *figures, struct report_advice *out)
         *out = (struct report_advice){
             .change = CHANGE_STRAGGLER, .which = compute.most_rank, .saves = behind};
         snprintf(out->text, sizeof out->text,
-                 "rank %d on %s computes %s an iteration where the mean is %s, and all others wait "
-                 "for it; see what else runs there, and how its threads are bound",
-                 compute.most_rank, figures->ranks[compute.most_rank].host,
+                 "host %s: rank %d there computes %s an iteration where the mean is %s, and all "
+                 "others wait for it; see what else runs there, and how its threads are bound",
+                 figures->ranks[compute.most_rank].host, compute.most_rank,
                  units_print_seconds(compute.most, one), units_print_seconds(compute.mean, two));
     }
+    advise_late(figures, out);
     if (input.mean > NOTABLE * figures->seconds && input.mean > out->saves) {
         *out = (struct report_advice){
             .change = CHANGE_INPUT, .which = input.most_rank, .saves = input.mean};
@@ -267,6 +314,32 @@ static void put_hidden(const struct figures *figures, struct strbuf *text)
         units_print_seconds(exposed, two), units_print_seconds(stall - exposed, three));
 }
 
+static void put_late(const struct figures *figures, struct strbuf *text)
+{
+    static const char *const words[] = {
+        [LATE_COMPUTING] = "computing", [LATE_INPUT] = "input", [LATE_NETWORK] = "network"};
+    enum { NAMED = 8 };
+    char one[UNITS_CELL];
+    int named = 0;
+
+    for (int r = 0; r < figures->nranks; r++) {
+        const struct figures_late *late = &figures->ranks[r].late;
+        if (late->times == 0 || named++ >= NAMED)
+            continue;
+        strbuf_printf(text, "%s rank %d on %s %d of %d times (", named > 1 ? ";" : "Late:", r,
+                      figures->ranks[r].host, late->times, figures->looks);
+        for (int c = 0, several = 0; c < LATE_CAUSES; c++)
+            if (late->seconds[c] > 0)
+                strbuf_printf(text, "%s%s %s", several++ ? ", " : "", words[c],
+                              units_print_seconds(late->seconds[c], one));
+        strbuf_putc(text, ')');
+    }
+    if (named > NAMED)
+        strbuf_printf(text, "; %d more", named - NAMED);
+    if (named > 0)
+        strbuf_putc(text, '\n');
+}
+
 /* It takes its time from the passes where it has no core of its own. */
 static void put_progress(const struct figures *figures, struct strbuf *text)
 {
@@ -301,6 +374,7 @@ void report_words(const struct figures *figures, struct strbuf *text)
     put_stalls(figures, text);
     put_hidden(figures, text);
     put_spread(figures, text);
+    put_late(figures, text);
     put_progress(figures, text);
     report_advise(figures, &advice);
     strbuf_printf(text, "What would help most: %s", advice.text);

@@ -74,6 +74,105 @@ void trainer_find_nonfinite(struct trainer *t, const struct run *run, struct str
     }
 }
 
+/* ---- --on-nan ---- */
+
+enum { SKIPS_IN_A_ROW = 10 };
+
+int on_nan_parse(const char *text, int *skips)
+{
+    char end;
+
+    *skips = 0;
+    if (!strcmp(text, "stop"))
+        return 0;
+    *skips = SKIPS_IN_A_ROW;
+    if (!strcmp(text, "skip") || (sscanf(text, "skip,%d%c", skips, &end) == 1 && *skips > 0))
+        return 0;
+    return error_set("--on-nan expects stop, skip, or skip,N with the number of updates in a row "
+                     "that end training (skip is skip,%d), found '%s'",
+                     SKIPS_IN_A_ROW, text);
+}
+
+static size_t count_statistics(const struct net *net)
+{
+    size_t count = 0;
+
+    for (int p = 0; p < net->nparams; p++)
+        count += net->params[p].statistic ? shape_elems(&net->params[p].shape) : 0;
+    return count;
+}
+
+int trainer_open_skips(struct trainer *t)
+{
+    const struct trainer_options *o = t->options;
+    size_t count = t->worker && !t->blank ? count_statistics(t->net) : 0;
+
+    if (o->skip_nan <= 0)
+        return 0;
+    for (int b = 0; b < t->plan->nbuckets; b++)
+        for (int c = t->plan->buckets[b].first_chunk, n = t->plan->buckets[b].nchunks; n > 0;
+             c++, n--)
+            if (t->plan->buckets[b].scheme && plan_codec(t->plan, c))
+                return error_set("--on-nan=skip: layer '%s' travels with error feedback (onebit, "
+                                 "--wire=bf16), whose residual would keep what is not finite for "
+                                 "later updates; use another --comm, or --wire=fp32",
+                                 t->plan->buckets[b].name);
+    if (count == 0)
+        return 0;
+    if (t->engine.i->device)
+        return error_set("--on-nan=skip: the running averages of BatchNorm are in the memory of "
+                         "--engine=%s and cannot be taken back; use --engine=cpu",
+                         o->engine);
+    t->statistics = malloc(count * sizeof *t->statistics);
+    return t->statistics ? 0 : error_memory(count * sizeof *t->statistics, "running averages");
+}
+
+void trainer_keep_statistics(struct trainer *t)
+{
+    float *to = t->statistics;
+
+    for (int p = 0; to && p < t->net->nparams; p++)
+        if (t->net->params[p].statistic) {
+            size_t n = shape_elems(&t->net->params[p].shape);
+            memcpy(to, net_host_value(t->net, &t->net->params[p]), n * sizeof *to);
+            to += n;
+        }
+}
+
+void trainer_restore_statistics(struct trainer *t)
+{
+    const float *from = t->statistics;
+    bool bad = false;
+
+    for (int p = 0; from && p < t->net->nparams && !bad; p++)
+        bad = t->net->params[p].statistic &&
+              find_nonfinite(net_host_value(t->net, &t->net->params[p]),
+                             shape_elems(&t->net->params[p].shape)) >= 0;
+    for (int p = 0; bad && p < t->net->nparams; p++)
+        if (t->net->params[p].statistic) {
+            size_t n = shape_elems(&t->net->params[p].shape);
+            memcpy(net_host_value(t->net, &t->net->params[p]), from, n * sizeof *from);
+            from += n;
+        }
+}
+
+void trainer_tell_skips(struct trainer *t)
+{
+    struct sync_skips skips;
+
+    if (t->options->skip_nan <= 0 || t->rank != 0)
+        return;
+    skips = sync_skips(t->sync);
+    if (skips.count == t->skips_told)
+        return;
+    t->skips_told = skips.count;
+    LOG_WARNING(t->log,
+                "The update of iteration %" PRId64 " is left out: the gradient of layer '%s' is "
+                "not finite (%" PRId64 " in a row, %" PRId64 " in all; %d in a row end training)",
+                skips.iteration, t->plan->buckets[skips.bucket].name, skips.in_a_row, skips.count,
+                t->options->skip_nan);
+}
+
 /* ---- --check-sync ---- */
 
 /* 52 bits, which a double holds, of the parameters that training keeps alike. */

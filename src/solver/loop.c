@@ -68,6 +68,7 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
                               .placed = is_placed};
 
     *loss = 0;
+    trainer_keep_statistics(t);
     for (int micro = 0; micro < t->iter_size; micro++) {
         struct run run = {.seed = t->seed,
                           .first_sample =
@@ -79,11 +80,14 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         if (net_forward(t->net, &run, &hooks, &one))
             return error_context("iteration %" PRId64, iteration);
         *loss += one / t->iter_size;
-        if (!isfinite(*loss))
+        if (!isfinite(*loss) && ++t->bad_losses > t->options->skip_nan - 1)
             return report_divergence(t, iteration, &run, *loss);
         if (net_backward(t->net, &run, micro == 0, &hooks))
             return error_context("iteration %" PRId64, iteration);
     }
+    if (isfinite(*loss))
+        t->bad_losses = 0;
+    trainer_restore_statistics(t);
     return sync_flush(t->sync);
 }
 
@@ -109,7 +113,7 @@ static double smoothed_loss(const struct trainer *t)
 static int display_loss(struct trainer *t, int64_t iteration, double seconds, bool training)
 {
     size_t noutputs = training ? outputs_count(t->net) : 0;
-    double *sums = calloc(noutputs + 1, sizeof *sums);
+    double *sums = calloc(noutputs + 1 + trainer_late_values(t), sizeof *sums);
     double lapse = seconds - t->display_seconds;
     double rate = lapse > 0 ? (double)(iteration - t->display_iter) / lapse : 0;
     int status = -1;
@@ -121,7 +125,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
     sums[0] = smoothed_loss(t);
     if (training && outputs_read(t->net, sums + 1))
         goto done;
-    if (sync_sum(t->sync, sums, (int)noutputs + 1))
+    trainer_put_late(t, seconds, sums + noutputs + 1);
+    if (sync_sum(t->sync, sums, (int)(noutputs + 1 + trainer_late_values(t))))
         goto done;
     for (size_t i = 0; i <= noutputs; i++)
         sums[i] /= t->nworkers;
@@ -134,6 +139,7 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)t->rates[iteration - t->at.iteration]);
     }
+    trainer_judge_late(t, iteration, sums + noutputs + 1);
     t->display_iter = iteration;
     t->display_seconds = seconds;
     status = 0;
@@ -215,7 +221,9 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     if (run_passes(t, iteration, &loss))
         return -1;
     trace_span(t->trace, TRACE_COMPUTE, TRACE_ITERATION, -1, traced);
-    remember_loss(t, loss);
+    if (isfinite(loss)) /* else its update is left out, too */
+        remember_loss(t, loss);
+    trainer_tell_skips(t);
     seconds = clock_seconds() - start - *paused;
     if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
         t->warm_seconds = seconds;
@@ -262,6 +270,7 @@ static int finish_training(struct trainer *t, double start, double *paused)
 
     if (trained && (sync_wait_all(t->sync, end - 1) || trainer_share_statistics(t)))
         return -1;
+    trainer_tell_skips(t);
     t->train_seconds = clock_seconds() - start - *paused;
     t->train_stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;
     if (!t->blank && save && t->last_snapshot != end && snapshot(t, end))

@@ -135,6 +135,7 @@ int trainer_gather_figures(struct trainer *t)
         net_input_waits(t->net, &source.input_waits, &source.input_seconds);
     if (figures_gather(t->world, &source, &t->figures))
         return -1;
+    trainer_tell_late(t, &t->figures);
     if (t->rank == 0)
         log_input(t->log, &t->figures);
     return 0;
@@ -168,6 +169,7 @@ void trainer_summary(const struct trainer *t, struct json *json)
                              .first_iteration = t->at.iteration,
                              .end = t->end,
                              .stopped = t->stopped,
+                             .skipped = t->skips_told,
                              .train_seconds = t->train_seconds,
                              .warm_seconds = t->warm_iterations ? t->warm_seconds : 0,
                              .warm_iterations = t->warm_iterations,

@@ -432,6 +432,7 @@ static int create_sync(struct trainer *t, const float *history)
         .direct = t->options->direct,
         .threads = t->threads,
         .clip = t->solver->clip_gradients,
+        .skips = t->options->skip_nan,
         .iteration = t->at.iteration,
         .stall_seconds = SILENCE_SECONDS,
         .warn = warn_of_stall,
@@ -482,7 +483,8 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
     MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
-    if (error_agree(world, work_out_rates(t)) ||
+    if (error_agree(world,
+                    work_out_rates(t) || trainer_open_late(t) || trainer_open_skips(t) ? -1 : 0) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
         create_sync(t, history) ||
         error_agree(world, t->rank == 0 && !options->dry_run ? trainer_begin_run(t) : 0))
@@ -502,6 +504,7 @@ void trainer_destroy(struct trainer *t)
     if (!t)
         return;
     trainer_close_run(t);
+    trainer_close_late(t);
     if (t->sync)
         sync_destroy(t->sync);
     plan_destroy(t->plan);
@@ -518,6 +521,7 @@ void trainer_destroy(struct trainer *t)
         engine_close(&t->engine);
     solver_nets_free(&t->defs);
     text_free(t->doc);
+    free(t->statistics);
     free(t->rates);
     free(t->steps);
     free(t->losses);

@@ -49,6 +49,8 @@ struct trainer_options {
     struct deadline deadline;            /* until when training may last; rank 0's counts */
     double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
     int keep;                            /* > 0: so many snapshots of the run stay */
+    int skip_nan;         /* > 0: updates whose gradient is not finite are left out, but not so many
+                             in a row */
     int check_sync;       /* > 0: so often, in iterations, ranks compare their parameters */
     double stall_timeout; /* > 0: seconds of silence after which a rank counts as lost */
 
@@ -100,6 +102,9 @@ struct trainer_options {
 
 /* "auto", "host" or "device"; fails with the list of them. */
 int ps_update_parse(const char *name, enum ps_update *out);
+
+/* "stop" (0), "skip" or "skip,N"; fails with what is possible. */
+int on_nan_parse(const char *text, int *skips);
 
 /* "own", which "" means too, or "any"; NULL: RESUME_OFF. Fails with the list of them. */
 int resume_parse(const char *text, enum resume *out);

@@ -128,8 +128,13 @@ struct trainer {
     double warm_seconds; /* train_seconds after the first WARM_ITERATIONS of this run */
     int warm_iterations; /* these, once there are as many again; else 0 */
     int64_t scores_iteration; /* at which the scores were taken */
-    double *scores;    /* outputs of the last test of the first test net; NULL: none yet. Owned */
-    int last_snapshot; /* iteration, -1: none */
+    double *scores;     /* outputs of the last test of the first test net; NULL: none yet. Owned */
+    int last_snapshot;  /* iteration, -1: none */
+    int bad_losses;     /* of this rank, in a row; --on-nan=skip */
+    int64_t skips_told; /* rank 0: updates left out that it has told of */
+    float *statistics;  /* running averages as they were before the iteration; NULL: --on-nan=skip
+                           is not asked for, or the net has none. Owned */
+    struct late *late;  /* late.c; NULL: nobody can be late. Owned */
 
     /* of a dry run, rank 0 */
     struct strbuf survey; /* lines about data. Owned */
@@ -248,9 +253,35 @@ bool trainer_hurries(const struct trainer *trainer);
  * be found. The net is of no use afterwards. */
 void trainer_find_nonfinite(struct trainer *trainer, const struct run *run, struct strbuf *out);
 
+/* --on-nan=skip, at set-up: refuses what would keep a NaN beyond its iteration. Not collective. */
+int trainer_open_skips(struct trainer *trainer);
+
+/* Before and after the passes of an iteration: running averages that became NaN or infinite are
+ * what they were before. */
+void trainer_keep_statistics(struct trainer *trainer);
+void trainer_restore_statistics(struct trainer *trainer);
+
+/* Rank 0: tells of the updates that were left out since it was called last. */
+void trainer_tell_skips(struct trainer *trainer);
+
 /* Whether all workers have the same parameters after that many iterations; fails naming the first
  * rank that differs. Collective, servers included. */
 int trainer_check_sync(struct trainer *trainer, int64_t iteration);
+
+/* ---- late.c ---- */
+
+/* What follows does nothing where no rank waits for another. Not collective. */
+int trainer_open_late(struct trainer *trainer);
+void trainer_close_late(struct trainer *trainer);
+
+/* So many doubles of this worker, after so many seconds of training, are added up over the workers
+ * and judged: since the last time, who was late? Rank 0 says it and counts. */
+size_t trainer_late_values(const struct trainer *trainer);
+void trainer_put_late(struct trainer *trainer, double seconds, double *values);
+void trainer_judge_late(struct trainer *trainer, int64_t iteration, const double *values);
+
+/* What rank 0 has counted. */
+void trainer_tell_late(const struct trainer *trainer, struct figures *figures);
 
 /* ---- tester.c ---- */
 

@@ -4,6 +4,7 @@
 
 #include "engine/vector.h"
 #include "sync/gradient.h"
+#include "util/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +70,14 @@ int bucket_accept(void *context, int peer, int tag, size_t bytes, struct wire_me
 
 /* ---- accounts ---- */
 
+static void account_link(struct link_account *link, const struct wire_message *message)
+{
+    uint64_t now = (uint64_t)(1e9 * clock_seconds());
+
+    atomic_fetch_add_explicit(&link->bytes, message->bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&link->ns, now - (uint64_t)message->started, memory_order_relaxed);
+}
+
 void bucket_account(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
@@ -76,6 +85,8 @@ void bucket_account(void *context, const struct wire_message *message)
     const struct bucket *b = bucket_of(sync, bucket);
 
     (message->received ? sync->bucket_received : sync->bucket_sent)[bucket] += message->bytes;
+    if (!message->received)
+        account_link(&sync->links[message->peer], message);
     if (!sync->options.trace)
         return;
     int64_t shift = sync->options.trace->options.clock_shift;

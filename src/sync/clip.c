@@ -44,6 +44,29 @@ void clip_close(struct sync *sync)
 
 /* ---- wire thread ---- */
 
+/* The gradient of an iteration is not finite. Backward comes to the net's last groups first: there
+ * it arose. */
+static int clip_skip(struct sync *sync, int64_t iteration)
+{
+    struct clip *clip = &sync->clip;
+    int chunk = sync->plan->nchunks - 1, bucket;
+    int64_t row = atomic_load(&clip->in_a_row) + 1;
+
+    while (chunk > 0 && isfinite(clip->all[chunk]))
+        chunk--;
+    bucket = chunk_of(sync, chunk)->bucket;
+    atomic_store(&clip->skipped_bucket, bucket);
+    atomic_store(&clip->last_skipped, iteration);
+    atomic_store(&clip->in_a_row, row);
+    atomic_fetch_add(&clip->skipped, 1);
+    if (row < sync->options.skips)
+        return 0;
+    return error_set("iteration %lld: the gradient of layer '%s' is not finite, and %lld updates "
+                     "in a row were to be left out (--on-nan=skip): training has diverged; lower "
+                     "base_lr, or set clip_gradients",
+                     (long long)iteration, bucket_of(sync, bucket)->name, (long long)row);
+}
+
 static int clip_complete(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
@@ -54,9 +77,14 @@ static int clip_complete(void *context, const struct wire_message *message)
     for (int c = 0; c < sync->plan->nchunks; c++)
         total += clip->all[c];
     clip->norm = sqrt(total);
-    clip->scale = clip->norm > (double)sync->options.clip
+    clip->scale = sync->options.clip > 0 && clip->norm > (double)sync->options.clip
                       ? (float)((double)sync->options.clip / clip->norm)
                       : 1.0f;
+    clip->skips = sync->options.skips > 0 && !isfinite(clip->norm);
+    if (!clip->skips)
+        atomic_store(&clip->in_a_row, 0);
+    else if (clip_skip(sync, atomic_load_explicit(&clip->done, memory_order_relaxed)))
+        return -1;
     clip->local = clip->at_home;
     clip->computed = false;
     for (int b = 0; b < sync->plan->nbuckets; b++) {

@@ -1,7 +1,10 @@
 /* Gradient clipping as Caffe means it: one L2 norm over all parameters. Traffic does not wait for
  * it; updates do. Every chunk's sum of squares is known to exactly one rank; one small allreduce of
  * the vector (zeros elsewhere, so the sum is exact in any order) gives all leaders the same
- * numbers, which are then added in the order of chunks. */
+ * numbers, which are then added in the order of chunks.
+ *
+ * The same norm tells all leaders alike whether the gradient is finite: where it is not, the update
+ * may be left out (sync_options.skips). */
 #ifndef POSEIDON_SYNC_CLIP_H
 #define POSEIDON_SYNC_CLIP_H
 
@@ -21,6 +24,9 @@ struct clip {
     _Atomic int64_t done; /* iterations whose scale is known */
     double norm;          /* of the last one */
     float scale;          /* of its gradients: at most 1 */
+    bool skips;           /* its update is left out */
+    _Atomic int64_t skipped, in_a_row, last_skipped; /* updates, as in sync_skips */
+    _Atomic int skipped_bucket;
 };
 
 /* After the buckets are open. Not collective. */

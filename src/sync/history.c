@@ -107,6 +107,8 @@ int history_apply(struct sync *sync, const struct history_update *u)
     size_t begin = u->begin, end = begin + u->elems;
     int groups = sync->update.describe ? b->ngroups : 0;
 
+    if (sync->clip.skips)
+        return 0;
     for (int g = b->first_group; g < b->first_group + groups; g++) {
         const struct group *group = &sync->plan->groups[g];
         size_t at = group->begin;

@@ -211,7 +211,7 @@ static int update_values(struct sync *sync, struct home_part *part)
                                     .history = &part->history,
                                     .history_begin = c->begin};
 
-    if (gradient_serves_on_engine(sync)) {
+    if (gradient_serves_on_engine(sync) && !sync->clip.skips) {
         sum->updating = true;
         return gradient_serve(sync, part->chunk, sum->iteration, update.scale, sum->sum,
                               &part->history);

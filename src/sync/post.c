@@ -207,6 +207,16 @@ int sync_wait_all(struct sync *sync, int64_t iteration)
     return wait_for_all(sync, false) ? -1 : wire_failed(sync->wire);
 }
 
+struct sync_skips sync_skips(const struct sync *sync)
+{
+    const struct clip *clip = &sync->clip;
+
+    return (struct sync_skips){.count = atomic_load(&clip->skipped),
+                               .in_a_row = atomic_load(&clip->in_a_row),
+                               .iteration = atomic_load(&clip->last_skipped),
+                               .bucket = atomic_load(&clip->skipped_bucket)};
+}
+
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale)
 {
     *norm = 0;

@@ -277,9 +277,11 @@ static int open_local(struct sync *sync)
     sync->stats.bucket_stall_seconds = calloc(buckets, sizeof(double));
     sync->bucket_sent = calloc(buckets, sizeof *sync->bucket_sent);
     sync->bucket_received = calloc(buckets, sizeof *sync->bucket_received);
+    sync->links = calloc((size_t)sync->nranks, sizeof *sync->links);
     sync->values = sync->worker ? sync->model.values : calloc(sync->model.elems + 1, sizeof(float));
     if (!sync->buckets || !sync->waiting || !sync->stats.bucket_stall_seconds ||
-        !sync->bucket_sent || !sync->bucket_received || (!sync->worker && !sync->values))
+        !sync->bucket_sent || !sync->bucket_received || !sync->links ||
+        (!sync->worker && !sync->values))
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
     return fit_tags(sync) || open_buckets(sync) ? -1 : 0;
 }
@@ -399,6 +401,14 @@ const char *sync_way(const struct sync *sync)
     return plan_is_alone(sync->plan) ? NULL : gradient_way(sync);
 }
 
+struct sync_link sync_link(const struct sync *sync, int rank)
+{
+    struct link_account *link = &sync->links[rank];
+
+    return (struct sync_link){.bytes = atomic_load_explicit(&link->bytes, memory_order_relaxed),
+                              .ns = atomic_load_explicit(&link->ns, memory_order_relaxed)};
+}
+
 const struct sync_stats *sync_stats(struct sync *sync)
 {
     struct wire_stats wire = wire_stats(sync->wire);
@@ -460,5 +470,6 @@ void sync_destroy(struct sync *sync)
     free(sync->stats.bucket_stall_seconds);
     free(sync->bucket_sent);
     free(sync->bucket_received);
+    free(sync->links);
     free(sync);
 }

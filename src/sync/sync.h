@@ -91,6 +91,9 @@ struct sync_options {
                               the same */
     int threads; /* of the host's engine, which multiplies where the model's cannot; 0: default */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
+    int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
+                    out, everywhere or nowhere; after so many in a row the traffic fails. Not with
+                    staleness, nor with codecs, whose residuals would keep it */
     int64_t iteration;    /* the first one to come */
     double stall_seconds; /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
@@ -186,11 +189,28 @@ int sync_close(struct sync *sync, int status);
  * workers that another one leads: they are not told. */
 int sync_clip(struct sync *sync, int64_t iteration, double *norm, double *scale);
 
+/* Updates that were left out (sync_options.skips), as far as this rank knows; all where it leads
+ * and sync_wait_all has come back, none where another rank leads it. */
+struct sync_skips {
+    int64_t count;     /* in all */
+    int64_t in_a_row;  /* the last ones */
+    int64_t iteration; /* of the last one */
+    int bucket;        /* the plan's last one whose gradient was not finite: there it arose */
+};
+struct sync_skips sync_skips(const struct sync *sync);
+
 /* By which way messages reach the engine's memory, and why, in words; NULL where it is the host's,
  * or nothing travels. */
 const char *sync_way(const struct sync *sync);
 
 const struct sync_stats *sync_stats(struct sync *sync);
+
+/* What this rank has sent to that one so far, and how long its messages took, from MPI's hands to
+ * their end, added up though they overlap. Compute thread. */
+struct sync_link {
+    uint64_t bytes, ns;
+};
+struct sync_link sync_link(const struct sync *sync, int rank);
 
 /* Collective (it frees communicators); NULL is fine. After a failed sync_close nothing is freed:
  * messages may be on their way, and until the process ends MPI may read and write their buffers,

@@ -78,6 +78,9 @@ struct sync {
     _Atomic int64_t served;  /* dedicated server: iterations that are over for all its chunks */
     struct sync_stats stats; /* the compute thread's view */
     uint64_t *bucket_sent, *bucket_received; /* wire thread */
+    struct link_account {
+        _Atomic uint64_t bytes, ns;
+    } * links;      /* per rank of the world; wire thread */
     bool in_flight; /* the traffic ended in a failure: MPI may still use what it was given */
     struct sync *abandoned; /* another such one: sync_destroy */
 };
@@ -196,9 +199,10 @@ static inline float sync_mean(const struct sync *sync)
     return 1.0f / (float)sync->plan->ncomputing;
 }
 
+/* Whether updates wait for the norm of all gradients. */
 static inline bool sync_clips(const struct sync *sync)
 {
-    return sync->options.clip > 0;
+    return sync->options.clip > 0 || sync->options.skips > 0;
 }
 
 /* ---- whether MPI reaches the engine's memory (direct.c); collective over the workers ---- */

@@ -315,7 +315,7 @@ START_TEST(advice_names_the_largest_loss)
     report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_STRAGGLER);
     ck_assert_int_eq(advice.which, 1);
-    ck_assert_ptr_nonnull(strstr(advice.text, "rank 1 on node1"));
+    ck_assert_ptr_nonnull(strstr(advice.text, "host node1: rank 1 there computes"));
 }
 END_TEST
 
@@ -407,8 +407,8 @@ START_TEST(a_small_layer_is_not_blamed_for_a_rank_that_comes_late)
     report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_SKEW);
     ck_assert_int_eq(advice.which, 1);
-    ck_assert_msg(strstr(advice.text, "of 22 ms waiting only 128 us is transfer; rank 1 on node1 "
-                                      "came last") != NULL,
+    ck_assert_msg(strstr(advice.text, "of 22 ms waiting only 128 us is transfer; host node1: rank "
+                                      "1 there came last") != NULL,
                   "%s", advice.text);
     ck_assert_ptr_null(strstr(advice.text, "conv1"));
     /* where the transfer accounts for the wait, the layer is what to look at */
@@ -416,6 +416,43 @@ START_TEST(a_small_layer_is_not_blamed_for_a_rank_that_comes_late)
     report_advise(&figures, &advice);
     ck_assert_int_eq(advice.change, CHANGE_LAYER);
     ck_assert_int_eq(advice.which, 0);
+}
+END_TEST
+
+/* A host at half speed makes some layer late: the host is what to look at. */
+START_TEST(a_late_rank_comes_before_any_layer)
+{
+    struct figures figures = plain();
+    struct strbuf text = {.data = NULL};
+    struct report_advice advice;
+
+    stall(0.022, 0.0219, 0.0001);
+    layers[0].predicted_seconds = 0.02;
+    layers[0].alone_seconds = layers[1].alone_seconds = -1;
+    report_advise(&figures, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_LAYER);
+    figures.looks = 5;
+    ranks[1].late =
+        (struct figures_late){.times = 4, .seconds = {[LATE_INPUT] = 0.15, [LATE_NETWORK] = 0.05}};
+    report_advise(&figures, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_STRAGGLER);
+    ck_assert_int_eq(advice.which, 1);
+    ck_assert_double_eq_tol(advice.saves, 0.02, 1e-9);
+    ck_assert_msg(
+        strstr(advice.text,
+               "host node1: rank 1 there was late 4 of 5 times, and the others waited 20 ms an "
+               "iteration for its input; see the disk") != NULL,
+        "%s", advice.text);
+    report_words(&figures, &text);
+    ck_assert_msg(strstr(strbuf_text(&text),
+                         "Late: rank 1 on node1 4 of 5 times (input 150 ms, network 50 ms)\n") !=
+                      NULL,
+                  "%s", strbuf_text(&text));
+    strbuf_free(&text);
+    ranks[1].late.seconds[LATE_INPUT] = ranks[1].late.seconds[LATE_NETWORK] =
+        1e-4; /* not worth it */
+    report_advise(&figures, &advice);
+    ck_assert_int_eq(advice.change, CHANGE_LAYER);
 }
 END_TEST
 
@@ -523,6 +560,7 @@ SUITE("trace")
     tcase_add_test(tests, words_say_what_the_figures_say);
     tcase_add_test(tests, what_was_not_measured_is_not_spoken_of);
     tcase_add_test(tests, a_small_layer_is_not_blamed_for_a_rank_that_comes_late);
+    tcase_add_test(tests, a_late_rank_comes_before_any_layer);
     tcase_add_test(tests, many_layers_are_folded_but_not_in_the_log);
     tcase_add_test(tests, log_has_an_object_a_line);
 }

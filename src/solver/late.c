@@ -1,0 +1,215 @@
+/* Which rank the others have waited for since the last display, and why.
+ *
+ * Ranks in step take the same time for an iteration, so a late one is known by what it does with
+ * it: it computes, or waits for input, longer than the median, and hardly waits for others. A rank
+ * whose link is slow waits as all do; it is known by its messages, which take longer for a byte
+ * than those between others. */
+#include "solver/trainer_internal.h"
+
+#include "util/alloc.h"
+#include "util/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of every rank, added up over all ranks: each gives its own times, and of its links those times
+ * and bytes which it has seen, to both ends. */
+enum value { VALUE_COMPUTE, VALUE_INPUT, VALUE_STALL, VALUE_LINK, VALUE_BYTES, VALUES };
+
+/* Smaller parts of the time, and moments, are no lateness: cores that several ranks share give as
+ * much. */
+#define LATE_PART    0.25
+#define LATE_SECONDS 0.1
+#define SLOW_LINK    1.5 /* times the median's time for a byte */
+
+struct late {
+    int nranks;
+    struct figures_late *of_rank; /* rank 0's verdicts so far. Owned */
+    int looks;                    /* how many there were */
+    int64_t iteration;            /* of the last one */
+    double seconds, stall, input; /* of training until the last one */
+    struct sync_link *links;      /* as they were then. Owned */
+    double *sorted;               /* scratch, nranks. Owned */
+};
+
+int trainer_open_late(struct trainer *t)
+{
+    struct late *late;
+    size_t n = (size_t)t->nranks;
+
+    if (t->nworkers < 2 || t->options->comm.policy == COMM_NONE)
+        return 0;
+    t->late = late = alloc_array(1, sizeof *late, "late ranks");
+    if (!late)
+        return -1;
+    late->nranks = t->nranks;
+    late->iteration = t->at.iteration;
+    late->of_rank = alloc_array(n, sizeof *late->of_rank, "late ranks");
+    late->links = alloc_array(n, sizeof *late->links, "late ranks");
+    late->sorted = alloc_array(n, sizeof *late->sorted, "late ranks");
+    return late->of_rank && late->links && late->sorted ? 0 : -1;
+}
+
+void trainer_close_late(struct trainer *t)
+{
+    if (!t->late)
+        return;
+    free(t->late->of_rank);
+    free(t->late->links);
+    free(t->late->sorted);
+    free(t->late);
+    t->late = NULL;
+}
+
+size_t trainer_late_values(const struct trainer *t)
+{
+    return t->late ? (size_t)t->late->nranks * VALUES : 0;
+}
+
+void trainer_put_late(struct trainer *t, double seconds, double *values)
+{
+    double *mine = values + (size_t)t->rank * VALUES, stall, input, *peer;
+    struct late *late = t->late;
+    struct sync_link *links;
+    uint64_t waits;
+
+    if (!late)
+        return;
+    memset(values, 0, trainer_late_values(t) * sizeof *values);
+    stall = sync_stats(t->sync)->stall_seconds - t->paused_stall;
+    net_input_waits(t->net, &waits, &input);
+    mine[VALUE_STALL] = stall - late->stall;
+    mine[VALUE_INPUT] = input - late->input;
+    mine[VALUE_COMPUTE] = seconds - late->seconds - mine[VALUE_STALL] - mine[VALUE_INPUT];
+    links = late->links;
+    for (int r = 0; r < late->nranks; r++) {
+        struct sync_link now = sync_link(t->sync, r);
+        double took = 1e-9 * (double)(now.ns - links[r].ns),
+               bytes = (double)(now.bytes - links[r].bytes);
+        peer = values + (size_t)r * VALUES;
+        links[r] = now;
+        peer[VALUE_LINK] += took;
+        peer[VALUE_BYTES] += bytes;
+        mine[VALUE_LINK] += took;
+        mine[VALUE_BYTES] += bytes;
+    }
+    late->seconds = seconds;
+    late->stall = stall;
+    late->input = input;
+}
+
+/* ---- judging; rank 0 ---- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Of an even number the lower one: of two ranks the other is what one is held against. */
+static double median(double *sorted, int n)
+{
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    return n > 0 ? sorted[(n - 1) / 2] : 0;
+}
+
+static double value(const double *values, int rank, enum value which)
+{
+    return values[(size_t)rank * VALUES + which];
+}
+
+static double median_of(struct trainer *t, const double *values, enum value which)
+{
+    for (int r = 0; r < t->nworkers; r++)
+        t->late->sorted[r] = value(values, r, which);
+    return median(t->late->sorted, t->nworkers);
+}
+
+/* Who computes, or waits for input, longer than the others; -1: nobody does. */
+static int find_slow(struct trainer *t, const double *values, double seconds,
+                     enum late_cause *cause, double *behind)
+{
+    double compute = median_of(t, values, VALUE_COMPUTE), input = median_of(t, values, VALUE_INPUT),
+           most = 0;
+    int found = -1;
+
+    for (int r = 0; r < t->nworkers; r++) {
+        double computes = value(values, r, VALUE_COMPUTE) - compute,
+               reads = value(values, r, VALUE_INPUT) - input;
+        if (computes + reads <= most)
+            continue;
+        found = r;
+        most = computes + reads;
+        *cause = reads > computes ? LATE_INPUT : LATE_COMPUTING;
+    }
+    *behind = most;
+    return most > LATE_PART * seconds && most > LATE_SECONDS ? found : -1;
+}
+
+/* Whose messages take longest where training waits for messages. Two ranks have but one link. */
+static int find_slow_link(struct trainer *t, const double *values, double seconds, double *behind)
+{
+    double stall = 0, usual, most = 0;
+    int n = 0, found = -1;
+
+    for (int r = 0; r < t->nworkers; r++)
+        stall += value(values, r, VALUE_STALL) / t->nworkers;
+    for (int r = 0; r < t->nranks; r++) {
+        double bytes = value(values, r, VALUE_BYTES);
+        double score = bytes > 0 ? value(values, r, VALUE_LINK) / bytes : 0;
+        if (score <= 0)
+            continue;
+        t->late->sorted[n++] = score;
+        if (score > most) {
+            most = score;
+            found = r;
+        }
+    }
+    usual = median(t->late->sorted, n);
+    *behind = most > 0 ? stall * (1 - usual / most) : 0;
+    return n > 2 && stall > LATE_PART * seconds && most > SLOW_LINK * usual &&
+                   *behind > LATE_SECONDS
+               ? found
+               : -1;
+}
+
+void trainer_judge_late(struct trainer *t, int64_t iteration, const double *values)
+{
+    static const char *const words[] = {[LATE_COMPUTING] = "its computing",
+                                        [LATE_INPUT] = "its input",
+                                        [LATE_NETWORK] = "its network"};
+    enum late_cause cause = LATE_COMPUTING;
+    struct late *late = t->late;
+    double seconds = 0, behind = 0;
+    char one[UNITS_CELL], two[UNITS_CELL];
+    int rank;
+
+    if (!late || t->rank != 0 || iteration <= late->iteration)
+        return;
+    for (enum value v = VALUE_COMPUTE; v <= VALUE_STALL; v++)
+        seconds += value(values, 0, v); /* rank 0's, and so everybody's */
+    rank = find_slow(t, values, seconds, &cause, &behind);
+    if (rank < 0) {
+        cause = LATE_NETWORK;
+        rank = find_slow_link(t, values, seconds, &behind);
+    }
+    late->looks++;
+    if (rank >= 0) {
+        late->of_rank[rank].times++;
+        late->of_rank[rank].seconds[cause] += behind;
+        LOG_INFO(t->log, "Rank %d on %s was late: of the last %s training waited %s for %s", rank,
+                 t->topology.host[rank], units_print_seconds(seconds, one),
+                 units_print_seconds(behind, two), words[cause]);
+    }
+    late->iteration = iteration;
+}
+
+void trainer_tell_late(const struct trainer *t, struct figures *figures)
+{
+    if (!t->late || t->rank != 0)
+        return;
+    figures->looks = t->late->looks;
+    for (int r = 0; r < figures->nranks; r++)
+        figures->ranks[r].late = t->late->of_rank[r];
+}

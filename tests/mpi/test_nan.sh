@@ -1,0 +1,111 @@
+#!/bin/sh
+# --on-nan=skip: an update whose gradient is not finite is left out on all ranks or on none, under every scheme, and is
+# counted; so many in a row end training with the place where the NaN arose. The judge: a run whose last update is left
+# out ends with the parameters, to the bit, of the run that is one iteration shorter.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+"${POSEIDON_PYTHON:-python3}" - <<'END' || { echo 'SKIP: h5py is missing'; exit 77; }
+import h5py, numpy
+r = numpy.random.RandomState(1)
+for name, bad in (("good", []), ("one", [77]), ("all", range(96))):
+    data = r.randn(96, 6).astype("f4")
+    data[list(bad), 2] = numpy.inf if name == "one" else numpy.nan
+    with h5py.File(name + ".h5", "w") as f:
+        f["x"] = data
+        f["y"] = r.randint(0, 3, 96).astype("f4")
+    open(name + ".txt", "w").write(name + ".h5\n")
+END
+
+net() { # FILE DATA BATCH: with running averages where the name says so
+    bn=
+    hidden=h
+    case $1 in bn*) bn="layer { name: 'bn' type: 'BatchNorm' bottom: 'h' top: 'b' }" hidden=b ;; esac
+    cat >"$1.prototxt" <<END
+name: 'nan'
+layer { name: 'in' type: 'HDF5Data' top: 'x' top: 'y' include { phase: TRAIN }
+    hdf5_data_param { source: '$work/$2.txt' batch_size: $3 } }
+layer { name: 'in' type: 'HDF5Data' top: 'x' top: 'y' include { phase: TEST }
+    hdf5_data_param { source: '$work/good.txt' batch_size: $3 } }
+layer { name: 'ip1' type: 'InnerProduct' bottom: 'x' top: 'h' inner_product_param { num_output: 40 weight_filler { type: 'xavier' } } }
+$bn
+layer { name: 'ip2' type: 'InnerProduct' bottom: '$hidden' top: 's' inner_product_param { num_output: 3 weight_filler { type: 'xavier' } } }
+layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 's' bottom: 'y' top: 'loss' }
+END
+    cat >"$1.solver" <<END
+net: '$work/$1.prototxt' base_lr: 0.05 lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 random_seed: 3 display: 4
+max_iter: 7 test_iter: 4 test_interval: 100 test_initialization: false snapshot_after_train: false
+END
+}
+
+# 12 samples an iteration: the bad one is of iteration 6, then 14, 22, ...
+net one3 one 4
+net one4 one 3
+net one1 one 12
+net bn3 one 4
+net all3 all 4
+run() { # RANKS NET OPTION...
+    ranks=$1 net=$2
+    shift 2
+    train "$ranks" run.log --solver="$net.solver" --threads=1 --summary=run.json "$@"
+}
+
+cases=0
+while read -r ranks name options; do
+    [ -n "$ranks" ] || continue
+    cases=$((cases + 1))
+    # shellcheck disable=SC2086
+    run "$ranks" "$name" --max-iter=6 $options || { fail "$options: six iterations"; tail -n 2 run.log; }
+    six=$(json_value run.json parameters_sha256)
+    # shellcheck disable=SC2086
+    run "$ranks" "$name" --on-nan=skip --max-iter=7 $options || { fail "$options: seven iterations"; tail -n 2 run.log; }
+    [ "$(json_value run.json parameters_sha256)" = "$six" ] || fail "$ranks ranks $options: the update that is left out changes parameters"
+    [ "$(json_value run.json updates_left_out)" = 1 ] || fail "$ranks ranks $options: $(json_value run.json updates_left_out) updates are left out, expected 1"
+    grep -q "The update of iteration 6 is left out: the gradient of layer '\(ip1 .. \)*ip2' is not finite (1 in a row, 1 in all; 10 in a row end training)" run.log ||
+        { fail "$ranks ranks $options: it is not said"; grep -e 'left out' run.log; }
+    # it goes on, with the same parameters everywhere
+    check=--check-sync=1
+    [ "$ranks" -gt 1 ] || check=
+    # shellcheck disable=SC2086
+    run "$ranks" "$name" --on-nan=skip --max-iter=20 $check $options || { fail "$options: 20 iterations"; tail -n 2 run.log; }
+    [ "$(json_value run.json updates_left_out)" = 2 ] || fail "$ranks ranks $options: of 20 iterations $(json_value run.json updates_left_out) are left out"
+    case $(json_value run.json final_loss) in *[0-9]) ;; *) fail "$ranks ranks $options: the loss at the end is $(json_value run.json final_loss)" ;; esac
+done <<'TABLE'
+1 one1 --comm=ps
+3 one3 --comm=ps --hierarchy=off
+3 one3 --comm=sfb --hierarchy=off
+3 one3 --comm=allreduce --hierarchy=off
+3 one3 --comm=adam --hierarchy=off
+3 one3 --comm=paper
+4 one4 --comm=paper --hierarchy=2 --overlap=none
+4 one3 --comm=ps --servers=1 --hierarchy=off
+TABLE
+[ $cases -eq 8 ] || fail "$cases cases"
+
+# A clipping net decides the same, and without the option nothing changes.
+run 3 one3 --on-nan=skip --set clip_gradients=0.5 || { fail 'with clipping'; tail -n 2 run.log; }
+[ "$(json_value run.json updates_left_out)" = 1 ] || fail 'with clipping the update is not left out'
+run 3 one3 && fail 'without --on-nan=skip a NaN does not end training'
+grep -q "iteration 6: loss = .*training has diverged" run.log || fail "without --on-nan=skip: $(tail -n 1 run.log)"
+
+# Running averages stay finite: the test at the end says so.
+run 3 bn3 --on-nan=skip --max-iter=20 --set test_interval=20 || { fail 'BatchNorm'; tail -n 2 run.log; }
+grep -q 'Test net output #0: loss = [0-9.]* ' run.log || fail "BatchNorm: $(grep 'Test net output' run.log)"
+
+# So many in a row.
+run 3 all3 --on-nan=skip,3 --max-iter=20 && fail 'a training without a single update is a success'
+grep -q "iteration 2: loss = .*training has diverged.*it arose in layer 'in', blob 'x': -*nan at" run.log || { fail 'the place is not named'; tail -n 3 run.log; }
+[ "$(grep -c 'is left out' run.log)" -ge 1 ] || fail 'what is left out is not said'
+
+# refusals
+refuse() { # TEXT OPTION...
+    text=$1
+    shift
+    run 2 one3 "$@" && fail "$* is accepted"
+    grep -q -e "$text" run.log || { fail "$*: '$text' is not said"; tail -n 2 run.log; }
+}
+refuse "on-nan expects stop, skip, or skip,N .*found 'maybe'" --on-nan=maybe
+refuse "on-nan expects stop, skip, or skip,N .*found 'skip,0'" --on-nan=skip,0
+refuse 'on-nan=skip decides for all ranks before any update: not with --staleness' --on-nan=skip --staleness=1
+refuse 'on-nan=skip decides for all ranks before any update: not with --comm=none' --on-nan=skip --comm=none
+refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --comm=onebit
+refuse "on-nan=skip: layer '.*' travels with error feedback" --on-nan=skip --wire=bf16
+finish
