@@ -4,6 +4,7 @@
 #include "commands/model.h"
 #include "commands/options.h"
 #include "commands/output.h"
+#include "commands/roofline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 
 #include "engine/replay/profile.h"
-#include "engine/rule.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -28,6 +28,7 @@ struct timing {
     struct model model;
     double *forward, *backward; /* per layer: seconds, summed over the iterations */
     double total;
+    struct roofline roofline;
 };
 
 static int parse(struct timing *t, int argc, char **argv)
@@ -72,7 +73,9 @@ static int parse(struct timing *t, int argc, char **argv)
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .about = "Measures every layer, forward and backward, on blank input. Of data that is "
-                 "there it\nreads the shape alone.",
+                 "there it\nreads the shape alone. Beside it stands the least it could take: its "
+                 "operations at the rate\nof matrix products and its bytes at that of memory, both "
+                 "measured here.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);
@@ -149,30 +152,75 @@ static double sum(const struct timing *t, const double *seconds)
     return total * 1e3 / t->iterations;
 }
 
+/* Seconds of the layer's pass, on average. */
+static double layer_seconds(const struct timing *t, int layer, enum op_pass pass)
+{
+    return (pass == OP_FORWARD ? t->forward : t->backward)[layer] / t->iterations;
+}
+
+/* The least that both passes over all layers could take. */
+static double whole_floor(const struct timing *t)
+{
+    const struct net *net = t->model.net;
+    double sum = 0;
+
+    for (int i = 0; i < net->nlayers; i++)
+        for (int pass = 0; pass < (net->train ? OP_PASSES : 1); pass++) {
+            struct op_work work = layer_work(&net->layers[i], (enum op_pass)pass);
+            sum += roofline_floor(&t->roofline, &work);
+        }
+    return sum;
+}
+
+static void print_pass(struct timing *t, int layer, enum op_pass pass)
+{
+    const char *name = t->model.net->layers[layer].def->name;
+    const char *word = pass == OP_FORWARD ? "forward" : "backward";
+    struct op_work work = layer_work(&t->model.net->layers[layer], pass);
+    double seconds = layer_seconds(t, layer, pass), floor = roofline_floor(&t->roofline, &work);
+    bool computes = roofline_computes(&t->roofline, &work);
+
+    if (floor <= 0 || seconds <= 0)
+        LOG_INFO(&t->log, "%10s\t%s: %g ms.", name, word, seconds * 1e3);
+    else
+        LOG_INFO(&t->log,
+                 "%10s\t%s: %g ms. (%.3g GFLOP/s, %.0f %% of the peak; %.3g MB, %.3g GB/s; "
+                 "bound by %s, %.2f times the floor)",
+                 name, word, seconds * 1e3, work.flops / seconds * 1e-9,
+                 work.flops / seconds / t->roofline.flops * 100, op_work_bytes(&work) * 1e-6,
+                 op_work_bytes(&work) / seconds * 1e-9, computes ? "arithmetic" : "memory",
+                 seconds / floor);
+}
+
 static void print_log(struct timing *t)
 {
     const struct net *net = t->model.net;
     const char *assumed = net_is_assumed(net) ? " (assumed input)" : "";
+    double floor = whole_floor(t), whole = t->total / t->iterations;
     char words[ENGINE_OP_WORDS];
 
     LOG_INFO(&t->log, "Average time per layer: ");
     for (int i = 0; i < net->nlayers; i++) {
         const char *name = net->layers[i].def->name;
-        double forward = t->forward[i] / t->iterations,
-               rate = net->layers[i].flops / forward * 1e-9;
-        if (net->layers[i].flops > 0 && forward > 0)
-            LOG_INFO(&t->log, "%10s\tforward: %g ms. (%.3g GFLOP/s)", name, forward * 1e3, rate);
-        else
-            LOG_INFO(&t->log, "%10s\tforward: %g ms.", name, forward * 1e3);
-        LOG_INFO(&t->log, "%10s\tbackward: %g ms.", name, t->backward[i] * 1e3 / t->iterations);
+        print_pass(t, i, OP_FORWARD);
+        print_pass(t, i, OP_BACKWARD);
         layer_describe(&net->layers[i], &t->model.engine, words);
         if (words[0])
             LOG_INFO(&t->log, "%10s\talgorithm: %s.", name, words);
+        if (net->layers[i].merged)
+            LOG_INFO(&t->log, "%10s\tdoes the work of: %s.", name,
+                     net->layers[i].merged->def->name);
     }
     LOG_INFO(&t->log, "Average Forward pass: %g ms.%s", sum(t, t->forward), assumed);
     LOG_INFO(&t->log, "Average Backward pass: %g ms.%s", sum(t, t->backward), assumed);
-    LOG_INFO(&t->log, "Average Forward-Backward: %g ms.%s", t->total * 1e3 / t->iterations,
-             assumed);
+    LOG_INFO(&t->log, "Average Forward-Backward: %g ms.%s", whole * 1e3, assumed);
+    LOG_INFO(
+        &t->log,
+        "Measured here: products %.4g GFLOP/s, memory %.3g GB/s. The floor, over all operators "
+        "the longer of their operations and their bytes at these rates: %g ms; Forward-Backward "
+        "takes %.2f times that.",
+        t->roofline.flops * 1e-9, t->roofline.bandwidth * 1e-9, floor * 1e3,
+        floor > 0 ? whole / floor : 0);
     LOG_INFO(&t->log, "Total Time: %g ms.%s", t->total * 1e3, assumed);
     LOG_INFO(&t->log, "*** Benchmark ends ***");
 }
@@ -272,10 +320,33 @@ static void json_memory(const struct net *net, struct json *json)
     json_object_end(json);
 }
 
+/* Nothing where the layer's ops do nothing in that pass. */
+static void json_pass(const struct timing *t, int layer, enum op_pass pass, struct json *json)
+{
+    struct op_work work = layer_work(&t->model.net->layers[layer], pass);
+    double seconds = layer_seconds(t, layer, pass), floor = roofline_floor(&t->roofline, &work);
+
+    json_key(json, pass == OP_FORWARD ? "forward" : "backward");
+    json_object_begin(json);
+    json_put_double(json, "ms", seconds * 1e3);
+    json_put_double(json, "flops", work.flops);
+    json_put_double(json, "bytes", op_work_bytes(&work));
+    json_put_double(json, "floor_ms", floor * 1e3);
+    if (floor > 0 && seconds > 0) {
+        json_put_double(json, "gflops_per_second", work.flops / seconds * 1e-9);
+        json_put_double(json, "share_of_peak", work.flops / seconds / t->roofline.flops);
+        json_put_double(json, "times_floor", seconds / floor);
+        json_put_string(json, "bound_by",
+                        roofline_computes(&t->roofline, &work) ? "arithmetic" : "memory");
+    }
+    json_object_end(json);
+}
+
 static int print_json(struct timing *t)
 {
     const struct net *net = t->model.net;
     struct json json = {.depth = 0};
+    double floor = whole_floor(t);
     char words[ENGINE_OP_WORDS];
     int status;
 
@@ -285,6 +356,10 @@ static int print_json(struct timing *t)
     json_put_double(&json, "forward_ms", sum(t, t->forward));
     json_put_double(&json, "backward_ms", sum(t, t->backward));
     json_put_double(&json, "forward_backward_ms", t->total * 1e3 / t->iterations);
+    json_put_double(&json, "peak_gflops_per_second", t->roofline.flops * 1e-9);
+    json_put_double(&json, "bandwidth_gbytes_per_second", t->roofline.bandwidth * 1e-9);
+    json_put_double(&json, "floor_ms", floor * 1e3);
+    json_put_double(&json, "times_floor", floor > 0 ? t->total / t->iterations / floor : 0);
     json_key(&json, "layers");
     json_array_begin(&json);
     for (int i = 0; i < net->nlayers; i++) {
@@ -296,6 +371,11 @@ static int print_json(struct timing *t)
         json_put_double(&json, "flops", net->layers[i].flops);
         layer_describe(&net->layers[i], &t->model.engine, words);
         json_put_string(&json, "algorithm", words);
+        json_put_string(&json, "does_the_work_of",
+                        net->layers[i].merged ? net->layers[i].merged->def->name : "");
+        json_pass(t, i, OP_FORWARD, &json);
+        if (net->train)
+            json_pass(t, i, OP_BACKWARD, &json);
         json_object_end(&json);
     }
     json_array_end(&json);
@@ -307,71 +387,19 @@ static int print_json(struct timing *t)
     return status;
 }
 
-/* Seconds per GFLOP of a product of square matrices, the best of a few. */
-static int measure_gemm(struct timing *t, double *out)
-{
-    const struct engine *engine = &t->model.engine;
-    enum { SIZE = 512, TIMES = 5 };
-    void *memory;
-    int status = 0;
-
-    if (engine->i->alloc(engine->context, 3 * SIZE * SIZE * sizeof(float), "a matrix product",
-                         &memory))
-        return -1;
-    float *a = memory, *b = a + SIZE * SIZE, *c = b + SIZE * SIZE;
-    *out = 0;
-    for (int i = 0; i < TIMES && !status; i++) {
-        double start = clock_seconds(), seconds;
-        status = engine->i->gemm(engine->context, true, false, SIZE, SIZE, SIZE, 1.0f, a, SIZE, b,
-                                 SIZE, 0.0f, c, SIZE) ||
-                 finish(t);
-        seconds = (clock_seconds() - start) / (2e-9 * SIZE * SIZE * SIZE);
-        *out = i == 0 || seconds < *out ? seconds : *out;
-    }
-    engine->i->free(engine->context, memory);
-    return status;
-}
-
-/* Seconds that SGD with momentum takes for 10^9 parameters, the best of a few. */
-static int measure_update(struct timing *t, double *out)
-{
-    const struct engine *engine = &t->model.engine;
-    enum { ELEMS = 1 << 24, TIMES = 5 };
-    const struct rule rule = {
-        .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
-    struct engine_update update;
-    void *memory;
-    int status = 0;
-
-    if (engine->i->alloc(engine->context, 3 * ELEMS * sizeof(float),
-                         "parameters, gradients and history", &memory))
-        return -1;
-    float *values = memory, *grads = values + ELEMS, *history = grads + ELEMS;
-    rule_describe(&rule, 0, 0.01f, 1, 1, 1, &update);
-    *out = 0;
-    for (int i = 0; i < TIMES && !status; i++) {
-        double start = clock_seconds(), seconds;
-        status = engine->i->services->update(engine->context, &update, values, grads, history,
-                                             ELEMS, ELEMS, ENGINE_IN_TURN) ||
-                 finish(t);
-        seconds = (clock_seconds() - start) * (1e9 / ELEMS);
-        *out = i == 0 || seconds < *out ? seconds : *out;
-    }
-    engine->i->free(engine->context, memory);
-    return status;
-}
-
 static int write_profile(struct timing *t)
 {
+    enum { SIZE = 512 };
     const struct net *net = t->model.net;
     struct strbuf text = {.data = NULL};
     const struct blob *input =
         net->nlayers > 0 && net->layers[0].ntops > 0 ? net->layers[0].tops[0] : NULL;
     char shape[288];
+    const double gflop = 2e-9 * SIZE * SIZE * SIZE;
     double gemm, update;
     int status;
 
-    if (measure_gemm(t, &gemm) || measure_update(t, &update))
+    if (roofline_gemm(&t->model.engine, SIZE, &gemm) || roofline_update(&t->model.engine, &update))
         return -1;
     strbuf_printf(&text, "# net %s, phase %s, engine %s, mean of %d iterations\n", net->def->name,
                   t->model_options.phase, t->engine, t->iterations);
@@ -382,7 +410,7 @@ static int write_profile(struct timing *t)
     for (int i = 0; i < net->nlayers; i++)
         profile_add(&text, net->layers[i].def->name, net->layers[i].def->type,
                     t->forward[i] / t->iterations, t->backward[i] / t->iterations);
-    profile_add(&text, PROFILE_GEMM, "GEMM", gemm, 0);
+    profile_add(&text, PROFILE_GEMM, "GEMM", gemm / gflop, 0);
     profile_add(&text, PROFILE_UPDATE, "SGD", update, 0);
     status = strbuf_status(&text);
     if (!status)
@@ -431,6 +459,8 @@ static int measure(struct timing *t)
     if (!t->model.engine.i->device && engine_math_is_reduced(t->engine_options.math))
         LOG_WARNING(&t->log, "%s", engine_math_unused);
     print_memory(t);
+    if (roofline_measure(&t->model.engine, &t->roofline))
+        return -1;
     LOG_INFO(&t->log, "Performing Forward");
     if (prepare(t, &run))
         return -1;
@@ -451,6 +481,8 @@ static int measure(struct timing *t)
         LOG_INFO(&t->log, "Iteration: %d forward-backward time: %g ms.", i + 1,
                  (clock_seconds() - start) * 1e3);
     }
+    if (roofline_measure(&t->model.engine, &t->roofline))
+        return -1;
     print_log(t);
     if (t->profile && write_profile(t))
         return -1;

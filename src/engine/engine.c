@@ -2,8 +2,9 @@
 #include "engine/engine.h"
 
 #include "engine/engine_internal.h"
-#include "util/choice.h"
 #include "engine/op_check.h"
+#include "engine/op_size.h"
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>
@@ -124,7 +125,11 @@ int engine_op_create(struct engine *engine, const struct op_args *args, struct o
     if (!engine_supports(engine, args->kind))
         return error_set("engine '%s' has no %s, which layer '%s' needs", i->name,
                          op_kind_name(args->kind), layer);
-    return i->op_create(engine->context, args, out);
+    if (i->op_create(engine->context, args, out))
+        return -1;
+    for (int pass = 0; pass < OP_PASSES; pass++)
+        (*out)->work[pass] = op_work(args, (enum op_pass)pass);
+    return 0;
 }
 
 const char *op_kind_name(enum op_kind kind)

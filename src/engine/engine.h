@@ -61,8 +61,20 @@ struct op_i {
     void (*destroy)(struct op *op);
 };
 
+/* What one pass of an operator is, by its definition, however an engine computes it: what a time is
+ * measured by. */
+struct op_work {
+    double flops;       /* a multiply-add counts as 2 */
+    double blob_bytes;  /* of blobs, read and written: anew at each reading that the formulas need
+                           the whole blob for, so that nothing counts as cached */
+    double param_bytes; /* the same of parameters and their gradients */
+};
+
+enum op_pass { OP_FORWARD, OP_BACKWARD, OP_PASSES };
+
 struct op { /* first member of every engine's own op structs */
     const struct op_i *i;
+    struct op_work work[OP_PASSES]; /* filled by engine_op_create */
 };
 
 enum engine_math {

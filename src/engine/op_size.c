@@ -94,3 +94,209 @@ bool op_unary_from_top(const struct unary_args *a)
     }
     return false;
 }
+
+/* ---- work ---- */
+
+/* Numbers that a pass reads and writes. */
+struct traffic {
+    double blobs, params;
+};
+
+static double blob_elems(const struct blob *blob)
+{
+    return (double)shape_elems(&blob->value.shape);
+}
+
+static double bottom_elems(const struct op_args *args)
+{
+    double elems = 0;
+
+    for (int b = 0; b < args->nbottoms; b++)
+        elems += blob_elems(args->bottoms[b]);
+    return elems;
+}
+
+static double top_elems(const struct op_args *args)
+{
+    double elems = 0;
+
+    for (int t = 0; t < args->ntops; t++)
+        elems += blob_elems(args->tops[t]);
+    return elems;
+}
+
+/* Of the bottoms whose gradient is wanted. */
+static double written_elems(const struct op_args *args)
+{
+    double elems = 0;
+
+    for (int b = 0; b < args->nbottoms; b++)
+        elems += args->propagate && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;
+    return elems;
+}
+
+/* Of the tops that have a gradient. */
+static double gradient_elems(const struct op_args *args)
+{
+    double elems = 0;
+
+    for (int t = 0; t < args->ntops; t++)
+        elems += args->tops[t]->wants_grad ? blob_elems(args->tops[t]) : 0;
+    return elems;
+}
+
+static double param_elems(const struct op_args *args, bool learnt)
+{
+    double elems = 0;
+
+    for (int p = 0; p < args->nparams; p++)
+        elems += !learnt || args->params[p]->wants_grad
+                     ? (double)shape_elems(&args->params[p]->shape)
+                     : 0;
+    return elems;
+}
+
+/* Tops are the bottom's memory, or a test's dropout that drops nothing. */
+static bool moves_nothing(const struct op_args *args)
+{
+    return args->kind == OP_FLATTEN || args->kind == OP_SPLIT ||
+           (args->kind == OP_DROPOUT && args->u.dropout.ratio == 0);
+}
+
+static struct traffic forward_traffic(const struct op_args *args)
+{
+    struct traffic t = {bottom_elems(args) + top_elems(args), param_elems(args, false)};
+
+    if (moves_nothing(args))
+        t.blobs = 0;
+    /* the batch's statistics need all of x before the first y */
+    if (args->kind == OP_BATCH_NORM && !args->u.batch_norm.global_stats)
+        t.blobs += blob_elems(args->bottoms[0]);
+    return t;
+}
+
+/* Whether backward needs the values of the bottoms, or of the top where that tells enough. */
+static bool backward_reads_values(const struct op_args *args)
+{
+    switch (args->kind) {
+    case OP_POOL:
+        return false; /* places of maxima at most */
+    case OP_ELTWISE:
+        return args->u.eltwise.operation == ELTWISE_PROD;
+    case OP_DROPOUT:
+    case OP_CONCAT:
+    case OP_SPLIT:
+    case OP_FLATTEN:
+    case OP_SLICE:
+    case OP_CROP:
+    case OP_TILE:
+    case OP_SILENCE:
+    case OP_PARAMETER:
+    case OP_BATCH_REINDEX:
+    case OP_SHUFFLE:
+    case OP_INTERP:
+    case OP_IM2COL:
+    case OP_SPP:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Parameters' and bottoms' gradients come of two products, each with dy and one other factor. */
+static struct traffic product_backward(const struct op_args *args)
+{
+    double learnt = param_elems(args, true), written = written_elems(args);
+    double x = blob_elems(args->bottoms[0]), dy = blob_elems(args->tops[0]);
+
+    return (struct traffic){(learnt > 0 ? x + dy : 0) + (written > 0 ? dy + written : 0),
+                            learnt +
+                                (written > 0 ? (double)shape_elems(&args->params[0]->shape) : 0)};
+}
+
+static struct traffic batch_norm_backward(const struct op_args *args)
+{
+    double learnt = param_elems(args, true), written = written_elems(args);
+    double x = blob_elems(args->bottoms[0]);
+    bool fixed = args->u.batch_norm.global_stats;
+
+    /* sums over dy and x first, then dx from both, or from dy alone */
+    return (struct traffic){(!fixed || learnt > 0 ? 2 * x : 0) +
+                                (written > 0 ? (fixed ? 1 : 2) * x + written : 0),
+                            learnt + param_elems(args, false)};
+}
+
+static struct traffic backward_traffic(const struct op_args *args)
+{
+    double written = written_elems(args), dy = gradient_elems(args);
+    double learnt = param_elems(args, true);
+
+    switch (args->kind) {
+    case OP_CONV:
+    case OP_DECONV:
+    case OP_INNER_PRODUCT:
+        return product_backward(args);
+    case OP_BATCH_NORM:
+        return batch_norm_backward(args);
+    case OP_FLATTEN:
+        return (struct traffic){0, 0};
+    case OP_SPLIT: /* one top's gradient alone is the bottom's already */
+        return (struct traffic){written > 0 && dy > blob_elems(args->tops[0]) ? dy + written : 0,
+                                0};
+    default:
+        break;
+    }
+    if (moves_nothing(args) || (written == 0 && learnt == 0))
+        return (struct traffic){0, 0};
+    return (struct traffic){written + dy + (backward_reads_values(args) ? bottom_elems(args) : 0),
+                            learnt + param_elems(args, false)};
+}
+
+/* Multiply-adds of a product's forward pass, or taps of all windows; 0: none of these. */
+static double product_size(const struct op_args *args)
+{
+    const struct conv_args *conv = &args->u.conv;
+    const struct pool_args *pool = &args->u.pool;
+    struct op_product product;
+
+    switch (args->kind) {
+    case OP_CONV:
+    case OP_DECONV: /* every weight meets each place of the smaller plane */
+        return blob_elems(args->kind == OP_CONV ? args->tops[0] : args->bottoms[0]) *
+               (double)shape_elems(&args->params[0]->shape) /
+               (double)shape_dim(&args->params[0]->shape, 0);
+    case OP_INNER_PRODUCT:
+        product = op_inner_product_size(args);
+        return (double)product.rows * (double)product.inputs * (double)product.outputs;
+    case OP_POOL:
+        return blob_elems(args->tops[0]) * pool->kernel[0] * pool->kernel[1];
+    case OP_IM2COL:
+        return blob_elems(args->bottoms[0]) * conv->kernel[0] * conv->kernel[1];
+    default:
+        return 0;
+    }
+}
+
+static double backward_flops(const struct op_args *args, double size)
+{
+    if (args->kind == OP_POOL || args->kind == OP_IM2COL)
+        return written_elems(args) > 0 ? size : 0;
+    return 2 * size * ((param_elems(args, true) > 0) + (written_elems(args) > 0));
+}
+
+struct op_work op_work(const struct op_args *args, enum op_pass pass)
+{
+    struct traffic traffic = pass == OP_FORWARD ? forward_traffic(args) : backward_traffic(args);
+    double size = product_size(args);
+    struct op_work work = {.flops = traffic.blobs + traffic.params,
+                           .blob_bytes = traffic.blobs * sizeof(float),
+                           .param_bytes = traffic.params * sizeof(float)};
+
+    if (pass == OP_BACKWARD && !args->train)
+        return (struct op_work){0};
+    if (size > 0 && pass == OP_FORWARD)
+        work.flops = args->kind == OP_POOL || args->kind == OP_IM2COL ? size : 2 * size;
+    else if (size > 0)
+        work.flops = backward_flops(args, size);
+    return work;
+}

@@ -39,5 +39,8 @@ int64_t op_scale_factors(const struct op_args *args);
 int64_t op_spp_places(int levels);
 /* Whether a top tells the function's derivative: it may then be trained in place. */
 bool op_unary_from_top(const struct unary_args *a);
+/* What the pass is (engine/engine.h). Products and windows are counted; of all other operators, one
+ * operation for each number that is read or written. */
+struct op_work op_work(const struct op_args *args, enum op_pass pass);
 
 #endif

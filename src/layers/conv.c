@@ -253,11 +253,11 @@ static int convolution_backward(struct layer *layer, const struct run *run)
     return 0;
 }
 
-static const struct op *convolution_main_op(const struct layer *layer)
+static const struct op *convolution_op_at(const struct layer *layer, int number)
 {
     const struct convolution *state = layer->state;
 
-    return state->ops ? state->ops[0] : NULL;
+    return state->ops && number < layer->nbottoms ? state->ops[number] : NULL;
 }
 
 static void convolution_destroy(struct layer *layer)
@@ -283,7 +283,7 @@ static void convolution_destroy(struct layer *layer)
         .build = convolution_build,                                                                \
         .forward = convolution_forward,                                                            \
         .backward = convolution_backward,                                                          \
-        .main_op = convolution_main_op,                                                            \
+        .op_at = convolution_op_at,                                                                \
         .runs_ops = true,                                                                          \
         .destroy = convolution_destroy,                                                            \
     }

@@ -86,8 +86,9 @@ struct layer_i {
     int (*build)(struct layer *layer, struct engine *engine);
     int (*forward)(struct layer *layer, const struct run *run);  /* NULL: op_forward(layer->op) */
     int (*backward)(struct layer *layer, const struct run *run); /* NULL: op_backward(layer->op) */
-    /* The op that does the work where it is not layer->op; NULL: it is. After build. */
-    const struct op *(*main_op)(const struct layer *layer);
+    /* The ops that do the work, by number, NULL behind the last, where they are not layer->op
+     * alone; NULL: they are. After build. */
+    const struct op *(*op_at)(const struct layer *layer, int number);
     bool runs_ops; /* these two do nothing but run ops, the same ones in every pass */
     void (*destroy)(struct layer *layer); /* frees state; NULL: nothing */
     /* Data layers only: between setup and build, what tells their data from others', and what a
@@ -153,6 +154,10 @@ int layer_backward(struct layer *layer, const struct run *run);
  * layers only. */
 void layer_describe(const struct layer *layer, const struct engine *engine,
                     char words[ENGINE_OP_WORDS]);
+
+/* What one pass of the layer is: the sum over its ops (engine/engine.h); nothing where another
+ * layer does the work, and backward of a layer that needs none. Built layers only. */
+struct op_work layer_work(const struct layer *layer, enum op_pass pass);
 
 /* Fails on an unknown filler name. */
 int filler_check(const Caffe__FillerParameter *filler);

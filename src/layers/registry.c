@@ -208,10 +208,32 @@ int layer_backward(struct layer *layer, const struct run *run)
     return layer->i->backward ? layer->i->backward(layer, run) : op_backward(layer->op, run);
 }
 
+static const struct op *layer_op_at(const struct layer *layer, int number)
+{
+    if (layer->i->op_at)
+        return layer->i->op_at(layer, number);
+    return number == 0 ? layer->op : NULL;
+}
+
 void layer_describe(const struct layer *layer, const struct engine *engine,
                     char words[ENGINE_OP_WORDS])
 {
-    engine_describe(engine, layer->i->main_op ? layer->i->main_op(layer) : layer->op, words);
+    engine_describe(engine, layer_op_at(layer, 0), words);
+}
+
+struct op_work layer_work(const struct layer *layer, enum op_pass pass)
+{
+    struct op_work sum = {0};
+    const struct op *op;
+
+    if (pass == OP_BACKWARD && !layer->needs_backward)
+        return sum;
+    for (int i = 0; (op = layer_op_at(layer, i)) != NULL; i++) {
+        sum.flops += op->work[pass].flops;
+        sum.blob_bytes += op->work[pass].blob_bytes;
+        sum.param_bytes += op->work[pass].param_bytes;
+    }
+    return sum;
 }
 
 int layer_notice(const struct layer *layer, const struct layer_env *env, const char *format, ...)

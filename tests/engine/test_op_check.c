@@ -1,6 +1,7 @@
 /* Every operator's refusals, without any engine: a call that is right, and for each message a
- * change that makes it wrong. */
+ * change that makes it wrong. And what a pass of it reads, writes and computes. */
 #include "tests/engine/op_calls.h"
+#include "engine/op_size.h"
 #include "tests/suite.h"
 
 #include "util/error.h"
@@ -212,9 +213,11 @@ static bool lack_softmax(void *context, enum op_kind kind)
 
 static int count_op(void *context, const struct op_args *args, struct op **out)
 {
+    static struct op op;
+
     (void)context;
     (void)args;
-    (void)out;
+    *out = &op;
     created++;
     return 0;
 }
@@ -231,6 +234,7 @@ START_TEST(an_engine_is_asked_for_right_calls_alone)
     make_right(&m, OP_RELU);
     ck_assert_msg(engine_op_create(&engine, &m.args, &op) == 0, "%s", error_text());
     ck_assert_int_eq(created, 1);
+    ck_assert_double_eq(op->work[OP_FORWARD].blob_bytes, 12 * sizeof(float));
     m.args.ntops = 2;
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_str_eq(error_text(), "layer 'l': ReLU: takes 1 top, not 2");
@@ -241,6 +245,69 @@ START_TEST(an_engine_is_asked_for_right_calls_alone)
     ck_assert_int_eq(engine_op_create(&engine, &m.args, &op), -1);
     ck_assert_msg(strstr(error_text(), "there is no operator"), "%s", error_text());
     ck_assert_int_eq(created, 1);
+}
+END_TEST
+
+/* ---- what a pass reads, writes and computes ---- */
+
+/* Counted by hand from the formulas of engine/ops.h. Shapes as in the right calls; bit i of
+ * propagate and learns: bottom i gets its gradient, parameter i learns. Blobs and parameters in
+ * floats. */
+static const struct counted {
+    enum op_kind kind;
+    unsigned propagate, learns;
+    const struct op_args *u;
+    double flops, blobs, params;                /* forward */
+    double back_flops, back_blobs, back_params; /* backward */
+} counted[] = {
+    /* x 280, y 180, w 108, b 6; 18 products for each y. Backward: x and dy give dw, dy and w dx */
+    {OP_CONV, 1, 3, NULL, 2 * 18 * 180, 280 + 180, 114, 4 * 18 * 180, 2 * (280 + 180), 114 + 108},
+    {OP_CONV, 0, 3, NULL, 2 * 18 * 180, 280 + 180, 114, 2 * 18 * 180, 280 + 180, 114},
+    {OP_CONV, 1, 0, NULL, 2 * 18 * 180, 280 + 180, 114, 2 * 18 * 180, 280 + 180, 108},
+    {OP_DECONV, 1, 3, NULL, 2 * 18 * 180, 280 + 180, 112, 4 * 18 * 180, 2 * (280 + 180), 112 + 108},
+    /* 2 x 12 by 12 x 5 */
+    {OP_INNER_PRODUCT, 1, 3, NULL, 2 * 120, 24 + 10, 65, 4 * 120, 2 * (24 + 10), 65 + 60},
+    /* x 180, y 36 and as many places; windows of 6 */
+    {OP_POOL, 1, 0, NULL, 216, 180 + 36 + 36, 0, 216, 180 + 36, 0},
+    {OP_RELU, 1, 0, NULL, 12, 6 + 6, 0, 18, 6 + 6 + 6, 0},
+    {OP_FLATTEN, 1, 0, NULL, 0, 0, 0, 0, 0, 0},
+    {OP_CONCAT, 3, 0, NULL, 28, 6 + 8 + 14, 0, 28, 6 + 8 + 14, 0},
+    {OP_CONCAT, 1, 0, NULL, 28, 6 + 8 + 14, 0, 20, 6 + 14, 0},
+    {OP_SPLIT, 1, 0, NULL, 0, 0, 0, 18, 6 + 6 + 6, 0},
+    {OP_ELTWISE, 3, 0, NULL, 18, 6 + 6 + 6, 0, 18, 6 + 6 + 6, 0},
+    {OP_ELTWISE, 3, 0, U(eltwise = {.operation = ELTWISE_PROD}), 18, 18, 0, 30, 12 + 6 + 12, 0},
+    /* x 24: read for the statistics, and again; backward the same for x and dy */
+    {OP_BATCH_NORM, 1, 24, NULL, 85, 3 * 24, 13, 139, 5 * 24, 6 + 13},
+    {OP_BATCH_NORM, 1, 0, U(batch_norm = {.global_stats = true, .scale = true, .bias = true}), 61,
+     2 * 24, 13, 61, 2 * 24, 13},
+    {OP_DROPOUT, 1, 0, NULL, 12, 6 + 6, 0, 12, 6 + 6, 0},
+    {OP_DROPOUT, 1, 0, U(dropout = {.ratio = 0}), 0, 0, 0, 0, 0, 0},
+};
+
+START_TEST(a_pass_is_what_was_counted_by_hand)
+{
+    const struct counted *c = &counted[_i];
+    struct call call = *right_call(c->kind);
+    struct op_work forward, backward;
+    struct made m;
+
+    call.u = c->u ? c->u : call.u;
+    make(&m, &call);
+    for (int i = 0; i < MOST_BLOBS; i++) {
+        m.propagate[i] = c->propagate >> i & 1;
+        m.param[i].wants_grad = c->learns >> i & 1;
+        m.top[i].wants_grad = i == 0 || c->kind == OP_SPLIT;
+    }
+    forward = op_work(&m.args, OP_FORWARD);
+    backward = op_work(&m.args, OP_BACKWARD);
+    ck_assert_double_eq(forward.flops, c->flops);
+    ck_assert_double_eq(forward.blob_bytes, 4 * c->blobs);
+    ck_assert_double_eq(forward.param_bytes, 4 * c->params);
+    ck_assert_double_eq(backward.flops, c->back_flops);
+    ck_assert_double_eq(backward.blob_bytes, 4 * c->back_blobs);
+    ck_assert_double_eq(backward.param_bytes, 4 * c->back_params);
+    m.args.train = false;
+    ck_assert_double_eq(op_work(&m.args, OP_BACKWARD).blob_bytes, 0);
 }
 END_TEST
 
@@ -255,4 +322,6 @@ SUITE("op_check")
     tcase_add_loop_test(tests, an_empty_blob_is_refused, 0, OP_KINDS);
     tcase_add_test(tests, only_the_first_top_may_be_the_first_bottom);
     tcase_add_test(tests, an_engine_is_asked_for_right_calls_alone);
+    tcase_add_loop_test(tests, a_pass_is_what_was_counted_by_hand, 0,
+                        (int)(sizeof counted / sizeof *counted));
 }
