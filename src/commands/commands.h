@@ -21,8 +21,14 @@ int command_simulate(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_mean(int argc, char **argv);
 
+int command_doctor(int argc, char **argv);
+
 /* Prints version, commit, libraries and build flags; returns 0. */
 int command_version(void);
+
+/* The same lines, "NAME  VALUE", appended. */
+struct strbuf;
+void version_put(struct strbuf *out);
 
 /* Prints "poseidon COMMAND: message" on standard error; returns 1. */
 int command_fail(const char *command);

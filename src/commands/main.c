@@ -41,6 +41,7 @@ static const struct command commands[] = {
     {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)"},
     {"upgrade", command_upgrade,
      "write an old net or solver, or the net of a model, in today's form"},
+    {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation"},
     {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
     {"help", command_help, "show this, the help of one command, or 'help layers'"},
 };

@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 
 #include "util/build_info.h"
+#include "util/strbuf.h"
 
 #include <hdf5.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -14,7 +15,7 @@
 #include "config.h"
 #endif
 
-int command_version(void)
+void version_put(struct strbuf *out)
 {
     const dnnl_version_t *dnnl = dnnl_version();
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -24,42 +25,51 @@ int command_version(void)
     if (MPI_Get_library_version(mpi, &length) != MPI_SUCCESS) /* allowed before MPI_Init */
         strcpy(mpi, "unknown");
     H5get_libversion(&major, &minor, &release);
-    printf("poseidon %s\n", build_info.version);
-    printf("commit      %s\nsources     %s\n", build_info.commit, build_info.sources);
-    printf("MPI         %.*s\n", (int)strcspn(mpi, ",\n"), mpi);
-    printf("HDF5        %u.%u.%u\n", major, minor, release);
-    printf("oneDNN      %d.%d.%d\n", dnnl->major, dnnl->minor, dnnl->patch);
-    printf("protobuf-c  %s\n", protobuf_c_version());
-    printf("zlib        %s\n", zlibVersion());
-    printf("data        HDF5%s%s%s%s\n",
+    strbuf_printf(out, "poseidon %s\n", build_info.version);
+    strbuf_printf(out, "commit      %s\nsources     %s\n", build_info.commit, build_info.sources);
+    strbuf_printf(out, "MPI         %.*s\n", (int)strcspn(mpi, ",\n"), mpi);
+    strbuf_printf(out, "HDF5        %u.%u.%u\n", major, minor, release);
+    strbuf_printf(out, "oneDNN      %d.%d.%d\n", dnnl->major, dnnl->minor, dnnl->patch);
+    strbuf_printf(out, "protobuf-c  %s\n", protobuf_c_version());
+    strbuf_printf(out, "zlib        %s\n", zlibVersion());
+    strbuf_printf(out, "data        HDF5%s%s%s%s\n",
 #ifdef HAVE_LMDB
-           ", LMDB",
+                  ", LMDB",
 #else
-           "",
+                  "",
 #endif
 #ifdef HAVE_LEVELDB
-           ", LevelDB",
+                  ", LevelDB",
 #else
-           "",
+                  "",
 #endif
 #ifdef HAVE_JPEG
-           ", JPEG",
+                  ", JPEG",
 #else
-           "",
+                  "",
 #endif
 #ifdef HAVE_PNG
-           ", PNG"
+                  ", PNG"
 #else
-           ""
+                  ""
 #endif
     );
-    printf("engines     cpu, replay%s\n",
+    strbuf_printf(out, "engines     cpu, replay%s\n",
 #ifdef HAVE_CUDA
-           ", cuda"
+                  ", cuda"
 #else
-           ""
+                  ""
 #endif
     );
-    printf("compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);
+    strbuf_printf(out, "compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);
+}
+
+int command_version(void)
+{
+    struct strbuf text = {.data = NULL};
+
+    version_put(&text);
+    printf("%s", strbuf_text(&text));
+    strbuf_free(&text);
     return 0;
 }

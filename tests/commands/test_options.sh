@@ -48,7 +48,7 @@ run train --solver=solver.prototxt -gpu all
 [ "$status" -eq 0 ] || has "$err" 'cuda' '-gpu all without a GPU'
 
 # --help
-for command in train test time summary plan simulate convert 'convert images' mean classify extract draw upgrade; do
+for command in train test time summary plan simulate convert 'convert images' mean classify extract draw upgrade doctor; do
     # shellcheck disable=SC2086 # two words
     works '*usage: poseidon*show this help and exit*example:*poseidon *' $command --help
     long=$(printf '%s\n' "$out" | awk 'length($0) > 80')

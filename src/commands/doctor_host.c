@@ -1,0 +1,229 @@
+/* Facts of one host from Linux's files and MPI's tool interface. */
+#define _GNU_SOURCE
+#include "commands/doctor_host.h"
+
+#include "util/error.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <mpi.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+#ifdef HAVE_CUDA
+#include "cuda/device.h"
+#endif
+
+static void append(char *out, size_t size, const char *text)
+{
+    size_t used = strlen(out);
+
+    snprintf(out + used, size - used, "%s%s", used ? ", " : "", text);
+}
+
+/* The first line of a file; "": none. */
+static void read_line(const char *path, char *out, size_t size)
+{
+    FILE *in = fopen(path, "r");
+
+    if (!in || !fgets(out, (int)size, in))
+        *out = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    if (in)
+        fclose(in);
+}
+
+/* ---- network cards ---- */
+
+static void describe_card(const struct ifaddrs *card, char *out, size_t size)
+{
+    const struct sockaddr_in *address = (const struct sockaddr_in *)(const void *)card->ifa_addr;
+    char path[300], line[64], text[INET_ADDRSTRLEN], speed[64] = "";
+    double mbit;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/speed", card->ifa_name);
+    read_line(path, line, sizeof line);
+    mbit = atof(line); /* -1 and nothing where it is not known */
+    if (mbit > 0)
+        snprintf(speed, sizeof speed, " (%g Gbit/s)", mbit / 1000);
+    inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+    snprintf(out, size, "%s %s%s", card->ifa_name, text, speed);
+}
+
+void host_list_cards(char *out, size_t size)
+{
+    struct ifaddrs *cards = NULL;
+    char one[256];
+
+    *out = '\0';
+    if (getifaddrs(&cards))
+        cards = NULL;
+    for (struct ifaddrs *card = cards; card; card = card->ifa_next) {
+        if (!card->ifa_addr || card->ifa_addr->sa_family != AF_INET ||
+            !(card->ifa_flags & IFF_UP) || (card->ifa_flags & IFF_LOOPBACK))
+            continue;
+        describe_card(card, one, sizeof one);
+        append(out, size, one);
+    }
+    if (cards)
+        freeifaddrs(cards);
+    if (!*out)
+        snprintf(out, size, "none");
+}
+
+void host_list_infiniband(char *out, size_t size)
+{
+    DIR *devices = opendir("/sys/class/infiniband");
+    struct dirent *entry;
+    char path[400], rate[64], one[400];
+
+    *out = '\0';
+    while (devices && (entry = readdir(devices)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", entry->d_name);
+        read_line(path, rate, sizeof rate);
+        snprintf(one, sizeof one, "%s (%s)", entry->d_name, rate);
+        append(out, size, one);
+    }
+    if (devices)
+        closedir(devices);
+}
+
+/* ---- what MPI has open ---- */
+
+/* The card with that address; "" where none has. */
+static void find_card(in_addr_t address, char *out, size_t size)
+{
+    struct ifaddrs *cards = NULL;
+
+    *out = '\0';
+    if (getifaddrs(&cards))
+        return;
+    for (struct ifaddrs *card = cards; card && !*out; card = card->ifa_next)
+        if (card->ifa_addr && card->ifa_addr->sa_family == AF_INET &&
+            ((const struct sockaddr_in *)(const void *)card->ifa_addr)->sin_addr.s_addr == address)
+            snprintf(out, size, "%s", card->ifa_name);
+    freeifaddrs(cards);
+}
+
+/* One of the process's sockets, by its inode: over which card it is connected with another host; ""
+ * where it is not. */
+static void find_socket(unsigned long wanted, char *card, size_t size)
+{
+    enum { ESTABLISHED = 1 };
+    FILE *in = fopen("/proc/self/net/tcp", "r");
+    char line[512], other[64];
+    unsigned local, remote, state;
+    unsigned long inode;
+
+    *card = '\0';
+    while (in && !*card && fgets(line, sizeof line, in)) {
+        if (sscanf(line, " %*d: %x:%*x %x:%*x %x %*s %*s %*s %*s %*s %lu", &local, &remote, &state,
+                   &inode) != 4 ||
+            inode != wanted || state != ESTABLISHED || local == remote)
+            continue;
+        find_card((in_addr_t)remote, other, sizeof other);
+        if (!*other) /* else the two ends are on this host */
+            find_card((in_addr_t)local, card, size);
+    }
+    if (in)
+        fclose(in);
+}
+
+void host_find_transport(char *out, size_t size)
+{
+    DIR *files = opendir("/proc/self/fd");
+    struct dirent *entry;
+    char path[300], target[256], card[64] = "";
+    bool verbs = false;
+    unsigned long inode;
+
+    while (files && (entry = readdir(files)) != NULL) {
+        ssize_t length;
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        length = readlink(path, target, sizeof target - 1);
+        if (length <= 0)
+            continue;
+        target[length] = '\0';
+        verbs |= !strncmp(target, "/dev/infiniband/uverbs", 22);
+        if (!*card && sscanf(target, "socket:[%lu]", &inode) == 1)
+            find_socket(inode, card, sizeof card);
+    }
+    if (files)
+        closedir(files);
+    *out = '\0';
+    if (verbs)
+        snprintf(out, size, "InfiniBand verbs");
+    else if (*card)
+        snprintf(out, size, "TCP over %s", card);
+}
+
+/* ---- MPI's settings ---- */
+
+static void put_setting(int number, const char *name, struct strbuf *out)
+{
+    MPI_T_cvar_handle handle;
+    char value[4096] = ""; /* MPI asks for room for 2,048 */
+    int count;
+
+    if (MPI_T_cvar_handle_alloc(number, NULL, &handle, &count) != MPI_SUCCESS)
+        return;
+    if (count < (int)sizeof value && MPI_T_cvar_read(handle, value) == MPI_SUCCESS && *value)
+        strbuf_printf(out, "%s%s %s", out->length ? ", " : "", name, value);
+    MPI_T_cvar_handle_free(&handle);
+}
+
+void host_put_settings(struct strbuf *out)
+{
+    static const char *const wanted[] = {"pml", "btl", "mtl", "btl_tcp_if_include"};
+    int level, count = 0;
+
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS)
+        return;
+    if (MPI_T_cvar_get_num(&count) != MPI_SUCCESS)
+        count = 0;
+    for (int i = 0; i < count; i++) {
+        char name[64];
+        int length = sizeof name, no_text = 0, verbosity, binding, scope;
+        MPI_Datatype type;
+        MPI_T_enum words;
+
+        if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &words, NULL, &no_text,
+                                &binding, &scope) != MPI_SUCCESS)
+            continue;
+        for (size_t w = 0; w < sizeof wanted / sizeof *wanted; w++)
+            if (type == MPI_CHAR && !strcmp(name, wanted[w]))
+                put_setting(i, name, out);
+    }
+    MPI_T_finalize();
+}
+
+/* ---- GPUs ---- */
+
+void host_describe_gpus(char *words, size_t size)
+{
+#ifdef HAVE_CUDA
+    struct cuda_device device;
+    char libraries[256];
+    int count = 0;
+
+    if (cuda_device_count(&count) || cuda_device_describe(0, &device)) {
+        snprintf(words, size, "none: %s", error_text());
+        return;
+    }
+    snprintf(words, size, "%d, the first %s; %s", count, device.name,
+             cuda_device_libraries(libraries, sizeof libraries) ? error_text() : libraries);
+#else
+    snprintf(words, size, "not used: this build has no CUDA engine (configure with nvcc in PATH)");
+#endif
+}
