@@ -88,6 +88,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
          "training samples per iteration over all ranks"},
         {"max-iter", OPTION_COUNT, &o->max_iter, "N", "iterations, instead of the solver's"},
+        {"stop-after", OPTION_COUNT, &o->stop_after, "N",
+         "end when N tests in a row found no better accuracy (or loss, where a net has none)"},
         {"snapshot-prefix", OPTION_TEXT, &o->snapshot_prefix, "PREFIX",
          "snapshots are PREFIX_iter_N..., instead of the solver's"},
         {"seed", OPTION_SEED, &o->seed, "N", "random seed, instead of the solver's"},

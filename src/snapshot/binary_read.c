@@ -195,7 +195,8 @@ int snapshot_read_state_binary(const char *path, struct snapshot_state *state,
     if (snapshot_copy_text(stored->learned_net, &state->learned_net) ||
         snapshot_copy_text(stored->run, &state->run) ||
         snapshot_copy_text(stored->digest, &state->digest) ||
-        snapshot_copy_text(stored->plan, &state->plan))
+        snapshot_copy_text(stored->plan, &state->plan) ||
+        snapshot_copy_text(stored->memory, &state->memory))
         goto done;
     if (nhistory != SNAPSHOT_PEEK && check_history(path, stored, history, nhistory))
         goto done;

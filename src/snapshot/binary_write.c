@@ -246,6 +246,7 @@ int snapshot_write_state_binary(const char *path, const struct snapshot_state *s
         put_text(&to, STATE_FILE_RUN, state->run);
         put_text(&to, STATE_FILE_DIGEST, state->digest);
         put_text(&to, STATE_FILE_PLAN, state->plan);
+        put_text(&to, STATE_FILE_MEMORY, state->memory);
         if (state->global_batch > 0)
             put_number(&to, STATE_FILE_BATCH, (uint64_t)state->global_batch);
     }

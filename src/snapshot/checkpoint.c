@@ -157,18 +157,19 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
 static int write_files(const struct checkpoint *checkpoint, char *model, const char *path,
                        bool binary, struct log *log)
 {
-    const struct train_state *state = &checkpoint->state;
+    struct train_state state = checkpoint->state;
     const struct checkpoint_owner *owner = &checkpoint->owner;
     const struct net *net = checkpoint->net;
     const char *form = binary ? "binary proto" : "HDF5";
-    struct snapshot_state file = {.iter = (int32_t)state->iteration,
-                                  .current_step = state->current_step,
+    struct snapshot_state file = {.iter = (int32_t)state.iteration,
+                                  .current_step = state.current_step,
                                   .learned_net = model,
                                   .has_data_cursor = true,
-                                  .data_cursor = state->cursor,
+                                  .data_cursor = state.cursor,
                                   .run = owner->run,
                                   .digest = owner->digest,
                                   .plan = owner->plan,
+                                  .memory = state.memory[0] ? state.memory : NULL,
                                   .global_batch = owner->global_batch};
     int status;
 
@@ -260,6 +261,7 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     state->iteration = file.iter;
     state->current_step = file.current_step;
     state->cursor = file.has_data_cursor ? file.data_cursor : 0;
+    snprintf(state->memory, sizeof state->memory, "%s", file.memory ? file.memory : "");
     if (!file.has_data_cursor)
         LOG_WARNING(log, "%s does not say how far training had read: starting at the first record",
                     path);

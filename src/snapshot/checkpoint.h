@@ -13,6 +13,7 @@ struct train_state {
     int64_t iteration;    /* the next one */
     int32_t current_step; /* the learning rate policy's */
     uint64_t cursor;      /* samples of the global order consumed so far */
+    char memory[160];     /* what else the solver remembers, in words of its own; "": nothing */
 };
 
 /* Whose a checkpoint is; NULL and 0 where it is not known. */

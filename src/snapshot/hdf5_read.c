@@ -465,7 +465,8 @@ static int read_owner(hid_t file, const char *path, struct snapshot_state *state
                    read_attribute(file, path, "global_batch", &state->global_batch, &has_batch) ||
                    h5_attribute_read_text(file, path, "run", &state->run) ||
                    h5_attribute_read_text(file, path, "run_digest", &state->digest) ||
-                   h5_attribute_read_text(file, path, "plan", &state->plan)
+                   h5_attribute_read_text(file, path, "plan", &state->plan) ||
+                   h5_attribute_read_text(file, path, "memory", &state->memory)
                ? -1
                : 0;
 }

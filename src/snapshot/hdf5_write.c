@@ -203,6 +203,7 @@ static int write_owner(hid_t file, const char *path, const struct snapshot_state
     return write_text_attribute(file, path, "run", state->run) ||
                    write_text_attribute(file, path, "run_digest", state->digest) ||
                    write_text_attribute(file, path, "plan", state->plan) ||
+                   write_text_attribute(file, path, "memory", state->memory) ||
                    (state->global_batch > 0 &&
                     write_attribute(file, path, "global_batch", H5T_NATIVE_INT64,
                                     &state->global_batch))

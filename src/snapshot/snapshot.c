@@ -140,6 +140,7 @@ void snapshot_state_free(struct snapshot_state *state)
     free(state->run);
     free(state->digest);
     free(state->plan);
+    free(state->memory);
     *state = (struct snapshot_state){0};
 }
 

@@ -53,6 +53,7 @@ struct snapshot_state {
     char *digest;         /* of what it trains: solver, net, data, seed (solver/identity.h) */
     char *plan;           /* how its layers travel, in words that a resume reads */
     int64_t global_batch; /* samples of an iteration, over all workers */
+    char *memory;         /* what the solver remembers besides current_step (solver/rates.c) */
 };
 
 /* What reading a model left aside; owned by the caller, snapshot_report_free. */

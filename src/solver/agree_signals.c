@@ -19,8 +19,8 @@
 
 /* The values of a question: per signal how many ranks have got it and the sum of their numbers,
  * which names a rank that is alone; then rank 0's alone: whether its clock asks for the end or for
- * a snapshot, and the iterations to the next question. */
-enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, NEXT };
+ * a snapshot, whether its tests ask for the end, and the iterations to the next question. */
+enum { RANKS = 0, NUMBERS = SIGNALS, ENDS = 2 * SIGNALS, SAVES, ENOUGH, NEXT };
 _Static_assert(NEXT + 1 == SYNC_ASK_VALUES, "a question fills its values");
 
 static int64_t iterations_to_next(struct trainer *t, int64_t iteration)
@@ -116,6 +116,7 @@ static int ask_signals(struct trainer *t, int64_t iteration)
         values[NEXT] = (double)next;
         values[ENDS] = time_is_over(t, next);
         values[SAVES] = snapshot_is_due(t);
+        values[ENOUGH] = t->memory.enough;
         warn_of_launcher(t);
     }
     t->signals.asked = iteration;
@@ -162,6 +163,10 @@ static int read_answer(struct trainer *t, int64_t iteration)
         log_signal(t, (enum signal_kind)strongest, values, iteration);
     if (values[SAVES] > 0.5 && t->signals.effect == SIGNAL_NOTHING)
         t->signals.effect = SIGNAL_SNAPSHOT;
+    if (values[ENOUGH] > 0.5) {
+        t->signals.enough = t->signals.effect != SIGNAL_STOP;
+        t->signals.effect = SIGNAL_STOP;
+    }
     if (values[ENDS] > 0.5) {
         if (t->signals.effect != SIGNAL_STOP)
             LOG_INFO(t->log, "%s ends in %.0f s: stopping after %" PRId64 " iterations",

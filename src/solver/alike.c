@@ -121,6 +121,7 @@ int trainer_compare_ranks(struct trainer *t)
     agreement_put(&list, "--batch", "%d", o->batch);
     agreement_put(&list, "--global-batch", "%d", o->global_batch);
     agreement_put(&list, "max_iter", "%d", t->max_iter);
+    agreement_put(&list, "--stop-after", "%d", o->stop_after);
     agreement_put(&list, "random_seed", "%" PRIu64, t->seed);
     put_signals(&list, o);
     put_report(&list, o);

@@ -105,8 +105,10 @@ static int describe(struct trainer *t)
 
     agreement_put_message(about, "", &t->solver->base, solver_except);
     agreement_put(about, "random_seed", "%" PRIu64, t->seed);
-    if (t->policy.type == POLICY_POLY)
+    if (t->policy.type == POLICY_POLY || t->policy.type == POLICY_COSINE)
         agreement_put(about, "max_iter", "%d", t->max_iter);
+    if (t->policy.type == POLICY_PLATEAU)
+        agreement_put(about, "average_loss", "%d", t->solver->average_loss);
     agreement_put_message(about, "net: ", &t->defs.train->param->base, net_except);
     if (put_net_data(about, "", t->net) || strbuf_status(about))
         return -1;

@@ -152,12 +152,10 @@ static int snapshot(struct trainer *t, int64_t iteration)
 {
     struct train_state state = {.iteration = iteration,
                                 .cursor = samples_before(t, iteration),
-                                .current_step = iteration > t->at.iteration
-                                                    ? t->steps[iteration - 1 - t->at.iteration]
-                                                    : t->at.current_step};
+                                .current_step = trainer_step(t, iteration)};
     const float *history;
 
-    if (sync_gather_history(t->sync, &history))
+    if (trainer_remember(t, &state) || sync_gather_history(t->sync, &history))
         return -1;
     t->last_snapshot = (int)iteration;
     t->signals.saved = clock_seconds();
@@ -178,6 +176,8 @@ static int test_all(struct trainer *t, int64_t iteration)
     for (int i = 0; t->worker && i < t->defs.ntests && !interrupted; i++)
         if (trainer_test(t, i, iteration, &interrupted))
             return -1;
+    if (t->worker && !interrupted)
+        trainer_judge_test(t, iteration);
     return 0;
 }
 
@@ -224,6 +224,8 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     if (isfinite(loss)) /* else its update is left out, too */
         remember_loss(t, loss);
     trainer_tell_skips(t);
+    if (trainer_follow_loss(t, iteration, isfinite(loss) ? loss : smoothed_loss(t)))
+        return -1;
     seconds = clock_seconds() - start - *paused;
     if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
         t->warm_seconds = seconds;

@@ -14,6 +14,9 @@ static const char *const names[] = {
     [POLICY_POLY] = "poly",
     [POLICY_SIGMOID] = "sigmoid",
     [POLICY_MULTISTEP] = "multistep",
+    [POLICY_COSINE] = "cosine",
+    [POLICY_MULTIFIXED] = "multifixed",
+    [POLICY_PLATEAU] = "plateau",
 };
 
 int policy_type_from_name(const char *name, enum policy_type *type)
@@ -24,9 +27,29 @@ int policy_type_from_name(const char *name, enum policy_type *type)
             return 0;
         }
     }
-    return error_set("Unknown learning rate policy: %s (known policies: fixed, step, exp, inv, "
-                     "multistep, poly, sigmoid)",
-                     name);
+    return error_set("Unknown learning rate policy: %s (known policies: " POLICY_NAMES ")", name);
+}
+
+static int check_ascending(const struct policy *policy, const char *what, const int32_t *values,
+                           int count)
+{
+    for (int i = 1; i < count; i++)
+        if (values[i] < values[i - 1])
+            return error_set("lr_policy \"%s\" needs ascending %s, found %d after %d",
+                             names[policy->type], what, values[i], values[i - 1]);
+    return 0;
+}
+
+static int check_windows(const struct policy *policy)
+{
+    if (policy->nwindows == 0)
+        return error_set("lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
+                         "without a new minimum of the loss the rate drops, once for each drop");
+    for (int i = 0; i < policy->nwindows; i++)
+        if (policy->windows[i] < 1)
+            return error_set("lr_policy \"plateau\" needs positive plateau_winsize, found %d",
+                             policy->windows[i]);
+    return 0;
 }
 
 int policy_check(const struct policy *policy)
@@ -36,23 +59,45 @@ int policy_check(const struct policy *policy)
     if ((policy->type == POLICY_STEP || policy->type == POLICY_SIGMOID) && policy->stepsize <= 0)
         return error_set("lr_policy \"%s\" needs a positive stepsize, found %d", name,
                          policy->stepsize);
-    if (policy->type == POLICY_POLY && policy->max_iter < 0)
-        return error_set("lr_policy \"poly\" needs a max_iter of at least 0, found %d",
+    if ((policy->type == POLICY_POLY || policy->type == POLICY_COSINE) && policy->max_iter < 0)
+        return error_set("lr_policy \"%s\" needs a max_iter of at least 0, found %d", name,
                          policy->max_iter);
-    if (policy->type != POLICY_MULTISTEP)
-        return 0;
-    for (int i = 1; i < policy->nstepvalues; i++)
-        if (policy->stepvalues[i] < policy->stepvalues[i - 1])
-            return error_set(
-                "lr_policy \"multistep\" needs ascending stepvalues, found %d after %d",
-                policy->stepvalues[i], policy->stepvalues[i - 1]);
-    return 0;
+    if (policy->warmup < 0)
+        return error_set("a warm-up takes at least 0 iterations, found %d", policy->warmup);
+    if (policy->type == POLICY_MULTISTEP)
+        return check_ascending(policy, "stepvalues", policy->stepvalues, policy->nstepvalues);
+    if (policy->type == POLICY_PLATEAU)
+        return check_windows(policy);
+    if (policy->type == POLICY_MULTIFIXED && policy->nstages == 0)
+        return error_set("lr_policy \"multifixed\" needs stagelr and stageiter, of each stage the "
+                         "rate and the last iteration");
+    return policy->type == POLICY_MULTIFIXED
+               ? check_ascending(policy, "stageiter", policy->stage_ends, policy->nstages)
+               : 0;
+}
+
+/* From base to least: the part of the way that is left. */
+static float fall(const struct policy *p, double left)
+{
+    return (float)((double)p->least + ((double)p->base_lr - (double)p->least) * left);
+}
+
+static float stage_rate(const struct policy *p, int64_t t)
+{
+    int stage = 0;
+
+    while (stage < p->nstages - 1 && t > p->stage_ends[stage])
+        stage++;
+    return p->stage_rates[stage];
 }
 
 float policy_rate(const struct policy *p, int64_t t, int32_t *current_step)
 {
-    double base = p->base_lr, time = (double)t, left;
+    double base = p->base_lr, time = (double)t, left = 1 - time / p->max_iter;
 
+    if (t < p->warmup)
+        return (float)((base * time + (double)p->warmup_lr * (p->warmup - time)) / p->warmup);
+    left = left > 0 ? left : 0;
     switch (p->type) {
     case POLICY_FIXED:
         break;
@@ -68,10 +113,31 @@ float policy_rate(const struct policy *p, int64_t t, int32_t *current_step)
             ++*current_step;
         return (float)(base * pow(p->gamma, *current_step));
     case POLICY_POLY:
-        left = 1 - time / p->max_iter;
-        return (float)(base * pow(left > 0 ? left : 0, p->power));
+        return fall(p, pow(left, p->power));
     case POLICY_SIGMOID:
         return (float)(base / (1 + exp(-(double)p->gamma * (time - p->stepsize))));
+    case POLICY_COSINE:
+        return fall(p, (1 - cos(M_PI * left)) / 2);
+    case POLICY_MULTIFIXED:
+        return stage_rate(p, t);
+    case POLICY_PLATEAU:
+        return (float)(base * pow(p->gamma, *current_step));
     }
     return p->base_lr;
+}
+
+bool policy_follow(const struct policy *p, int64_t t, double loss, struct policy_memory *memory,
+                   int32_t *current_step)
+{
+    if (p->type != POLICY_PLATEAU || t < p->warmup)
+        return false;
+    if (loss < memory->least) {
+        memory->least = loss;
+        memory->event = t;
+    }
+    if (*current_step >= p->nwindows || t < memory->event + p->windows[*current_step])
+        return false;
+    ++*current_step;
+    memory->event = t;
+    return true;
 }

@@ -459,7 +459,7 @@ int trainer_end_run(struct trainer *t)
 {
     if (!t->run.path)
         return 0;
-    t->run.file.end = t->stopped ? RUN_STOPPED : RUN_DONE;
+    t->run.file.end = t->stopped && !t->signals.enough ? RUN_STOPPED : RUN_DONE;
     return write_file(t);
 }
 
@@ -492,7 +492,7 @@ void trainer_abandon_run(struct trainer *t)
 
 int trainer_exit_status(const struct trainer *t)
 {
-    if (!t->stopped)
+    if (!t->stopped || t->signals.enough)
         return TRAINER_DONE;
     return t->last_snapshot == t->end ? TRAINER_SAVED : TRAINER_INTERRUPTED;
 }

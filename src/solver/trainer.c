@@ -94,7 +94,11 @@ static int read_solver_file(struct trainer *t)
             "with --staleness=%d",
             o->solver, o->staleness);
     t->policy.max_iter = t->max_iter;
-    return solver_nets_load(t->doc, t->solver, &t->defs) ? -1 : note_files(t);
+    if (trainer_check_policy(t))
+        return error_context("%s", o->solver);
+    if (solver_nets_load(t->doc, t->solver, &t->defs) || trainer_check_early_stop(t))
+        return -1;
+    return note_files(t);
 }
 
 static int batch_per_pass(struct trainer *t, int *out)
@@ -259,26 +263,6 @@ static int load_files(struct trainer *t, float **history)
     if (!t->resumed && o->snapshot)
         return trainer_take_state(t, o->snapshot, *history);
     return t->resumed ? 0 : load_weights(t);
-}
-
-static int work_out_rates(struct trainer *t)
-{
-    int64_t n = t->max_iter - t->at.iteration;
-    int32_t step = t->at.current_step;
-
-    if (n < 0)
-        n = 0;
-    t->rates = calloc((size_t)n + 1, sizeof *t->rates);
-    t->steps = calloc((size_t)n + 1, sizeof *t->steps);
-    t->losses = calloc((size_t)(t->solver->average_loss > 0 ? t->solver->average_loss : 1),
-                       sizeof *t->losses);
-    if (!t->rates || !t->steps || !t->losses)
-        return error_memory((uint64_t)n * sizeof *t->rates, "learning rates");
-    for (int64_t i = 0; i < n; i++) {
-        t->rates[i] = policy_rate(&t->policy, t->at.iteration + i, &step);
-        t->steps[i] = step;
-    }
-    return 0;
 }
 
 /* The solver as src/sync sees it. */
@@ -483,8 +467,9 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
     MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));
     trace_iteration(t->trace, t->at.iteration); /* what is done ahead counts to it */
-    if (error_agree(world,
-                    work_out_rates(t) || trainer_open_late(t) || trainer_open_skips(t) ? -1 : 0) ||
+    if (error_agree(
+            world,
+            trainer_work_out_rates(t) || trainer_open_late(t) || trainer_open_skips(t) ? -1 : 0) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
         create_sync(t, history) ||
         error_agree(world, t->rank == 0 && !options->dry_run ? trainer_begin_run(t) : 0))

@@ -90,6 +90,7 @@ struct trainer_options {
     int max_iter;     /* > 0: iterations, replaces the solver's */
     const char *snapshot_prefix; /* replaces the solver's */
     long long seed;              /* >= 0: replaces the solver's */
+    int stop_after; /* > 0: training ends after so many tests in a row without a better score */
 
     const char *trace;               /* path of the Chrome trace file to write */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */

@@ -37,6 +37,21 @@ struct trainer_signals {
     double saved;              /* rank 0: the clock at the last snapshot; first: at the start */
     bool warned;               /* rank 0: of the launcher's patience */
     bool keep;                 /* the stop wants a snapshot whatever the solver says */
+    bool enough;               /* the stop is --stop-after's: the run is over */
+};
+
+/* What rates and an early stop remember of losses and tests (rates.c, early_stop.c). The same on
+ * all workers, but for sum. */
+struct trainer_memory {
+    struct policy_memory policy;
+    int32_t step;  /* plateau: current_step, once the rate has dropped in this run */
+    bool dropped;  /* it has */
+    double sum;    /* plateau: this worker's losses since the last smoothed one */
+    int64_t count; /* of as many iterations */
+    double best;   /* the best score of the first test net so far; NAN: none yet */
+    int64_t best_iteration;
+    int tests;   /* since then */
+    bool enough; /* as many as --stop-after */
 };
 
 /* Whose snapshots are written and read (run.c). Rank 0's; elsewhere empty, but for `about`. */
@@ -109,8 +124,10 @@ struct trainer {
     struct train_state at;
     bool resumed;   /* from a snapshot: there is a history */
     float *rates;   /* of iterations at.iteration to max_iter-1, worked out beforehand: a server may
-                       need one before its compute thread gets there. Owned */
+                       need one before its compute thread gets there; plateau's when the iteration
+                       before is over. Owned */
     int32_t *steps; /* the policy's current_step after each of them, for snapshots. Owned */
+    struct trainer_memory memory;
 
     /* the loop's */
     struct trainer_signals signals;
@@ -246,6 +263,33 @@ void trainer_pace(struct trainer *trainer);
 /* Whether a pass that may be left out should be: a signal asks this rank to stop, or the time is
  * nearly over. */
 bool trainer_hurries(const struct trainer *trainer);
+
+/* ---- rates.c ---- */
+
+/* Whether the policy goes with the options; not collective. */
+int trainer_check_policy(const struct trainer *trainer);
+
+/* Rates as far as they are known, and what the snapshot remembers; when trainer->at is known. Not
+ * collective. */
+int trainer_work_out_rates(struct trainer *trainer);
+
+/* Plateau, on every worker when that iteration's passes are over: the next one's rate. Collective
+ * over the workers where the loss is smoothed. */
+int trainer_follow_loss(struct trainer *trainer, int64_t iteration, double loss);
+
+/* The policy's current_step of a snapshot before that iteration. */
+int32_t trainer_step(const struct trainer *trainer, int64_t iteration);
+
+/* Puts what must be remembered into a state. Collective over the workers with plateau. */
+int trainer_remember(struct trainer *trainer, struct train_state *state);
+
+/* ---- early_stop.c ---- */
+
+/* Whether the solver tests at all where --stop-after counts tests; not collective. */
+int trainer_check_early_stop(const struct trainer *trainer);
+
+/* Compares the scores of that iteration's test, if there are any, with the best so far. */
+void trainer_judge_test(struct trainer *trainer, int64_t iteration);
 
 /* ---- checks.c ---- */
 

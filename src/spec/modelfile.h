@@ -38,7 +38,13 @@ void model_file_close(struct model_file *file); /* NULL is allowed */
 
 /* Numbers of our own fields, far above Caffe's; the run's name stands in models, too. 1002 is the
  * seal's (proto.h). */
-enum { STATE_FILE_RUN = 1003, STATE_FILE_DIGEST, STATE_FILE_PLAN, STATE_FILE_BATCH };
+enum {
+    STATE_FILE_RUN = 1003,
+    STATE_FILE_DIGEST,
+    STATE_FILE_PLAN,
+    STATE_FILE_BATCH,
+    STATE_FILE_MEMORY
+};
 
 /* The name of the run that wrote the model; NULL: it does not say. Owned by the file. */
 const char *model_file_run(const struct model_file *file);
@@ -62,8 +68,8 @@ struct stored_state {
     bool has_data_cursor, has_random_seed; /* our own additions */
     uint64_t data_cursor;
     int64_t random_seed;
-    const char *run, *digest, *plan; /* likewise; NULL: not there. Owned by the file */
-    int64_t global_batch;            /* 0: not there */
+    const char *run, *digest, *plan, *memory; /* likewise; NULL: not there. Owned by the file */
+    int64_t global_batch;                     /* 0: not there */
     int nhistory;
     const struct stored_blob *history; /* owned by the file */
 };

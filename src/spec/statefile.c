@@ -20,7 +20,7 @@ struct state_file {
     struct stored_state state;
     struct stored_blob *history; /* what state.history shows */
     int room;
-    char *learned_net, *run, *digest, *plan;
+    char *learned_net, *run, *digest, *plan, *memory;
 };
 
 static int add_history(struct state_file *file, const struct proto_field *field)
@@ -65,6 +65,8 @@ static int take_text(struct state_file *file, const struct proto_field *field)
         return proto_take_text(file->proto, field, TEXT_MOST, &file->digest);
     case STATE_FILE_PLAN:
         return proto_take_text(file->proto, field, PLAN_MOST, &file->plan);
+    case STATE_FILE_MEMORY:
+        return proto_take_text(file->proto, field, TEXT_MOST, &file->memory);
     default:
         return 0;
     }
@@ -152,6 +154,7 @@ int state_file_open(const char *path, struct state_file **out)
     file->state.run = file->run;
     file->state.digest = file->digest;
     file->state.plan = file->plan;
+    file->state.memory = file->memory;
     *out = file;
     return 0;
 
@@ -169,6 +172,7 @@ void state_file_close(struct state_file *file)
     free(file->run);
     free(file->digest);
     free(file->plan);
+    free(file->memory);
     free(file->learned_net);
     free(file);
 }

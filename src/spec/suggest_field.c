@@ -28,7 +28,6 @@ static const struct {
     {"SolverParameter", "eval_type", "SSD"},
     {"SolverParameter", "ap_version", "SSD"},
     {"SolverParameter", "show_per_class_result", "SSD"},
-    {"SolverParameter", "plateau_winsize", "SSD"},
     {NULL, "interp_param", "DeepLab and PSPNet"},
     {"ImageDataParameter", "label_type", "DeepLab"},
     {"ConvolutionParameter", "hole", "DeepLab"},
@@ -60,7 +59,7 @@ static const struct {
     {"SolverParameter", "larc", "NVIDIA (NVCaffe)"},
     {"SolverParameter", "larc_policy", "NVIDIA (NVCaffe)"},
     {"SolverParameter", "larc_eta", "NVIDIA (NVCaffe)"},
-    {"SolverParameter", "min_lr", "NVIDIA (NVCaffe)"},
+    {"SolverParameter", "momentum_policy", "NVIDIA (NVCaffe)"},
     {"NetParameter", "eltwise_mem_sharing", "NVIDIA (NVCaffe)"},
     {"DataParameter", "cache", "NVIDIA (NVCaffe)"},
     {"DataParameter", "threads", "NVIDIA (NVCaffe)"},
@@ -73,8 +72,7 @@ static const struct {
     {"MemoryDataParameter", "share_in_parallel", "Yahoo (CaffeOnSpark)"},
     {NULL, "center_loss_param", "CenterLoss (face recognition)"},
     {NULL, "margin_inner_product_param", "SphereFace (face recognition)"},
-    {"SolverParameter", "warmup_iter", "Intel"},
-    {"SolverParameter", "warmup_start_lr", "Intel"},
+    {"SolverParameter", "disabled_update", "Intel"},
     {"DataParameter", "shuffle", "Intel"},
 };
 

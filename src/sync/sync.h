@@ -172,7 +172,7 @@ int sync_sum(struct sync *sync, double *values, int count);
  * and servers, while training goes on; sync_answer waits for the sums. One question at a time.
  * Every rank asks and reads between the same iterations; read `staleness` + 1 iterations later, the
  * answer costs no wait that the parameters do not cost anyway. */
-enum { SYNC_ASK_VALUES = 13 };
+enum { SYNC_ASK_VALUES = 14 };
 int sync_ask(struct sync *sync, const double values[SYNC_ASK_VALUES]);
 int sync_answer(struct sync *sync, double values[SYNC_ASK_VALUES]);
 

@@ -48,6 +48,10 @@ solver 'base_lr: 1'
 refuses '*wrong.prototxt: the solver has no lr_policy*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'magic'"
 refuses '*wrong.prototxt: Unknown learning rate policy: magic*' train --solver=wrong.prototxt
+solver "base_lr: 1 lr_policy: 'multifixed' stagelr: 0.1 stageiter: [5, 9]"
+refuses '*wrong.prototxt: expected as many stageiter as stagelr, found 2 and 1*' train --solver=wrong.prototxt
+solver "base_lr: 1 lr_policy: 'fixed' warmup_iter: 3 rampup_interval: 4"
+refuses '*wrong.prototxt: warmup_iter and rampup_interval say the same*' train --solver=wrong.prototxt
 solver "base_lr: 1 lr_policy: 'step'"
 refuses '*wrong.prototxt: lr_policy "step" needs a positive stepsize*' train --solver=wrong.prototxt
 solver "base_lr: -1 lr_policy: 'fixed' solver_mode: GPU test_iter: 0 test_interval: 1"

@@ -245,6 +245,79 @@ START_TEST(multistep_passes_at_most_one_step_an_iteration)
 }
 END_TEST
 
+/* The values are Python's, of the formulas: least + (base - least) (1 + cos(pi t / T)) / 2, and so
+ * on.
+ */
+START_TEST(policies_of_forks_follow_their_formulas)
+{
+    static const int32_t ends[] = {10, 20, 30};
+    static const float rates[] = {0.5f, 0.25f, 0.125f};
+    struct policy p = {.type = POLICY_COSINE, .base_lr = 0.1f, .max_iter = 1000};
+
+    assert_rate(&p, 0, 0.1);
+    assert_rate(&p, 250, 0.08535533905932738);
+    assert_rate(&p, 500, 0.05);
+    assert_rate(&p, 900, 0.0024471741852423234);
+    assert_rate(&p, 1000, 0);
+    assert_rate(&p, 1100, 0);
+    p.least = 0.01f;
+    assert_rate(&p, 250, 0.08681980515339465);
+    assert_rate(&p, 2000, 0.01);
+    p.type = POLICY_POLY;
+    p.power = 2;
+    assert_rate(&p, 500, 0.0325);
+    assert_rate(&p, 1000, 0.01);
+    p = (struct policy){
+        .type = POLICY_MULTIFIXED, .stage_ends = ends, .stage_rates = rates, .nstages = 3};
+    assert_rate(&p, 10, 0.5);
+    assert_rate(&p, 11, 0.25);
+    assert_rate(&p, 20, 0.25);
+    assert_rate(&p, 99, 0.125);
+}
+END_TEST
+
+START_TEST(warm_up_comes_before_any_policy_and_counts_no_step)
+{
+    static const int32_t steps[] = {3, 5};
+    struct policy p = {.type = POLICY_MULTISTEP,
+                       .base_lr = 0.4f,
+                       .gamma = 0.5f,
+                       .stepvalues = steps,
+                       .nstepvalues = 2,
+                       .warmup = 4,
+                       .warmup_lr = 0.08f};
+    static const double rates[] = {0.08, 0.16, 0.24, 0.32, 0.2, 0.1, 0.1};
+    int32_t step = 0;
+
+    for (int t = 0; t < 7; t++) {
+        ck_assert_double_eq_tol((double)policy_rate(&p, t, &step), rates[t], 1e-8);
+        ck_assert_int_eq(step, t < 4 ? 0 : t < 5 ? 1 : 2);
+    }
+}
+END_TEST
+
+START_TEST(plateau_drops_after_a_window_without_a_new_minimum)
+{
+    static const int32_t windows[] = {2, 3};
+    static const double losses[] = {5, 4, 4, 4, 3, 3.5, NAN, 9, 2, 8, 8, 8, 8};
+    static const int drops[] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2};
+    struct policy p = {
+        .type = POLICY_PLATEAU, .base_lr = 1, .gamma = 0.5f, .windows = windows, .nwindows = 2};
+    struct policy_memory memory = {.least = INFINITY};
+    int32_t step = 0;
+
+    for (int t = 0; t < 13; t++) {
+        int before = step;
+        ck_assert_int_eq(policy_follow(&p, t, losses[t], &memory, &step), drops[t] > before);
+        ck_assert_int_eq(step, drops[t]);
+        ck_assert(policy_rate(&p, t + 1, &step) == 1.0f / (float)(1 << drops[t]));
+    }
+    ck_assert(memory.least == 2 && memory.event == 8);
+    p.warmup = 20;
+    ck_assert(!policy_follow(&p, 19, 1, &memory, &step) && memory.least == 2);
+}
+END_TEST
+
 static void expect_policy_error(struct policy p, const char *message)
 {
     ck_assert_int_ne(policy_check(&p), 0);
@@ -267,9 +340,24 @@ START_TEST(policy_check_says_what_is_missing)
     expect_policy_error(
         (struct policy){.type = POLICY_MULTISTEP, .stepvalues = falling, .nstepvalues = 3},
         "lr_policy \"multistep\" needs ascending stepvalues, found 150 after 200");
-    ck_assert_int_ne(policy_type_from_name("plateau", &type), 0);
-    ck_assert_str_eq(error_text(), "Unknown learning rate policy: plateau (known policies: fixed, "
-                                   "step, exp, inv, multistep, poly, sigmoid)");
+    expect_policy_error((struct policy){.type = POLICY_PLATEAU},
+                        "lr_policy \"plateau\" needs plateau_winsize: after how many iterations "
+                        "without a new minimum of the loss the rate drops, once for each drop");
+    expect_policy_error(
+        (struct policy){.type = POLICY_PLATEAU, .windows = (int32_t[]){5, 0}, .nwindows = 2},
+        "lr_policy \"plateau\" needs positive plateau_winsize, found 0");
+    expect_policy_error((struct policy){.type = POLICY_MULTIFIXED},
+                        "lr_policy \"multifixed\" needs stagelr and stageiter, of each stage the "
+                        "rate and the last iteration");
+    expect_policy_error(
+        (struct policy){.type = POLICY_MULTIFIXED, .stage_ends = falling, .nstages = 3},
+        "lr_policy \"multifixed\" needs ascending stageiter, found 150 after 200");
+    expect_policy_error((struct policy){.type = POLICY_FIXED, .warmup = -1},
+                        "a warm-up takes at least 0 iterations, found -1");
+    ck_assert_int_ne(policy_type_from_name("magic", &type), 0);
+    ck_assert_str_eq(error_text(),
+                     "Unknown learning rate policy: magic (known policies: fixed, step, exp, inv, "
+                     "multistep, poly, sigmoid, cosine, multifixed, plateau)");
 }
 END_TEST
 
@@ -286,5 +374,8 @@ SUITE("solver")
     tcase_add_test(tcase, policy_rates_follow_their_formulas);
     tcase_add_test(tcase, step_policy_leaves_its_step_for_the_snapshot);
     tcase_add_test(tcase, multistep_passes_at_most_one_step_an_iteration);
+    tcase_add_test(tcase, policies_of_forks_follow_their_formulas);
+    tcase_add_test(tcase, warm_up_comes_before_any_policy_and_counts_no_step);
+    tcase_add_test(tcase, plateau_drops_after_a_window_without_a_new_minimum);
     tcase_add_test(tcase, policy_check_says_what_is_missing);
 }

@@ -120,8 +120,8 @@ static const struct {
      "\"hole\"; it comes from the Caffe fork of DeepLab"},
     {"layers { type: CONVOLUTION hole: 2 }", false,
      "F:1:28: message \"caffe.V1LayerParameter\" has no field \"hole\""},
-    {"warmup_iter: 5", true,
-     "F:1:1: message \"caffe.SolverParameter\" has no field \"warmup_iter\"; it comes from the "
+    {"disabled_update: true", true,
+     "F:1:1: message \"caffe.SolverParameter\" has no field \"disabled_update\"; it comes from the "
      "Caffe fork of Intel"},
     {"larc_policy: 'clip'", true,
      "F:1:1: message \"caffe.SolverParameter\" has no field \"larc_policy\"; it comes from the "

@@ -1,0 +1,78 @@
+#!/bin/sh
+# Learning rates that follow the loss (plateau), and runs that end when tests find no gain: the same on any number of
+# ranks, and a run that stopped goes on as one that did not.
+. "$abs_top_srcdir/tests/mpi/common.sh"
+python=${POSEIDON_PYTHON:-python3}
+
+rates() { # LOG...: the lines of rates, in order
+    cat "$@" | sed -n 's/.*\(Iteration [0-9]*, lr = .*\)/\1/p'
+}
+
+# Small batches: minima are rare.
+plateau_solver() { # FILE LINE...
+    file=$1
+    shift
+    make_solver "$file" 'lr_policy: "plateau"' 'gamma: 0.5' 'base_lr: 0.02' 'plateau_winsize: [3, 5, 2]' \
+        'max_iter: 40' 'display: 1' "snapshot_prefix: \"$work/${file%.*}\"" "$@"
+}
+
+plateau_solver each.prototxt
+plateau_solver smooth.prototxt 'average_loss: 4'
+for solver in each smooth; do
+    window=1
+    [ $solver = smooth ] && window=4
+    for ranks in 1 2 3; do
+        train $ranks $solver-$ranks.log --solver=$solver.prototxt --global-batch=24 --summary=$solver-$ranks.json ||
+            { fail "$solver on $ranks ranks"; tail $solver-$ranks.log; continue; }
+        "$python" "$abs_top_srcdir/tests/mpi/check_rates.py" $solver-$ranks.log 0.02 0.5 $window 3 5 2 ||
+            fail "$solver on $ranks ranks: rates"
+        grep -q 'Plateau Status: Iteration .*step = 1' $solver-$ranks.log || fail "$solver on $ranks ranks: no word"
+    done
+done
+
+# a snapshot within a window of losses, and one of Caffe's binary form
+for form in HDF5 BINARYPROTO; do
+    suffix=.h5
+    [ $form = HDF5 ] || suffix=
+    plateau_solver whole.prototxt 'average_loss: 4' 'snapshot: 14' "snapshot_format: $form"
+    for ranks in 1 2; do
+        train $ranks whole.log --solver=whole.prototxt --global-batch=24 --summary=a.json &&
+            train $ranks half.log --solver=whole.prototxt --global-batch=24 --summary=b.json \
+                --snapshot="$work/whole_iter_14.solverstate$suffix" ||
+            { fail "$form, $ranks ranks"; tail whole.log half.log; continue; }
+        rates whole.log | sed -n '15,$p' >expected
+        rates half.log | cmp - expected || { fail "$form, $ranks ranks: resumed rates"; rates half.log | diff - expected; }
+        [ "$(json_value a.json parameters_sha256)" = "$(json_value b.json parameters_sha256)" ] ||
+            fail "$form, $ranks ranks: resumed, the parameters differ"
+    done
+done
+
+# what cannot follow the loss in time says so
+for option in --staleness=1 --servers=1; do
+    train 2 refused.log --solver=each.prototxt --batch=8 $option && fail "plateau with $option trained"
+    grep -q 'lr_policy "plateau" follows the loss of all workers.* cannot be combined with '"${option%=*}" refused.log ||
+        { fail "plateau with $option"; tail refused.log; }
+done
+
+# Early stop: with a rate of 0 no test, each of all 2,000 images, finds a gain over the first.
+make_solver still.prototxt 'base_lr: 0' 'lr_policy: "fixed"' 'max_iter: 50' 'test_iter: 20' 'test_interval: 4' \
+    'display: 4' "snapshot_prefix: \"$work/still\""
+for options in '1 --comm=ps' '2 --comm=ps' '3 --servers=1' '2 --comm=sfb'; do
+    train "${options% *}" still.log --solver=still.prototxt --batch=8 --stop-after=3 --summary=still.json \
+        "${options#* }" || { fail "early stop, $options ranks: not status 0"; tail still.log; }
+    grep -q '3 tests in a row found no better accuracy than .* of iteration 0: --stop-after=3 ends training' still.log ||
+        { fail "early stop, $options: no word"; tail still.log; }
+    [ "$(json_value still.json iterations)" = 12 ] && [ "$(json_value still.json stopped_early)" = true ] ||
+        { fail "early stop, $options"; cat still.json; }
+    [ -e still_iter_12.solverstate.h5 ] || { fail "early stop, $options: no snapshot"; ls; }
+    rm -f still_iter_*
+done
+# what came before a snapshot counts
+train 1 first.log --solver=still.prototxt --batch=8 --stop-after=3 --max-iter=7 &&
+    train 1 second.log --solver=still.prototxt --batch=8 --stop-after=3 --summary=still.json \
+        --snapshot="$work/still_iter_7.solverstate.h5" || { fail 'early stop, resumed'; tail second.log; }
+grep -q '3 tests in a row .* of iteration 0: ' second.log || { fail 'early stop, resumed: the count'; tail second.log; }
+make_solver untested.prototxt
+train 1 untested.log --solver=untested.prototxt --batch=8 --stop-after=3 && fail '--stop-after without tests trained'
+grep -q -- '--stop-after=3 counts tests, and untested.prototxt asks for none' untested.log || { fail 'no tests'; cat untested.log; }
+finish
