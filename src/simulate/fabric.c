@@ -216,7 +216,7 @@ int fabric_deliver(struct simulation *s, struct message *message)
 {
     int from = message->from, status;
 
-    queue_sent(&s->actors[from].queue, message->to, message->entry.bytes);
+    queue_sent(&s->actors[from].queue, &message->entry);
     status = traffic_arrived(s, message) || fabric_pump(s, from) ? -1 : 0;
     message->next = s->free;
     s->free = message;

@@ -56,8 +56,10 @@ static int grow(struct wire *wire, int more)
 int messages_open(struct wire *wire)
 {
     const struct wire_options *o = &wire->options;
-    struct queue_options options = {
-        .window = o->window, .bytes_per_second = o->bytes_per_second, .fifo = o->fifo};
+    struct queue_options options = {.window = o->window,
+                                    .bytes_per_second = o->bytes_per_second,
+                                    .fifo = o->fifo,
+                                    .shared_replies = true};
 
     if (o->data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_size(o->data, &options.peers));
@@ -145,10 +147,10 @@ static int count_of(const struct wire_message *message)
     return (int)(message->bytes / sizeof(float));
 }
 
-/* Its turn has come. A synchronous send is over when the receiver has matched it: others of a few
- * kB are over as soon as MPI has copied them, so that the window would hold none of them back, and
- * what is urgent would queue up behind them in the transport. The bytes leave as early either way.
- */
+/* Its turn has come. A synchronous send is over when the receiver has matched it: its end is the
+ * reply that the queue counts on. Others of a few kB are over as soon as MPI has copied them, so
+ * that the window would hold none of them back, and what is urgent would queue up behind them in
+ * the transport. The bytes leave as early either way. */
 static int start_send(struct wire *wire, struct slot *slot)
 {
     const struct wire_message *message = &slot->message;
@@ -156,8 +158,12 @@ static int start_send(struct wire *wire, struct slot *slot)
 
     if (wire->options.account) /* before the call, which may copy all of it already */
         slot->message.started = wire_clock();
-    MPI_TRY(MPI_Issend(message->buffer, count_of(message), MPI_FLOAT, message->peer, message->tag,
-                       wire->options.data, &request));
+    if (slot->entry.reply)
+        MPI_TRY(MPI_Issend(message->buffer, count_of(message), MPI_FLOAT, message->peer,
+                           message->tag, wire->options.data, &request));
+    else
+        MPI_TRY(MPI_Isend(message->buffer, count_of(message), MPI_FLOAT, message->peer,
+                          message->tag, wire->options.data, &request));
     wire_count(&wire->counters.sent, message->bytes);
     wire_count(&wire->counters.messages_sent, 1);
     messages_track(wire, request, slot);
@@ -385,8 +391,8 @@ static int hand_on(struct wire *wire, const struct slot *slot)
 
 static void finish(struct wire *wire, struct slot *slot, const MPI_Status *status)
 {
-    if (slot->kind == SLOT_SEND)
-        queue_sent(&wire->queue, slot->entry.peer, slot->entry.bytes);
+    if (slot->kind == SLOT_SEND && slot->entry.reply)
+        queue_sent(&wire->queue, &slot->entry);
     if (slot->kind == SLOT_CLOSING)
         thread_closing_over(wire);
     else if (slot->kind == SLOT_ALARM_IN)

@@ -9,8 +9,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SHARES = 8 };          /* of the window; one peer has one */
-enum { MOST_MESSAGES = 256 }; /* in a window: each counts as such a part of it at least */
+enum { SHARES = 8 };           /* of the window; one peer has one */
+enum { MOST_MESSAGES = 1024 }; /* in a window: each counts as such a part of it at least */
+enum { SILENT_OF_SHARE = 4, SILENT_OF_WINDOW = 8 }; /* what needs no reply: such a part at most */
 
 static const double SAVED_SECONDS = 0.02; /* of the cap */
 
@@ -99,17 +100,39 @@ static size_t room_for(const struct queue *q, size_t bytes)
     return bytes > least ? bytes : least;
 }
 
-/* Something larger than the room goes alone. */
-static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t bytes)
+/* Something larger than the room goes alone, but for what is silent. */
+static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t silent, size_t bytes)
 {
-    return !room || in_flight == 0 || (in_flight <= room && room_for(q, bytes) <= room - in_flight);
+    return !room || in_flight == silent ||
+           (in_flight <= room && room_for(q, bytes) <= room - in_flight);
+}
+
+/* The entry takes its room. It needs no reply if it is small and not too much is silent already. */
+static void take_room(struct queue *q, struct queue_lane *lane, struct queue_entry *entry)
+{
+    size_t window = q->options.window, room = room_for(q, entry->bytes);
+
+    lane->in_flight += room;
+    q->in_flight += room;
+    entry->reply = !q->options.shared_replies || entry->bytes >= window / MOST_MESSAGES ||
+                   lane->silent + room > q->share / SILENT_OF_SHARE ||
+                   q->silent + room > window / SILENT_OF_WINDOW;
+    if (entry->reply) {
+        entry->covered = lane->silent;
+        q->silent -= lane->silent;
+        lane->silent = 0;
+    } else {
+        lane->silent += room;
+        q->silent += room;
+    }
 }
 
 /* The lane's first entry or its room has changed. */
 static void place_lane(struct queue *q, int peer)
 {
     struct queue_lane *lane = &q->lanes[peer];
-    bool ready = lane->first && fits(q, q->share, lane->in_flight, lane->first->bytes);
+    bool ready =
+        lane->first && fits(q, q->share, lane->in_flight, lane->silent, lane->first->bytes);
     int place = lane->place;
 
     if (ready) {
@@ -195,7 +218,7 @@ struct queue_entry *queue_take(struct queue *q, double now)
         return NULL;
     lane = &q->lanes[q->heap[0]];
     entry = lane->first;
-    if (!fits(q, q->options.window, q->in_flight, entry->bytes))
+    if (!fits(q, q->options.window, q->in_flight, q->silent, entry->bytes))
         return NULL;
     if (q->options.bytes_per_second > 0) {
         if (queue_delay(q, now) > 0)
@@ -204,24 +227,23 @@ struct queue_entry *queue_take(struct queue *q, double now)
         q->filled = now;
     }
     lane->first = meld_row(entry->below);
-    lane->in_flight += room_for(q, entry->bytes);
-    q->in_flight += room_for(q, entry->bytes);
+    take_room(q, lane, entry);
     q->count--;
     place_lane(q, entry->peer);
     return entry;
 }
 
-void queue_sent(struct queue *q, int peer, size_t bytes)
+void queue_sent(struct queue *q, const struct queue_entry *entry)
 {
-    struct queue_lane *lane = &q->lanes[peer];
-    size_t room = room_for(q, bytes);
+    struct queue_lane *lane = &q->lanes[entry->peer];
+    size_t room = room_for(q, entry->bytes) + entry->covered;
 
-    assert(peer >= 0 && peer < q->options.peers);
-    assert(room <= lane->in_flight);
+    assert(entry->peer >= 0 && entry->peer < q->options.peers);
+    assert(entry->reply && lane->silent + room <= lane->in_flight);
     lane->in_flight -= room;
     q->in_flight -= room;
     if (lane->first && lane->place < 0) /* else nothing that matters here has changed */
-        place_lane(q, peer);
+        place_lane(q, entry->peer);
 }
 
 size_t queue_count(const struct queue *q)

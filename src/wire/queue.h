@@ -8,7 +8,14 @@
  *
  * One peer has an eighth of the window at most (or one entry): a few messages keep the link to it
  * busy, and further ones would only lengthen the queue that an urgent one waits behind, while the
- * links to the others stand idle. */
+ * links to the others stand idle.
+ *
+ * To know what is on its way takes a reply, which for a small entry costs as much as the entry. So
+ * small ones may share one (shared_replies): they take their room of the window, and give it back
+ * with the reply to the next entry to the same peer that has one, which holds where a peer takes
+ * entries in the order in which they left. What waits for no reply is a quarter of a peer's share
+ * at most and an eighth of the window, and never keeps anything from leaving that would else go
+ * alone: so none waits for room that nobody gives back. */
 #ifndef POSEIDON_WIRE_QUEUE_H
 #define POSEIDON_WIRE_QUEUE_H
 
@@ -23,23 +30,27 @@ struct queue_entry {
     int urgency;
     size_t bytes;
     double weight;
+    /* Set by queue_take. Without a reply nobody calls queue_sent. */
+    bool reply;
     /* the queue's own: */
     uint64_t number;
+    size_t covered; /* of those before it that share its reply */
     struct queue_entry *below, *beside;
 };
 
 struct queue_options {
     int peers;
-    size_t window;           /* bytes on their way at a time, and 256 messages; 0: no limit */
+    size_t window;           /* bytes on their way at a time, and 1,024 messages; 0: no limit */
     double bytes_per_second; /* most that leaves, of which 20 ms may be saved up; 0: no limit */
     bool fifo;               /* the order is that of queue_put alone */
+    bool shared_replies;     /* not every entry of less than a 1,024th of the window has one */
 };
 
-/* What waits for one peer; private, as is all below. 24 bytes a peer, and 4 in `heap`. */
+/* What waits for one peer; private, as is all below. 32 bytes a peer, and 4 in `heap`. */
 struct queue_lane {
     struct queue_entry *first; /* root of a pairing heap; NULL: nothing waits */
-    size_t in_flight;
-    int place; /* in queue.heap; -1: nothing waits, or its share is on its way */
+    size_t in_flight, silent;  /* the second: of the first, what no reply is under way for */
+    int place;                 /* in queue.heap; -1: nothing waits, or its share is on its way */
 };
 
 struct queue {
@@ -47,7 +58,7 @@ struct queue {
     struct queue_lane *lanes;
     int *heap; /* lanes that have room, a binary heap by their first entries */
     int nheap;
-    size_t count, in_flight, share;
+    size_t count, in_flight, silent, share;
     uint64_t number;
     double bucket, filled; /* bytes that may go; when that was right */
 };
@@ -62,11 +73,12 @@ void queue_close(struct queue *queue);
 /* The entry waits from now on. */
 void queue_put(struct queue *queue, struct queue_entry *entry);
 
-/* The entry that goes now, which counts as on its way from here to queue_sent; NULL: none may. */
+/* The entry that goes now, which counts as on its way from here to its queue_sent, or to that of
+ * the entry whose reply it shares; NULL: none may. */
 struct queue_entry *queue_take(struct queue *queue, double now);
 
-/* An entry of so many bytes to that peer is no longer on its way. */
-void queue_sent(struct queue *queue, int peer, size_t bytes);
+/* The reply to an entry came: it is no longer on its way, nor are those that share its reply. */
+void queue_sent(struct queue *queue, const struct queue_entry *entry);
 
 /* Seconds from now until bytes_per_second lets another entry go; 0: at once. */
 double queue_delay(const struct queue *queue, double now);

@@ -10,6 +10,14 @@
  * whatever the number of messages that are expected, and a message that nobody expects is noticed
  * at once.
  *
+ * Flow control: a message is on its way until its receiver has matched it, and the end of a
+ * synchronous send (MPI_Issend) says when. Small ones share such ends, since one of them costs a
+ * reply. That is sound because a receiver matches by MPI_Improbe with any source and any tag alone,
+ * and MPI keeps the order between messages of one sender, on one communicator, that the same
+ * receive could take (MPI 3.1, 3.5, "non-overtaking"): when one is matched, so are all that its
+ * sender posted before, whatever their tags. The `done` of a send says only that its buffer is free
+ * again; of a small one it may come before the message has left.
+ *
  * Two threads. The *compute thread* opens, starts, calls, waits, fails and closes. The *wire
  * thread* runs every callback; functions below that are marked "wire thread" may be called from
  * callbacks alone. A callback returns 0, or -1 with a message (util/error.h), which fails the rank.
@@ -19,7 +27,7 @@
  * lowest failing rank. Nobody hangs. Buffers that are on their way then stay MPI's: they may still
  * be read and written until the process ends.
  *
- * Memory: 28 bytes for each rank of the data communicator (none is kept for those of world), 212
+ * Memory: 36 bytes for each rank of the data communicator (none is kept for those of world), 228
  * for each message (wire_options.messages), 24 for each call, and some 6 kB. */
 #ifndef POSEIDON_WIRE_WIRE_H
 #define POSEIDON_WIRE_WIRE_H
@@ -67,8 +75,8 @@ enum wire_pace {
 struct wire_options {
     MPI_Comm data; /* of this rank's messages, borrowed, and no one else's; MPI_COMM_NULL: it sends
                       and gets none. Its errors return from now on */
-    size_t window; /* bytes, and 256 messages, in MPI's hands at a time, an eighth of them
-                      (or one message) to one peer; 0: no limit */
+    size_t window; /* bytes, and 1,024 messages, on their way at a time, an eighth of them (or one
+                      message) to one peer; 0: no limit */
     double bytes_per_second; /* most this rank sends; 0: no limit */
     bool fifo;               /* sends go in the order of posting, whatever their urgency */
     int calls;               /* most wire_call that may be outstanding */

@@ -6,7 +6,7 @@
 #include "tests/suite.h"
 #include "wire/queue.h"
 
-enum { MOST = 64, PEERS = 20 };
+enum { MOST = 256, PEERS = 20 };
 
 static struct queue queue;
 static struct queue_entry entries[MOST];
@@ -15,13 +15,17 @@ static int sent[MOST], nsent; /* numbers of entries, in the order in which they 
 static struct queue_entry *on_their_way[PEERS][MOST];
 static int flying_to[PEERS];
 
-static void open_queue(size_t window, bool fifo)
+static void open_with(struct queue_options options)
 {
-    struct queue_options options = {.peers = PEERS, .window = window, .fifo = fifo};
-
+    options.peers = PEERS;
     nsent = nentries = 0;
     memset(flying_to, 0, sizeof flying_to);
     ck_assert_int_eq(queue_open(&queue, &options, 0), 0);
+}
+
+static void open_queue(size_t window, bool fifo)
+{
+    open_with((struct queue_options){.window = window, .fifo = fifo});
 }
 
 static void flush(void)
@@ -49,11 +53,14 @@ static void put(int urgency, double weight, size_t bytes)
     put_to(0, urgency, weight, bytes);
 }
 
-/* All that was on its way to that peer is there. */
+/* All that was on its way to that peer is there, and the replies are back. */
 static void over(int peer)
 {
-    while (flying_to[peer] > 0)
-        queue_sent(&queue, peer, on_their_way[peer][--flying_to[peer]]->bytes);
+    while (flying_to[peer] > 0) {
+        const struct queue_entry *entry = on_their_way[peer][--flying_to[peer]];
+        if (entry->reply)
+            queue_sent(&queue, entry);
+    }
 }
 
 /* The one on its way is there; what is sent next? */
@@ -151,13 +158,13 @@ END_TEST
 /* What a transport has no room for it tries again at every poll. */
 START_TEST(window_bounds_the_number_of_small_ones)
 {
-    open_queue(256 * 100, false);
-    for (int i = 0; i < 40; i++)
+    open_queue(1024 * 100, false);
+    for (int i = 0; i < 140; i++)
         put(0, 0, i % 2 ? 4 : 0);
-    ck_assert_int_eq(nsent, 32);
+    ck_assert_int_eq(nsent, 128);
     over(0);
     flush();
-    ck_assert_int_eq(nsent, 40);
+    ck_assert_int_eq(nsent, 140);
     over(0);
     ck_assert_uint_eq(queue.in_flight, 0);
     queue_close(&queue);
@@ -190,6 +197,80 @@ START_TEST(small_ones_do_not_overtake_a_large_one_that_waits_for_the_window)
         flush();
     }
     ck_assert_int_eq(sent[5], 5);
+    queue_close(&queue);
+}
+END_TEST
+
+/* ---- shared replies ---- */
+
+static void open_sharing(void)
+{
+    open_with((struct queue_options){.window = 1024 * 100, .shared_replies = true});
+}
+
+/* 128 of them fill a peer's share; a quarter of it may go without a reply. */
+START_TEST(a_reply_in_33_is_enough_for_small_ones)
+{
+    open_sharing();
+    for (int i = 0; i < 200; i++)
+        put(0, 0, 4);
+    ck_assert_int_eq(nsent, 128); /* the share counts them all the same */
+    for (int i = 0; i < nsent; i++)
+        ck_assert_int_eq(entries[i].reply, i % 33 == 32);
+    queue_sent(&queue, &entries[32]);
+    flush();
+    ck_assert_int_eq(nsent, 128 + 33);
+    queue_sent(&queue, &entries[65]);
+    queue_sent(&queue, &entries[98]);
+    ck_assert_uint_eq(queue.in_flight, (128 + 33 - 99) * 100);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(what_is_not_small_has_a_reply_which_small_ones_before_it_share)
+{
+    open_sharing();
+    put(0, 0, 4);
+    put(0, 0, 100);
+    put_to(1, 0, 0, 4);
+    ck_assert(!entries[0].reply && entries[1].reply && !entries[2].reply);
+    ck_assert_uint_eq(queue.in_flight, 300);
+    queue_sent(&queue, &entries[1]);
+    ck_assert_uint_eq(queue.in_flight, 100); /* to the other peer */
+    queue_close(&queue);
+}
+END_TEST
+
+/* Nobody would ever give that room back. */
+START_TEST(silent_ones_keep_nothing_large_waiting)
+{
+    open_sharing();
+    for (int peer = 0; peer < PEERS; peer++)
+        put_to(peer, 0, 0, 4);
+    ck_assert_uint_eq(queue.in_flight, PEERS * 100);
+    put(0, 0, 1024 * 100); /* all of the window */
+    ck_assert_int_eq(nsent, PEERS + 1);
+    ck_assert(entries[PEERS].reply);
+    put(0, 0, 4);
+    ck_assert_int_eq(nsent, PEERS + 1); /* now there is a reply to wait for */
+    queue_sent(&queue, &entries[PEERS]);
+    flush();
+    ck_assert_int_eq(nsent, PEERS + 2);
+    queue_close(&queue);
+}
+END_TEST
+
+START_TEST(silent_ones_to_many_take_an_eighth_of_the_window_at_most)
+{
+    open_sharing();
+    for (int i = 0; i < 10 * PEERS; i++)
+        put_to(i % PEERS, 0, 0, 4);
+    ck_assert_int_eq(nsent, 10 * PEERS);
+    for (int i = 0; i < 128; i++)
+        ck_assert(!entries[i].reply);
+    ck_assert(entries[128].reply); /* that of six before it as well, so that seven more may go */
+    for (int i = 129; i < 136; i++)
+        ck_assert_int_eq(entries[i].reply, i == 135);
     queue_close(&queue);
 }
 END_TEST
@@ -254,7 +335,7 @@ START_TEST(many_small_ones_below_the_cap_are_as_fast_as_the_cap)
         entry = queue_take(&queue, now);
         ck_assert_ptr_eq(entry, &entries[0]);
         bytes += entry->bytes;
-        queue_sent(&queue, entry->peer, entry->bytes);
+        queue_sent(&queue, entry);
     }
     ck_assert_double_eq_tol((double)bytes / now, 1e6, 2e3);
     queue_close(&queue);
@@ -268,17 +349,18 @@ struct naive {
     struct queue_entry *waiting[4096]; /* in order of posting */
     int nwaiting;
     size_t in_flight[PEERS], all;
+    size_t silent[PEERS], all_silent; /* of these, what no reply is under way for */
 };
 
 /* What it takes of the window. */
 static size_t naive_room(const struct naive *naive, size_t bytes)
 {
-    return bytes < naive->options.window / 256 ? naive->options.window / 256 : bytes;
+    return bytes < naive->options.window / 1024 ? naive->options.window / 1024 : bytes;
 }
 
-static bool naive_fits(size_t room, size_t in_flight, size_t bytes)
+static bool naive_fits(size_t room, size_t in_flight, size_t silent, size_t bytes)
 {
-    return room == 0 || in_flight == 0 || in_flight + bytes <= room;
+    return room == 0 || in_flight == silent || in_flight + bytes <= room;
 }
 
 /* The one that goes next, taken out; NULL: none. */
@@ -301,7 +383,8 @@ static struct queue_entry *naive_take(struct naive *naive)
                 at = i;
             }
         }
-        if (!first || !naive_fits(share, naive->in_flight[peer], naive_room(naive, first->bytes)))
+        if (!first || !naive_fits(share, naive->in_flight[peer], naive->silent[peer],
+                                  naive_room(naive, first->bytes)))
             continue;
         if (best) {
             bool earlier = at < place;
@@ -315,7 +398,7 @@ static struct queue_entry *naive_take(struct naive *naive)
         best = first;
         place = at;
     }
-    if (!best || !naive_fits(window, naive->all, naive_room(naive, best->bytes)))
+    if (!best || !naive_fits(window, naive->all, naive->all_silent, naive_room(naive, best->bytes)))
         return NULL;
     naive->nwaiting--;
     memmove(naive->waiting + place, naive->waiting + place + 1,
@@ -323,6 +406,24 @@ static struct queue_entry *naive_take(struct naive *naive)
     naive->in_flight[best->peer] += naive_room(naive, best->bytes);
     naive->all += naive_room(naive, best->bytes);
     return best;
+}
+
+/* Whether the entry that was just taken has a reply of its own; with it comes back *room. */
+static bool naive_reply(struct naive *naive, const struct queue_entry *entry, size_t *room)
+{
+    size_t window = naive->options.window, mine = naive_room(naive, entry->bytes),
+           *silent = &naive->silent[entry->peer];
+
+    *room = mine + *silent;
+    if (naive->options.shared_replies && entry->bytes < window / 1024 &&
+        *silent + mine <= (window + 7) / 8 / 4 && naive->all_silent + mine <= window / 8) {
+        *silent += mine;
+        naive->all_silent += mine;
+        return false;
+    }
+    naive->all_silent -= *silent;
+    *silent = 0;
+    return true;
 }
 
 static uint64_t chance(uint64_t *state)
@@ -335,8 +436,8 @@ static uint64_t chance(uint64_t *state)
 
 /* A bag of what is on its way, to take out of at random. */
 struct flying {
-    int peer;
-    size_t bytes;
+    const struct queue_entry *entry;
+    size_t room;
 };
 
 START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
@@ -353,6 +454,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
         .peers = 1 + (int)(chance(&rng) % PEERS),
         .window = chance(&rng) % 4 ? (size_t)(chance(&rng) % 20000) : 0,
         .fifo = chance(&rng) % 5 == 0,
+        .shared_replies = chance(&rng) % 2 == 0,
     };
     ck_assert_int_eq(queue_open(&queue, &naive.options, 0), 0);
     for (int step = 0; step < STEPS; step++) {
@@ -363,7 +465,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
                 .peer = (int)(chance(&rng) % (uint64_t)naive.options.peers),
                 .urgency = (int)(chance(&rng) % 6) - 3,
                 .weight = (double)(chance(&rng) % 3),
-                .bytes = size % 16 == 0 ? 4000 : size % 300,
+                .bytes = size % 16 == 0 ? 4000 : size % (size % 3 == 0 ? 30 : 300),
             };
             naive.waiting[naive.nwaiting++] = entry;
             queue_put(&queue, entry);
@@ -371,18 +473,23 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
             struct queue_entry *expected = naive_take(&naive);
             ck_assert_ptr_eq(queue_take(&queue, 0), expected);
             if (expected) {
-                flying[nflying++] = (struct flying){expected->peer, expected->bytes};
+                size_t room;
+                bool reply = naive_reply(&naive, expected, &room);
+                ck_assert_int_eq(expected->reply, reply);
+                if (reply)
+                    flying[nflying++] = (struct flying){expected, room};
                 taken++;
             }
         } else if (nflying > 0) {
             int which = (int)(chance(&rng) % (uint64_t)nflying);
-            queue_sent(&queue, flying[which].peer, flying[which].bytes);
-            naive.in_flight[flying[which].peer] -= naive_room(&naive, flying[which].bytes);
-            naive.all -= naive_room(&naive, flying[which].bytes);
+            queue_sent(&queue, flying[which].entry);
+            naive.in_flight[flying[which].entry->peer] -= flying[which].room;
+            naive.all -= flying[which].room;
             flying[which] = flying[--nflying];
         }
         ck_assert_uint_eq(queue_count(&queue), (size_t)naive.nwaiting);
         ck_assert_uint_eq(queue.in_flight, naive.all);
+        ck_assert_uint_eq(queue.silent, naive.all_silent);
     }
     ck_assert_int_gt(taken, 100);
     queue_close(&queue);
@@ -418,6 +525,10 @@ SUITE("queue")
     tcase_add_test(tcase, window_bounds_the_number_of_small_ones);
     tcase_add_test(tcase, without_a_window_all_goes_at_once);
     tcase_add_test(tcase, small_ones_do_not_overtake_a_large_one_that_waits_for_the_window);
+    tcase_add_test(tcase, a_reply_in_33_is_enough_for_small_ones);
+    tcase_add_test(tcase, what_is_not_small_has_a_reply_which_small_ones_before_it_share);
+    tcase_add_test(tcase, silent_ones_keep_nothing_large_waiting);
+    tcase_add_test(tcase, silent_ones_to_many_take_an_eighth_of_the_window_at_most);
     tcase_add_test(tcase, cap_holds_the_rate_and_says_when_the_next_may_go);
     tcase_add_test(tcase, cap_saves_up_twenty_milliseconds_and_no_more);
     tcase_add_test(tcase, many_small_ones_below_the_cap_are_as_fast_as_the_cap);

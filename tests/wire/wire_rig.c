@@ -12,7 +12,7 @@ uint64_t mix(uint64_t x)
 /* ---- the profiling shim; the wire thread's alone ---- */
 
 uint64_t chaos;
-int order[4096], norder;
+int order[4096], norder, replies;
 
 static uint64_t chance(void)
 {
@@ -25,13 +25,26 @@ static void dawdle(unsigned seldom)
         usleep((useconds_t)(chance() % 200));
 }
 
-int MPI_Issend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-               MPI_Request *request)
+static void note(int tag, MPI_Comm comm)
 {
     if (comm == data && norder < (int)(sizeof order / sizeof *order))
         order[norder++] = tag;
     dawdle(16);
+}
+
+int MPI_Issend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+               MPI_Request *request)
+{
+    note(tag, comm);
+    replies += comm == data;
     return PMPI_Issend(from, count, type, to, tag, comm, request);
+}
+
+int MPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    note(tag, comm);
+    return PMPI_Isend(from, count, type, to, tag, comm, request);
 }
 
 int MPI_Improbe(int from, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
@@ -120,7 +133,7 @@ struct wire_options usual(void)
 
 void open_wire(const struct wire_options *options)
 {
-    norder = 0;
+    norder = replies = 0;
     moved_bytes = 0;
     received = sent = called = warned = 0;
     CHECK(!wire_open(MPI_COMM_WORLD, options, &wire), "%s", error_text());

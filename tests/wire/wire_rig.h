@@ -31,6 +31,7 @@ extern struct wire *wire;
 extern pthread_t wire_thread;   /* from `enter` on */
 extern uint64_t chaos;          /* state of the random delays; 0: none */
 extern int order[4096], norder; /* tags of data messages as MPI got them */
+extern int replies;             /* how many of them end when their receiver has matched them */
 extern _Atomic int64_t received, sent, called, warned;
 extern char warning[1024];
 extern double moved_bytes; /* as `account` saw it */
