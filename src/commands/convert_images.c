@@ -30,7 +30,8 @@
 struct request {
     char *source, *out; /* borrowed from argv */
     const char *mean, *root, *resize, *encode_type;
-    bool shuffle, gray, encoded, force, json;
+    const char *backend;
+    bool shuffle, gray, encoded, check_size, force, json;
     long long seed; /* -1: not given */
     int gzip, quality, threads;
     bool lmdb;         /* else HDF5 */
@@ -84,8 +85,11 @@ static int request_check(struct request *r)
 
     while (length > 1 && r->out[length - 1] == '/')
         r->out[--length] = '\0';
-    r->lmdb = path_ends(r->out, "lmdb");
-    if (!r->lmdb && !path_ends(r->out, ".h5") && !path_ends(r->out, ".hdf5"))
+    r->lmdb = r->backend ? strcmp(r->backend, "hdf5") != 0 : path_ends(r->out, "lmdb");
+    if (r->backend && r->lmdb && strcmp(r->backend, "lmdb") != 0)
+        return error_set("--backend=%s: expected lmdb or hdf5 (LevelDB is read, not written)",
+                         r->backend);
+    if (!r->backend && !r->lmdb && !path_ends(r->out, ".h5") && !path_ends(r->out, ".hdf5"))
         return error_set("'%s': expected a name that ends in .h5 (HDF5) or lmdb (LMDB)", r->out);
     if (r->encoded && !r->lmdb)
         return error_set("--encoded is for LMDB; HDF5 holds the pixels themselves");
@@ -110,6 +114,9 @@ static int request_parse(struct request *r, int argc, char **argv)
         {"gray", OPTION_FLAG, &r->gray, NULL, "one channel instead of three (blue, green, red)"},
         {"shuffle", OPTION_FLAG, &r->shuffle, NULL, "write in a random order"},
         {"seed", OPTION_SEED, &r->seed, "N", "the seed of that order (1)"},
+        {"backend", OPTION_TEXT, &r->backend, "FORM", "lmdb or hdf5, whatever DST's name ends in"},
+        {"check-size", OPTION_FLAG, &r->check_size, NULL,
+         "LMDB: leave out images of another size than the first"},
         {"encoded", OPTION_FLAG, &r->encoded, NULL,
          "LMDB: store image files: unchanged ones as they are, others encoded again"},
         {"encode-type", OPTION_TEXT, &r->encode_type, "jpg|png",
@@ -275,7 +282,7 @@ static bool shape_fits(struct conversion *c, const struct record *record, char *
 
     if (c->sink->count == 0 || shape_equal(&record->shape, &c->mean.shape))
         return true;
-    if (c->request->lmdb && !c->request->mean)
+    if (c->request->lmdb && !c->request->mean && !c->request->check_size)
         return c->varies = true;
     snprintf(text, size, "shape %s, but the first image has %s; --resize makes them alike",
              shape_text(&record->shape, found, sizeof found),

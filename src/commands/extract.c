@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "convert/sink.h"
 #include "snapshot/checkpoint.h"
 #include "util/error.h"
 #include "util/file.h"
@@ -25,11 +26,12 @@ struct feature {
     int naxes;
     hsize_t dim[SHAPE_MAX_AXES + 1];
     hid_t dataset;
+    struct sink *sink; /* instead of the data set; NULL: none */
 };
 
 struct extraction {
     struct model_options options;
-    const char *weights, *blobs, *engine, *out;
+    const char *weights, *blobs, *databases, *engine, *out;
     int iterations, threads;
     bool json, force;
     struct model model;
@@ -88,6 +90,61 @@ static int find_features(struct extraction *x)
     return status;
 }
 
+/* Every blob's rows go to an LMDB of its own, as Datum messages of floats. */
+static int open_databases(struct extraction *x)
+{
+    const struct sink_options options = {.source = x->options.model, .force = x->force};
+    char *copy = strdup(x->databases), *rest = copy, *name;
+    int status = copy ? 0 : error_memory(strlen(x->databases), "the list of databases"), n = 0;
+
+    while (!status && (name = strsep(&rest, ",")) != NULL)
+        if (*name) {
+            if (n < x->nfeatures)
+                status = sink_create_lmdb(name, &options, &x->features[n].sink);
+            n++;
+        }
+    free(copy);
+    if (!status && n != x->nfeatures)
+        status = error_set("--databases names %d, and --blobs %d: expected one for each blob", n,
+                           x->nfeatures);
+    return status;
+}
+
+static int add_rows(const struct feature *f)
+{
+    const struct shape *shape = &f->blob->value.shape;
+    size_t elems = shape_elems(shape) / f->rows;
+    struct record record = {.type = SOURCE_F32, .shape = {.naxes = 3, .dim = {1, 1, 1}}};
+    const struct sample sample = {.name = f->blob->name, .raw = &record};
+
+    if (shape->naxes > 4)
+        return error_set("blob '%s' has %d axes, and a Datum holds three of every sample",
+                         f->blob->name, shape->naxes);
+    for (int a = 1; a < shape->naxes; a++)
+        record.shape.dim[a - 1] = shape->dim[a];
+    for (size_t r = 0; r < f->rows; r++) {
+        record.data = f->values + r * elems;
+        if (sink_add(f->sink, &sample))
+            return -1;
+    }
+    return 0;
+}
+
+/* Each is whole or not there; what failed is not left half. */
+static int close_databases(struct extraction *x, int status)
+{
+    for (int i = 0; i < x->nfeatures; i++) {
+        struct sink *sink = x->features[i].sink;
+
+        x->features[i].sink = NULL;
+        if (status)
+            sink_discard(sink);
+        else if (sink)
+            status = sink_commit(sink);
+    }
+    return status;
+}
+
 /* A slash in a blob's name makes a group. */
 static int create_dataset(struct extraction *x, struct feature *f)
 {
@@ -105,6 +162,8 @@ static int create_file(struct extraction *x)
 {
     int status = 0;
 
+    if (x->databases)
+        return open_databases(x);
     x->temp = file_temp_name(x->out);
     if (!x->temp)
         return -1;
@@ -147,7 +206,7 @@ static int run_batches(struct extraction *x)
             return error_context("batch %d", b);
         for (int i = 0; i < x->nfeatures; i++)
             if (net_read_blob(x->model.net, x->features[i].blob, x->features[i].values) ||
-                write_rows(x, &x->features[i], b))
+                (x->databases ? add_rows(&x->features[i]) : write_rows(x, &x->features[i], b)))
                 return -1;
     }
     return 0;
@@ -156,6 +215,7 @@ static int run_batches(struct extraction *x)
 /* Closes the file; puts it in its place when all went well. */
 static int finish(struct extraction *x, int status)
 {
+    status = close_databases(x, status);
     h5_lock();
     for (int i = 0; i < x->nfeatures; i++)
         if (x->features[i].dataset >= 0)
@@ -201,7 +261,7 @@ static int extract(struct extraction *x, struct log *log)
     const char *const inputs[] = {x->options.model, x->weights};
     int status;
 
-    if (output_check(x->out, x->force, 2, inputs) || model_open(&x->options, &x->model))
+    if ((x->out && output_check(x->out, x->force, 2, inputs)) || model_open(&x->options, &x->model))
         return -1;
     model_print_notices(&x->model);
     status = find_features(x) ||
@@ -216,7 +276,7 @@ static int extract(struct extraction *x, struct log *log)
     if (!status && x->json)
         status = print_report(x);
     for (int i = 0; i < x->nfeatures && !status && !x->json; i++)
-        printf("%s: %s, %llu rows\n", x->out, x->features[i].blob->name,
+        printf("%s: %s, %llu rows\n", x->out ? x->out : x->databases, x->features[i].blob->name,
                (unsigned long long)x->features[i].dim[0]);
     model_close(&x->model);
     return status;
@@ -232,6 +292,8 @@ int command_extract(int argc, char **argv)
         {"model", OPTION_TEXT, &x.options.model, "FILE", "the net (Caffe's prototxt); required"},
         {"weights", OPTION_TEXT, &x.weights, "FILES", "trained weights (comma list); required"},
         {"blobs", OPTION_TEXT, &x.blobs, "LIST", "names of the blobs (comma list); required"},
+        {"databases", OPTION_TEXT, &x.databases, "LIST",
+         "instead of OUT.h5: an LMDB of Datum messages for each blob (comma list)"},
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
         {"stage", OPTION_TEXT, &x.options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
@@ -249,23 +311,22 @@ int command_extract(int argc, char **argv)
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
-                 "hold: one\n"
-                 "float data set per blob, named after it, the batches' rows one behind another. A "
-                 "slash\n"
-                 "in a blob's name makes a group of the file.",
+                 "hold: one float data set per blob, named after it, the batches' rows one behind "
+                 "another. A slash in a blob's name makes a group of the file.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status > 0 ? 0 : command_fail("extract");
-    if (!x.options.model || !x.weights || !x.blobs || nwords != 1) {
+    if (!x.options.model || !x.weights || !x.blobs || nwords != (x.databases ? 0 : 1)) {
         error_set("%s", !x.options.model ? "Need a model definition: --model=FILE"
                         : !x.weights     ? "Need model weights: --weights=FILE"
                         : !x.blobs       ? "Need the names of blobs: --blobs=LIST"
+                        : x.databases    ? "expected OUT.h5 or --databases, not both"
                                          : "expected one file to write, OUT.h5");
         return command_fail("extract");
     }
-    x.out = argv[1];
+    x.out = x.databases ? NULL : argv[1];
     log_init(&log, true, stderr, NULL);
     return extract(&x, &log) ? command_fail("extract") : 0;
 }

@@ -11,6 +11,7 @@
 #include "util/build_info.h"
 #include "util/error.h"
 #include "util/handshake.h"
+#include "util/path.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -247,6 +248,10 @@ int parse_chw(const char *text, long long out[3])
 
 int main(int argc, char **argv)
 {
+    int status;
+
+    if (argc > 0 && caffe_tool_run(path_base(argv[0]), argc, argv, &status))
+        return status;
     if (argc < 2) {
         print_usage(stderr);
         return 1;

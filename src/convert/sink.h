@@ -10,8 +10,9 @@
 struct sample {
     const char *name; /* for keys; borrowed */
     int label;
-    const struct record *raw; /* bytes, C x H x W; borrowed; its label is not looked at */
-    struct bytes encoded;     /* borrowed */
+    const struct record
+        *raw; /* bytes (LMDB: or floats), C x H x W; borrowed; its label is not looked at */
+    struct bytes encoded; /* borrowed */
 };
 
 struct sink;

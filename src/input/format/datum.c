@@ -92,8 +92,13 @@ int datum_write_raw(const struct record *record, int label, struct bytes *out)
     datum.channels = (int32_t)record->shape.dim[0];
     datum.height = (int32_t)record->shape.dim[1];
     datum.width = (int32_t)record->shape.dim[2];
-    datum.data.data = (uint8_t *)record->data;
-    datum.data.len = shape_elems(&record->shape);
+    if (record->type == SOURCE_F32) {
+        datum.float_data = (float *)record->data;
+        datum.n_float_data = shape_elems(&record->shape);
+    } else {
+        datum.data.data = (uint8_t *)record->data;
+        datum.data.len = shape_elems(&record->shape);
+    }
     return datum_append(&datum, label, out);
 }
 

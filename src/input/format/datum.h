@@ -9,7 +9,7 @@
  * record. */
 int datum_read(const void *bytes, size_t length, enum image_color color, struct record *out);
 
-/* Appends a serialised Datum of raw bytes, C x H x W; record->label is not looked at. */
+/* Appends a serialised Datum of raw bytes or floats, C x H x W; record->label is not looked at. */
 int datum_write_raw(const struct record *record, int label, struct bytes *out);
 
 /* Appends a serialised Datum that holds an image file. */

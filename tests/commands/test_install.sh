@@ -1,0 +1,94 @@
+#!/bin/sh
+# make install: everything in its place, links of README.md and the guides lead somewhere, bash completes what --help lists,
+# a Caffe that is there is left alone; uninstall leaves nothing.
+set -u
+. "$abs_top_srcdir/tests/commands/common.sh"
+make=${MAKE:-make}
+unset MAKEFLAGS MFLAGS MAKELEVEL
+place=$folder/place
+there=$place/usr/share/poseidon
+install() {
+    "$make" -s -C "$abs_top_builddir" "$1" DESTDIR="$place" prefix=/usr exec_prefix=/usr bindir=/usr/bin datarootdir=/usr/share \
+        datadir=/usr/share mandir=/usr/share/man >make.log 2>&1 || fail "make $1: $(tail -n 5 make.log)"
+}
+
+mkdir -p "$place/usr/bin"
+echo 'another Caffe' >"$place/usr/bin/convert_imageset"
+install install
+for file in bin/poseidon share/man/man1/poseidon.1 share/poseidon/README.md share/poseidon/docs/caffe.md \
+    share/poseidon/models/lenet/solver.prototxt share/poseidon/data/fashion-mnist-train.h5 share/poseidon/jobs/train.slurm \
+    share/poseidon/jobs/train.pbs share/poseidon/jobs/attempt.sh share/bash-completion/completions/poseidon; do
+    [ -f "$place/usr/$file" ] || fail "$file is not installed"
+done
+for script in jobs/plot_log.sh jobs/reproduce.sh jobs/keep_running.sh; do
+    [ -x "$there/$script" ] || fail "$script cannot be run where it is installed"
+done
+[ "$(cat "$place/usr/bin/convert_imageset")" = 'another Caffe' ] || fail 'another program was replaced'
+for tool in compute_image_mean extract_features upgrade_net_proto_text upgrade_solver_proto_text; do
+    "$place/usr/bin/$tool" --help 2>&1 | grep -q "^usage: $tool" || fail "$tool: $("$place/usr/bin/$tool" --help 2>&1)"
+done
+
+# links and pictures of what is installed: files beside it, and anchors of headings
+(cd "$there" && find . -name '*.md' ! -path './data/*') >pages
+while read -r page; do
+    grep -o '](\([^)]*\))' "$there/$page" | sed 's/^](//; s/)$//' >links
+    while read -r link; do
+        case $link in
+        http://* | https://*) continue ;;
+        '#'*) target=$page anchor=${link#\#} ;;
+        *) target=$(dirname "$page")/${link%%#*} anchor=$(printf '%s' "$link" | sed -n 's/^[^#]*#//p') ;;
+        esac
+        [ -e "$there/$target" ] || fail "$page: the link to $link leads nowhere"
+        [ -z "$anchor" ] || sed -n 's/^##* //p' "$there/$target" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9\n-' | grep -qx "$anchor" ||
+            fail "$page: $link: no such heading"
+    done <links
+done <pages
+[ "$(wc -l <pages)" -ge 4 ] || fail 'fewer pages than there should be'
+
+# completion
+if command -v bash >/dev/null; then
+    cat >complete.bash <<'EOF'
+source "$1"
+complete_line() { # WORD...: the last one is being typed
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    compopt() { :; }
+    _poseidon
+    printf '%s ' "${COMPREPLY[@]}"
+    echo
+}
+complete_line poseidon ''
+complete_line poseidon tr
+complete_line poseidon train --dry
+complete_line mpirun -np 2 poseidon train --so
+complete_line poseidon train --resum
+complete_line poseidon convert images a b --encode-type = p
+complete_line poseidon help la
+complete_line poseidon train --solver = ''
+EOF
+    bash complete.bash "$place/usr/share/bash-completion/completions/poseidon" >completed 2>&1
+    line() { sed -n "$1p" completed | sed 's/ *$//'; }
+    for command in $("$POSEIDON" help | sed -n 's/^  \([a-z_]*\)  .*/\1/p'); do
+        case " $(line 1) " in *" $command "*) ;; *) fail "completion lacks $command: $(line 1)" ;; esac
+        [ "$command" != help ] || continue
+        for option in $("$POSEIDON" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
+            grep -q "'$command') words='.*$option" "$place/usr/share/bash-completion/completions/poseidon" ||
+                fail "completion lacks $command $option"
+        done
+    done
+    [ "$(line 2)" = train ] || fail "completion of 'tr': $(line 2)"
+    [ "$(line 3)" = --dry-run ] || fail "completion of '--dry': $(line 3)"
+    [ "$(line 4)" = --solver= ] || fail "completion behind mpirun: $(line 4)"
+    [ "$(line 5)" = '--resume --resume=' ] || fail "completion of '--resum': $(line 5)"
+    [ "$(line 6)" = png ] || fail "completion of a value: $(line 6)"
+    [ "$(line 7)" = layers ] || fail "completion of 'help la': $(line 7)"
+    [ -z "$(line 8)" ] || fail "completion of a file: $(line 8)"
+else
+    echo 'left out: completion (no bash)'
+fi
+
+install uninstall
+rm "$place/usr/bin/convert_imageset"
+left=$(find "$place" ! -type d)
+[ -z "$left" ] || fail "uninstall left $left"
+[ ! -d "$there" ] || fail "uninstall left $there"
+exit $((failures > 0))
