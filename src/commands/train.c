@@ -61,6 +61,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
                  bool *force)
 {
     const char *gpu = NULL, *phase = NULL;
+    bool lars = false;
     const char *comm = NULL, *wire = "fp32", *overlap = "wfbp", *order = "urgency";
     const char *input_shape = NULL, *iterations = NULL, *math = NULL, *convolution = "auto",
                *hierarchy = "auto", *direct = "auto";
@@ -83,6 +84,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "the run's name, for --resume (default: one of its own)"},
         {"set", OPTION_LIST, settings, "FIELD=VALUE",
          "put this in the place of the solver's field, as --set base_lr=0.02; may be repeated"},
+        {"lars", OPTION_FLAG, &lars, NULL,
+         "LARS: rates follow each parameter's norm and its gradient's: local_lr_auto, by "
+         "local_gw_ratio"},
         {"batch", OPTION_COUNT, &o->batch, "N",
          "training samples per rank and pass, instead of the net's"},
         {"global-batch", OPTION_COUNT, &o->global_batch, "N",
@@ -225,6 +229,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
     if (choice_parse("order", order, orders, &found))
         return -1;
     o->fifo = found > 0;
+    if (lars && settings->n < (int)(sizeof settings->item / sizeof *settings->item))
+        settings->item[settings->n++] = "local_lr_auto=true";
     o->overrides.settings = settings->item;
     o->overrides.nsettings = settings->n;
     if (phase && strcasecmp(phase, "TRAIN"))

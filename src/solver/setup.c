@@ -198,7 +198,7 @@ static int decide_placement(struct trainer *t, bool *remotely)
             "--ps-update=device does not go with --staleness=%d: a server whose worker lags behind "
             "has parameters of its own, on the host",
             t->options->staleness);
-    if (!t->worker || t->options->ps_update == PS_UPDATE_HOST)
+    if (!t->worker || t->options->ps_update == PS_UPDATE_HOST || t->solver->local_lr_auto)
         return 0;
     if (!t->engine.i->own_memory) {
         if (t->options->ps_update == PS_UPDATE_DEVICE)

@@ -70,6 +70,27 @@ static int name_snapshots(struct trainer *t)
     return 0;
 }
 
+/* Rates that follow norms: what they cannot go with. */
+static int check_lars(const struct trainer *t)
+{
+    const Caffe__SolverParameter *s = t->solver;
+    const struct trainer_options *o = t->options;
+
+    if (!s->local_lr_auto)
+        return 0;
+    if (!(s->local_gw_ratio > 0))
+        return error_set("local_gw_ratio must be above 0, found %g", (double)s->local_gw_ratio);
+    if (t->rule.kind != RULE_SGD && t->rule.kind != RULE_NESTEROV)
+        return error_set("local_lr_auto (--lars) is for the types SGD and Nesterov, found %s",
+                         rule_kind_name(t->rule.kind));
+    if (o->staleness > 0 || o->ps_update == PS_UPDATE_DEVICE)
+        return error_set("local_lr_auto (--lars) %s: it cannot be combined with %s",
+                         o->staleness > 0 ? "makes every update wait for all ranks"
+                                          : "measures parameters on the host",
+                         o->staleness > 0 ? "--staleness" : "--ps-update=device");
+    return 0;
+}
+
 static int read_solver_file(struct trainer *t)
 {
     const struct trainer_options *o = t->options;
@@ -93,6 +114,8 @@ static int read_solver_file(struct trainer *t)
             "%s: clip_gradients makes every update wait for all ranks; it cannot be combined "
             "with --staleness=%d",
             o->solver, o->staleness);
+    if (check_lars(t))
+        return error_context("%s", o->solver);
     t->policy.max_iter = t->max_iter;
     if (trainer_check_policy(t))
         return error_context("%s", o->solver);
@@ -417,6 +440,8 @@ static int create_sync(struct trainer *t, const float *history)
         .threads = t->threads,
         .clip = t->solver->clip_gradients,
         .skips = t->options->skip_nan,
+        .lars = t->solver->local_lr_auto ? t->solver->local_gw_ratio : 0,
+        .decay = t->solver->weight_decay,
         .iteration = t->at.iteration,
         .stall_seconds = SILENCE_SECONDS,
         .warn = warn_of_stall,

@@ -18,7 +18,7 @@ static bool clip_is_home(const struct sync *sync, int chunk)
 
 int clip_open(struct sync *sync)
 {
-    size_t chunks = (size_t)sync->plan->nchunks + 1;
+    size_t count = (size_t)sync->plan->nchunks + 1;
     struct clip *clip = &sync->clip;
 
     clip->scale = 1;
@@ -26,10 +26,13 @@ int clip_open(struct sync *sync)
     atomic_init(&clip->done, sync->options.iteration);
     if (!sync_clips(sync))
         return 0;
-    clip->own = calloc(chunks, sizeof *clip->own);
-    clip->all = calloc(chunks, sizeof *clip->all);
+    if (lars_open(sync))
+        return -1;
+    count += (size_t)lars_count(sync);
+    clip->own = calloc(count, sizeof *clip->own);
+    clip->all = calloc(count, sizeof *clip->all);
     if (!clip->own || !clip->all)
-        return error_memory(chunks * sizeof *clip->own, "clipping norms");
+        return error_memory(count * sizeof *clip->own, "clipping norms");
     for (int c = 0; c < sync->plan->nchunks; c++)
         clip->at_home += clip_is_home(sync, c);
     clip->local = clip->at_home;
@@ -40,6 +43,7 @@ void clip_close(struct sync *sync)
 {
     free(sync->clip.own);
     free(sync->clip.all);
+    lars_close(sync);
 }
 
 /* ---- wire thread ---- */
@@ -80,6 +84,7 @@ static int clip_complete(void *context, const struct wire_message *message)
     clip->scale = sync->options.clip > 0 && clip->norm > (double)sync->options.clip
                       ? (float)((double)sync->options.clip / clip->norm)
                       : 1.0f;
+    lars_settle(sync, clip->all + sync->plan->nchunks);
     clip->skips = sync->options.skips > 0 && !isfinite(clip->norm);
     if (!clip->skips)
         atomic_store(&clip->in_a_row, 0);
@@ -103,24 +108,29 @@ static int clip_advance(struct sync *sync)
     struct clip *clip = &sync->clip;
     /* each rank's own where each trains a net of its own */
     bool apart = sync->plan->options.comm.policy == COMM_NONE;
+    int count = sync->plan->nchunks + lars_count(sync);
     MPI_Request request;
 
     if (clip->local > 0 || !clip->computed)
         return 0;
-    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, sync->plan->nchunks, MPI_DOUBLE, MPI_SUM,
+    MPI_TRY(MPI_Iallreduce(clip->own, clip->all, count, MPI_DOUBLE, MPI_SUM,
                            apart ? MPI_COMM_SELF : sync->control, &request));
-    return wire_track(sync->wire, request, (size_t)sync->plan->nchunks * sizeof(double),
-                      clip_complete, sync);
+    return wire_track(sync->wire, request, (size_t)count * sizeof(double), clip_complete, sync);
 fail:
     return -1;
 }
 
-int clip_chunk_ready(struct sync *sync, int chunk, double sumsq)
+int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values)
 {
-    assert(sync->clip.local > 0);
-    sync->clip.own[chunk] = sumsq;
-    sync->clip.local--;
-    return clip_advance(sync);
+    struct clip *clip = &sync->clip;
+
+    assert(clip->local > 0);
+    clip->own[chunk] = vector_sumsq(sum, chunk_of(sync, chunk)->elems, sync_mean(sync));
+    clip->local--;
+    return lars_note(sync, chunk, false, sum, values, clip->own + sync->plan->nchunks) ||
+                   clip_advance(sync)
+               ? -1
+               : 0;
 }
 
 static int clip_take(void *context, int64_t argument)
@@ -133,6 +143,20 @@ static int clip_take(void *context, int64_t argument)
 }
 
 /* ---- compute thread ---- */
+
+/* Of a chunk where the engine works. */
+static int clip_give_chunk(struct sync *sync, int chunk)
+{
+    const struct sync_model *model = &sync->model;
+    size_t begin = chunk_of(sync, chunk)->begin;
+    double *own = sync->clip.own;
+
+    return gradient_sumsq(sync, chunk, sync_mean(sync), &own[chunk]) ||
+                   lars_note(sync, chunk, true, model->engine_grads + begin,
+                             model->engine_values + begin, own + sync->plan->nchunks)
+               ? -1
+               : 0;
+}
 
 /* Rebuilds the bucket's gradient and gives this worker's share of its norms. */
 static int clip_give_bucket(struct sync *sync, int bucket)
@@ -147,7 +171,7 @@ static int clip_give_bucket(struct sync *sync, int bucket)
         return -1;
     for (int c = b->first_chunk; c < b->first_chunk + b->nchunks; c++)
         if ((state->steps->local || c % sync->plan->nworkers == sync->rank) &&
-            gradient_sumsq(sync, c, sync_mean(sync), &sync->clip.own[c]))
+            clip_give_chunk(sync, c))
             return -1;
     return 0;
 }

@@ -15,8 +15,9 @@
 struct sync;
 
 struct clip {
-    double *own, *all;    /* per chunk: sum of squares of the averaged gradient; own: zeros where
-                             another rank gives it. Owned; NULL without clipping */
+    double *own, *all;    /* per chunk: sum of squares of the averaged gradient; then what LARS
+                             asks (lars.h). own: zeros where another rank gives it. Owned; NULL
+                             without either */
     int local;            /* chunks at home here whose norm is missing (wire thread) */
     int at_home;          /* chunks whose norm their home, this rank, gives */
     int64_t given;        /* iterations whose norms the compute thread has given (compute thread) */
@@ -33,8 +34,9 @@ struct clip {
 int clip_open(struct sync *sync);
 void clip_close(struct sync *sync);
 
-/* Wire thread: the sum of squares of a chunk at home here. */
-int clip_chunk_ready(struct sync *sync, int chunk, double sumsq);
+/* Wire thread: the sum of a chunk at home here, and the values that it is to change, on the host.
+ */
+int clip_chunk_ready(struct sync *sync, int chunk, const float *sum, const float *values);
 
 /* Compute thread, once per iteration on every leader: gives the norms that workers give after
  * rebuilding gradients from factors, dealt over the workers by chunk. Does nothing when it did so

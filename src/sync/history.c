@@ -1,4 +1,4 @@
-/* Memory of the history, and the rule per parameter. */
+/* Memory of the history, and the rule piece by piece. */
 #include "sync/history.h"
 
 #include "sync/gradient.h"
@@ -83,43 +83,60 @@ int history_restore(struct sync *sync, struct history *history)
     return engine->i->write(engine->context, &tensor, history->copy);
 }
 
-/* One parameter's part: n elements from the update's element `at` on. */
-static int apply_piece(struct sync *sync, const struct history_update *u,
-                       const struct group_param *param, size_t at, size_t n)
+bool piece_next(const struct sync *sync, struct piece *p)
+{
+    const struct bucket *b = bucket_of(sync, p->bucket);
+    const struct group *groups = sync->plan->groups;
+    int last = b->first_group + b->ngroups;
+
+    for (;;) {
+        if (p->group >= 0)
+            p->at += groups[p->group].params[p->param++].elems;
+        while (p->group < 0 || p->param == groups[p->group].nparams) {
+            p->group = p->group < 0 ? b->first_group : p->group + 1;
+            if (p->group == last)
+                return false;
+            p->param = 0;
+            p->at = groups[p->group].begin;
+        }
+        size_t end = p->at + groups[p->group].params[p->param].elems;
+        p->from = p->at > p->begin ? p->at : p->begin;
+        if (end > p->end)
+            end = p->end;
+        if (p->from < end) {
+            p->elems = end - p->from;
+            return true;
+        }
+    }
+}
+
+static int apply_piece(struct sync *sync, const struct history_update *u, const struct piece *p)
 {
     const struct engine *engine = sync->model.engine;
-    struct engine_update rule;
+    const struct group_param *param = &sync->plan->groups[p->group].params[p->param];
+    size_t at = p->from - u->begin;
     float *history = u->history->memory + (u->begin - u->history_begin) + at;
+    struct engine_update rule;
 
-    if (sync->update.describe(sync->update.context, u->iteration, u->scale, param->lr_mult,
-                              param->decay_mult, &rule))
+    if (sync->update.describe(sync->update.context, u->iteration, u->scale,
+                              lars_rate(sync, p->group, p->param), param->decay_mult, &rule))
         return -1;
     if (u->history->on_engine)
         return engine->i->services->update(engine->context, &rule, u->values + at, u->grad + at,
-                                           history, u->history->elems, n, u->turn);
-    rule_update(&rule, u->values + at, u->grad + at, history, u->history->elems, n);
+                                           history, u->history->elems, p->elems, u->turn);
+    rule_update(&rule, u->values + at, u->grad + at, history, u->history->elems, p->elems);
     return 0;
 }
 
 int history_apply(struct sync *sync, const struct history_update *u)
 {
-    const struct bucket *b = bucket_of(sync, u->bucket);
-    size_t begin = u->begin, end = begin + u->elems;
-    int groups = sync->update.describe ? b->ngroups : 0;
+    struct piece piece = piece_before(u->bucket, u->begin, u->elems);
 
     if (sync->clip.skips)
         return 0;
-    for (int g = b->first_group; g < b->first_group + groups; g++) {
-        const struct group *group = &sync->plan->groups[g];
-        size_t at = group->begin;
-        for (int p = 0; p < group->nparams && at < end; p++) {
-            size_t next = at + group->params[p].elems;
-            size_t from = at > begin ? at : begin, to = next < end ? next : end;
-            if (from < to && apply_piece(sync, u, &group->params[p], from - begin, to - from))
-                return error_context("layer '%s': the update", group->name);
-            at = next;
-        }
-    }
+    while (sync->update.describe && piece_next(sync, &piece))
+        if (apply_piece(sync, u, &piece))
+            return error_context("layer '%s': the update", sync->plan->groups[piece.group].name);
     return 0;
 }
 

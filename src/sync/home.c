@@ -1,7 +1,6 @@
 /* Chunks on their way home and back: arrivals, sums, updates, answers. */
 #include "sync/home.h"
 
-#include "engine/vector.h"
 #include "sync/gradient.h"
 #include "sync/home_tree.h"
 #include "sync/sync_internal.h"
@@ -244,8 +243,7 @@ static int publish_sum(struct sync *sync, struct home_part *part)
     if (send_back(sync, part, part->encoded ? part->encoded : total, iteration))
         return -1;
     part->back = iteration + 1;
-    if (sync_clips(sync) &&
-        clip_chunk_ready(sync, part->chunk, vector_sumsq(total, c->elems, sync_mean(sync))))
+    if (sync_clips(sync) && clip_chunk_ready(sync, part->chunk, total, sync->values + c->begin))
         return -1;
     return take_sum(sync, part);
 }
@@ -268,8 +266,7 @@ int home_summed(struct sync *sync, int chunk, const float *values)
 
     part->sum->sum = values;
     if (home_of(sync, chunk)->updates && sync_clips(sync) &&
-        clip_chunk_ready(sync, chunk,
-                         vector_sumsq(values, chunk_of(sync, chunk)->elems, sync_mean(sync))))
+        clip_chunk_ready(sync, chunk, values, part->sum->values))
         return -1;
     return try_publish(sync, part);
 }

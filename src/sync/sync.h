@@ -94,6 +94,9 @@ struct sync_options {
     int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
                     out, everywhere or nowhere; after so many in a row the traffic fails. Not with
                     staleness, nor with codecs, whose residuals would keep it */
+    float lars;  /* > 0: the ratio of rates that follow norms (lars.h); not with staleness, nor with
+                    update_on_engine */
+    float decay; /* lars: the solver's weight_decay */
     int64_t iteration;    /* the first one to come */
     double stall_seconds; /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "sync/clip.h"
+#include "sync/lars.h"
 #include "sync/gather.h"
 #include "sync/steps.h"
 #include "sync/sync.h"
@@ -71,6 +72,7 @@ struct sync {
     void *gathering;           /* its state */
     struct gradient *gradient; /* where gradients and values are, and in what form (gradient.h) */
     struct clip clip;
+    struct lars lars;
     struct sync_calls calls;
     int *waiting, nwaiting;  /* buckets whose gradients are on their way to the host, in order */
     int served_chunks;       /* chunks whose home this rank is */
@@ -199,11 +201,29 @@ static inline float sync_mean(const struct sync *sync)
     return 1.0f / (float)sync->plan->ncomputing;
 }
 
-/* Whether updates wait for the norm of all gradients. */
+/* Whether updates wait for norms: of clipping, of LARS, or to skip one that is not finite. */
 static inline bool sync_clips(const struct sync *sync)
 {
-    return sync->options.clip > 0 || sync->options.skips > 0;
+    return sync->options.clip > 0 || sync->options.skips > 0 || sync->options.lars > 0;
 }
+
+/* ---- pieces: what a stretch of a bucket has of one parameter (history.c) ---- */
+
+struct piece {
+    int bucket;
+    size_t begin, end;  /* the stretch, in the arenas */
+    int group, param;   /* the parameter; group -1: before the first */
+    size_t at;          /* where it begins */
+    size_t from, elems; /* the piece */
+};
+
+static inline struct piece piece_before(int bucket, size_t begin, size_t elems)
+{
+    return (struct piece){.bucket = bucket, .begin = begin, .end = begin + elems, .group = -1};
+}
+
+/* The next one; false: there is none. */
+bool piece_next(const struct sync *sync, struct piece *piece);
 
 /* ---- whether MPI reaches the engine's memory (direct.c); collective over the workers ---- */
 int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes);

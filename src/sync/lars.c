@@ -1,0 +1,113 @@
+/* Norms of parameters and their gradients, and the rates that they make. */
+#include "sync/lars.h"
+
+#include "engine/vector.h"
+#include "sync/sync_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* The first piece of a chunk is the one after group -1. */
+static struct piece before_chunk(const struct sync *sync, int chunk)
+{
+    const struct chunk *c = chunk_of(sync, chunk);
+
+    return piece_before(c->bucket, c->begin, c->elems);
+}
+
+int lars_open(struct sync *sync)
+{
+    const struct plan *plan = sync->plan;
+    struct lars *lars = &sync->lars;
+    int params = 0;
+
+    if (sync->options.lars <= 0)
+        return 0;
+    lars->first = calloc((size_t)plan->nchunks + 1, sizeof *lars->first);
+    lars->param = calloc((size_t)plan->ngroups + 1, sizeof *lars->param);
+    if (!lars->first || !lars->param)
+        return error_memory((size_t)plan->nchunks * sizeof *lars->first, "norms of parameters");
+    for (int g = 0; g < plan->ngroups; g++) {
+        lars->param[g] = params;
+        params += plan->groups[g].nparams;
+    }
+    for (int c = 0; c < plan->nchunks; c++) {
+        struct piece piece = before_chunk(sync, c);
+        lars->first[c + 1] = lars->first[c];
+        while (piece_next(sync, &piece))
+            lars->first[c + 1]++;
+    }
+    lars->rates = calloc((size_t)params + 1, sizeof *lars->rates);
+    return lars->rates ? 0 : error_memory((size_t)params * sizeof *lars->rates, "local rates");
+}
+
+void lars_close(struct sync *sync)
+{
+    free(sync->lars.first);
+    free(sync->lars.param);
+    free(sync->lars.rates);
+}
+
+int lars_count(const struct sync *sync)
+{
+    return sync->lars.first ? 2 * sync->lars.first[sync->plan->nchunks] : 0;
+}
+
+static int sumsq(const struct sync *sync, bool on_engine, const float *x, size_t n, double *out)
+{
+    const struct engine *engine = sync->model.engine;
+
+    if (on_engine && engine->i->services->sumsq)
+        return engine->i->services->sumsq(engine->context, x, 1, n, out);
+    *out = vector_sumsq(x, n, 1);
+    return 0;
+}
+
+int lars_note(struct sync *sync, int chunk, bool on_engine, const float *gradient,
+              const float *values, double *out)
+{
+    struct piece piece = before_chunk(sync, chunk);
+    size_t begin = chunk_of(sync, chunk)->begin;
+
+    if (!sync->lars.first)
+        return 0;
+    out += 2 * sync->lars.first[chunk];
+    for (; piece_next(sync, &piece); out += 2)
+        if (sumsq(sync, on_engine, gradient + (piece.from - begin), piece.elems, &out[0]) ||
+            sumsq(sync, on_engine, values + (piece.from - begin), piece.elems, &out[1]))
+            return -1;
+    return 0;
+}
+
+static float rate_of(const struct sync *sync, double gradient, double value)
+{
+    double g = sqrt(gradient) * (double)(sync->scale * sync->clip.scale), w = sqrt(value);
+
+    if (!(g > 0 && w > 0))
+        return 1;
+    return (float)((double)sync->options.lars * w / (g + (double)sync->options.decay * w));
+}
+
+/* A parameter's pieces lie in chunks that follow each other, in its order. */
+void lars_settle(struct sync *sync, const double *sums)
+{
+    double gradient = 0, value = 0;
+
+    for (int c = 0; sync->lars.first && c < sync->plan->nchunks; c++) {
+        struct piece piece = before_chunk(sync, c);
+        for (; piece_next(sync, &piece); sums += 2) {
+            const struct group *group = &sync->plan->groups[piece.group];
+            float *rate = &sync->lars.rates[sync->lars.param[piece.group] + piece.param];
+            bool first = piece.from == piece.at;
+            gradient = sums[0] + (first ? 0 : gradient);
+            value = sums[1] + (first ? 0 : value);
+            *rate = group->params[piece.param].lr_mult > 0 ? rate_of(sync, gradient, value) : 0;
+        }
+    }
+}
+
+float lars_rate(const struct sync *sync, int group, int param)
+{
+    return sync->lars.first ? sync->lars.rates[sync->lars.param[group] + param]
+                            : sync->plan->groups[group].params[param].lr_mult;
+}
