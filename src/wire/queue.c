@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { SHARES = 8 };           /* of the window; one peer has one */
-enum { MOST_MESSAGES = 1024 }; /* in a window: each counts as such a part of it at least */
+enum { MOST_MESSAGES = 2048 }; /* in a window: each counts as such a part of it at least */
 enum { SILENT_OF_SHARE = 4, SILENT_OF_WINDOW = 8 }; /* what needs no reply: such a part at most */
 
 static const double SAVED_SECONDS = 0.02; /* of the cap */

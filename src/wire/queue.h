@@ -40,10 +40,10 @@ struct queue_entry {
 
 struct queue_options {
     int peers;
-    size_t window;           /* bytes on their way at a time, and 1,024 messages; 0: no limit */
+    size_t window;           /* bytes on their way at a time, and 2,048 messages; 0: no limit */
     double bytes_per_second; /* most that leaves, of which 20 ms may be saved up; 0: no limit */
     bool fifo;               /* the order is that of queue_put alone */
-    bool shared_replies;     /* not every entry of less than a 1,024th of the window has one */
+    bool shared_replies;     /* not every entry of less than a 2,048th of the window has one */
 };
 
 /* What waits for one peer; private, as is all below. 32 bytes a peer, and 4 in `heap`. */

@@ -75,7 +75,7 @@ enum wire_pace {
 struct wire_options {
     MPI_Comm data; /* of this rank's messages, borrowed, and no one else's; MPI_COMM_NULL: it sends
                       and gets none. Its errors return from now on */
-    size_t window; /* bytes, and 1,024 messages, on their way at a time, an eighth of them (or one
+    size_t window; /* bytes, and 2,048 messages, on their way at a time, an eighth of them (or one
                       message) to one peer; 0: no limit */
     double bytes_per_second; /* most this rank sends; 0: no limit */
     bool fifo;               /* sends go in the order of posting, whatever their urgency */

@@ -6,7 +6,7 @@
 #include "tests/suite.h"
 #include "wire/queue.h"
 
-enum { MOST = 256, PEERS = 20 };
+enum { MOST = 512, PEERS = 20 };
 
 static struct queue queue;
 static struct queue_entry entries[MOST];
@@ -158,13 +158,13 @@ END_TEST
 /* What a transport has no room for it tries again at every poll. */
 START_TEST(window_bounds_the_number_of_small_ones)
 {
-    open_queue(1024 * 100, false);
-    for (int i = 0; i < 140; i++)
+    open_queue(2048 * 100, false);
+    for (int i = 0; i < 280; i++)
         put(0, 0, i % 2 ? 4 : 0);
-    ck_assert_int_eq(nsent, 128);
+    ck_assert_int_eq(nsent, 256);
     over(0);
     flush();
-    ck_assert_int_eq(nsent, 140);
+    ck_assert_int_eq(nsent, 280);
     over(0);
     ck_assert_uint_eq(queue.in_flight, 0);
     queue_close(&queue);
@@ -205,24 +205,24 @@ END_TEST
 
 static void open_sharing(void)
 {
-    open_with((struct queue_options){.window = 1024 * 100, .shared_replies = true});
+    open_with((struct queue_options){.window = 2048 * 100, .shared_replies = true});
 }
 
-/* 128 of them fill a peer's share; a quarter of it may go without a reply. */
-START_TEST(a_reply_in_33_is_enough_for_small_ones)
+/* 256 of them fill a peer's share; a quarter of it may go without a reply. */
+START_TEST(a_reply_in_65_is_enough_for_small_ones)
 {
     open_sharing();
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 400; i++)
         put(0, 0, 4);
-    ck_assert_int_eq(nsent, 128); /* the share counts them all the same */
+    ck_assert_int_eq(nsent, 256); /* the share counts them all the same */
     for (int i = 0; i < nsent; i++)
-        ck_assert_int_eq(entries[i].reply, i % 33 == 32);
-    queue_sent(&queue, &entries[32]);
+        ck_assert_int_eq(entries[i].reply, i % 65 == 64);
+    queue_sent(&queue, &entries[64]);
     flush();
-    ck_assert_int_eq(nsent, 128 + 33);
-    queue_sent(&queue, &entries[65]);
-    queue_sent(&queue, &entries[98]);
-    ck_assert_uint_eq(queue.in_flight, (128 + 33 - 99) * 100);
+    ck_assert_int_eq(nsent, 256 + 65);
+    queue_sent(&queue, &entries[129]);
+    queue_sent(&queue, &entries[194]);
+    ck_assert_uint_eq(queue.in_flight, (256 + 65 - 195) * 100);
     queue_close(&queue);
 }
 END_TEST
@@ -248,7 +248,7 @@ START_TEST(silent_ones_keep_nothing_large_waiting)
     for (int peer = 0; peer < PEERS; peer++)
         put_to(peer, 0, 0, 4);
     ck_assert_uint_eq(queue.in_flight, PEERS * 100);
-    put(0, 0, 1024 * 100); /* all of the window */
+    put(0, 0, 2048 * 100); /* all of the window */
     ck_assert_int_eq(nsent, PEERS + 1);
     ck_assert(entries[PEERS].reply);
     put(0, 0, 4);
@@ -263,14 +263,14 @@ END_TEST
 START_TEST(silent_ones_to_many_take_an_eighth_of_the_window_at_most)
 {
     open_sharing();
-    for (int i = 0; i < 10 * PEERS; i++)
+    for (int i = 0; i < 20 * PEERS; i++)
         put_to(i % PEERS, 0, 0, 4);
-    ck_assert_int_eq(nsent, 10 * PEERS);
-    for (int i = 0; i < 128; i++)
+    ck_assert_int_eq(nsent, 20 * PEERS);
+    for (int i = 0; i < 256; i++)
         ck_assert(!entries[i].reply);
-    ck_assert(entries[128].reply); /* that of six before it as well, so that seven more may go */
-    for (int i = 129; i < 136; i++)
-        ck_assert_int_eq(entries[i].reply, i == 135);
+    ck_assert(entries[256].reply); /* that of twelve before it as well, so that twelve may go */
+    for (int i = 257; i < 270; i++)
+        ck_assert_int_eq(entries[i].reply, i == 269);
     queue_close(&queue);
 }
 END_TEST
@@ -355,7 +355,7 @@ struct naive {
 /* What it takes of the window. */
 static size_t naive_room(const struct naive *naive, size_t bytes)
 {
-    return bytes < naive->options.window / 1024 ? naive->options.window / 1024 : bytes;
+    return bytes < naive->options.window / 2048 ? naive->options.window / 2048 : bytes;
 }
 
 static bool naive_fits(size_t room, size_t in_flight, size_t silent, size_t bytes)
@@ -415,7 +415,7 @@ static bool naive_reply(struct naive *naive, const struct queue_entry *entry, si
            *silent = &naive->silent[entry->peer];
 
     *room = mine + *silent;
-    if (naive->options.shared_replies && entry->bytes < window / 1024 &&
+    if (naive->options.shared_replies && entry->bytes < window / 2048 &&
         *silent + mine <= (window + 7) / 8 / 4 && naive->all_silent + mine <= window / 8) {
         *silent += mine;
         naive->all_silent += mine;
@@ -525,7 +525,7 @@ SUITE("queue")
     tcase_add_test(tcase, window_bounds_the_number_of_small_ones);
     tcase_add_test(tcase, without_a_window_all_goes_at_once);
     tcase_add_test(tcase, small_ones_do_not_overtake_a_large_one_that_waits_for_the_window);
-    tcase_add_test(tcase, a_reply_in_33_is_enough_for_small_ones);
+    tcase_add_test(tcase, a_reply_in_65_is_enough_for_small_ones);
     tcase_add_test(tcase, what_is_not_small_has_a_reply_which_small_ones_before_it_share);
     tcase_add_test(tcase, silent_ones_keep_nothing_large_waiting);
     tcase_add_test(tcase, silent_ones_to_many_take_an_eighth_of_the_window_at_most);

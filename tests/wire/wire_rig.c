@@ -1,5 +1,19 @@
 /* The shim's delays are the wire thread's alone, and so is its state. */
+#include "config.h" /* HAVE_SEM_CLOCKWAIT */
+
 #include "tests/wire/wire_rig.h"
+
+#include <semaphore.h>
+#include <time.h>
+
+#ifdef HAVE_SEM_CLOCKWAIT
+/* On the clock of the day a rest would not end while somebody sets that back. */
+int sem_timedwait(sem_t *semaphore, const struct timespec *until)
+{
+    CHECK(!pthread_equal(pthread_self(), wire_thread), "a rest on a clock that can be set");
+    return sem_clockwait(semaphore, CLOCK_REALTIME, until);
+}
+#endif
 
 uint64_t mix(uint64_t x)
 {
