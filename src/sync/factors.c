@@ -115,8 +115,7 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
     size_t m = (size_t)b->m, n = (size_t)b->n, rows = (size_t)b->k;
     /* ranks of a node put their rows one behind the other, as further micro-batches of the leader
      */
-    size_t before =
-        sync->options.node && !sync->options.node->team ? (size_t)sync->options.node->rank : 0;
+    size_t before = node_shares_memory(sync->options.node) ? (size_t)sync->options.node->rank : 0;
     float *row = factors_own(factors, slot) +
                  before * (factors->each / (size_t)sync->plan->most_locals) +
                  (size_t)micro * rows * (m + n);

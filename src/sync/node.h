@@ -61,6 +61,12 @@ int node_create(MPI_Comm world, const struct topology *topology, const struct no
 /* After what uses its arenas. Collective over the node. */
 void node_destroy(struct node *node);
 
+/* Whether its ranks train from one arena; not where this one is alone or in a team. NULL: no. */
+static inline bool node_shares_memory(const struct node *node)
+{
+    return node && node->values;
+}
+
 static inline float *node_grads(const struct node *node, int rank)
 {
     return node->grads + (size_t)rank * node->elems;

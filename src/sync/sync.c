@@ -304,7 +304,7 @@ static void fill_in(struct sync *sync)
                                               : &gather_node;
     if (sync->options.gather)
         sync->gather = sync->options.gather;
-    if (sync->gather == &gather_node && sync->options.node->nranks > 1)
+    if (sync->gather == &gather_node && node_shares_memory(sync->options.node))
         sync->model.grads = sync->options.node->grads; /* the node's sums lie there */
 }
 
@@ -359,7 +359,7 @@ fail:
 static int share_values(struct sync *sync)
 {
     const struct node *node = sync->options.node;
-    bool shared = node && !node->team && node->nranks > 1, takes = !shared || node->rank == 0;
+    bool shared = node_shares_memory(node), takes = !shared || node->rank == 0;
     MPI_Comm comm;
 
     MPI_TRY(MPI_Comm_split(sync->all, takes ? 0 : MPI_UNDEFINED, sync->world_rank, &comm));
