@@ -8,6 +8,7 @@
 #include "util/path.h"
 #include "util/file.h"
 #include "util/h5.h"
+#include "util/strbuf.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -308,50 +309,24 @@ int source_open_hdf5_images(const char *path, bool with_labels, struct source **
 /* The list file's text, with a final NUL. */
 static int list_load(const char *list, char **out)
 {
-    FILE *file;
-    char *text = NULL;
-    size_t used = 0, size = 0;
+    struct strbuf text = {0};
 
     if (file_is_hdf5(list))
         return error_set(
             "%s: this is an HDF5 file; HDF5Data expects a text file that lists such files", list);
-    file = fopen(list, "r");
-    if (!file)
-        return error_set("%s: the list of HDF5 files cannot be opened: %s", list, strerror(errno));
-    for (;;) {
-        size_t got;
-        if (size - used < 2) {
-            char *grown = realloc(text, size = size ? 2 * size : 4096);
-            if (!grown) {
-                error_memory(size, "a list of HDF5 files");
-                goto fail;
-            }
-            text = grown;
-        }
-        got = fread(text + used, 1, size - used - 1, file);
-        if (got == 0)
-            break;
-        used += got;
-    }
-    if (ferror(file)) {
-        error_set("%s: the list of HDF5 files cannot be read: %s", list, strerror(errno));
+    if (file_read(list, "the list of HDF5 files", &text))
         goto fail;
-    }
-    text[used] = '\0';
-    if (strlen(text) != used) {
+    if (strlen(strbuf_text(&text)) != text.length) {
         error_set(
             "%s: not a text file (a zero byte at offset %zu); HDF5Data expects a text file that "
             "lists HDF5 files",
-            list, strlen(text));
+            list, strlen(text.data));
         goto fail;
     }
-    fclose(file);
-    *out = text;
-    return 0;
-
+    *out = strbuf_take(&text);
+    return *out ? 0 : -1;
 fail:
-    fclose(file);
-    free(text);
+    strbuf_free(&text);
     return -1;
 }
 

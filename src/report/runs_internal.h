@@ -5,9 +5,6 @@
 #include "report/runs.h"
 #include "util/strbuf.h"
 
-/* The whole file, appended. */
-int runs_read_text(const char *path, struct strbuf *out);
-
 /* count 0: it tells no losses. */
 int runs_read_log(const char *path, struct run_curve *out);
 

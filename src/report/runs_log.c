@@ -2,29 +2,13 @@
  *     Iteration 100 (12.5 iter/s, 8s/100 iters), loss = 1.25 */
 #include "report/runs_internal.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/error.h"
+#include "util/file.h"
 #include "util/strbuf.h"
-
-int runs_read_text(const char *path, struct strbuf *out)
-{
-    char block[1 << 16];
-    FILE *file = fopen(path, "r");
-    size_t got;
-    bool failed;
-
-    if (!file)
-        return error_set("%s: %s", path, strerror(errno));
-    while ((got = fread(block, 1, sizeof block, file)) > 0)
-        strbuf_append(out, block, got);
-    failed = ferror(file);
-    fclose(file);
-    return failed ? error_set("%s cannot be read", path) : strbuf_status(out);
-}
 
 static int add_point(struct run_curve *curve, double iteration, double seconds, double loss)
 {
@@ -49,7 +33,7 @@ int runs_read_log(const char *path, struct run_curve *out)
 {
     struct strbuf text = {.length = 0};
     double seconds = 0;
-    int status = runs_read_text(path, &text);
+    int status = file_read(path, NULL, &text);
 
     for (const char *at = strbuf_text(&text); !status && (at = strstr(at, "Iteration ")); at++) {
         double iteration, rate, took, loss;

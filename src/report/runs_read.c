@@ -11,6 +11,7 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
+#include "util/file.h"
 #include "util/path.h"
 
 #ifdef HAVE_CONFIG_H
@@ -41,7 +42,7 @@ static int parse(const char *path, cJSON **out)
 {
     struct strbuf text = {.length = 0};
     const char *end = NULL, *data;
-    int line = 1, status = runs_read_text(path, &text);
+    int line = 1, status = file_read(path, NULL, &text);
 
     *out = NULL;
     if (status)

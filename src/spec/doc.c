@@ -4,6 +4,8 @@
 
 #include "spec/text_internal.h"
 #include "util/error.h"
+#include "util/file.h"
+#include "util/strbuf.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -134,44 +136,17 @@ void text_free(struct text_doc *doc)
     free(doc);
 }
 
-/* Works for pipes as well. */
-static int read_bytes(FILE *file, const char *path, char **out, size_t *length)
-{
-    size_t room = 1 << 16, used = 0, got;
-    char *text = malloc(room);
-
-    while (text != NULL && (got = fread(text + used, 1, room - used, file)) > 0) {
-        used += got;
-        if (used == room) {
-            char *grown = room > SIZE_MAX / 2 ? NULL : realloc(text, room * 2);
-
-            if (grown == NULL)
-                free(text);
-            text = grown;
-            room *= 2;
-        }
-    }
-    if (text == NULL)
-        return error_memory(room, path);
-    if (ferror(file)) {
-        free(text);
-        return error_set("%s: cannot be read: %s", path, strerror(errno));
-    }
-    *out = text;
-    *length = used;
-    return 0;
-}
-
 int text_read_bytes(const char *path, char **out, size_t *length)
 {
-    FILE *file = fopen(path, "rb");
-    int status;
+    struct strbuf text = {0};
+    int status = file_read(path, NULL, &text);
 
-    if (file == NULL && errno == ENOENT)
-        return error_set("File not found: %s", path);
-    if (file == NULL)
-        return error_set("%s: cannot be opened: %s", path, strerror(errno));
-    status = read_bytes(file, path, out, length);
-    fclose(file);
-    return status;
+    if (status && errno == ENOENT)
+        error_set("File not found: %s", path);
+    *length = text.length;
+    if (status)
+        strbuf_free(&text);
+    else
+        *out = strbuf_take(&text);
+    return status || !*out ? -1 : 0;
 }

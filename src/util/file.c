@@ -1,4 +1,4 @@
-/* Files that appear whole or not at all. */
+/* Files read whole, and files that appear whole or not at all. */
 #include "util/file.h"
 
 #include "util/error.h"
@@ -192,6 +192,33 @@ int file_write(const char *path, const void *data, size_t length)
     if (!status)
         file_writer_put(&writer, data, length);
     return file_writer_close(&writer, status);
+}
+
+static int read_fails(const char *path, const char *what, const char *doing)
+{
+    int code = errno;
+
+    error_set("%s: %s%scannot be %s: %s", path, what ? what : "", what ? " " : "", doing,
+              strerror(code));
+    errno = code;
+    return -1;
+}
+
+int file_read(const char *path, const char *what, struct strbuf *out)
+{
+    FILE *file = fopen(path, "rb");
+    char block[1 << 14];
+    int status = 0;
+    size_t got;
+
+    if (!file)
+        return read_fails(path, what, "opened");
+    while ((got = fread(block, 1, sizeof block, file)) > 0)
+        strbuf_append(out, block, got);
+    if (ferror(file))
+        status = read_fails(path, what, "read");
+    fclose(file);
+    return status ? status : strbuf_status(out);
 }
 
 int64_t file_find_hdf5(FILE *file)

@@ -1,5 +1,6 @@
-/* Files that appear whole or not at all: written beside their place under a temporary name, forced
- * to the disk, renamed. A kill or a crash at any moment leaves the old file or the new one. */
+/* Files read whole, and files that appear whole or not at all: written beside their place under a
+ * temporary name, forced to the disk, renamed. A kill or a crash at any moment leaves the old file
+ * or the new one. */
 #ifndef POSEIDON_UTIL_FILE_H
 #define POSEIDON_UTIL_FILE_H
 
@@ -7,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+struct strbuf;
 
 /* The temporary name for PATH, in its folder: PATH.tmp. Always the same one, so that what a killed
  * run left behind is overwritten and not piled up. One process may write PATH at a time. Returns
@@ -41,6 +44,10 @@ void file_writer_put(struct file_writer *writer, const void *data, size_t length
  * is returned: with the message of status where that failed. To be called also after
  * file_writer_open has failed. */
 int file_writer_close(struct file_writer *writer, int status);
+
+/* Adds all of a file, or all that a pipe gives, to `out`. -1 with a message that begins with the
+ * path; `what`, if not NULL, is how it calls the file. errno is then that of the failure. */
+int file_read(const char *path, const char *what, struct strbuf *out);
 
 /* Where HDF5's signature stands in an open file: at 0, or behind a user's own block at 512, 1024,
  * 2048, ... -1: nowhere. Moves the place of reading. */
