@@ -91,6 +91,15 @@ grep 'What would help\|conv2' bare.log | grep -q ' - \| -$\|takes -' && fail "a 
 grep -q 'The communication thread used [0-9.]* % of a core on average; maximum on rank [01] ' bare.log ||
     fail 'the share of a core of the communication thread is not said'
 
+# Bounded staleness lets a rank go on without its transfers; timed alone, they are waited for all the same.
+train 2 stale.log --solver=solver.prototxt --batch=8 --comm=ps --staleness=2 --account --log=stale.jsonl ||
+    fail '--staleness --account'
+"$python" - <<'END' || fail "--staleness: transfers alone take no time"
+import json
+times = [event["alone_seconds"] for event in map(json.loads, open("stale.jsonl")) if event["event"] == "layer"]
+assert times and all(seconds > 5e-6 for seconds in times), times
+END
+
 train 1 alone.log --solver=solver.prototxt --batch=8 || fail 'one rank'
 grep -q 'ms waiting for the update of parameters\|us waiting for the update of parameters' alone.log ||
     fail "one rank waits for its update: $(grep 'An iteration took' alone.log)"
