@@ -118,7 +118,7 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
 }
 
 /* Draws differ: more iterations of them. */
-enum { ITERATIONS = 2, DRAWN_ITERATIONS = 20 };
+enum { DRAWN_ITERATIONS = 20 };
 
 static void dilate(struct cost_cluster *cluster, double by)
 {
@@ -138,8 +138,7 @@ static int run_plan(const struct request *r, const struct forecast *f, const str
                                        .ranks_per_node = r->plan.options.ranks_per_node,
                                        .window = r->window,
                                        .fifo = !strcmp(r->order, "fifo"),
-                                       .iterations =
-                                           r->stragglers > 0 ? DRAWN_ITERATIONS : ITERATIONS,
+                                       .iterations = r->stragglers > 0 ? DRAWN_ITERATIONS : 0,
                                        .transport_Bps = r->transport_Bps,
                                        .leaf_nodes = r->leaf_nodes,
                                        .oversubscription = r->oversubscription,

@@ -353,6 +353,16 @@ const struct share *plan_share(const struct plan *plan, int bucket, int leader)
 
 /* ---- what travels ---- */
 
+int plan_first_sent(const struct plan *plan, int bucket, int leader)
+{
+    const struct bucket *b = &plan->buckets[bucket];
+
+    for (int c = 0; c < b->nchunks; c++)
+        if (plan->chunks[b->first_chunk + c].home == leader)
+            return (c + 1) % b->nchunks;
+    return (int)((int64_t)leader * b->nchunks / plan->nworkers % b->nchunks);
+}
+
 const struct codec *plan_codec(const struct plan *plan, int chunk)
 {
     const struct scheme *scheme = plan->buckets[plan->chunks[chunk].bucket].scheme;

@@ -236,6 +236,13 @@ const char *wire_name(enum wire_format wire);
 /* The share of the bucket that the leader is home of; NULL: it has none. */
 const struct share *plan_share(const struct plan *plan, int bucket, int leader);
 
+/* Of the bucket's chunks the one, counted from its first, whose gradient the leader sends first:
+ * the one after its own, or one as far along as the leader is. The others follow in order and
+ * around. If all began with the same one, everybody's window would be full of messages to the same
+ * few homes while the links to the others stood idle; so every home gets from one after the other.
+ */
+int plan_first_sent(const struct plan *plan, int bucket, int leader);
+
 /* Traffic of the leader where gradients go to their homes and answers come back, directly or along
  * the tree. */
 struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader);

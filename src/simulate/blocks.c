@@ -201,6 +201,46 @@ static int cut_units(struct simulation *s)
     return s->came ? 0 : -1;
 }
 
+/* unit_of: per actor, its unit of the bucket; chunks: per unit, how many came before. */
+static void order_bucket(struct simulation *s, int bucket, int *unit_of, int *chunks)
+{
+    const struct bucket *b = &s->plan->buckets[bucket];
+    int n = s->turn_first[bucket];
+
+    for (int u = s->unit_first[bucket]; u < s->unit_first[bucket + 1]; u++)
+        unit_of[s->units[u].home] = u;
+    for (int c = b->first_chunk; b->nshares > 0 && c < b->first_chunk + b->nchunks; c++) {
+        int u = unit_of[actor_of(s, s->plan->chunks[c].home)];
+        const struct unit *unit = &s->units[u];
+        int64_t before = chunks[u]++;
+        if (before * unit->pieces % unit->chunks < unit->pieces)
+            s->turns[n++] = (struct turn){u, (int)(before * unit->pieces / unit->chunks)};
+    }
+    s->turn_first[bucket + 1] = n;
+}
+
+static int order_units(struct simulation *s)
+{
+    int *unit_of = alloc_array((size_t)s->nactors + 1, sizeof *unit_of, "the simulation");
+    int *chunks = alloc_array((size_t)s->nunits + 1, sizeof *chunks, "the simulation");
+    size_t turns = 0;
+    int status = -1;
+
+    for (int u = 0; u < s->nunits; u++)
+        turns += (size_t)s->units[u].pieces;
+    s->turns = alloc_array(turns + 1, sizeof *s->turns, "the simulation");
+    s->turn_first =
+        alloc_array((size_t)s->plan->nbuckets + 1, sizeof *s->turn_first, "the simulation");
+    if (unit_of && chunks && s->turns && s->turn_first) {
+        for (int b = 0; b < s->plan->nbuckets; b++)
+            order_bucket(s, b, unit_of, chunks);
+        status = 0;
+    }
+    free(unit_of);
+    free(chunks);
+    return status;
+}
+
 /* ---- buckets ---- */
 
 static int open_buckets(struct simulation *s)
@@ -272,7 +312,7 @@ int blocks_open(struct simulation *s)
     if (open_actors(s) || open_buckets(s))
         return -1;
     find_units(s);
-    if (cut_units(s))
+    if (cut_units(s) || order_units(s))
         return -1;
     add_needs(s);
     find_copies(s);
@@ -295,5 +335,7 @@ void blocks_close(struct simulation *s)
     free(s->bucket_next);
     free(s->layer_first);
     free(s->units);
+    free(s->turns);
+    free(s->turn_first);
     free(s->came);
 }

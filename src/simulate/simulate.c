@@ -105,6 +105,16 @@ static int post(struct simulation *s, int actor, int layer)
     return 0;
 }
 
+/* Where the network is waited for, one iteration is not as long as the next: as many as are played
+ * in a second or so. */
+static int enough_iterations(const struct simulation *s)
+{
+    enum { MESSAGES = 500 * 1000, LEAST = 2, MOST = 20 };
+    uint64_t count = MESSAGES / (s->messages + 1);
+
+    return count < LEAST ? LEAST : count > MOST ? MOST : (int)count;
+}
+
 static int end_layer(struct simulation *s, int actor)
 {
     struct actor *a = &s->actors[actor];
@@ -116,6 +126,8 @@ static int end_layer(struct simulation *s, int actor)
         return step(s, actor);
     a->ended = s->now;
     if (a->iteration == SIMULATE_WARM_UP - 1) {
+        if (s->iterations == 0)
+            s->iterations = enough_iterations(s);
         s->begin = s->now; /* the last one's stays */
         a->stall_seconds = 0;
     }
@@ -259,7 +271,7 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
     struct simulation s = {.options = options,
                            .plan = options->plan,
                            .cluster = options->cluster,
-                           .iterations = options->iterations > 0 ? options->iterations : 2};
+                           .iterations = options->iterations};
     int status;
 
     assert(options->plan->ngroups == options->work->ngroups);

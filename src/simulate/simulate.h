@@ -22,7 +22,7 @@
  * - What a bucket costs the processors is what the cost model says (struct cost: sum_seconds over
  *   its homes and the gradients that come there, compute_seconds before the layer's next forward).
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
- * - The weight of updates is not known: of one bucket, a rank sends to the homes after it first.
+ * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
  * - A home's chunks of one bucket are equally large; where an iteration would have more than some
  *   millions of messages, several of them travel as one.
  * - Over most_actors leaders, neighbouring nodes are one block: they do the same at the same time,
@@ -73,7 +73,8 @@ struct simulate_options {
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
     int most_actors;         /* more leaders are folded into blocks; 0: SIMULATE_ACTORS */
-    int iterations;          /* that are measured, after two that are not; 0: 2 */
+    int iterations;          /* that are measured, after two that are not; 0: 2 to 20, as
+                                many as are played in a second or so */
     struct simulate_manner manner;
     double transport_Bps;    /* bytes that a rank's wire thread sends, and as many that it receives,
                                 per second of its time; 0: that takes it no time */

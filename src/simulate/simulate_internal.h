@@ -92,6 +92,11 @@ struct unit {
     double out_free, in_free;            /* as a link's, where its homes are a part of a block */
 };
 
+/* A piece of a unit, where its first chunk stands among the bucket's. */
+struct turn {
+    int unit, piece;
+};
+
 struct message {
     struct queue_entry entry; /* first: the queue hands out this */
     struct message *next;     /* of the free ones */
@@ -134,13 +139,15 @@ struct simulation {
     struct progress *progress;    /* per actor and bucket */
     int nunits;
     struct unit *units;
-    int *unit_first; /* per bucket, and the end */
-    int *came;       /* per piece of a unit, along trees per actor of each: two counters */
+    int *unit_first;    /* per bucket, and the end */
+    struct turn *turns; /* of each bucket in the order of its chunks */
+    int *turn_first;    /* per bucket, and the end */
+    int *came;          /* per piece of a unit, along trees per actor of each: two counters */
     struct events events;
     struct message *free;
     struct message_block *blocks;
     double now;
-    int iterations, ended; /* that are measured; workers that are through */
+    int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
     double begin;          /* of what is measured */
     uint64_t messages;
 };

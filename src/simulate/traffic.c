@@ -124,22 +124,23 @@ static int send_gradient(struct simulation *s, int actor, int unit, int piece, i
                                            .narrow = u->homes});
 }
 
-/* First to the homes after the sender. */
+/* Chunk after chunk from where training begins, too; where several travel as one, from there
+ * about. */
 static int send_gradients(struct simulation *s, int actor, int bucket, int iteration)
 {
     const struct bucket *b = &s->plan->buckets[bucket];
-    int first = s->unit_first[bucket], n = s->unit_first[bucket + 1] - first, start = 0;
+    const struct turn *turns = &s->turns[s->turn_first[bucket]];
+    int n = s->turn_first[bucket + 1] - s->turn_first[bucket];
+    int64_t first = plan_first_sent(s->plan, bucket, s->actors[actor].first);
+    int start = (int)(first * n / b->nchunks);
 
-    while (start < n && s->units[first + start].home <= actor)
-        start++;
-    if (s->plan->dedicated && n > 0)
-        start = actor % n;
     for (int i = 0; i < n; i++) {
-        int unit = first + (start + i) % n;
-        for (int p = 0; p < parts_up(b, &s->units[unit]); p++)
-            if (b->log_steps ? give(s, actor, unit, p, iteration)
-                             : send_gradient(s, actor, unit, p, iteration))
-                return -1;
+        const struct turn *turn = &turns[(start + i) % n];
+        if (turn->piece >= parts_up(b, &s->units[turn->unit]))
+            continue;
+        if (b->log_steps ? give(s, actor, turn->unit, turn->piece, iteration)
+                         : send_gradient(s, actor, turn->unit, turn->piece, iteration))
+            return -1;
     }
     return 0;
 }

@@ -93,20 +93,6 @@ static int open_part(struct sync *sync, int bucket, const struct home *home, str
     return is_home(sync, part->chunk) ? open_sum(sync, bucket, home, part) : 0;
 }
 
-/* The first part whose home comes after this rank. If all began with the same one, everybody's
- * window would be full of messages to the same few homes while the links to the others stood idle.
- */
-static int first_part(const struct sync *sync, const struct home *home)
-{
-    int first = 0;
-
-    if (sync->plan->dedicated) /* no worker is one of the homes */
-        return sync->rank * home->nparts / sync->plan->nworkers;
-    while (first < home->nparts && plan_home(sync->plan, home->parts[first].chunk) <= sync->rank)
-        first++;
-    return first;
-}
-
 int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home)
 {
     const struct bucket *b = bucket_of(sync, bucket);
@@ -127,7 +113,7 @@ int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct 
         if (part->leads && open_part(sync, bucket, home, part))
             return -1;
     }
-    home->first = first_part(sync, home);
+    home->first = plan_first_sent(sync->plan, bucket, sync->rank);
     if (updates)
         return 0;
     home->totals = calloc(elems + 1, sizeof *home->totals);

@@ -131,6 +131,13 @@ awk -v poseidon="$(speedup poseidon)" -v wfbp="$(speedup wfbp)" -v caffe="$(spee
     exit !(poseidon > 28 && poseidon > wfbp && wfbp > 2 * caffe && caffe > 1 && tf > 1 && p3 >= wfbp && ring > caffe && merged > caffe) }' ||
     fail "the order of other systems is wrong"
 
+# a link that is waited for carries as much by urgency, a window at a time, as in the order of posting
+for order in urgency fifo; do
+    run simulate --profile=titanx --nodes=16 --bandwidth=1Gb --comm=ps --order=$order --json >"$folder/$order"
+done
+awk -v urgency="$(speedup urgency)" -v fifo="$(speedup fifo)" 'BEGIN { exit !(urgency > 0.99 * fifo) }' ||
+    fail "by urgency 16 nodes reach $(speedup urgency), by fifo $(speedup fifo)"
+
 # auto counts copies as simulate plays them: by this cluster's, PS alone would reach 24.9 of 32
 for comm in auto ps sfb; do
     run simulate --profile=titanx --nodes=32 --bandwidth=40Gb --transport=3.5GB --host-copy=3.2GB --memory=8GB --comm=$comm --json >"$folder/$comm"

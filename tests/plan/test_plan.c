@@ -446,6 +446,26 @@ START_TEST(every_server_gets_a_part_of_a_large_layer)
 }
 END_TEST
 
+START_TEST(every_home_gets_another_ranks_gradient_first)
+{
+    enum { RANKS = 7 };
+    struct plan *plan = make("ps", RANKS, 0, 2000), *apart = make("ps", RANKS, 3, 2000);
+    const struct bucket *fc = &plan->buckets[1];
+    bool first[RANKS] = {false};
+
+    for (int r = 0; r < RANKS; r++) {
+        int chunk = fc->first_chunk + plan_first_sent(plan, 1, r), home = plan_home(plan, chunk);
+        ck_assert_msg(home != r && !first[home], "rank %d begins with home %d", r, home);
+        first[home] = true;
+    }
+    /* four workers begin in four quarters of the chunks, none of which is theirs */
+    for (int r = 0; r < apart->nworkers; r++)
+        ck_assert_int_eq(plan_first_sent(apart, 1, r), r * apart->buckets[1].nchunks / 4);
+    plan_destroy(plan);
+    plan_destroy(apart);
+}
+END_TEST
+
 START_TEST(nothing_of_the_callers_is_kept)
 {
     const struct scheme **schemes = calloc(3, sizeof *schemes);
@@ -540,6 +560,7 @@ SUITE("plan")
     tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);
     tcase_add_test(tcase, dilation_keeps_buckets_and_the_number_of_chunks);
     tcase_add_test(tcase, every_server_gets_a_part_of_a_large_layer);
+    tcase_add_test(tcase, every_home_gets_another_ranks_gradient_first);
     tcase_add_test(tcase, nothing_of_the_callers_is_kept);
     tcase_add_test(tcase, no_message_is_longer_than_mpi_can_count);
     tcase_add_test(tcase, impossible_requests_are_refused_with_the_reason);
