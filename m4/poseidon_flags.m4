@@ -114,3 +114,43 @@ AC_MSG_RESULT([$poseidon_clones])
 AS_IF([test "$poseidon_clones" = yes],
       [AC_DEFINE([HAVE_TARGET_CLONES], [1],
                  [A function can be compiled for several instruction sets.])])])
+
+# POSEIDON_HARDENING: what makes a mistake in reading a stranger's file harder to use: a program that is loaded anywhere
+# (PIE), tables that nobody can write to after the start (full RELRO), guarded stack frames, and libc's functions with
+# checks of bounds. Each where compiler and linker have it; "make hardening-check" looks at what came out. Sanitizers
+# check more, and not together with these.
+AC_DEFUN([POSEIDON_HARDENING],
+[AC_ARG_ENABLE([hardening],
+    [AS_HELP_STRING([--disable-hardening], [build without PIE, RELRO, stack protector and FORTIFY])],
+    [], [enable_hardening=yes])
+HARDENING_CFLAGS=
+HARDENING_LDFLAGS=
+AS_IF([test "$enable_sanitizers" != no || test "$enable_coverage" != no], [enable_hardening=no])
+AS_IF([test "$enable_hardening" = yes],
+[poseidon_save_CFLAGS=$CFLAGS
+poseidon_save_LDFLAGS=$LDFLAGS
+m4_define([poseidon_hardening_source], [AC_LANG_PROGRAM([@%:@include <string.h>],
+    [char text@<:@16@:>@; strcpy(text, "x"); return text@<:@1@:>@;])])
+for poseidon_try in -fstack-protector-strong '-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2' -fPIE; do
+    # -Werror: FORTIFY without optimization is a warning
+    CFLAGS="$poseidon_save_CFLAGS $HARDENING_CFLAGS $poseidon_try -Werror"
+    AC_MSG_CHECKING([whether $CC accepts $poseidon_try])
+    AC_COMPILE_IFELSE([poseidon_hardening_source],
+                      [AC_MSG_RESULT([yes]); HARDENING_CFLAGS="$HARDENING_CFLAGS $poseidon_try"],
+                      [AC_MSG_RESULT([no]); enable_hardening=partly])
+done
+CFLAGS="$poseidon_save_CFLAGS $HARDENING_CFLAGS"
+for poseidon_try in -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack; do
+    # objects of nvcc are not built for PIE where its compiler does not do that by itself
+    AS_IF([test "$poseidon_try" = -pie && test -n "$NVCC"], [continue])
+    LDFLAGS="$poseidon_save_LDFLAGS $HARDENING_LDFLAGS $poseidon_try"
+    AC_MSG_CHECKING([whether $CC links with $poseidon_try])
+    AC_LINK_IFELSE([poseidon_hardening_source],
+                   [AC_MSG_RESULT([yes]); HARDENING_LDFLAGS="$HARDENING_LDFLAGS $poseidon_try"],
+                   [AC_MSG_RESULT([no]); enable_hardening=partly])
+done
+CFLAGS=$poseidon_save_CFLAGS
+LDFLAGS=$poseidon_save_LDFLAGS])
+AC_SUBST([HARDENING_CFLAGS])
+AC_SUBST([HARDENING_LDFLAGS])
+AM_CONDITIONAL([HARDENING], [test "$enable_hardening" = yes])])

@@ -19,6 +19,7 @@ AS_IF([test "$silent" != yes], [cat <<_POSEIDON_EOF
   compiler      $CC: $poseidon_compiler
   flags         $poseidon_flags
   warnings     $WARN_CFLAGS
+  hardening     $enable_hardening:$HARDENING_CFLAGS$HARDENING_LDFLAGS
   kernels       $poseidon_kernels
   MPI           $poseidon_mpi_version (MPI $poseidon_mpi_standard)
   HDF5          $poseidon_hdf5_version, from $poseidon_hdf5_where
