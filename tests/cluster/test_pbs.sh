@@ -81,8 +81,8 @@ ended() {
 as_undisturbed() {
     if [ ! -e judge,json ]; then
         solver judge
-        timeout 200 mpirun --bind-to none -np 3 --host n1,n2,n3 build/poseidon train --solver=judge.prototxt \
-            --summary=judge,json --comm=ps --batch=8 --threads=1 >judge.log 2>&1 </dev/null || tail judge.log
+        timeout 900 mpirun --bind-to none -np 3 --host n1,n2,n3 build/poseidon train --solver=judge.prototxt \
+            --summary=judge,json --comm=ps --batch=8 --threads=1 >judge.log 2>&1 </dev/null || { tail judge.log; rm -f judge,json; }
     fi
     [ -n "$(sha256 judge,json)" ] || fail 'no undisturbed run'
     [ "$(sha256 judge,json)" = "$(sha256 "$prefix,json")" ] || fail "$prefix: the parameters are not the undisturbed run's"

@@ -131,10 +131,10 @@ undisturbed() {
     if [ ! -e "$judge.json" ]; then
         solver "$2" "$judge"
         # shellcheck disable=SC2086 # words
-        OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$BOX_AGENT timeout 200 mpirun --bind-to none -np "$1" \
+        OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$BOX_AGENT timeout 900 mpirun --bind-to none -np "$1" \
             --host "$(echo "$BOX_HOSTS" | cut -d ' ' -f "1-$1" | tr ' ' ,)" build/poseidon train \
             --solver="$judge.prototxt" --summary="$judge.json" $fixed >"$judge.log" 2>&1 </dev/null ||
-            tail -n 20 "$judge.log" >&2
+            { echo 'FAIL: the undisturbed run does not end' >&2; tail -n 20 "$judge.log" >&2; rm -f "$judge.json"; }
     fi
     sha256 "$judge.json"
 }
