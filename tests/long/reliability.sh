@@ -1,27 +1,54 @@
 #!/bin/sh
 # Faults injected, survived and lost, as the table of tests/RELIABILITY.md on standard output. From a build folder after
-# "make check":  abs_top_srcdir=.. sh ../tests/long/reliability.sh [KILLS] >../tests/RELIABILITY.md
+# "make check" (ten minutes, most of them waiting; more with more kills; the links want root):
+#
+#     abs_top_srcdir=.. sh ../tests/long/reliability.sh [KILLS] >../tests/RELIABILITY.md
 set -eu
 kills=${1:-200}
 abs_top_srcdir=$(cd "${abs_top_srcdir:?}" && pwd)
-POSEIDON=$PWD/poseidon POSEIDON_MPIRUN=$abs_top_srcdir/tests/mpirun.sh POSEIDON_KILLS=$kills
-export abs_top_srcdir POSEIDON POSEIDON_MPIRUN POSEIDON_KILLS
+POSEIDON=$PWD/poseidon POSEIDON_MPIRUN=$abs_top_srcdir/tests/mpirun.sh POSEIDON_KILLS=$kills abs_top_builddir=$PWD
+export abs_top_srcdir abs_top_builddir POSEIDON POSEIDON_MPIRUN POSEIDON_KILLS
 calls=$(CK_VERBOSITY=minimal tests/snapshot/test_faults)
-killed=$(sh "$abs_top_srcdir/tests/mpi/test_kills.sh")
+clock=$(sh "$abs_top_srcdir/tests/mpi/test_clock.sh")
+killed=$(sh "$abs_top_srcdir/tests/mpi/test_kills.sh" 2>/dev/null)
+links=$(sh "$abs_top_srcdir/tests/cluster/test_links.sh")
 cat <<END
 # Reliability
 
 Faults injected into a training and its snapshots, by \`tests/long/reliability.sh $kills\` on $(date +%Y-%m-%d); $(uname -sm),
-$(getconf _NPROCESSORS_ONLN) cores, $(${MPIRUN:-mpirun} --version | head -n 1), poseidon $("$POSEIDON" --version | cut -d' ' -f2).
+$(getconf _NPROCESSORS_ONLN) cores, $(${MPIRUN:-mpirun} --version | head -n 1), poseidon $("$POSEIDON" --version | sed -n '1s/poseidon //p; s/^commit  */commit /p' | tr '\n' ' ' | sed 's/ $//; s/ commit/, commit/').
 
-| fault | injected | survived | lost |
-|---|---|---|---|
+| fault | injected | survived | lost | shown by |
+|---|---|---|---|---|
 END
 echo "$calls" | sed -n 's/^\([a-z]*\), \(.*\): \([0-9]*\) faults, \([0-9]*\) snapshots not written$/\1 \2 \3 \4/p' |
-    awk '{ printf "| %s fails once while a snapshot is written (%s) | %d | %d, %d of them by the next try | 0 |\n", $1, $2, $3, $3, $4 }'
-echo "$killed" | sed -n 's/^\([0-9]*\) kills, \([0-9]*\) restarts, \([0-9]*\) runs, lost: \([0-9]*\)$/| SIGKILL to a rank, mpirun or all of 4 ranks, then the same command (\3 runs) | \1 | \1 | \4 |/p'
+    awk '{ printf "| %s fails once while a snapshot is written (%s): ENOSPC, EIO, EINTR, ESTALE%s | %d | %d, %d of them by the next try | 0 | `tests/snapshot/test_faults` |\n", $1, $2, $1 == "write" ? ", a short write" : "", $3, $3, $4 }'
+echo "$killed" | sed -n 's/^\([0-9]*\) kills, \([0-9]*\) restarts, \([0-9]*\) runs, lost: \([0-9]*\)$/| SIGKILL to a rank, mpirun or all of 4 ranks, then the same command (\3 runs) | \1 | \1 | \4 | `POSEIDON_KILLS=\1 tests\/mpi\/test_kills.sh` |/p'
+echo "$clock" | grep -q FAIL || echo "| the clock jumps an hour, ahead or back, on one rank or on all, in the middle of a run | 4 | 4 | 0 | \`tests/mpi/test_clock.sh\` |"
+for case in cut_1 cut_10 cut_60 cut_200 stop_75; do
+    echo "$links" | sed -n "s/^$case: training goes on \([0-9]*\) s after the end of the fault\$/\1/p" | while read -r seconds; do
+        case $case in
+        cut_*) what="a host's link is cut for ${case#cut_} s" ;;
+        *) what="SIGSTOP to a rank for ${case#stop_} s" ;;
+        esac
+        echo "| $what (training went on $seconds s after it) | 1 | 1 | 0 | \`tests/cluster/test_links.sh $case\` |"
+    done
+done
+for case in cut_for_ever stop_for_ever; do
+    echo "$links" | sed -n "s/^$case: status \([0-9]*\) \([0-9]*\) s after the fault: lost: rank 1 on n2 .*\$/\1 \2/p" | while read -r status seconds; do
+        case $case in
+        cut_*) what="a host's link is cut for ever" ;;
+        *) what='SIGSTOP to a rank for ever' ;;
+        esac
+        echo "| $what, \`--stall-timeout=30s\`: ended and named after $seconds s, status $status | 1 | the snapshots before | the work since | \`tests/cluster/test_links.sh $case\` |"
+    done
+done
+echo "$links" | grep -q '^half_speed: 0 failures' &&
+    echo "| one host at half speed: named with its rank by the advice | 1 | 1 | 0 | \`tests/cluster/test_links.sh half_speed\` |"
 cat <<END
 
 Survived: the snapshots before stay whole and the next one is good; a run that was killed ends with the parameters of the run that
-nobody disturbed, bit for bit. A suite that fails ends this script before it prints a table.
+nobody disturbed, bit for bit; a run that was held up goes on, and the right rank and host are named where that took a minute or
+more. A suite that fails ends this script before it prints a table. Schedulers (a node that dies, preemption, time limits, under
+Slurm and OpenPBS) are in \`make check-faults\`: tests/cluster/test_slurm.sh, test_pbs.sh, test_keep_running.sh.
 END

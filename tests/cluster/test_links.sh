@@ -1,0 +1,165 @@
+#!/bin/sh
+# Links that are cut, hosts that stand still or run at half speed, in a cluster in a box: no run hangs, the right rank
+# and host are named within the time-out, and a run whose link comes back goes on. All cases at a time, each with a box
+# of its own: they wait more than they compute.
+#
+#     test_links.sh [CASE...]      cut_1 cut_10 cut_60 cut_200 cut_for_ever stop_75 stop_for_ever half_speed; all of them
+# shellcheck disable=SC2016,SC2317 # the hosts' own shells expand; cases are called by their names
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+: "${abs_top_srcdir:=$(cd "$here/../.." && pwd)}" "${POSEIDON:=$abs_top_srcdir/build/poseidon}"
+export abs_top_srcdir POSEIDON
+
+if [ "${1:-}" != inside ]; then
+    "$here/box.sh" --check || exit
+    folder=$(mktemp -d) || exit 1
+    trap 'rm -rf "$folder"' EXIT
+    status=0
+    [ $# -gt 0 ] || set -- cut_1 cut_10 cut_60 cut_200 cut_for_ever stop_75 stop_for_ever half_speed
+    for name; do
+        (
+            "$here/box.sh" --hosts=4 --rate=1gbit -- "$here/test_links.sh" inside "$name" >"$folder/$name" 2>&1
+            echo $? >"$folder/$name.status"
+        ) &
+        sleep 1 # boxes look for a free network
+    done
+    wait
+    for name; do
+        cat "$folder/$name"
+        [ "$(cat "$folder/$name.status")" = 0 ] || status=1
+    done
+    exit $status
+fi
+case=$2 failures=0
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+began=$(cut -d . -f 1 /proc/uptime)
+
+fail() {
+    echo "FAIL: $case: $1"
+    failures=$((failures + 1))
+}
+
+sed "s|data/fashion|$abs_top_srcdir/data/fashion|" "$abs_top_srcdir/models/lenet/train_val.prototxt" >net.prototxt
+cat >solver.prototxt <<END
+net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" display: 10 max_iter: 1000000 random_seed: 1
+snapshot: 100 snapshot_prefix: "run"
+END
+
+begin() { # OPTION...
+    # mpirun's own links are not what is tested: they may be silent for long
+    OMPI_MCA_oob_tcp_keepalive_time=3600 mpirun -np 4 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --solver=solver.prototxt --comm=ps --batch=4 --threads=1 --keep=2 "$@" >log 2>&1 </dev/null &
+    launcher=$!
+    await 'Iteration 20 ' 120
+    sleep 2
+}
+
+now() {
+    cut -d . -f 1 /proc/uptime
+}
+
+await() { # TEXT SECONDS
+    until=$(($(now) + $2))
+    until grep -q -e "$1" log; do
+        kill -0 $launcher 2>/dev/null && [ "$(now)" -lt $until ] || { fail "'$1' was not said within $2 s"; tail -n 4 log; return 1; }
+        sleep 0.2
+    done
+}
+
+iteration() {
+    sed -n 's/.*Iteration \([0-9]*\) (.*/\1/p' log | tail -n 1
+}
+
+# goes_on SECONDS: within that time training has come further, and then stops when it is asked to, and saves
+goes_on() {
+    at=$(iteration)
+    await "Iteration $((at + 20)) " "$1" || return
+    echo "$case: training goes on $(($(now) - back)) s after the end of the fault"
+    kill -USR1 $launcher
+    wait $launcher
+    [ $? -eq 75 ] || { fail 'a run that goes on is not stopped in order'; tail -n 4 log; }
+}
+
+# lost: the run ends by itself with the status of a lost rank, of rank 1 on n2
+lost() { # SECONDS
+    until=$(($(now) + $1))
+    while kill -0 $launcher 2>/dev/null && [ "$(now)" -lt $until ]; do sleep 0.5; done
+    kill -0 $launcher 2>/dev/null && { fail "it hangs $1 s after the fault"; kill -9 $launcher; }
+    wait $launcher
+    status=$?
+    grep -q 'poseidon train: lost: rank 1 on n2 silent for [0-9]* s, last seen in iteration [0-9]*' log ||
+        { fail "the lost rank is not named"; grep -e silent -e lost log; }
+    echo "$case: status $status $(($(now) - cut)) s after the fault: $(grep -o 'lost: rank.*' log | head -n 1)"
+    [ $status -ne 0 ] || fail 'it ends as a success'
+    sleep 2
+    for rank in 0 2 3; do
+        ! kill -0 "$(cat pid.$rank)" 2>/dev/null || fail "rank $rank stays behind"
+    done
+}
+
+named() { # WHETHER
+    found=$(grep -c 'silent for' log)
+    if $1; then
+        [ "$found" -eq 1 ] || fail "who is silent is said $found times"
+        grep -q 'rank 1 on n2 silent for [0-9]* s, .*wait for it' log || { fail 'another rank is accused'; grep silent log; }
+    else
+        [ "$found" -eq 0 ] || { fail 'somebody is accused'; grep silent log; }
+    fi
+}
+
+cut_for() { # SECONDS NAMED
+    begin
+    ip link set "$BOX_NAME-2" down && sleep "$1" && ip link set "$BOX_NAME-2" up
+    back=$(now)
+    # TCP tries again after twice the time that it has waited before
+    goes_on $((60 + 2 * $1))
+    named "$2"
+}
+
+cut_1() { cut_for 1 false; }
+cut_10() { cut_for 10 false; }
+cut_60() { cut_for 60 true; }
+cut_200() { cut_for 200 true; }
+
+cut_for_ever() {
+    begin --stall-timeout=30s
+    cut=$(now)
+    ip link set "$BOX_NAME-2" down
+    lost 100
+}
+
+stop_75() {
+    begin
+    kill -STOP "$(cat pid.1)" && sleep 75 && kill -CONT "$(cat pid.1)"
+    back=$(now)
+    goes_on 60
+    named true
+}
+
+stop_for_ever() {
+    begin --stall-timeout=30s
+    cut=$(now)
+    kill -STOP "$(cat pid.1)"
+    lost 100
+    kill -9 "$(cat pid.1)" 2>/dev/null
+}
+
+half_speed() {
+    sed -i 's/max_iter: 1000000/max_iter: 300/' solver.prototxt
+    begin --batch=32 --summary=figures.json
+    while kill -STOP "$(cat pid.2)" 2>/dev/null; do
+        sleep 0.1
+        kill -CONT "$(cat pid.2)" 2>/dev/null
+        sleep 0.1
+    done
+    wait $launcher || { fail 'it does not come to its end'; tail -n 4 log; }
+    grep 'Late: ' log
+    grep -q 'What would help most: .*host n3: rank 2 there' log || { fail "the advice: $(grep 'What would help' log)"; }
+}
+
+$case
+echo "$case: $failures failures, $(($(now) - began)) s"
+kill $launcher 2>/dev/null
+exit $((failures > 0))
