@@ -120,6 +120,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "none)"},
         {"snapshot-every", OPTION_TEXT, &every, "DURATION",
          "a snapshot at least so often, besides the solver's"},
+        {"max-bad", OPTION_INT, &o->max_bad, "N",
+         "leave out up to N damaged records of each data set and rank (an image that cannot be "
+         "decoded), and say which (default 0: an error)"},
         {"on-nan", OPTION_TEXT, &on_nan, "HOW",
          "a gradient that is not finite: stop (default), or skip: leave that update out, on all "
          "ranks; skip,N: N in a row end training (default 10)"},
@@ -130,6 +133,9 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "5min; none)"},
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)"},
+        {"keep-best", OPTION_TEXT, &o->keep_best, "OUTPUT",
+         "save, and keep besides, the best test by this output of the test net: a loss's least, "
+         "else the most"},
         {.type = OPTION_GROUP, .help = "computing"},
         {"gpu", OPTION_TEXT, &gpu, "all|LIST",
          "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
@@ -253,6 +259,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
         return -1;
     if (on_nan_parse(on_nan, &o->skip_nan))
         return -1;
+    if (o->max_bad < 0)
+        return error_set("--max-bad=%d: expected 0 or more damaged records", o->max_bad);
     if (resume_parse(resume, &o->resume) || (o->run && run_check_name(o->run)) ||
         check_replay(o, input_shape))
         return -1;

@@ -39,10 +39,13 @@ static int database_read(struct source *source, uint64_t number, struct record *
     if (number >= source->nrecords)
         return error_set("%s: record %llu asked for; it has %llu", source->path,
                          (unsigned long long)number, (unsigned long long)source->nrecords);
+    out->damaged = false;
     if (self->kv->i->read(self->kv, number, &out->file))
         return -1;
-    if (datum_read(out->file.data, out->file.length, self->color, out))
+    if (datum_read(out->file.data, out->file.length, self->color, out)) {
+        out->damaged = true;
         return record_error(self, number);
+    }
     return 0;
 }
 
@@ -52,6 +55,7 @@ static void database_close(struct source *source)
 
     for (int f = 0; f < source->nfields; f++)
         free(source->field[f].name);
+    watch_free(&source->watch);
     kv_close(self->kv);
     free(source->path);
     free(self);
@@ -81,6 +85,9 @@ int source_open_database(struct kv *kv, bool with_labels, enum image_color color
     self->source.path = strdup(kv->path);
     status = self->source.path ? database_read(&self->source, 0, &first)
                                : error_memory(strlen(kv->path), "a path");
+    /* LevelDB's files come and go by themselves */
+    if (status == 0 && self->source.i == &lmdb_i)
+        status = watch_add(&self->source.watch, kv->path);
     if (status == 0)
         status = source_describe_images(&self->source, with_labels, &first);
     record_free(&first);

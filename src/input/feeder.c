@@ -46,6 +46,7 @@ struct feeder {
     struct source *source; /* owned; used by the threads alone */
     bool has_transform;
     struct transform transform;
+    struct damage damage;
     struct feeder_options o;
     size_t elems[SOURCE_MAX_FIELDS]; /* floats of one delivered sample */
     size_t bytes[SOURCE_MAX_FIELDS]; /* one record as the source gives it */
@@ -193,26 +194,18 @@ static int batch_fill(struct feeder *f, const struct slot *slot)
 /* One sample of a source of single records, from file to batch. */
 static int sample_fill(struct feeder *f, const struct slot *slot, int sample, struct record *record)
 {
-    uint64_t global = slot->first + (uint64_t)sample, number = record_of(f, global);
+    uint64_t global = slot->first + (uint64_t)sample;
     float *to = f->o.bytes ? NULL : slot->field[0] + (size_t)sample * f->elems[0];
 
-    if (f->source->i->read_record(f->source, number, record))
+    if (damage_read(&f->damage, f->source, f->has_transform ? &f->transform : NULL, f->o.bytes,
+                    record_of(f, global), record))
         return -1;
-    if (f->has_transform && transform_accepts(&f->transform, &record->shape))
-        return error_context("%s: record %llu", f->source->path, (unsigned long long)number);
     if (f->o.bytes) {
-        if (record->type != SOURCE_U8)
-            return error_set(
-                "%s: record %llu holds floats, but the first one bytes; --engine=cpu takes both",
-                f->source->path, (unsigned long long)number);
         bytes_deliver(f, slot, sample, record->data, &record->shape);
     } else if (f->has_transform) {
         transform_apply(&f->transform, record->data, &record->shape, record->type, f->o.seed,
                         f->o.layer_index, global, to);
     } else {
-        if (!shape_equal(&record->shape, &f->source->field[0].shape))
-            return error_set("%s: record %llu has another shape than the first", f->source->path,
-                             (unsigned long long)number);
         field_deliver(f, 0, record->data, record->type, to);
     }
     if (f->source->nfields > 1)
@@ -293,7 +286,8 @@ static void job_do(struct feeder *f, struct slot *slot, struct record *record)
         slot_exhaust(f, slot);
     slot->running++;
     pthread_mutex_unlock(&f->mutex);
-    status = f->source->i->read_record ? sample_fill(f, slot, job, record) : batch_fill(f, slot);
+    status = (job == 0 && watch_look(&f->source->watch, f->o.care.say, f->o.care.context)) ||
+             (f->source->i->read_record ? sample_fill(f, slot, job, record) : batch_fill(f, slot));
     pthread_mutex_lock(&f->mutex);
     slot->running--;
     if (status)
@@ -458,7 +452,8 @@ int feeder_create(struct source *source, const struct transform *transform,
     pthread_mutex_init(&f->mutex, NULL);
     pthread_cond_init(&f->changed_for_threads, NULL);
     pthread_cond_init(&f->changed_for_consumer, NULL);
-    if (feeder_options_check(f) || buffers_create(f) || thread_start(f)) {
+    if (damage_open(&f->damage, &o->care) || feeder_options_check(f) || buffers_create(f) ||
+        thread_start(f)) {
         feeder_destroy(f);
         return -1;
     }
@@ -565,6 +560,11 @@ void feeder_waits(const struct feeder *f, uint64_t *times, double *seconds)
     *seconds = f->wait_seconds;
 }
 
+void feeder_damage(struct feeder *f, struct strbuf *out)
+{
+    damage_list(&f->damage, out);
+}
+
 int feeder_threads(const struct feeder *f)
 {
     return f->nthreads;
@@ -583,15 +583,15 @@ void feeder_destroy(struct feeder *f)
     pthread_cond_destroy(&f->changed_for_consumer);
     pthread_cond_destroy(&f->changed_for_threads);
     pthread_mutex_destroy(&f->mutex);
-    for (int i = 0; i < f->source->nfields; i++) {
-        for (int s = 0; f->slot && s < f->o.depth; s++)
-            batch_free(f, f->slot[s].field[i]);
+    for (int i = 0; i < f->source->nfields; i++)
         free(f->staging[i]);
-    }
     for (int s = 0; f->slot && s < f->o.depth; s++) {
+        for (int i = 0; i < f->source->nfields; i++)
+            batch_free(f, f->slot[s].field[i]);
         batch_free(f, f->slot[s].pixels);
         batch_free(f, f->slot[s].windows);
     }
+    damage_close(&f->damage);
     free(f->pick);
     free(f->slot);
     transform_free(&f->transform);

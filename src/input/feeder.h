@@ -10,6 +10,7 @@
 #define POSEIDON_INPUT_FEEDER_H
 
 #include "engine/engine.h"
+#include "input/damage.h"
 #include "input/source.h"
 #include "input/transform.h"
 #include "trace/trace.h"
@@ -29,6 +30,7 @@ struct feeder_options {
     const struct engine *engine; /* that batches are copied to: they lie in memory from its
                                     copies->host_alloc. Borrowed, outlives the feeder. NULL: in
                                     any */
+    struct input_care care; /* with damaged records, of sources of single records; else an error */
     struct trace
         *trace; /* every batch is a span there, from the beginning of its reading until it is ready,
                    of layer layer_index; borrowed, outlives the feeder; NULL: none */
@@ -57,6 +59,9 @@ int feeder_seek(struct feeder *feeder, uint64_t first_sample);
 /* How often and how long (seconds) feeder_next had to wait since creation; the first batch after
  * creation and after every jump is not counted. Asked by the thread that calls feeder_next. */
 void feeder_waits(const struct feeder *feeder, uint64_t *times, double *seconds);
+
+/* Appends a line for each damaged record that was left out. */
+void feeder_damage(struct feeder *feeder, struct strbuf *out);
 
 /* How many threads it has come to. Asked by the thread that calls feeder_next. */
 int feeder_threads(const struct feeder *feeder);

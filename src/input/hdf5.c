@@ -214,6 +214,7 @@ static void hdf5_close(struct source *source)
     for (int p = 0; p < self->nparts; p++)
         free(self->part[p].path);
     free(self->part);
+    watch_free(&source->watch);
     for (int f = 0; f < source->nfields; f++)
         free(source->field[f].name);
     free(source->path);
@@ -285,6 +286,8 @@ static int parts_scan(struct hdf5_source *self)
         }
     }
     h5_unlock();
+    for (int p = 0; p < self->nparts && status == 0; p++)
+        status = watch_add(&self->source.watch, self->part[p].path);
     self->source.nrecords = total;
     return status;
 }

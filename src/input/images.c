@@ -42,11 +42,14 @@ static int images_read(struct source *source, uint64_t number, struct record *ou
     if ((size_t)snprintf(path, sizeof path, "%s%s", self->root, name) >= sizeof path)
         return error_set("%s: the name of image %llu is too long", source->path,
                          (unsigned long long)number);
+    out->damaged = false;
     out->label = (float)self->list.label[number];
     if (bytes_load(&out->file, path, MAX_FILE_BYTES))
         return error_context("%s, image %llu", source->path, (unsigned long long)number);
-    if (file_decode(self, out))
+    if (file_decode(self, out)) {
+        out->damaged = true;
         return error_context("%s, image %llu: %s", source->path, (unsigned long long)number, path);
+    }
     return 0;
 }
 

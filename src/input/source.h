@@ -7,6 +7,7 @@
 
 #include "engine/tensor.h"
 #include "input/format/image.h"
+#include "input/watch.h"
 
 struct source;
 
@@ -20,6 +21,7 @@ struct record {
     float label;
     struct bytes file, planes; /* as stored; C x H x W */
     struct image decoded, resized;
+    bool damaged; /* reading failed for what the record holds, not for where it lies */
 };
 
 void record_free(struct record *record);
@@ -49,8 +51,9 @@ struct source_field {
 
 struct source {
     const struct source_i *i;
-    char *path;        /* owned; as opened, for messages */
-    uint64_t nrecords; /* > 0 */
+    char *path;         /* owned; as opened, for messages */
+    struct watch watch; /* the files that were opened; the feeder looks at them */
+    uint64_t nrecords;  /* > 0 */
     int nfields;
     struct source_field field[SOURCE_MAX_FIELDS];
 };

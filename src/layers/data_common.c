@@ -59,6 +59,7 @@ struct data *data_make_state(struct layer *layer, const struct layer_env *env, i
         .seed = env->seed,
         .layer_index = layer->index,
         .depth = 4,
+        .care = env->care,
         .trace = env->trace,
     };
     state->ranks_per_sample = 1;
@@ -380,6 +381,14 @@ void data_waits(const struct layer *layer, uint64_t *times, double *seconds)
     *seconds = 0;
     if (state && state->feeder)
         feeder_waits(state->feeder, times, seconds);
+}
+
+void data_damage(const struct layer *layer, struct strbuf *out)
+{
+    const struct data *state = layer->state;
+
+    if (state && state->feeder)
+        feeder_damage(state->feeder, out);
 }
 
 void data_destroy(struct layer *layer)

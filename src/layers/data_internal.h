@@ -66,12 +66,13 @@ int data_mark(const struct layer *layer, struct layer_data_mark *out);
 int data_look_at(const struct layer *layer, double seconds, struct source_survey *out);
 int data_seek(struct layer *layer, uint64_t first_sample);
 void data_waits(const struct layer *layer, uint64_t *times, double *seconds);
+void data_damage(const struct layer *layer, struct strbuf *out);
 void data_destroy(struct layer *layer);
 
 /* Those of every layer of this kind. */
 #define DATA_LAYER_SLOTS                                                                           \
     .min_bottoms = 0, .max_bottoms = 0, .is_data = true, .build = data_build,                      \
     .forward = data_forward, .destroy = data_destroy, .mark = data_mark, .look = data_look_at,     \
-    .seek = data_seek, .waits = data_waits
+    .seek = data_seek, .waits = data_waits, .damage = data_damage
 
 #endif

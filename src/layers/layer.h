@@ -8,6 +8,7 @@
 #define POSEIDON_LAYERS_LAYER_H
 
 #include "engine/engine.h"
+#include "input/care.h"
 #include "spec/netdef.h"
 #include "util/sha256.h"
 
@@ -28,7 +29,8 @@ struct layer_env {
     int rank, nranks; /* among workers */
     uint64_t first_sample;
     uint64_t seed;
-    struct trace *trace; /* feeders record there when they read; borrowed; NULL: they do not */
+    struct input_care care; /* with damaged data; all zero: an error */
+    struct trace *trace;    /* feeders record there when they read; borrowed; NULL: they do not */
     char **notices; /* things to say aloud are appended here, one a line; owned by the caller */
 };
 
@@ -98,6 +100,8 @@ struct layer_i {
     int (*look)(const struct layer *layer, double seconds, struct source_survey *out);
     int (*seek)(struct layer *layer, uint64_t first_sample);
     void (*waits)(const struct layer *layer, uint64_t *times, double *seconds);
+    /* Appends a line for each damaged record that was left out. */
+    void (*damage)(const struct layer *layer, struct strbuf *out);
 };
 
 struct layer {

@@ -132,6 +132,13 @@ int net_seek(struct net *net, uint64_t first_sample)
     return 0;
 }
 
+void net_input_damage(const struct net *net, struct strbuf *out)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->damage)
+            net->layers[l].i->damage(&net->layers[l], out);
+}
+
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds)
 {
     *times = 0;

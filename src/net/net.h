@@ -182,6 +182,9 @@ int net_pull_values(struct net *net);
 int net_seek(struct net *net, uint64_t first_sample);
 void net_input_waits(const struct net *net, uint64_t *times, double *seconds);
 
+/* Appends a line for each damaged record of the input that was left out. */
+void net_input_damage(const struct net *net, struct strbuf *out);
+
 /* Bytes of blobs, gradients, parameters that net_build allocated. */
 size_t net_memory(const struct net *net);
 

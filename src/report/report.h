@@ -69,8 +69,11 @@ struct report_run {
     const struct net *test;     /* the first test net; NULL: there are no scores */
     const double *scores;       /* its outputs (report/outputs.h); NULL: no test was run */
     size_t parameters;          /* of the net */
-    int64_t skipped;            /* updates left out by --on-nan=skip */
-    const char *sha256;         /* of them, hexadecimal; NULL: nothing was computed */
+    int64_t best;               /* iteration of the best snapshot by --keep-best; -1: none */
+    double best_score;
+    const char *damage; /* damaged records that were left out, a line each; NULL: none */
+    int64_t skipped;    /* updates left out by --on-nan=skip */
+    const char *sha256; /* of them, hexadecimal; NULL: nothing was computed */
 };
 
 /* Writes one JSON object. */

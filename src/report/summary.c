@@ -4,6 +4,9 @@
 #include "report/outputs.h"
 #include "util/build_info.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static void put_by_rank(const struct figures *figures, struct json *json, const char *key,
@@ -13,6 +16,22 @@ static void put_by_rank(const struct figures *figures, struct json *json, const 
     json_array_begin(json);
     for (int r = 0; r < figures->nranks; r++)
         json_double(json, figures_of_rank(figures, r, figure));
+    json_array_end(json);
+}
+
+/* An array with a string for every line. */
+static void put_lines(struct json *json, const char *key, const char *lines)
+{
+    char line[1024];
+
+    json_key(json, key);
+    json_array_begin(json);
+    while (lines && *lines) {
+        int length = (int)strcspn(lines, "\n");
+        snprintf(line, sizeof line, "%.*s", length, lines);
+        json_string(json, line);
+        lines += length + (lines[length] == '\n');
+    }
     json_array_end(json);
 }
 
@@ -75,6 +94,9 @@ void report_summary(const struct figures *figures, const struct report_run *run,
     json_put_int(json, "dedicated_servers", run->servers);
     json_put_int(json, "iterations", run->end);
     json_put_int(json, "updates_left_out", run->skipped);
+    json_put_int(json, "best_iteration", run->best);
+    json_put_double(json, "best_score", run->best >= 0 ? run->best_score : (double)NAN);
+    put_lines(json, "damaged_records", run->damage);
     json_put_bool(json, "stopped_early", run->stopped);
     json_put_int(json, "first_iteration", run->first_iteration);
     json_put_int(json, "global_batch", global);

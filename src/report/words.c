@@ -187,7 +187,7 @@ static void advise_late(const struct figures *figures, struct report_advice *out
     static const char *const words[] = {
         [LATE_COMPUTING] = "computing; see what else runs there, its clock and its cooling",
         [LATE_INPUT] = "input; see the disk or the file server that it reads from",
-        [LATE_NETWORK] = "the network; see its link and its switch's port, and who else uses them"};
+        [LATE_NETWORK] = "network; see its link and its switch's port, and who else uses them"};
     enum late_cause cause, why = LATE_COMPUTING;
     double most = 0;
     int latest = -1;

@@ -30,7 +30,11 @@ struct keeper {
     char *reason;   /* of the last failure */
     double begun;   /* the clock when the slot was filled */
     double seconds; /* the last snapshot took */
-    int64_t *kept;  /* iterations of the snapshots there, the oldest first */
+    struct best {
+        int64_t iteration; /* -1: none */
+        double score;
+    } best, awaited; /* that is there; that is to be written */
+    int64_t *kept;   /* iterations of the snapshots there, the oldest first */
     int nkept, room;
 };
 
@@ -78,15 +82,31 @@ static void remove_one(const struct keeper *keeper, int64_t iteration)
 
 static void prune(struct keeper *keeper)
 {
-    int surplus = keeper->nkept - keeper->options.keep;
+    int64_t best = -1;
+    double score;
+    int surplus = keeper->nkept - keeper->options.keep, stay = 0;
 
+    if (keeper_best(keeper, &best, &score))
+        for (int i = 0; i < keeper->nkept; i++)
+            surplus -= keeper->kept[i] == best; /* besides */
     if (keeper->options.keep <= 0 || surplus <= 0)
         return;
-    for (int i = 0; i < surplus; i++)
-        remove_one(keeper, keeper->kept[i]);
-    memmove(keeper->kept, keeper->kept + surplus,
-            (size_t)(keeper->nkept - surplus) * sizeof *keeper->kept);
-    keeper->nkept -= surplus;
+    for (int i = 0; i < keeper->nkept; i++)
+        if (surplus > 0 && keeper->kept[i] != best) {
+            remove_one(keeper, keeper->kept[i]);
+            surplus--;
+        } else
+            keeper->kept[stay++] = keeper->kept[i];
+    keeper->nkept = stay;
+}
+
+/* What was to be the best is there. */
+static void take_best(struct keeper *keeper, int64_t iteration)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    if (keeper->awaited.iteration == iteration)
+        keeper->best = keeper->awaited;
+    pthread_mutex_unlock(&keeper->mutex);
 }
 
 /* Without the mutex: only this thread touches the slot while it is busy, and the list of kept ones.
@@ -99,6 +119,8 @@ static int write_slot(struct keeper *keeper)
 
     if (!status)
         status = checkpoint_write(keeper->slot, o->prefix, o->binary, o->log);
+    if (!status)
+        take_best(keeper, iteration);
     if (!status && o->written && o->written(o->context, iteration))
         status = CHECKPOINT_NOT_WRITTEN;
     if (!status && remember_kept(keeper, iteration) == 0)
@@ -185,6 +207,7 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
     if (!keeper)
         return error_memory(sizeof *keeper, "snapshots");
     keeper->options = *options;
+    keeper->best.iteration = keeper->awaited.iteration = -1;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -206,6 +229,32 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
 int keeper_add(struct keeper *keeper, int64_t iteration)
 {
     return remember_kept(keeper, iteration);
+}
+
+void keeper_mark_best(struct keeper *keeper, int64_t iteration, double score)
+{
+    struct best best = {.iteration = iteration, .score = score};
+
+    pthread_mutex_lock(&keeper->mutex);
+    while (keeper->busy)
+        pthread_cond_wait(&keeper->changed, &keeper->mutex);
+    for (int i = 0; i < keeper->nkept; i++)
+        if (keeper->kept[i] == iteration)
+            keeper->best = best;
+    keeper->awaited = best;
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+bool keeper_best(struct keeper *keeper, int64_t *iteration, double *score)
+{
+    bool there;
+
+    pthread_mutex_lock(&keeper->mutex);
+    there = keeper->best.iteration >= 0;
+    *iteration = keeper->best.iteration;
+    *score = keeper->best.score;
+    pthread_mutex_unlock(&keeper->mutex);
+    return there;
 }
 
 /* The mutex is held. */

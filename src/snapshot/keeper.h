@@ -17,8 +17,8 @@ struct keeper_options {
     bool binary;           /* Caffe's binary form */
     const struct net *net; /* borrowed, outlives the keeper */
     int nhistory;          /* blocks of net->elems floats */
-    int keep;              /* > 0: so many snapshots stay; older ones that the keeper knows of are
-                              removed when a new one is there */
+    int keep;              /* > 0: so many snapshots stay, and the best one; older ones that the
+                              keeper knows of are removed when a new one is there */
     struct log *log;       /* borrowed */
     void *context;         /* of the two below: on the keeper's thread */
     int (*check)(void *context); /* before each writing; fails where nothing may be written */
@@ -30,6 +30,13 @@ int keeper_create(const struct keeper_options *options, struct keeper **out);
 
 /* A snapshot that was there before, for `keep`; those of the run, the oldest first. */
 int keeper_add(struct keeper *keeper, int64_t iteration);
+
+/* The snapshot of that iteration, which is there or is handed over next, is the best by a score:
+ * `keep` spares it until a better one is written. */
+void keeper_mark_best(struct keeper *keeper, int64_t iteration, double score);
+
+/* The best one that is there; false: none is. */
+bool keeper_best(struct keeper *keeper, int64_t *iteration, double *score);
 
 /* Copies the moment and returns; waits first for a snapshot that is being written just now. Fails
  * where one before could not be composed, or `check` forbade it: no later one would do better. */

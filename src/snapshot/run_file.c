@@ -63,6 +63,9 @@ int run_file_write(const char *path, const struct run_file *file)
                   "iteration\t%" PRId64 "\nbegun\t%" PRId64 "\nstarts\t%d\nglobal_batch\t%" PRId64
                   "\nranks\t%d\n",
                   file->iteration, file->begun, file->starts, file->global_batch, file->ranks);
+    if (file->best_of[0] && file->best >= 0)
+        strbuf_printf(&text, "best\t%" PRId64 "\nbest_score\t%.17g\nbest_of\t%s\n", file->best,
+                      file->best_score, file->best_of);
     put_about(&text, file->about);
     status = strbuf_status(&text);
     if (!status)
@@ -98,6 +101,12 @@ static bool take_figure(struct run_file *file, const char *key, const char *valu
     }
     if (!strcmp(key, "iteration"))
         return read_number(value, -1, INT32_MAX, &file->iteration);
+    if (!strcmp(key, "best"))
+        return read_number(value, 0, INT32_MAX, &file->best);
+    if (!strcmp(key, "best_score"))
+        return sscanf(value, "%lf", &file->best_score) == 1;
+    if (!strcmp(key, "best_of"))
+        return snprintf(file->best_of, sizeof file->best_of, "%s", value) < RUN_NAME_BYTES;
     if (!strcmp(key, "begun"))
         return read_number(value, 0, INT32_MAX, &file->begun);
     if (!strcmp(key, "global_batch"))
@@ -151,7 +160,7 @@ int run_file_read(const char *path, struct run_file *out, bool *found)
     FILE *in = fopen(path, "r");
     int status;
 
-    *out = (struct run_file){.iteration = -1};
+    *out = (struct run_file){.iteration = -1, .best = -1};
     *found = in != NULL;
     if (!in)
         return errno == ENOENT ? 0 : error_set("cannot read '%s': %s", path, strerror(errno));

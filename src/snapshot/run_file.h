@@ -27,6 +27,9 @@ struct run_file {
     int starts;           /* how many starts one after another began there */
     int64_t global_batch; /* samples of an iteration, over all workers */
     int ranks;            /* at the last start */
+    int64_t best;         /* iteration of the best snapshot by the output best_of; -1: none */
+    double best_score;
+    char best_of[RUN_NAME_BYTES]; /* "": nobody asked */
 };
 
 /* "PREFIX.run"; freed by the caller. NULL: no memory. */

@@ -58,6 +58,8 @@ static void put_exchange(struct strbuf *list, const struct trainer_options *o)
     agreement_put(list, "--order", "%s", o->fifo ? "fifo" : "urgency");
     put_size(list, "--chunk", o->chunk);
     put_size(list, "--merge", o->merge);
+    agreement_put(list, "--keep-best", "%s", o->keep_best ? o->keep_best : "not given");
+    agreement_put(list, "--max-bad", "%d", o->max_bad);
     agreement_put(list, "--on-nan", "%s,%d", o->skip_nan > 0 ? "skip" : "stop", o->skip_nan);
     agreement_put(list, "--check-sync", "%d", o->check_sync);
     put_given(list, "--measure", o->measure);

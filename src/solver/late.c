@@ -20,7 +20,9 @@ enum value { VALUE_COMPUTE, VALUE_INPUT, VALUE_STALL, VALUE_LINK, VALUE_BYTES, V
  * much. */
 #define LATE_PART    0.25
 #define LATE_SECONDS 0.1
-#define SLOW_LINK    1.5 /* times the median's time for a byte */
+#define SLOW_LINK                                                                                  \
+    2 /* times the median's time for a byte: with one slow end, of n ranks at most                 \
+         n - 1 */
 
 struct late {
     int nranks;
@@ -147,7 +149,8 @@ static int find_slow(struct trainer *t, const double *values, double seconds,
     return most > LATE_PART * seconds && most > LATE_SECONDS ? found : -1;
 }
 
-/* Whose messages take longest where training waits for messages. Two ranks have but one link. */
+/* Whose messages take longest where training waits for messages. Of fewer than four
+ * ranks one that is slow makes all look slow. */
 static int find_slow_link(struct trainer *t, const double *values, double seconds, double *behind)
 {
     double stall = 0, usual, most = 0;
@@ -168,7 +171,7 @@ static int find_slow_link(struct trainer *t, const double *values, double second
     }
     usual = median(t->late->sorted, n);
     *behind = most > 0 ? stall * (1 - usual / most) : 0;
-    return n > 2 && stall > LATE_PART * seconds && most > SLOW_LINK * usual &&
+    return n > 3 && stall > LATE_PART * seconds && most > SLOW_LINK * usual &&
                    *behind > LATE_SECONDS
                ? found
                : -1;

@@ -238,6 +238,16 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     return log_clipping(t, iteration);
 }
 
+/* All workers have the same scores, and there are no other ranks. */
+static int keep_best(struct trainer *t, int64_t iteration)
+{
+    if (!trainer_is_best(t, iteration))
+        return 0;
+    if (t->rank == 0 && trainer_mark_best(t))
+        return -1;
+    return t->last_snapshot == iteration ? 0 : snapshot(t, iteration);
+}
+
 /* Tests, snapshots: what stands outside the time of training. */
 static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save, double *paused)
 {
@@ -255,7 +265,7 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
     if (save)
         status = snapshot(t, iteration);
     if (test && !status)
-        status = test_all(t, iteration);
+        status = test_all(t, iteration) || keep_best(t, iteration) ? -1 : 0;
     *paused += clock_seconds() - start;
     t->signals.passed = 0;
     t->paused_stall += sync_stats(t->sync)->stall_seconds - stall;
@@ -288,7 +298,8 @@ static int finish_training(struct trainer *t, double start, double *paused)
                 return -1;
             LOG_INFO(t->log, "Iteration %" PRId64 ", loss = %g", end, unused / t->nworkers);
         }
-        if (!t->blank && !t->stopped && is_due(end, s->test_interval) && test_all(t, end))
+        if (!t->blank && !t->stopped && is_due(end, s->test_interval) &&
+            (test_all(t, end) || keep_best(t, end)))
             return -1;
     }
     if (t->rank == 0 && trainer_finish_saving(t))

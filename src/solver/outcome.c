@@ -136,6 +136,8 @@ int trainer_gather_figures(struct trainer *t)
     if (figures_gather(t->world, &source, &t->figures))
         return -1;
     trainer_tell_late(t, &t->figures);
+    if (trainer_gather_damage(t))
+        return -1;
     if (t->rank == 0)
         log_input(t->log, &t->figures);
     return 0;
@@ -170,6 +172,9 @@ void trainer_summary(const struct trainer *t, struct json *json)
                              .end = t->end,
                              .stopped = t->stopped,
                              .skipped = t->skips_told,
+                             .damage = t->damage,
+                             .best = t->best,
+                             .best_score = t->best_score,
                              .train_seconds = t->train_seconds,
                              .warm_seconds = t->warm_iterations ? t->warm_seconds : 0,
                              .warm_iterations = t->warm_iterations,

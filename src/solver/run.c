@@ -140,7 +140,7 @@ static int open_run(struct trainer *t)
     bool there = false;
 
     run->keeps = keeps_snapshots(t);
-    run->file.iteration = -1;
+    run->file.iteration = run->file.best = -1;
     if (t->blank || !prefix_of(t))
         return 0;
     run->path = run_file_path(prefix_of(t));
@@ -395,6 +395,7 @@ static int note_snapshot(void *context, int64_t iteration)
     struct trainer *t = context;
 
     t->run.file.iteration = iteration;
+    (void)keeper_best(t->run.keeper, &t->run.file.best, &t->run.file.best_score);
     return write_file(t);
 }
 
@@ -427,6 +428,8 @@ static int open_keeper(struct trainer *t)
             list->entries[i].iteration <= t->at.iteration &&
             keeper_add(t->run.keeper, list->entries[i].iteration))
             return -1;
+    if (t->run.file.best >= 0)
+        keeper_mark_best(t->run.keeper, t->run.file.best, t->run.file.best_score);
     return 0;
 }
 
@@ -440,6 +443,14 @@ int trainer_save(struct trainer *t, const float *history, const struct train_sta
     if (!t->run.keeper && open_keeper(t))
         return -1;
     return keeper_save(t->run.keeper, history, state, &owner);
+}
+
+int trainer_mark_best(struct trainer *t)
+{
+    if (!t->run.keeper && open_keeper(t))
+        return -1;
+    keeper_mark_best(t->run.keeper, t->best, t->best_score);
+    return 0;
 }
 
 int trainer_finish_saving(struct trainer *t)
@@ -459,6 +470,8 @@ int trainer_end_run(struct trainer *t)
 {
     if (!t->run.path)
         return 0;
+    if (t->run.keeper)
+        (void)keeper_best(t->run.keeper, &t->run.file.best, &t->run.file.best_score);
     t->run.file.end = t->stopped && !t->signals.enough ? RUN_STOPPED : RUN_DONE;
     return write_file(t);
 }

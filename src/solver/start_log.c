@@ -103,6 +103,7 @@ void trainer_log_start(struct trainer *t)
     else
         LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
     warn_of_settings(t);
+    trainer_log_paths(t);
     if (t->worker && !t->blank && !words)
         cores_log(&t->cores, t->rank, t->threads, t->log);
     if (t->options->dilate > 1)

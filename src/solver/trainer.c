@@ -143,12 +143,14 @@ static int batch_per_pass(struct trainer *t, int *out)
 
 static int create_nets(struct trainer *t)
 {
-    struct layer_env env = {.rank = t->worker ? t->rank : 0,
-                            .nranks = t->nworkers,
-                            .seed = t->seed,
-                            .notices = &t->notices,
-                            .base_file = t->options->solver,
-                            .look_only = t->blank};
+    struct layer_env env = {
+        .rank = t->worker ? t->rank : 0,
+        .nranks = t->nworkers,
+        .seed = t->seed,
+        .notices = &t->notices,
+        .care = {.max_bad = t->options->max_bad, .say = trainer_say_of_data, .context = t},
+        .base_file = t->options->solver,
+        .look_only = t->blank};
     int64_t chw[3] = {t->options->input_chw[0], t->options->input_chw[1], t->options->input_chw[2]};
 
     if (chw[0] > 0)
@@ -496,7 +498,7 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
             world,
             trainer_work_out_rates(t) || trainer_open_late(t) || trainer_open_skips(t) ? -1 : 0) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
-        create_sync(t, history) ||
+        create_sync(t, history) || trainer_open_best(t) ||
         error_agree(world, t->rank == 0 && !options->dry_run ? trainer_begin_run(t) : 0))
         goto fail;
     free(history);
@@ -531,6 +533,7 @@ void trainer_destroy(struct trainer *t)
         engine_close(&t->engine);
     solver_nets_free(&t->defs);
     text_free(t->doc);
+    free(t->damage);
     free(t->statistics);
     free(t->rates);
     free(t->steps);

@@ -49,6 +49,9 @@ struct trainer_options {
     struct deadline deadline;            /* until when training may last; rank 0's counts */
     double snapshot_every;               /* > 0: seconds from one snapshot to the next, at most */
     int keep;                            /* > 0: so many snapshots of the run stay */
+    const char *keep_best; /* an output of the first test net, by which the best snapshot stays,
+                              too; NULL: none */
+    int max_bad;           /* damaged records of a data layer that a rank may leave out */
     int skip_nan;         /* > 0: updates whose gradient is not finite are left out, but not so many
                              in a row */
     int check_sync;       /* > 0: so often, in iterations, ranks compare their parameters */

@@ -145,12 +145,17 @@ struct trainer {
     double warm_seconds; /* train_seconds after the first WARM_ITERATIONS of this run */
     int warm_iterations; /* these, once there are as many again; else 0 */
     int64_t scores_iteration; /* at which the scores were taken */
-    double *scores;     /* outputs of the last test of the first test net; NULL: none yet. Owned */
+    double *scores;  /* outputs of the last test of the first test net; NULL: none yet. Owned */
+    int best_output; /* its number among the first test net's; -1: --keep-best is not given */
+    int64_t best;    /* iteration of the best test so far; -1: none. On all workers */
+    double best_score;
+    int best_sign;      /* -1: less is better; else 1 */
     int last_snapshot;  /* iteration, -1: none */
     int bad_losses;     /* of this rank, in a row; --on-nan=skip */
     int64_t skips_told; /* rank 0: updates left out that it has told of */
     float *statistics;  /* running averages as they were before the iteration; NULL: --on-nan=skip
                            is not asked for, or the net has none. Owned */
+    char *damage;       /* rank 0: a line for each damaged record that was left out. Owned */
     struct late *late;  /* late.c; NULL: nobody can be late. Owned */
 
     /* of a dry run, rank 0 */
@@ -236,6 +241,9 @@ int trainer_end_run(struct trainer *trainer);
  * snapshot can be composed. */
 int trainer_save(struct trainer *trainer, const float *history, const struct train_state *state);
 
+/* The snapshot of iteration trainer->best, written or to come, stays. Rank 0. */
+int trainer_mark_best(struct trainer *trainer);
+
 /* Until the last snapshot is written; fails where it cannot be. Rank 0. */
 int trainer_finish_saving(struct trainer *trainer);
 
@@ -312,6 +320,15 @@ void trainer_tell_skips(struct trainer *trainer);
  * rank that differs. Collective, servers included. */
 int trainer_check_sync(struct trainer *trainer, int64_t iteration);
 
+/* ---- damage.c ---- */
+
+/* A sentence about the data, to the user. Any rank, any thread. */
+void trainer_say_of_data(void *trainer, const char *text);
+
+/* Gathers on rank 0 which records of all ranks' training and test data were left out, and says how
+ * many. Collective; fails on all ranks together. */
+int trainer_gather_damage(struct trainer *trainer);
+
 /* ---- late.c ---- */
 
 /* What follows does nothing where no rank waits for another. Not collective. */
@@ -326,6 +343,15 @@ void trainer_judge_late(struct trainer *trainer, int64_t iteration, const double
 
 /* What rank 0 has counted. */
 void trainer_tell_late(const struct trainer *trainer, struct figures *figures);
+
+/* ---- best.c ---- */
+
+/* --keep-best, at set-up: finds the output, and what a run that goes on knows of it. Collective. */
+int trainer_open_best(struct trainer *trainer);
+
+/* After a test at that iteration: whether it is the best so far; all workers agree. The snapshot of
+ * this iteration is to be kept. */
+bool trainer_is_best(struct trainer *trainer, int64_t iteration);
 
 /* ---- tester.c ---- */
 
@@ -353,6 +379,10 @@ int trainer_gather_figures(struct trainer *trainer);
 /* After training's synchronisation was destroyed: writes the trace, says where the time went.
  * Collective. */
 int trainer_report(struct trainer *trainer);
+
+/* paths.c: the files outside of the user's folder and the solver's that solver and nets name.
+ * Rank 0. */
+void trainer_log_paths(struct trainer *trainer);
 
 /* start_log.c: the notices, the net's table, where it computes, what was asked for in vain. Rank 0.
  */

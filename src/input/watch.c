@@ -1,0 +1,73 @@
+/* One stat a look: cheap enough to be made at every batch, by the thread that reads it. */
+#include "input/watch.h"
+
+#include "util/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int watch_add(struct watch *watch, const char *path)
+{
+    struct watch_file *grown;
+    struct stat st;
+
+    if (stat(path, &st))
+        return 0;
+    grown = realloc(watch->file, ((size_t)watch->nfiles + 1) * sizeof *grown);
+    if (!grown)
+        return error_memory(sizeof *grown, "a list of files");
+    watch->file = grown;
+    grown[watch->nfiles] = (struct watch_file){.path = strdup(path),
+                                               .device = st.st_dev,
+                                               .inode = st.st_ino,
+                                               .bytes = st.st_size,
+                                               .written = st.st_mtim};
+    return grown[watch->nfiles].path ? (watch->nfiles++, 0) : error_memory(strlen(path), "a path");
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+int watch_look(struct watch *watch, void (*say)(void *context, const char *text), void *context)
+{
+    struct watch_file *file;
+    const char *what = NULL;
+    struct stat st;
+    char text[4096 + 160];
+
+    if (watch->nfiles == 0)
+        return 0;
+    file = &watch->file[watch->next++ % watch->nfiles];
+    watch->next %= watch->nfiles;
+    if (stat(file->path, &st))
+        what = errno == ENOENT ? "was removed" : NULL; /* a file server that is away comes back */
+    else if (st.st_dev != file->device || st.st_ino != file->inode)
+        what = "was replaced by another file";
+    else if (st.st_size < file->bytes)
+        return error_set("%s: the data have shrunk while they are read: %lld bytes when training "
+                         "began, now %lld",
+                         file->path, (long long)file->bytes, (long long)st.st_size);
+    else if (st.st_size != file->bytes || !same_time(st.st_mtim, file->written))
+        what = "was written to";
+    if (!what || file->told || !say)
+        return 0;
+    file->told = true;
+    snprintf(text, sizeof text,
+             "%s %s while training reads it: samples may be others than at the start, and a "
+             "resumed run will not be the same",
+             file->path, what);
+    say(context, text);
+    return 0;
+}
+
+void watch_free(struct watch *watch)
+{
+    for (int i = 0; i < watch->nfiles; i++)
+        free(watch->file[i].path);
+    free(watch->file);
+    *watch = (struct watch){.nfiles = 0};
+}
