@@ -2,20 +2,31 @@
 # Faults injected, survived and lost, as the table of tests/RELIABILITY.md on standard output. From a build folder after
 # "make check" (ten minutes, most of them waiting; more with more kills; the links want root):
 #
-#     abs_top_srcdir=.. sh ../tests/long/reliability.sh [KILLS] >../tests/RELIABILITY.md
+#     abs_top_srcdir=.. sh ../tests/long/reliability.sh [KILLS [FOLDER]] >../tests/RELIABILITY.md
+#
+# What faults, clock, kills and links said before is taken from FOLDER/faults.out and so on, where that is there.
 set -eu
-kills=${1:-200}
+kills=${1:-200} folder=${2:-}
 abs_top_srcdir=$(cd "${abs_top_srcdir:?}" && pwd)
 POSEIDON=$PWD/poseidon POSEIDON_MPIRUN=$abs_top_srcdir/tests/mpirun.sh POSEIDON_KILLS=$kills abs_top_builddir=$PWD
 export abs_top_srcdir abs_top_builddir POSEIDON POSEIDON_MPIRUN POSEIDON_KILLS
-calls=$(CK_VERBOSITY=minimal tests/snapshot/test_faults)
-clock=$(sh "$abs_top_srcdir/tests/mpi/test_clock.sh")
-killed=$(sh "$abs_top_srcdir/tests/mpi/test_kills.sh" 2>/dev/null)
-links=$(sh "$abs_top_srcdir/tests/cluster/test_links.sh")
+# part NAME COMMAND...: what it said, or what it said before where FOLDER/NAME.out has that
+part() {
+    name=$1
+    shift
+    if [ -s "${folder:-/nowhere}/$name.out" ]; then cat "$folder/$name.out"; else "$@"; fi
+}
+calls=$(CK_VERBOSITY=minimal part faults tests/snapshot/test_faults)
+clock=$(part clock sh "$abs_top_srcdir/tests/mpi/test_clock.sh")
+killed=$(part kills sh "$abs_top_srcdir/tests/mpi/test_kills.sh" 2>/dev/null)
+links=$(part links sh "$abs_top_srcdir/tests/cluster/test_links.sh")
+for said in "$calls" "$clock" "$killed" "$links"; do
+    ! echo "$said" | grep 'FAIL' >&2 || exit 1
+done
 cat <<END
 # Reliability
 
-Faults injected into a training and its snapshots, by \`tests/long/reliability.sh $kills\` on $(date +%Y-%m-%d); $(uname -sm),
+Faults injected into a training and its snapshots, counted by \`tests/long/reliability.sh\` on $(date +%Y-%m-%d); $(uname -sm),
 $(getconf _NPROCESSORS_ONLN) cores, $(${MPIRUN:-mpirun} --version | head -n 1), poseidon $("$POSEIDON" --version | sed -n '1s/poseidon //p; s/^commit  */commit /p' | tr '\n' ' ' | sed 's/ $//; s/ commit/, commit/').
 
 | fault | injected | survived | lost | shown by |
