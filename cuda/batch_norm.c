@@ -1,5 +1,6 @@
-/* Batch normalisation, with the affine map of a Scale layer behind it if there is one: two passes
- * for the statistics, one that applies them; backward is one pass for the sums and one for dx. */
+/* Batch normalisation, with the affine map of a Scale layer and the ReLU behind it if there are:
+ * two passes for the statistics, one that applies them; backward is one pass for the sums and one
+ * for dx. */
 #include "cuda_internal.h"
 
 enum statistic { MEAN, VARIANCE, WEIGHT, GAMMA, BETA };
@@ -79,7 +80,7 @@ static int batch_norm_forward(struct cuda_op *op, const struct run *run)
         return -1;
     return cuda_check(kernel_batch_apply(op->engine->stream, type, &bn->view, x, bn->mean,
                                          bn->inverse, batch_norm_param(op, a->scale, GAMMA),
-                                         batch_norm_param(op, a->bias, BETA),
+                                         batch_norm_param(op, a->bias, BETA), a->relu,
                                          op->args.tops[0]->value.data));
 }
 
@@ -103,21 +104,24 @@ static int batch_norm_backward(struct cuda_op *op, const struct run *run)
     const void *x = op->args.bottoms[0]->value.data, *dy = op->args.tops[0]->grad.data;
     double *sums = engine->work[WORK_SCRATCH].data;
     int channels = bn->view.channels;
+    const float *gamma = batch_norm_param(op, a->scale, GAMMA);
+    const float *beta = batch_norm_param(op, a->bias, BETA);
 
     (void)run;
     if ((a->scale || !a->global_stats) &&
-        cuda_check(kernel_sums(engine->stream, type, SUMS_BATCH_NORM, &bn->view, x, dy, bn->mean,
-                               bn->inverse, sums)))
+        cuda_check(a->relu ? kernel_sums_behind_relu(engine->stream, type, &bn->view, x, dy,
+                                                     bn->mean, bn->inverse, gamma, beta, sums)
+                           : kernel_sums(engine->stream, type, SUMS_BATCH_NORM, &bn->view, x, dy,
+                                         bn->mean, bn->inverse, sums)))
         return -1;
     if (batch_norm_store_sums(op, a->bias, BETA, sums, channels) ||
         batch_norm_store_sums(op, a->scale, GAMMA, sums + channels, channels))
         return -1;
     if (!cuda_op_propagates(op, 0))
         return 0;
-    return cuda_check(kernel_batch_back(engine->stream, type, &bn->view, &bn->args, x, dy, bn->mean,
-                                        bn->inverse, batch_norm_param(op, a->scale, GAMMA),
-                                        a->global_stats ? NULL : sums,
-                                        op->args.bottoms[0]->grad.data));
+    return cuda_check(kernel_batch_back(
+        engine->stream, type, &bn->view, &bn->args, x, dy, bn->mean, bn->inverse, gamma, beta,
+        a->relu, a->global_stats ? NULL : sums, op->args.bottoms[0]->grad.data));
 }
 
 static void batch_norm_destroy(struct cuda_op *op)

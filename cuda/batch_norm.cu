@@ -67,37 +67,42 @@ cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_n
 
 template <typename T>
 KERNEL void batch_norm_apply(struct kernel_channels v, const T *x, const float *mean,
-                             const float *inverse, const float *gamma, const float *beta, T *y,
-                             size_t n)
+                             const float *inverse, const float *gamma, const float *beta, bool relu,
+                             T *y, size_t n)
 {
     FOR_EACH(i, n)
     {
         int c = (int)(i / v.inner % v.channels);
-        float value = (element(x[i]) - mean[c]) * inverse[c];
-        element_set(&y[i], (gamma ? gamma[c] * value : value) + (beta ? beta[c] : 0));
+        float value =
+            normed(element(x[i]), mean[c], inverse[c], gamma ? gamma[c] : 1, beta ? beta[c] : 0);
+        element_set(&y[i], relu && value < 0 ? 0 : value);
     }
 }
 
 cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
                                const struct kernel_channels *v, const void *x, const float *mean,
-                               const float *inverse, const float *gamma, const float *beta, void *y)
+                               const float *inverse, const float *gamma, const float *beta,
+                               bool relu, void *y)
 {
     size_t n = kernel_channels_elems(v);
 
     WITH_TYPE(type, LAUNCH(batch_norm_apply<T>, grid_for(n), THREADS, stream, *v, (const T *)x,
-                           mean, inverse, gamma, beta, (T *)y, n));
+                           mean, inverse, gamma, beta, relu, (T *)y, n));
     return cudaGetLastError();
 }
 
 template <typename T>
 KERNEL void batch_norm_back(struct kernel_channels v, float share, const T *x, const T *dy,
                             const float *mean, const float *inverse, const float *gamma,
-                            const double *sums, T *dx, size_t n)
+                            const float *beta, bool relu, const double *sums, T *dx, size_t n)
 {
     FOR_EACH(i, n)
     {
         int c = (int)(i / v.inner % v.channels);
         float d = element(dy[i]), r = inverse[c];
+        if (relu &&
+            !(normed(element(x[i]), mean[c], r, gamma ? gamma[c] : 1, beta ? beta[c] : 0) > 0))
+            d = 0 * d;
         if (sums)
             d -= ((float)sums[c] + (element(x[i]) - mean[c]) * r * (float)sums[v.channels + c]) *
                  share;
@@ -108,13 +113,13 @@ KERNEL void batch_norm_back(struct kernel_channels v, float share, const T *x, c
 cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_channels *v, const struct kernel_batch_norm *b,
                               const void *x, const void *dy, const float *mean,
-                              const float *inverse, const float *gamma, const double *sums,
-                              void *dx)
+                              const float *inverse, const float *gamma, const float *beta,
+                              bool relu, const double *sums, void *dx)
 {
     size_t n = kernel_channels_elems(v);
 
-    WITH_TYPE(type,
-              LAUNCH(batch_norm_back<T>, grid_for(n), THREADS, stream, *v, (float)(1 / b->elems),
-                     (const T *)x, (const T *)dy, mean, inverse, gamma, sums, (T *)dx, n));
+    WITH_TYPE(type, LAUNCH(batch_norm_back<T>, grid_for(n), THREADS, stream, *v,
+                           (float)(1 / b->elems), (const T *)x, (const T *)dy, mean, inverse, gamma,
+                           beta, relu, sums, (T *)dx, n));
     return cudaGetLastError();
 }

@@ -44,8 +44,8 @@ struct pair {
 
 template <int WHAT, typename T>
 static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, const T *x,
-                                             const T *dy, float mean, float inverse, int c,
-                                             int begin, int end, int step)
+                                             const T *dy, float mean, float inverse, float gamma,
+                                             float beta, int c, int begin, int end, int step)
 {
     struct pair sum = {0, 0};
 
@@ -62,7 +62,9 @@ static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, co
                 first += (a - mean) * (a - mean);
             if (WHAT == SUMS_ABS)
                 first += fabsf(a);
-            if (WHAT == SUMS_BATCH_NORM) {
+            if (WHAT == SUMS_BEHIND_RELU && !(normed(a, mean, inverse, gamma, beta) > 0))
+                d = 0 * d;
+            if (WHAT == SUMS_BATCH_NORM || WHAT == SUMS_BEHIND_RELU) {
                 first += d;
                 second += d * ((a - mean) * inverse);
             }
@@ -101,7 +103,8 @@ static DEVICE struct pair channel_lanes_sum(struct pair sum, int wide)
 
 template <int WHAT, typename T>
 KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, const float *mean,
-                         const float *inverse, int most, int stripes, double *partial)
+                         const float *inverse, const float *gamma, const float *beta, int most,
+                         int stripes, double *partial)
 {
     int wide = most < (int)blockDim.x ? most : (int)blockDim.x, lanes = (int)blockDim.x / wide;
     int groups = (v.channels + wide - 1) / wide, positions = v.outer * v.inner;
@@ -113,9 +116,9 @@ KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, cons
         int end = (int)((int64_t)(stripe + 1) * positions / stripes);
         struct pair sum = {0, 0};
         if (c < v.channels)
-            sum =
-                channel_stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0,
-                                            c, begin + lane, end, lanes);
+            sum = channel_stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0,
+                                              inverse ? inverse[c] : 0, gamma ? gamma[c] : 1,
+                                              beta ? beta[c] : 0, c, begin + lane, end, lanes);
         sum = channel_lanes_sum(sum, wide);
         if (lane > 0 || c >= v.channels)
             continue;
@@ -137,7 +140,8 @@ KERNEL void sums_finish(const double *partial, int channels, int stripes, double
 
 template <int WHAT, typename T>
 static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, const void *x,
-                        const void *dy, const float *mean, const float *inverse, double *scratch)
+                        const void *dy, const float *mean, const float *inverse, const float *gamma,
+                        const float *beta, double *scratch)
 {
     int stripes = channel_stripes(v), wide = channel_wide(v),
         groups = (v->channels + wide - 1) / wide;
@@ -147,7 +151,7 @@ static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, co
     groups = v->channels; /* one thread per block: one channel each */
 #endif
     LAUNCH((sums_partial<WHAT, T>), grid_rows(stripes * groups), THREADS, stream, *v, (const T *)x,
-           (const T *)dy, mean, inverse, wide, stripes, partial);
+           (const T *)dy, mean, inverse, gamma, beta, wide, stripes, partial);
     LAUNCH(sums_finish, grid_for((size_t)v->channels * 2), THREADS, stream, (const double *)partial,
            v->channels, stripes, scratch);
 }
@@ -158,25 +162,42 @@ cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_su
 {
     switch (what) {
     case SUMS_X:
-        WITH_TYPE(type, (sums_launch<SUMS_X, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type,
+                  (sums_launch<SUMS_X, T>(stream, v, x, dy, mean, inverse, NULL, NULL, scratch)));
         break;
     case SUMS_VARIANCE:
-        WITH_TYPE(type, (sums_launch<SUMS_VARIANCE, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type, (sums_launch<SUMS_VARIANCE, T>(stream, v, x, dy, mean, inverse, NULL, NULL,
+                                                       scratch)));
         break;
     case SUMS_ABS:
-        WITH_TYPE(type, (sums_launch<SUMS_ABS, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type,
+                  (sums_launch<SUMS_ABS, T>(stream, v, x, dy, mean, inverse, NULL, NULL, scratch)));
         break;
     case SUMS_BATCH_NORM:
-        WITH_TYPE(type,
-                  (sums_launch<SUMS_BATCH_NORM, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type, (sums_launch<SUMS_BATCH_NORM, T>(stream, v, x, dy, mean, inverse, NULL,
+                                                         NULL, scratch)));
         break;
     case SUMS_SCALE:
-        WITH_TYPE(type, (sums_launch<SUMS_SCALE, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type, (sums_launch<SUMS_SCALE, T>(stream, v, x, dy, mean, inverse, NULL, NULL,
+                                                    scratch)));
         break;
     case SUMS_PRELU:
-        WITH_TYPE(type, (sums_launch<SUMS_PRELU, T>(stream, v, x, dy, mean, inverse, scratch)));
+        WITH_TYPE(type, (sums_launch<SUMS_PRELU, T>(stream, v, x, dy, mean, inverse, NULL, NULL,
+                                                    scratch)));
         break;
+    case SUMS_BEHIND_RELU:
+        return cudaErrorInvalidValue;
     }
+    return cudaGetLastError();
+}
+
+cudaError_t kernel_sums_behind_relu(cudaStream_t stream, enum cuda_type type,
+                                    const struct kernel_channels *v, const void *x, const void *dy,
+                                    const float *mean, const float *inverse, const float *gamma,
+                                    const float *beta, double *scratch)
+{
+    WITH_TYPE(type, (sums_launch<SUMS_BEHIND_RELU, T>(stream, v, x, dy, mean, inverse, gamma, beta,
+                                                      scratch)));
     return cudaGetLastError();
 }
 

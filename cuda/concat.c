@@ -248,7 +248,7 @@ static int split_backward(struct cuda_op *op, const struct run *run)
     const struct tensor *bottom = &op->args.bottoms[0]->grad;
     enum cuda_type type = cuda_format_type(cuda_tensor_format(&op->args.bottoms[0]->value));
     size_t n = shape_elems(&op->args.bottoms[0]->value.shape);
-    bool first = true;
+    const void *sum = NULL; /* the first alone, then what was added to it */
 
     (void)run;
     if (!cuda_op_propagates(op, 0))
@@ -257,13 +257,15 @@ static int split_backward(struct cuda_op *op, const struct run *run)
         const struct blob *top = op->args.tops[i];
         if (!top->wants_grad || !top->grad.data)
             continue;
-        if (cuda_check(kernel_axpby(engine->stream, type, 1, top->grad.data, first ? 0 : 1,
-                                    bottom->data, n)))
+        if (sum && cuda_check(kernel_eltwise_sum(engine->stream, type, 1, top->grad.data, 1, sum,
+                                                 false, bottom->data, n)))
             return -1;
-        first = false;
+        sum = sum ? bottom->data : top->grad.data;
     }
-    if (!first)
+    if (sum == bottom->data)
         return 0;
+    if (sum)
+        return cuda_check(kernel_axpby(engine->stream, type, 1, sum, 0, bottom->data, n));
     return cuda_check(cudaMemsetAsync(bottom->data, 0, n * cuda_type_bytes(type), engine->stream));
 }
 

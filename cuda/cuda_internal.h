@@ -61,7 +61,7 @@ struct cuda_engine {
     struct cuda_staging *staging;       /* memory.c */
     struct choices *choices;            /* engine/choices.h */
     cudnnBackendDescriptor_t described; /* the device, as cuDNN's heuristics want it */
-    bool no_graphs;                     /* the user's wish */
+    bool no_graphs, no_fusion;          /* the user's wish */
     bool recording;                     /* ops are captured, not run (graph.c) */
     struct kernel_run
         *run; /* device: the running pass's place, for recorded ops; NULL before the first */

@@ -70,17 +70,41 @@ static int eltwise_forward_one(struct eltwise *elt, int i, void *y)
     struct cuda_op *op = &elt->op;
     cudaStream_t stream = op->engine->stream;
     enum cuda_type type = cuda_format_type(elt->format);
-    enum eltwise_operation operation = op->args.u.eltwise.operation;
     const void *x;
 
     if (cuda_input_load(op->engine, &elt->in[i]))
         return -1;
     x = cuda_input_data(op->engine, &elt->in[i]);
-    if (operation == ELTWISE_SUM || i == 0)
-        return cuda_check(kernel_axpby(stream, type, elt->coeff[i], x, i ? 1 : 0, y, elt->n));
-    return cuda_check(kernel_eltwise(stream, type,
-                                     operation == ELTWISE_PROD ? KERNEL_PROD : KERNEL_MAX, x, y,
-                                     elt->winner, i, elt->n));
+    if (i == 0)
+        return cuda_check(kernel_axpby(stream, type, 1, x, 0, y, elt->n));
+    return cuda_check(kernel_eltwise(
+        stream, type, op->args.u.eltwise.operation == ELTWISE_PROD ? KERNEL_PROD : KERNEL_MAX, x, y,
+        elt->winner, i, elt->n));
+}
+
+/* The first two bottoms together, each further one to what there is; a ReLU with the last. */
+static int eltwise_sum(struct eltwise *elt, void *y)
+{
+    struct cuda_op *op = &elt->op;
+    cudaStream_t stream = op->engine->stream;
+    enum cuda_type type = cuda_format_type(elt->format);
+    bool relu = op->args.u.eltwise.relu;
+    int n = op->args.nbottoms;
+    const void *x;
+
+    for (int i = 0; i < n; i++)
+        if (cuda_input_load(op->engine, &elt->in[i]))
+            return -1;
+    x = cuda_input_data(op->engine, &elt->in[0]);
+    if (n == 1)
+        return cuda_check(
+            kernel_eltwise_sum(stream, type, elt->coeff[0], x, 0, NULL, relu, y, elt->n));
+    for (int i = 1; i < n; i++)
+        if (cuda_check(kernel_eltwise_sum(
+                stream, type, elt->coeff[i], cuda_input_data(op->engine, &elt->in[i]),
+                i == 1 ? elt->coeff[0] : 1, i == 1 ? x : y, relu && i == n - 1, y, elt->n)))
+            return -1;
+    return 0;
 }
 
 static int eltwise_forward(struct cuda_op *op, const struct run *run)
@@ -88,6 +112,8 @@ static int eltwise_forward(struct cuda_op *op, const struct run *run)
     struct eltwise *elt = (struct eltwise *)op;
 
     (void)run;
+    if (op->args.u.eltwise.operation == ELTWISE_SUM)
+        return eltwise_sum(elt, op->args.tops[0]->value.data);
     /* of a single bottom, that one wins */
     if (elt->winner && op->args.nbottoms == 1 &&
         cuda_check(cudaMemsetAsync(elt->winner, 0, elt->n * sizeof(int32_t), op->engine->stream)))
@@ -96,6 +122,12 @@ static int eltwise_forward(struct cuda_op *op, const struct run *run)
         if (eltwise_forward_one(elt, i, op->args.tops[0]->value.data))
             return -1;
     return 0;
+}
+
+/* What tells where a fused ReLU cut; NULL: there is none. */
+static const void *eltwise_relu_top(const struct cuda_op *op)
+{
+    return op->args.u.eltwise.relu ? op->args.tops[0]->value.data : NULL;
 }
 
 /* The product of the others, not y / x: x may be 0. */
@@ -107,7 +139,8 @@ static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, vo
 
     switch (op->args.u.eltwise.operation) {
     case ELTWISE_SUM:
-        return cuda_check(kernel_axpby(stream, type, elt->coeff[who], dy, 0, dx, elt->n));
+        return cuda_check(kernel_eltwise_sum_back(stream, type, eltwise_relu_top(op), dy,
+                                                  elt->coeff[who], dx, 0, NULL, elt->n));
     case ELTWISE_MAX:
         return cuda_check(kernel_eltwise_max_back(stream, type, dy, elt->winner, who, dx, elt->n));
     case ELTWISE_PROD:
@@ -123,11 +156,29 @@ static int eltwise_backward_one(struct eltwise *elt, int who, const void *dy, vo
     return 0;
 }
 
+/* Whether it is a sum of two whose gradients are both written where they belong: one pass. */
+static bool eltwise_pairs(const struct eltwise *elt)
+{
+    const struct cuda_op *op = &elt->op;
+
+    if (op->args.u.eltwise.operation != ELTWISE_SUM || op->args.nbottoms != 2)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (!elt->out[i].tensor || !cuda_op_propagates(op, i) || elt->out[i].converts)
+            return false;
+    return true;
+}
+
 static int eltwise_backward(struct cuda_op *op, const struct run *run)
 {
     struct eltwise *elt = (struct eltwise *)op;
 
     (void)run;
+    if (eltwise_pairs(elt))
+        return cuda_check(kernel_eltwise_sum_back(
+            op->engine->stream, cuda_format_type(elt->format), eltwise_relu_top(op),
+            op->args.tops[0]->grad.data, elt->coeff[0], cuda_output_data(op->engine, &elt->out[0]),
+            elt->coeff[1], cuda_output_data(op->engine, &elt->out[1]), elt->n));
     /* downwards: in place, bottom 0's gradient takes the memory that the others are made from */
     for (int i = op->args.nbottoms - 1; i >= 0; i--) {
         if (!elt->out[i].tensor || !cuda_op_propagates(op, i))

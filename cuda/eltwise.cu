@@ -1,5 +1,45 @@
-/* Products and maxima of two blobs, in place of the first; sums are kernel_axpby. */
+/* Sums, products and maxima of two blobs. */
 #include "kernel.cuh"
+
+template <typename T>
+KERNEL void eltwise_sum(float a, const T *x, float b, const T *z, bool relu, T *y, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float value = a * element(x[i]) + (z ? b * element(z[i]) : 0);
+        element_set(&y[i], relu && value < 0 ? 0 : value);
+    }
+}
+
+cudaError_t kernel_eltwise_sum(cudaStream_t stream, enum cuda_type type, float a, const void *x,
+                               float b, const void *z, bool relu, void *y, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(eltwise_sum<T>, grid_for(n), THREADS, stream, a, (const T *)x, b,
+                           (const T *)z, relu, (T *)y, n));
+    return cudaGetLastError();
+}
+
+template <typename T>
+KERNEL void eltwise_sum_back(const T *y, const T *dy, float a, T *dx, float b, T *dz, size_t n)
+{
+    FOR_EACH(i, n)
+    {
+        float d = element(dy[i]);
+        if (y && !(element(y[i]) > 0))
+            d = 0 * d;
+        element_set(&dx[i], a * d);
+        if (dz)
+            element_set(&dz[i], b * d);
+    }
+}
+
+cudaError_t kernel_eltwise_sum_back(cudaStream_t stream, enum cuda_type type, const void *y,
+                                    const void *dy, float a, void *dx, float b, void *dz, size_t n)
+{
+    WITH_TYPE(type, LAUNCH(eltwise_sum_back<T>, grid_for(n), THREADS, stream, (const T *)y,
+                           (const T *)dy, a, (T *)dx, b, (T *)dz, n));
+    return cudaGetLastError();
+}
 
 template <typename T> KERNEL void eltwise_product(const T *x, T *y, size_t n)
 {

@@ -103,6 +103,7 @@ static int cuda_open(const struct engine_options *options, void **context)
         return error_memory(sizeof *engine, "the CUDA engine");
     engine->deterministic = options->deterministic;
     engine->no_graphs = options->no_graphs;
+    engine->no_fusion = options->no_fusion;
     engine->workspace = options->workspace ? options->workspace : DEFAULT_WORKSPACE;
     if (cuda_device_open(engine, options->device) || cuda_libs_open(&engine->libs) ||
         choose_math(engine, options->math) || open_streams(engine) || cuda_staging_open(engine) ||
@@ -211,6 +212,13 @@ static void cuda_op_destroy(struct op *base)
 static const struct op_i train_table = {cuda_op_forward, cuda_op_backward, cuda_op_destroy};
 static const struct op_i test_table = {cuda_op_forward, NULL, cuda_op_destroy};
 
+static bool cuda_fuses(void *context, enum op_kind kind, enum op_kind next)
+{
+    const struct cuda_engine *engine = context;
+
+    return !engine->no_fusion && next == OP_RELU && (kind == OP_BATCH_NORM || kind == OP_ELTWISE);
+}
+
 static int cuda_op_create(void *context, const struct op_args *args, struct op **out)
 {
     const struct cuda_kind *kind;
@@ -248,6 +256,7 @@ const struct engine_i engine_cuda = {
     .read = cuda_read,
     .release = cuda_release,
     .supports = cuda_supports,
+    .fuses = cuda_fuses,
     .op_create = cuda_op_create,
     .gemm = cuda_gemm,
     .factors = cuda_inner_product_factors,

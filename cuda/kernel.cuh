@@ -64,6 +64,13 @@ static DEVICE void element_set(struct bf16 *to, float value)
         to->bits = (uint16_t)((u.bits + 0x7FFFu + (u.bits >> 16 & 1u)) >> 16);
 }
 
+/* Batch normalisation of one number; gamma and beta of its channel, or 1 and 0. Forward and
+ * backward must see the same sign of it. */
+static DEVICE float normed(float x, float mean, float inverse, float gamma, float beta)
+{
+    return gamma * ((x - mean) * inverse) + beta;
+}
+
 #define THREADS 256
 
 /* The first element of this thread and the step to its next. */

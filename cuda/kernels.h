@@ -60,7 +60,15 @@ static inline size_t kernel_channels_elems(const struct kernel_channels *v)
 
 /* Sums over all that is not the channel: of x; of (x - mean)^2; of |x|; of dy and of dy (x - mean)
  * inverse; of dy x and of dy; of dy x where x <= 0. */
-enum kernel_sums { SUMS_X, SUMS_VARIANCE, SUMS_ABS, SUMS_BATCH_NORM, SUMS_SCALE, SUMS_PRELU };
+enum kernel_sums {
+    SUMS_X,
+    SUMS_VARIANCE,
+    SUMS_ABS,
+    SUMS_BATCH_NORM,
+    SUMS_SCALE,
+    SUMS_PRELU,
+    SUMS_BEHIND_RELU /* kernel_sums_behind_relu alone */
+};
 /* Doubles of scratch that kernel_sums needs. */
 size_t kernel_sums_scratch(const struct kernel_channels *v);
 /* Leaves one or two sums per channel, all first ones before all second ones, at the beginning of
@@ -68,6 +76,12 @@ size_t kernel_sums_scratch(const struct kernel_channels *v);
 cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_sums what,
                         const struct kernel_channels *v, const void *x, const void *dy,
                         const float *mean, const float *inverse, double *scratch);
+/* Those of SUMS_BATCH_NORM, dy taken as 0 where gamma (x - mean) inverse + beta is not positive;
+ * gamma and beta may be NULL. */
+cudaError_t kernel_sums_behind_relu(cudaStream_t stream, enum cuda_type type,
+                                    const struct kernel_channels *v, const void *x, const void *dy,
+                                    const float *mean, const float *inverse, const float *gamma,
+                                    const float *beta, double *scratch);
 /* out[c] (+)= sums[c] */
 cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out,
                               bool add);
@@ -90,17 +104,19 @@ cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch
 cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b,
                                 int channels, const float *mean_sum, const float *variance_sum,
                                 const float *weight, float *mean, float *inverse);
-/* y = gamma (x - mean) inverse + beta; gamma and beta may be NULL */
+/* y = gamma (x - mean) inverse + beta; gamma and beta may be NULL. relu: 0 where that is negative
+ */
 cudaError_t kernel_batch_apply(cudaStream_t stream, enum cuda_type type,
                                const struct kernel_channels *v, const void *x, const float *mean,
                                const float *inverse, const float *gamma, const float *beta,
-                               void *y);
-/* sums of SUMS_BATCH_NORM; NULL: statistics that do not depend on x */
+                               bool relu, void *y);
+/* sums of SUMS_BATCH_NORM; NULL: statistics that do not depend on x. relu: dy as in
+ * kernel_sums_behind_relu */
 cudaError_t kernel_batch_back(cudaStream_t stream, enum cuda_type type,
                               const struct kernel_channels *v, const struct kernel_batch_norm *b,
                               const void *x, const void *dy, const float *mean,
-                              const float *inverse, const float *gamma, const double *sums,
-                              void *dx);
+                              const float *inverse, const float *gamma, const float *beta,
+                              bool relu, const double *sums, void *dx);
 /* ---- scale.cu ---- */
 
 /* y = x gain[c] + bias[c]; either may be NULL */
@@ -162,6 +178,13 @@ enum kernel_eltwise { KERNEL_PROD, KERNEL_MAX };
 cudaError_t kernel_eltwise(cudaStream_t stream, enum cuda_type type, enum kernel_eltwise operation,
                            const void *x, void *y, int32_t *winner, int who, size_t n);
 /* dx = winner == who ? dy : 0 */
+/* y = a x + b z; z NULL: a x. relu: 0 where that is negative. y may be z, or x. */
+cudaError_t kernel_eltwise_sum(cudaStream_t stream, enum cuda_type type, float a, const void *x,
+                               float b, const void *z, bool relu, void *y, size_t n);
+/* dx = a dy and dz = b dy; y not NULL: dy is taken as 0 where y is not positive. Either may be dy;
+ * dz may be NULL. */
+cudaError_t kernel_eltwise_sum_back(cudaStream_t stream, enum cuda_type type, const void *y,
+                                    const void *dy, float a, void *dx, float b, void *dz, size_t n);
 cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, const void *dy,
                                     const int32_t *winner, int who, void *dx, size_t n);
 

@@ -186,7 +186,8 @@ static int mvn_forward(struct cuda_op *op, const struct run *run)
                                        op->args.u.mvn.eps, mvn->inverse))))
         return -1;
     return cuda_check(kernel_batch_apply(engine->stream, engine->type, &mvn->rows, x, mvn->mean,
-                                         mvn->inverse, NULL, NULL, op->args.tops[0]->value.data));
+                                         mvn->inverse, NULL, NULL, false,
+                                         op->args.tops[0]->value.data));
 }
 
 /* Batch normalisation's, per group. Without variance the second sum is not made: it is 0. */
@@ -206,7 +207,7 @@ static int mvn_backward(struct cuda_op *op, const struct run *run)
                                &mvn->rows, variance ? x : dy, variance ? dy : NULL, mvn->mean,
                                mvn->inverse, sums)) ||
         cuda_check(kernel_batch_back(engine->stream, engine->type, &mvn->rows, &b, x, dy, mvn->mean,
-                                     mvn->inverse, NULL, sums,
+                                     mvn->inverse, NULL, NULL, false, sums,
                                      cuda_output_data(engine, &mvn->plain.out))))
         return -1;
     return cuda_output_store(engine, &mvn->plain.out);

@@ -52,6 +52,8 @@ static int parse(struct timing *t, int argc, char **argv)
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
          "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
+        {"no-fusion", OPTION_FLAG, &t->engine_options.no_fusion, NULL,
+         "every layer is an operator of its own"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL,
@@ -172,6 +174,16 @@ static double whole_floor(const struct timing *t)
     return sum;
 }
 
+/* The layers whose work this one's op does, by name. */
+static const char *done_by(const struct layer *layer, char *words, size_t size)
+{
+    const struct layer *before = layer->merged, *behind = layer->fused;
+
+    snprintf(words, size, "%s%s%s", before ? before->def->name : "", before && behind ? ", " : "",
+             behind ? behind->def->name : "");
+    return words;
+}
+
 static void print_pass(struct timing *t, int layer, enum op_pass pass)
 {
     const char *name = t->model.net->layers[layer].def->name;
@@ -197,7 +209,7 @@ static void print_log(struct timing *t)
     const struct net *net = t->model.net;
     const char *assumed = net_is_assumed(net) ? " (assumed input)" : "";
     double floor = whole_floor(t), whole = t->total / t->iterations;
-    char words[ENGINE_OP_WORDS];
+    char words[512];
 
     LOG_INFO(&t->log, "Average time per layer: ");
     for (int i = 0; i < net->nlayers; i++) {
@@ -207,9 +219,8 @@ static void print_log(struct timing *t)
         layer_describe(&net->layers[i], &t->model.engine, words);
         if (words[0])
             LOG_INFO(&t->log, "%10s\talgorithm: %s.", name, words);
-        if (net->layers[i].merged)
-            LOG_INFO(&t->log, "%10s\tdoes the work of: %s.", name,
-                     net->layers[i].merged->def->name);
+        if (done_by(&net->layers[i], words, sizeof words)[0])
+            LOG_INFO(&t->log, "%10s\tdoes the work of: %s.", name, words);
     }
     LOG_INFO(&t->log, "Average Forward pass: %g ms.%s", sum(t, t->forward), assumed);
     LOG_INFO(&t->log, "Average Backward pass: %g ms.%s", sum(t, t->backward), assumed);
@@ -347,7 +358,7 @@ static int print_json(struct timing *t)
     const struct net *net = t->model.net;
     struct json json = {.depth = 0};
     double floor = whole_floor(t);
-    char words[ENGINE_OP_WORDS];
+    char words[512];
     int status;
 
     json_object_begin(&json);
@@ -371,8 +382,7 @@ static int print_json(struct timing *t)
         json_put_double(&json, "flops", net->layers[i].flops);
         layer_describe(&net->layers[i], &t->model.engine, words);
         json_put_string(&json, "algorithm", words);
-        json_put_string(&json, "does_the_work_of",
-                        net->layers[i].merged ? net->layers[i].merged->def->name : "");
+        json_put_string(&json, "does_the_work_of", done_by(&net->layers[i], words, sizeof words));
         json_pass(t, i, OP_FORWARD, &json);
         if (net->train)
             json_pass(t, i, OP_BACKWARD, &json);

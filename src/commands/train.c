@@ -145,6 +145,7 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
          "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
+        {"no-fusion", OPTION_FLAG, &o->no_fusion, NULL, "every layer is an operator of its own"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},

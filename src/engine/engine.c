@@ -114,6 +114,11 @@ bool engine_supports(const struct engine *engine, enum op_kind kind)
            (!engine->i->supports || engine->i->supports(engine->context, kind));
 }
 
+bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next)
+{
+    return engine->i->fuses && engine->i->fuses(engine->context, kind, next);
+}
+
 int engine_op_create(struct engine *engine, const struct op_args *args, struct op **out)
 {
     const struct engine_i *i = engine->i;

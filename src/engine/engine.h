@@ -96,6 +96,7 @@ struct engine_options {
     const char *profile; /* replay: the file of times (engine/replay/profile.h); others ignore it */
     int dilate;          /* replay: what the wire's bytes are divided by, > 1; else 0 */
     enum engine_convolution convolution; /* CPU */
+    bool no_fusion;                      /* every layer is an operator of its own */
     size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     int device; /* which device, counted over those visible, modulo their number: the rank's
@@ -301,6 +302,9 @@ struct engine_i {
     void (*release)(void *context, struct tensor *tensor);
     /* Whether it has that operator, one of those that there are. NULL: it has all of them. */
     bool (*supports)(void *context, enum op_kind kind);
+    /* Whether the operator can do the work of a `next` in place behind it, too, in one pass over
+     * memory (engine/ops.h says of which operators that can be asked). NULL: of none. */
+    bool (*fuses)(void *context, enum op_kind kind, enum op_kind next);
     /* Called by engine_op_create alone: the engine has the operator, and args have passed op_check
      * (engine/op_check.h). */
     int (*op_create)(void *context, const struct op_args *args, struct op **out);
@@ -366,6 +370,9 @@ bool engine_is_blank(const char *name);
 
 /* Whether the engine has that operator. */
 bool engine_supports(const struct engine *engine, enum op_kind kind);
+
+/* engine_i.fuses. */
+bool engine_fuses(const struct engine *engine, enum op_kind kind, enum op_kind next);
 
 /* Makes an op, and chooses the layouts of its tops. Fails where the engine has no such
  * operator, where args are not what it takes, or where the engine cannot make it; the message names

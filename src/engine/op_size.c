@@ -248,8 +248,11 @@ static struct traffic backward_traffic(const struct op_args *args)
     }
     if (moves_nothing(args) || (written == 0 && learnt == 0))
         return (struct traffic){0, 0};
-    return (struct traffic){written + dy + (backward_reads_values(args) ? bottom_elems(args) : 0),
-                            learnt + param_elems(args, false)};
+    if (backward_reads_values(args))
+        dy += bottom_elems(args);
+    if (args->kind == OP_ELTWISE && args->u.eltwise.relu) /* y tells where the ReLU cut */
+        dy += top_elems(args);
+    return (struct traffic){written + dy, learnt + param_elems(args, false)};
 }
 
 /* Multiply-adds of a product's forward pass, or taps of all windows; 0: none of these. */

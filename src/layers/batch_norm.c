@@ -21,6 +21,7 @@ struct batch_norm_args layer_batch_norm_args(const struct layer *layer)
         .global_stats = p.has_use_global_stats ? p.use_global_stats : !layer->train,
         .fraction = p.moving_average_fraction,
         .eps = p.eps,
+        .relu = layer->fused != NULL,
     };
 }
 
@@ -79,6 +80,12 @@ static int batch_norm_arguments(const struct layer *layer, struct op_args *args)
     return 0;
 }
 
+static enum op_kind batch_norm_takes_relu(const struct layer *layer)
+{
+    (void)layer;
+    return OP_BATCH_NORM;
+}
+
 const struct layer_i layer_batch_norm = {
     .type = "BatchNorm",
     .min_bottoms = 1,
@@ -86,6 +93,7 @@ const struct layer_i layer_batch_norm = {
     .min_tops = 1,
     .max_tops = 1,
     .wants_own_top = batch_norm_wants_own_top,
+    .takes_relu = batch_norm_takes_relu,
     .setup = batch_norm_setup,
     .op = OP_BATCH_NORM,
     .arguments = batch_norm_arguments,

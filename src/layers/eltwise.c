@@ -37,7 +37,15 @@ static int eltwise_arguments(const struct layer *layer, struct op_args *args)
     if (p && p->operation == CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__MAX)
         args->u.eltwise.operation = ELTWISE_MAX;
     args->u.eltwise.coeff = p && p->n_coeff > 0 ? p->coeff : NULL;
+    args->u.eltwise.relu = layer->fused != NULL;
     return 0;
+}
+
+static enum op_kind eltwise_takes_relu(const struct layer *layer)
+{
+    const Caffe__EltwiseParameter *p = layer->param->eltwise_param;
+
+    return p && p->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM ? OP_KINDS : OP_ELTWISE;
 }
 
 const struct layer_i layer_eltwise = {
@@ -47,6 +55,7 @@ const struct layer_i layer_eltwise = {
     .min_tops = 1,
     .max_tops = 1,
     .own_top = true,
+    .takes_relu = eltwise_takes_relu,
     .setup = eltwise_setup,
     .op = OP_ELTWISE,
     .arguments = eltwise_arguments,

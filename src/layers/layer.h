@@ -77,6 +77,9 @@ struct layer_i {
     /* Its op does the work of the layer before it too (a Scale behind a BatchNorm whose top it
      * works on in place). Asked before setup; NULL: never. */
     bool (*merges)(const struct layer *layer, const struct layer *before);
+    /* The operator that would do the work of a ReLU in place behind it, too; OP_KINDS: none. Asked
+     * before build; NULL: none. */
+    enum op_kind (*takes_relu)(const struct layer *layer);
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
@@ -118,7 +121,8 @@ struct layer {
     bool *propagate; /* per bottom: backward writes its gradient */
     bool needs_backward;
     struct layer *merged; /* the layer before, whose work this one's op does, or NULL */
-    bool idle;            /* the layer behind does this one's work: no op, passes do nothing */
+    struct layer *fused;  /* the layer behind, likewise (net/fuse.c), or NULL */
+    bool idle;            /* another layer does this one's work: no op, passes do nothing */
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
     struct op *op;
@@ -149,6 +153,10 @@ struct op_args layer_op_args(struct layer *layer, enum op_kind kind);
 
 /* Creates the layer's op. Fails where the engine cannot make it (engine_op_create). */
 int layer_build(struct layer *layer, struct engine *engine);
+
+/* Whether the layer's op, on this engine, can do the work of `next` too, a layer that works in
+ * place on its top. Before build. */
+bool layer_takes(const struct layer *layer, const struct layer *next, const struct engine *engine);
 
 /* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
 int layer_forward(struct layer *layer, const struct run *run);

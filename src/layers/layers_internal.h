@@ -100,6 +100,9 @@ int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const ch
  */
 int layer_resolve_axis(const struct layer *layer, const char *field, int axis, int *out);
 
+/* Whether it is a ReLU without a slope. */
+bool layer_is_plain_relu(const struct layer *layer);
+
 /* What a loss is divided by. An explicit `normalization` wins over the old `normalize`; without
  * either, `otherwise`. */
 enum loss_normalization layer_loss_normalization(const Caffe__LossParameter *p,

@@ -10,6 +10,11 @@ static float relu_slope(const struct layer *layer)
     return p ? p->negative_slope : 0;
 }
 
+bool layer_is_plain_relu(const struct layer *layer)
+{
+    return layer->i == &layer_relu && relu_slope(layer) == 0;
+}
+
 static int relu_setup(struct layer *layer, const struct layer_env *env)
 {
     (void)env;

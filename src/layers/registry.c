@@ -194,6 +194,13 @@ int layer_build(struct layer *layer, struct engine *engine)
     return engine_op_create(engine, &args, &layer->op);
 }
 
+bool layer_takes(const struct layer *layer, const struct layer *next, const struct engine *engine)
+{
+    enum op_kind kind = layer->i->takes_relu ? layer->i->takes_relu(layer) : OP_KINDS;
+
+    return kind != OP_KINDS && layer_is_plain_relu(next) && engine_fuses(engine, kind, OP_RELU);
+}
+
 int layer_forward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)

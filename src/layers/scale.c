@@ -162,6 +162,7 @@ static int scale_merged_arguments(const struct layer *layer, struct op_args *arg
     args->u.batch_norm = layer_batch_norm_args(norm);
     args->u.batch_norm.scale = true;
     args->u.batch_norm.bias = state->args.bias;
+    args->u.batch_norm.relu = layer->fused != NULL;
     return 0;
 }
 
@@ -173,6 +174,12 @@ static int scale_arguments(const struct layer *layer, struct op_args *args)
         return scale_merged_arguments(layer, args);
     args->u.scale = state->args;
     return 0;
+}
+
+/* With a BatchNorm's work alone. */
+static enum op_kind scale_takes_relu(const struct layer *layer)
+{
+    return layer->merged ? OP_BATCH_NORM : OP_KINDS;
 }
 
 static void scale_destroy(struct layer *layer)
@@ -188,6 +195,7 @@ const struct layer_i layer_scale = {
     .max_tops = 1,
     .wants_own_top = scale_wants_own_top,
     .merges = scale_merges,
+    .takes_relu = scale_takes_relu,
     .setup = scale_setup,
     .op = OP_SCALE,
     .arguments = scale_arguments,

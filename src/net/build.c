@@ -177,6 +177,7 @@ static int create_ops(struct net *net)
         start_plain(&net->blobs[i]->value);
         start_plain(&net->blobs[i]->grad);
     }
+    net_fuse(net);
     for (int l = 0; l < net->nlayers; l++)
         if (layer_build(&net->layers[l], net->engine))
             return net_layer_error(net, l);

@@ -119,8 +119,8 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
             live(p, &layer->bottoms[b]->grad, 0, p->last);
     }
     for (int t = 0; t < layer->ntops; t++) {
-        bool reads =
-            layer->i->keeps_top || at != layer || layer->merged || is_bottom(layer, layer->tops[t]);
+        bool reads = layer->i->keeps_top || at != layer || layer->merged || layer->fused ||
+                     is_bottom(layer, layer->tops[t]);
         live_values(p, at, layer->tops[t], reads);
         live_gradient(p, at, layer->tops[t]);
         /* filled by others, before the pass or once for all */
@@ -129,6 +129,8 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
     }
     if (layer->merged)
         live_layer(p, at, layer->merged);
+    if (layer->fused)
+        live_layer(p, at, layer->fused);
 }
 
 /* What is read when the pass is over, or leaves for other ranks while the next one begins. */

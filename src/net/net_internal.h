@@ -57,6 +57,8 @@ int net_make_params(struct net *net, const struct layer_env *env);
 int net_make_groups(struct net *net);
 /* Loss weights, who needs a gradient, and whether in-place layers spoil it (needs.c). */
 int net_find_needs(struct net *net);
+/* Which layers' work is done by the op of another, before ops are made (fuse.c). */
+void net_fuse(struct net *net);
 /* Engine memory that the net frees in the end (build.c). */
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out);
 /* The memory of blobs, once all ops exist (memory.c). */

@@ -202,6 +202,7 @@ static int open_engine(struct trainer *t)
                                      .device = t->topology.local_rank,
                                      .math = o->math,
                                      .convolution = o->convolution,
+                                     .no_fusion = o->no_fusion,
                                      .deterministic = o->deterministic,
                                      .workspace = o->workspace,
                                      .no_graphs = o->no_graphs};

@@ -66,6 +66,7 @@ struct trainer_options {
     enum engine_math math;               /* engines with devices: precision of products */
     bool deterministic;                  /* engines with devices: the same bits at every run */
     enum engine_convolution convolution; /* engine cpu: by which algorithm */
+    bool no_fusion;                      /* every layer is an operator of its own */
     bool no_graphs;                      /* engines with devices: passes are not recorded */
     size_t workspace;                    /* bytes a convolution may take; 0: the default */
     bool share_gpu;                      /* several ranks may compute on one device */

@@ -1,10 +1,10 @@
-/* bench_net --model=FILE [--threads=N] [--passes=N] [--layers]
+/* bench_net --model=FILE [--batch=N] [--threads=N] [--passes=N] [--layers] [--no-fusion] [--direct]
  *
  * Forward and backward of a net in the TRAIN phase on random input, with weights that change from
  * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
  * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
  * it: a script can then take turns with another program. --layers: a table of mean times at the
- * end. */
+ * end. --no-fusion, --direct: as poseidon time has --no-fusion and --convolution=direct. */
 #include "tests/bench/bench_clock.h"
 
 #include "net/net.h"
@@ -18,8 +18,8 @@
 
 struct bench {
     const char *model;
-    int threads, passes;
-    bool by_layer;
+    int batch, threads, passes;
+    bool by_layer, no_fusion, direct;
     struct engine engine;
     struct text_doc *doc;
     struct net_def *def;
@@ -37,6 +37,12 @@ static int read_options(struct bench *b, int argc, char **argv)
             b->threads = atoi(argv[i] + 10);
         else if (strncmp(argv[i], "--passes=", 9) == 0)
             b->passes = atoi(argv[i] + 9);
+        else if (strncmp(argv[i], "--batch=", 8) == 0)
+            b->batch = atoi(argv[i] + 8);
+        else if (strcmp(argv[i], "--no-fusion") == 0)
+            b->no_fusion = true;
+        else if (strcmp(argv[i], "--direct") == 0)
+            b->direct = true;
         else if (strcmp(argv[i], "--layers") == 0)
             b->by_layer = true;
         else
@@ -47,8 +53,18 @@ static int read_options(struct bench *b, int argc, char **argv)
 
 static int open_net(struct bench *b)
 {
-    const struct engine_options options = {.threads = b->threads};
-    const struct layer_env env = {.nranks = 1, .seed = 1, .base_file = b->model};
+    static const int64_t image[] = {3, 224, 224};
+    const struct engine_options options = {.threads = b->threads,
+                                           .no_fusion = b->no_fusion,
+                                           .convolution =
+                                               b->direct ? CONVOLUTION_DIRECT : CONVOLUTION_AUTO};
+    /* data that is not there is taken to be images of ImageNet's size */
+    const struct layer_env env = {.look_only = true,
+                                  .batch = b->batch,
+                                  .input_chw = image,
+                                  .nranks = 1,
+                                  .seed = 1,
+                                  .base_file = b->model};
     struct net_state state = net_state_make(CAFFE__PHASE__TRAIN);
     int status;
 
@@ -71,7 +87,7 @@ static int fill_inputs(struct bench *b)
 {
     for (int l = 0; l < b->net->nlayers; l++) {
         struct layer *layer = &b->net->layers[l];
-        for (int t = 0; strcmp(layer->i->type, "Input") == 0 && t < layer->ntops; t++) {
+        for (int t = 0; layer->i->is_data && t < layer->ntops; t++) {
             struct tensor *value = &layer->tops[t]->value;
             size_t n = shape_elems(&value->shape);
             struct rng rng = rng_make(1, RNG_DUMMY, (uint32_t)l, (uint64_t)t);

@@ -7,6 +7,7 @@ build=${abs_top_builddir:?}/tests
 timeout 120 "$build/cuda/engine_conformance" --engine=cuda || exit 1
 POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_memory" || exit 1
 POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_copies" || exit 1
+POSEIDON_TEST_ENGINE=cuda timeout 120 "$build/cuda/test_fusion" || exit 1
 timeout 120 "$build/cuda/engine_conformance" --engine=cuda --math=bf16 || exit 1
 # Convolutions by the emulated cuDNN instead of the kernels that follow the definition.
 POSEIDON_EMULATED_CUDNN=30

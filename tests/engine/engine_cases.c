@@ -226,6 +226,9 @@ static int choose_eltwise(struct engine_case *c)
     }
     if (a->operation == ELTWISE_SUM && case_draw(c, 0, 1))
         a->coeff = c->coeff;
+    a->relu = a->operation == ELTWISE_SUM && engine_fuses(c->rig.engine, OP_ELTWISE, OP_RELU) &&
+              case_draw(c, 0, 1);
+    c->inexact |= a->relu; /* its kink */
     c->rig.in_place = a->operation == ELTWISE_SUM && case_draw(c, 0, 2) == 0;
     rig_top(&c->rig, 4, dims);
     return 0;

@@ -456,7 +456,7 @@ static void eltwise(struct reference *r, bool backward)
                 winner = i;
         }
         if (!backward) {
-            r->top[0][e] = a->operation == ELTWISE_SUM    ? sum
+            r->top[0][e] = a->operation == ELTWISE_SUM    ? (a->relu && sum < 0 ? 0 : sum)
                            : a->operation == ELTWISE_PROD ? product
                                                           : r->bottom[winner][e];
             continue;
@@ -464,7 +464,7 @@ static void eltwise(struct reference *r, bool backward)
         for (int i = 0; i < r->args->nbottoms; i++) {
             double factor = 1;
             if (a->operation == ELTWISE_SUM)
-                factor = a->coeff ? (double)a->coeff[i] : 1;
+                factor = a->relu && !(sum > 0) ? 0 : a->coeff ? (double)a->coeff[i] : 1;
             else if (a->operation == ELTWISE_MAX)
                 factor = i == winner;
             for (int j = 0; a->operation == ELTWISE_PROD && j < r->args->nbottoms; j++)

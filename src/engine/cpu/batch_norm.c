@@ -1,8 +1,9 @@
-/* Batch normalisation, with the affine map of a Scale layer behind it if there is one.
+/* Batch normalisation, with the affine map of a Scale layer and the ReLU behind it if there are.
  *
  * Forward reads x twice and writes y; backward reads x and dy twice and writes dx over dy's memory.
  * Per channel everything comes down to y = (x - m) a + b and dx = dy a + (x - m) b + d, where m is
- * the mean rounded to float, and b and d make up for the rounding. */
+ * the mean rounded to float, and b and d make up for the rounding. Where a ReLU cut is seen again
+ * from x, so that y is not read. */
 #include "engine/cpu/channel.h"
 
 #include <math.h>
@@ -13,9 +14,10 @@ struct batch_norm {
     struct cpu_op op;
     struct cpu_channels view;
     double *sums; /* 4 per slot: mean and variance of the last forward; two sums of backward */
-    float *slots; /* 5 per slot, see below; one piece of memory with what follows */
+    float *slots; /* 6 per slot, see below; one piece of memory with what follows */
     float *mean, *inverse; /* of the last forward */
     float *a, *b, *d;
+    float *kept; /* forward's b */
 };
 
 static int batch_norm_create(struct cpu_op *op)
@@ -32,7 +34,7 @@ static int batch_norm_create(struct cpu_op *op)
     if (cpu_alloc((size_t)bn->view.slots * 4 * sizeof *bn->sums, "batch statistics", &memory))
         return -1;
     bn->sums = memory;
-    if (cpu_alloc((size_t)bn->view.slots * 5 * sizeof *bn->slots, "batch statistics", &memory))
+    if (cpu_alloc((size_t)bn->view.slots * 6 * sizeof *bn->slots, "batch statistics", &memory))
         return -1;
     bn->slots = memory;
     bn->mean = bn->slots;
@@ -40,6 +42,7 @@ static int batch_norm_create(struct cpu_op *op)
     bn->a = bn->inverse + bn->view.slots;
     bn->b = bn->a + bn->view.slots;
     bn->d = bn->b + bn->view.slots;
+    bn->kept = bn->d + bn->view.slots;
     if (!cpu_op_in_place(op)) {
         cpu_top_set(op->args.tops[0], format);
         if (cpu_op_propagates(op, 0))
@@ -117,10 +120,11 @@ static int batch_norm_forward(struct cpu_op *op, const struct run *run)
         bn->mean[s] = (float)mean[s];
         bn->inverse[s] = (float)inverse;
         bn->a[s] = (float)a;
-        bn->b[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
-                           (mean[s] - (double)bn->mean[s]) * a);
+        bn->kept[s] = (float)((c < 0 || !args->bias ? 0 : (double)op->args.params[BETA]->value[c]) -
+                              (mean[s] - (double)bn->mean[s]) * a);
     }
-    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->b, op->args.tops[0]->value.data);
+    cpu_channels_affine(&bn->view, x, bn->mean, bn->a, bn->kept, args->relu,
+                        op->args.tops[0]->value.data);
     return 0;
 }
 
@@ -161,10 +165,11 @@ static int batch_norm_backward(struct cpu_op *op, const struct run *run)
     double *sum = bn->sums + 2 * bn->view.slots, *product = bn->sums + 3 * bn->view.slots;
     double count = (double)bn->view.samples * (double)bn->view.pixels;
     bool fixed = op->args.u.batch_norm.global_stats;
+    const float *keep = op->args.u.batch_norm.relu ? bn->kept : NULL;
 
     (void)run;
     if (!fixed || batch_norm_affine_learns(op)) {
-        cpu_channels_sums(op->engine, &bn->view, x, dy, bn->mean, sum, product);
+        cpu_channels_sums(op->engine, &bn->view, x, dy, bn->mean, bn->a, keep, sum, product);
         for (int64_t s = 0; s < bn->view.slots; s++)
             product[s] -= (bn->sums[s] - (double)bn->mean[s]) * sum[s];
         batch_norm_affine_gradient(bn, sum, product);
@@ -178,7 +183,7 @@ static int batch_norm_backward(struct cpu_op *op, const struct run *run)
         double rounding = bn->sums[s] - (double)bn->mean[s];
         bn->d[s] = (float)(fixed ? 0 : -bn->a[s] * sum[s] / count - b * rounding);
     }
-    cpu_channels_combine(&bn->view, dy, x, bn->mean, bn->a, bn->b, bn->d,
+    cpu_channels_combine(&bn->view, dy, x, bn->mean, bn->a, bn->b, bn->d, keep,
                          op->args.bottoms[0]->grad.data);
     return 0;
 }

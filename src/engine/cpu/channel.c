@@ -173,50 +173,110 @@ CPU_KERNEL static void chunk_moments(const float *x, int64_t n, int64_t block, f
         lanes_moments(x, n, block, partial, partial + block, partial + 2 * block);
 }
 
-INLINE void lanes_sums(const float *x, const float *dy, const float *shift, int64_t n,
-                       int64_t block, float *sum, float *product)
+/* What is applied to each element; arrays per lane. keep: see cpu_channels_combine. */
+struct factors {
+    const float *shift, *a, *b, *d, *keep;
+};
+
+static const float *lanes_at(const float *lanes, int64_t slot)
+{
+    return lanes ? lanes + slot : NULL;
+}
+
+static struct factors factors_at(struct factors f, int64_t slot)
+{
+    return (struct factors){f.shift + slot, lanes_at(f.a, slot), lanes_at(f.b, slot),
+                            lanes_at(f.d, slot), lanes_at(f.keep, slot)};
+}
+
+/* Those of a fixed number of lanes, copied: the compiler then keeps them in registers. */
+struct own_factors {
+    float shift[16], a[16], b[16], d[16], keep[16];
+};
+
+INLINE const float *lanes_copy(float *own, const float *lanes, int64_t block)
+{
+    return lanes ? memcpy(own, lanes, (size_t)block * sizeof *own) : NULL;
+}
+
+INLINE struct factors factors_copy(struct own_factors *own, struct factors f, int64_t block)
+{
+    return (struct factors){lanes_copy(own->shift, f.shift, block), lanes_copy(own->a, f.a, block),
+                            lanes_copy(own->b, f.b, block), lanes_copy(own->d, f.d, block),
+                            lanes_copy(own->keep, f.keep, block)};
+}
+
+/* The gradient behind a ReLU: dy where what forward gave it was positive. The same expression as
+ * forward's, and ReLU's own product. */
+INLINE float behind_relu(float x, float shift, float a, float keep, float dy)
+{
+    float factor = (x - shift) * a + keep > 0 ? 1 : 0;
+
+    return factor * dy;
+}
+
+INLINE void lanes_sums(const float *x, const float *dy, struct factors f, int64_t n, int64_t block,
+                       bool relu, float *sum, float *product)
 {
     for (int64_t l = 0; l < block; l++)
         sum[l] = product[l] = 0;
     for (int64_t i = 0; i < n; i++) {
+        const float *from = x + i * block, *grad = dy + i * block;
 #pragma omp simd
         for (int64_t l = 0; l < block; l++) {
-            sum[l] += dy[i * block + l];
-            product[l] += dy[i * block + l] * (x[i * block + l] - shift[l]);
+            float d = relu ? behind_relu(from[l], f.shift[l], f.a[l], f.keep[l], grad[l]) : grad[l];
+            sum[l] += d;
+            product[l] += d * (from[l] - f.shift[l]);
         }
     }
 }
 
-INLINE void fixed_sums(const float *x, const float *dy, const float *shift, int64_t n,
-                       int64_t block, float *sum, float *product)
+INLINE void fixed_sums(const float *x, const float *dy, struct factors f, int64_t n, int64_t block,
+                       bool relu, float *sum, float *product)
 {
-    float s[16], p[16], from[16];
+    struct own_factors own;
+    float s[16], p[16];
 
-    memcpy(from, shift, (size_t)block * sizeof *from);
-    lanes_sums(x, dy, from, n, block, s, p);
+    lanes_sums(x, dy, factors_copy(&own, f, block), n, block, relu, s, p);
     memcpy(sum, s, (size_t)block * sizeof *sum);
     memcpy(product, p, (size_t)block * sizeof *product);
 }
 
-CPU_KERNEL static void chunk_sums(const float *x, const float *dy, const float *shift, int64_t n,
+INLINE void plain_sums(const float *x, const float *dy, struct factors f, int64_t n, bool relu,
+                       float *sum, float *product)
+{
+    float s = 0, p = 0, from = *f.shift, a = relu ? *f.a : 0, keep = relu ? *f.keep : 0;
+
+#pragma omp simd reduction(+ : s, p)
+    for (int64_t i = 0; i < n; i++) {
+        float d = relu ? behind_relu(x[i], from, a, keep, dy[i]) : dy[i];
+        s += d;
+        p += d * (x[i] - from);
+    }
+    *sum = s;
+    *product = p;
+}
+
+INLINE void any_sums(const float *x, const float *dy, struct factors f, int64_t n, int64_t block,
+                     bool relu, float *sum, float *product)
+{
+    if (block == 8)
+        fixed_sums(x, dy, f, n, 8, relu, sum, product);
+    else if (block == 16)
+        fixed_sums(x, dy, f, n, 16, relu, sum, product);
+    else if (block == 1)
+        plain_sums(x, dy, f, n, relu, sum, product);
+    else
+        lanes_sums(x, dy, f, n, block, relu, sum, product);
+}
+
+CPU_KERNEL static void chunk_sums(const float *x, const float *dy, struct factors f, int64_t n,
                                   int64_t block, float *sum, float *product)
 {
-    if (block == 8) {
-        fixed_sums(x, dy, shift, n, 8, sum, product);
-    } else if (block == 16) {
-        fixed_sums(x, dy, shift, n, 16, sum, product);
-    } else if (block == 1) {
-        float s = 0, p = 0, from = *shift;
-#pragma omp simd reduction(+ : s, p)
-        for (int64_t i = 0; i < n; i++) {
-            s += dy[i];
-            p += dy[i] * (x[i] - from);
-        }
-        *sum = s;
-        *product = p;
-    } else {
-        lanes_sums(x, dy, shift, n, block, sum, product);
-    }
+    if (f.keep)
+        any_sums(x, dy, f, n, block, true, sum, product);
+    else
+        any_sums(x, dy, f, n, block, false, sum, product);
 }
 
 CPU_KERNEL static void chunk_negative_sums(const float *x, const float *dy, int64_t n,
@@ -301,13 +361,17 @@ static double slot_total(struct cpu_engine *engine, const struct cpu_channels *c
 }
 
 void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
-                       const float *dy, const float *shift, double *sum, double *product)
+                       const float *dy, const float *shift, const float *a, const float *keep,
+                       double *sum, double *product)
 {
+    struct factors f = {.shift = shift, .a = a, .keep = keep};
+
 #pragma omp parallel for
     for (int64_t t = 0; t < channel_tasks(c); t++) {
         struct piece p = channel_piece(c, t);
         float *partial = channel_partial(engine, c, t);
-        chunk_sums(x + p.at, dy + p.at, shift + p.slot, p.n, c->block, partial, partial + c->block);
+        chunk_sums(x + p.at, dy + p.at, factors_at(f, p.slot), p.n, c->block, partial,
+                   partial + c->block);
     }
 #pragma omp parallel for
     for (int64_t s = 0; s < c->slots; s++) {
@@ -329,111 +393,110 @@ void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_chan
         product[s] = slot_total(engine, c, s, 0);
 }
 
-/* What is applied to each element; arrays per lane. */
-struct factors {
-    const float *shift, *a, *b, *d;
-};
-
-static struct factors factors_at(struct factors f, int64_t slot)
-{
-    return (struct factors){f.shift + slot, f.a + slot, f.b + slot, f.d ? f.d + slot : NULL};
-}
-
-/* Those of a fixed number of lanes, copied: the compiler then keeps them in registers. */
-struct own_factors {
-    float shift[16], a[16], b[16], d[16];
-};
-
-INLINE struct factors factors_copy(struct own_factors *own, struct factors f, int64_t block)
-{
-    size_t bytes = (size_t)block * sizeof(float);
-
-    memcpy(own->shift, f.shift, bytes);
-    memcpy(own->a, f.a, bytes);
-    memcpy(own->b, f.b, bytes);
-    if (f.d)
-        memcpy(own->d, f.d, bytes);
-    return (struct factors){own->shift, own->a, own->b, own->d};
-}
-
-INLINE void lanes_affine(const float *x, struct factors f, float *y, int64_t n, int64_t block)
+INLINE void lanes_affine(const float *x, struct factors f, float *y, int64_t n, int64_t block,
+                         bool relu)
 {
     for (int64_t i = 0; i < n; i++) {
         const float *from = x + i * block;
         float *to = y + i * block;
 #pragma omp simd
-        for (int64_t l = 0; l < block; l++)
-            to[l] = (from[l] - f.shift[l]) * f.a[l] + f.b[l];
+        for (int64_t l = 0; l < block; l++) {
+            float value = (from[l] - f.shift[l]) * f.a[l] + f.b[l];
+            to[l] = relu && value < 0 ? 0 : value;
+        }
     }
 }
 
-CPU_KERNEL static void chunk_affine(const float *x, struct factors f, float *y, int64_t n,
-                                    int64_t block)
+INLINE void any_affine(const float *x, struct factors f, float *y, int64_t n, int64_t block,
+                       bool relu)
 {
     struct own_factors own;
 
     if (block == 8) {
-        lanes_affine(x, factors_copy(&own, f, 8), y, n, 8);
+        lanes_affine(x, factors_copy(&own, f, 8), y, n, 8, relu);
     } else if (block == 16) {
-        lanes_affine(x, factors_copy(&own, f, 16), y, n, 16);
+        lanes_affine(x, factors_copy(&own, f, 16), y, n, 16, relu);
     } else if (block == 1) {
         float shift = *f.shift, a = *f.a, b = *f.b;
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] = (x[i] - shift) * a + b;
+        for (int64_t i = 0; i < n; i++) {
+            float value = (x[i] - shift) * a + b;
+            y[i] = relu && value < 0 ? 0 : value;
+        }
     } else {
-        lanes_affine(x, f, y, n, block);
+        lanes_affine(x, f, y, n, block, relu);
     }
 }
 
-void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
-                         const float *a, const float *b, float *y)
+CPU_KERNEL static void chunk_affine(const float *x, struct factors f, float *y, int64_t n,
+                                    int64_t block, bool relu)
 {
-    struct factors f = {shift, a, b, NULL};
+    if (relu)
+        any_affine(x, f, y, n, block, true);
+    else
+        any_affine(x, f, y, n, block, false);
+}
+
+void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
+                         const float *a, const float *b, bool relu, float *y)
+{
+    struct factors f = {.shift = shift, .a = a, .b = b};
 
 #pragma omp parallel for
     for (int64_t t = 0; t < channel_tasks(c); t++) {
         struct piece p = channel_piece(c, t);
-        chunk_affine(x + p.at, factors_at(f, p.slot), y + p.at, p.n, c->block);
+        chunk_affine(x + p.at, factors_at(f, p.slot), y + p.at, p.n, c->block, relu);
     }
 }
 
 INLINE void lanes_combine(const float *dy, const float *x, struct factors f, float *dx, int64_t n,
-                          int64_t block)
+                          int64_t block, bool relu)
 {
     for (int64_t i = 0; i < n; i++) {
         const float *from = x + i * block, *grad = dy + i * block;
         float *to = dx + i * block;
 #pragma omp simd
-        for (int64_t l = 0; l < block; l++)
-            to[l] = grad[l] * f.a[l] + ((from[l] - f.shift[l]) * f.b[l] + f.d[l]);
+        for (int64_t l = 0; l < block; l++) {
+            float d = relu ? behind_relu(from[l], f.shift[l], f.a[l], f.keep[l], grad[l]) : grad[l];
+            to[l] = d * f.a[l] + ((from[l] - f.shift[l]) * f.b[l] + f.d[l]);
+        }
+    }
+}
+
+INLINE void any_combine(const float *dy, const float *x, struct factors f, float *dx, int64_t n,
+                        int64_t block, bool relu)
+{
+    struct own_factors own;
+
+    if (block == 8) {
+        lanes_combine(dy, x, factors_copy(&own, f, 8), dx, n, 8, relu);
+    } else if (block == 16) {
+        lanes_combine(dy, x, factors_copy(&own, f, 16), dx, n, 16, relu);
+    } else if (block == 1) {
+        float shift = *f.shift, a = *f.a, b = *f.b, d = *f.d, keep = relu ? *f.keep : 0;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dx[i] = (relu ? behind_relu(x[i], shift, a, keep, dy[i]) : dy[i]) * a +
+                    ((x[i] - shift) * b + d);
+    } else {
+        lanes_combine(dy, x, f, dx, n, block, relu);
     }
 }
 
 CPU_KERNEL static void chunk_combine(const float *dy, const float *x, struct factors f, float *dx,
                                      int64_t n, int64_t block)
 {
-    struct own_factors own;
-
-    if (block == 8) {
-        lanes_combine(dy, x, factors_copy(&own, f, 8), dx, n, 8);
-    } else if (block == 16) {
-        lanes_combine(dy, x, factors_copy(&own, f, 16), dx, n, 16);
-    } else if (block == 1) {
-        float shift = *f.shift, a = *f.a, b = *f.b, d = *f.d;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = dy[i] * a + ((x[i] - shift) * b + d);
-    } else {
-        lanes_combine(dy, x, f, dx, n, block);
-    }
+    if (f.keep)
+        any_combine(dy, x, f, dx, n, block, true);
+    else
+        any_combine(dy, x, f, dx, n, block, false);
 }
 
 void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const float *x,
                           const float *shift, const float *a, const float *b, const float *d,
-                          float *dx)
+                          const float *keep, float *dx)
 {
-    struct factors f = {shift, a, b, d};
+    struct factors f = {shift, a, b, d, keep};
 
 #pragma omp parallel for
     for (int64_t t = 0; t < channel_tasks(c); t++) {

@@ -32,20 +32,22 @@ void cpu_channels_gather(const struct cpu_channels *c, const double *slots, doub
 void cpu_channels_moments(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
                           double *mean, double *variance);
 
-/* Per slot: sum of dy, and sum of dy (x - shift). */
+/* Per slot: sum of dy, and sum of dy (x - shift). a, keep: as in cpu_channels_combine. */
 void cpu_channels_sums(struct cpu_engine *engine, const struct cpu_channels *c, const float *x,
-                       const float *dy, const float *shift, double *sum, double *product);
+                       const float *dy, const float *shift, const float *a, const float *keep,
+                       double *sum, double *product);
 /* Per slot: sum of dy x where x is not positive. */
 void cpu_channels_negative_sums(struct cpu_engine *engine, const struct cpu_channels *c,
                                 const float *x, const float *dy, double *product);
 
-/* y = (x - shift) a + b per slot. In place is fine. */
+/* y = (x - shift) a + b per slot; relu: 0 where that is negative. In place is fine. */
 void cpu_channels_affine(const struct cpu_channels *c, const float *x, const float *shift,
-                         const float *a, const float *b, float *y);
-/* dx = dy a + (x - shift) b + d per slot. dx may be dy. */
+                         const float *a, const float *b, bool relu, float *y);
+/* dx = dy a + (x - shift) b + d per slot. dx may be dy. keep not NULL: a ReLU stood behind
+ * (x - shift) a + keep, and dy is taken as 0 where that is not positive. */
 void cpu_channels_combine(const struct cpu_channels *c, const float *dy, const float *x,
                           const float *shift, const float *a, const float *b, const float *d,
-                          float *dx);
+                          const float *keep, float *dx);
 /* y = from where x > 0, else a from, per slot. y may be from. */
 void cpu_channels_slope(const struct cpu_channels *c, const float *x, const float *from,
                         const float *a, float *y);

@@ -57,6 +57,7 @@ static int cpu_open(const struct engine_options *options, void **context)
     engine->threads = threads ? threads : omp_get_max_threads();
     if (options) {
         engine->convolution = options->convolution;
+        engine->no_fusion = options->no_fusion;
         engine->workspace = options->workspace;
     }
     if (choices_open(&engine->choices) ||
@@ -202,6 +203,15 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
     return 0;
 }
 
+/* Not convolutions: a ReLU within oneDNN's makes 0 of NaN, so that weights that are lost would give
+ * finite losses. */
+static bool cpu_fuses(void *context, enum op_kind kind, enum op_kind next)
+{
+    const struct cpu_engine *engine = context;
+
+    return !engine->no_fusion && next == OP_RELU && (kind == OP_BATCH_NORM || kind == OP_ELTWISE);
+}
+
 static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
 {
     const struct cpu_op *cpu_op = (const struct cpu_op *)op;
@@ -283,6 +293,7 @@ const struct engine_i engine_cpu = {
     .write = cpu_write,
     .read = cpu_read,
     .release = cpu_release,
+    .fuses = cpu_fuses,
     .op_create = cpu_op_create,
     .gemm = cpu_engine_gemm,
     .factors = cpu_inner_product_factors,

@@ -53,6 +53,7 @@ struct cpu_engine {
     dnnl_primitive_attr_t attr; /* scratchpad given by us */
     int threads;
     enum engine_convolution convolution;
+    bool no_fusion;
     size_t workspace;                 /* of one convolution; 0: 1 GiB */
     struct choices *choices;          /* by which algorithm convolutions are fastest */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */

@@ -122,6 +122,25 @@ CPU_KERNEL static void eltwise_max_back_piece(float *restrict dx, const float *r
         dx[i] = winner[i] == who ? dy[i] : 0;
 }
 
+/* NaN stays. */
+CPU_KERNEL static void eltwise_relu_piece(float *y, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] < 0 ? 0 : y[i];
+}
+
+/* The gradient behind the ReLU, in place: y tells where it cut. */
+CPU_KERNEL static void eltwise_relu_back_piece(const float *restrict y, float *restrict dy,
+                                               size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        float factor = y[i] > 0 ? 1 : 0;
+        dy[i] = factor * dy[i];
+    }
+}
+
 static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size_t n)
 {
     struct cpu_op *op = &elt->op;
@@ -141,6 +160,8 @@ static void eltwise_forward_piece(struct eltwise *elt, float *y, size_t at, size
         else
             eltwise_max_piece(y + at, winner, x, i, n);
     }
+    if (op->args.u.eltwise.relu)
+        eltwise_relu_piece(y + at, n);
 }
 
 static int eltwise_forward(struct cpu_op *op, const struct run *run)
@@ -180,23 +201,51 @@ static void eltwise_backward_piece(struct eltwise *elt, int who, const float *dy
     }
 }
 
+static bool eltwise_writes(const struct eltwise *elt, int i)
+{
+    return elt->out[i].tensor && cpu_op_propagates(&elt->op, i) && !(i == 0 && elt->passes_grad);
+}
+
+static bool eltwise_relays(const struct eltwise *elt, int i)
+{
+    return elt->out[i].reorder.primitive != NULL;
+}
+
+/* The gradients of one bottom, or (-1) of all whose memory is in the common format, a piece at a
+ * time. Downwards: bottom 0's gradient may take the memory that the others are made from. */
+static void eltwise_backward_pieces(struct eltwise *elt, int one, bool relu)
+{
+    struct cpu_op *op = &elt->op;
+    const float *y = op->args.tops[0]->value.data;
+    float *dy = op->args.tops[0]->grad.data;
+
+#pragma omp parallel for
+    for (size_t at = 0; at < elt->n; at += PIECE) {
+        size_t n = elt->n - at < PIECE ? elt->n - at : PIECE;
+        if (relu)
+            eltwise_relu_back_piece(y + at, dy + at, n);
+        for (int i = op->args.nbottoms - 1; i >= 0; i--)
+            if (eltwise_writes(elt, i) && (one < 0 ? !eltwise_relays(elt, i) : i == one))
+                eltwise_backward_piece(elt, i, dy, cpu_output_data(op->engine, &elt->out[i]), at,
+                                       n);
+    }
+}
+
 static int eltwise_backward(struct cpu_op *op, const struct run *run)
 {
     struct eltwise *elt = (struct eltwise *)op;
-    const float *dy = op->args.tops[0]->grad.data;
+    bool relu = op->args.u.eltwise.relu;
 
     (void)run;
-    /* downwards: bottom 0's gradient may take the memory that the others are made from */
-    for (int i = op->args.nbottoms - 1; i >= 0; i--) {
-        if (!elt->out[i].tensor || !cpu_op_propagates(op, i) || (i == 0 && elt->passes_grad))
+    for (int i = 0; i < op->args.nbottoms; i++) {
+        if (!eltwise_writes(elt, i) || !eltwise_relays(elt, i))
             continue;
-        float *dx = cpu_output_data(op->engine, &elt->out[i]);
-#pragma omp parallel for
-        for (size_t at = 0; at < elt->n; at += PIECE)
-            eltwise_backward_piece(elt, i, dy, dx, at, elt->n - at < PIECE ? elt->n - at : PIECE);
+        eltwise_backward_pieces(elt, i, relu);
         if (cpu_output_store(op->engine, &elt->out[i]))
             return -1;
+        relu = false;
     }
+    eltwise_backward_pieces(elt, -1, relu);
     return 0;
 }
 

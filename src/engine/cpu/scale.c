@@ -121,7 +121,7 @@ static int scale_forward(struct cpu_op *op, const struct run *run)
         scale_factor_load(scale, &scale->beta, scale->b))
         return -1;
     cpu_channels_affine(&scale->view, cpu_input_data(op->engine, &scale->in), scale->zero, scale->a,
-                        scale->b, cpu_output_data(op->engine, &scale->top));
+                        scale->b, false, cpu_output_data(op->engine, &scale->top));
     return cpu_output_store(op->engine, &scale->top);
 }
 
@@ -164,14 +164,15 @@ static int scale_backward(struct cpu_op *op, const struct run *run)
 
     (void)run;
     if (scale_factor_learns(scale, &scale->gamma) || scale_factor_learns(scale, &scale->beta)) {
-        cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, scale->sum, scale->product);
+        cpu_channels_sums(op->engine, &scale->view, x, dy, scale->zero, NULL, NULL, scale->sum,
+                          scale->product);
         if (scale_factor_backward(scale, &scale->gamma, scale->product) ||
             scale_factor_backward(scale, &scale->beta, scale->sum))
             return -1;
     }
     if (!cpu_op_propagates(op, 0))
         return 0;
-    cpu_channels_affine(&scale->view, dy, scale->zero, scale->a, scale->zero,
+    cpu_channels_affine(&scale->view, dy, scale->zero, scale->a, scale->zero, false,
                         cpu_output_data(op->engine, &scale->out));
     return cpu_output_store(op->engine, &scale->out);
 }
