@@ -1,0 +1,198 @@
+#!/bin/sh
+# Every command of README.md and the guides, pasted as it stands into a clean folder with an installed program.
+#
+# A block that begins "```sh" is run, line by line in one shell, and must succeed. What else stands in that line says
+# what it needs: needs="..." (data or a tool that may not be here), with="slurm", "pbs", "hosts", "a run" (a stand-in
+# for it), left="why" (not run). The count of what was run, and every block that was left with its reason, are printed.
+# Trainings are cut short by a stand-in for poseidon that adds --max-iter=2 and names the last snapshot as the whole run
+# would; files are those of make install. Figures that pages quote of committed logs and of plan are compared.
+set -u
+. "$abs_top_srcdir/tests/commands/common.sh"
+make=${MAKE:-make}
+unset MAKEFLAGS MFLAGS MAKELEVEL
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_base_warn_component_unused=0 HWLOC_HIDE_ERRORS=2 OMP_NUM_THREADS=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy
+export OMPI_MCA_mpi_yield_when_idle OMPI_MCA_btl_base_warn_component_unused HWLOC_HIDE_ERRORS OMP_NUM_THREADS
+
+"$make" -s -C "$abs_top_builddir" install DESTDIR="$folder/place" prefix=/usr exec_prefix=/usr bindir=/usr/bin \
+    datarootdir=/usr/share datadir=/usr/share mandir=/usr/share/man docdir=/usr/share/doc/poseidon >make.log 2>&1 ||
+    { echo "make install: $(cat make.log)"; exit 1; }
+clean=$folder/clean
+mv "$folder/place/usr/share/poseidon" "$clean"
+HOME=$folder/home PASTED_PROGRAM=$folder/place/usr/bin/poseidon
+PATH=$folder/stands:$folder/place/usr/bin:$PATH
+export HOME PASTED_PROGRAM PATH
+mkdir -p stands "$HOME"
+
+# ---- stand-ins ----
+stand() { # NAME, its script on standard input
+    { echo '#!/bin/sh'; cat; } >"stands/$1"
+    chmod +x "stands/$1"
+}
+stand poseidon <<'EOF'
+case "$*" in
+train*--dry-run*) ;;
+train*)
+    "$PASTED_PROGRAM" "$@" --max-iter=2
+    status=$?
+    for file in *_iter_2.*; do
+        [ ! -f "$file" ] || case $file in lenet_*) cp "$file" "lenet_iter_1000.${file#*_iter_2.}" ;; esac
+    done
+    exit $status
+    ;;
+esac
+exec "$PASTED_PROGRAM" "$@"
+EOF
+stand srun <<'EOF'
+while :; do case $1 in --*) shift ;; *) break ;; esac; done
+exec mpirun -np 2 "$@"
+EOF
+stand sbatch <<'EOF'
+while :; do case $1 in --*) shift ;; *) break ;; esac; done
+sh -n "$1" || exit 1
+case $1 in
+*/train.slurm) shift; case "$*" in *ps,sfb*) set -- "$1" --comm=sfb ;; esac; exec mpirun -np 2 poseidon train --dry-run "$@" ;;
+*) echo "submitted $1" ;;
+esac
+EOF
+stand qsub <<'EOF'
+for script; do :; done
+sh -n "$script" || exit 1
+# shellcheck disable=SC2086 # words
+case $script in */train.pbs) exec mpirun -np 2 poseidon train --dry-run $ARGUMENTS ;; esac
+EOF
+echo 'echo JOBID' | stand squeue
+
+# ---- what blocks need ----
+data=${POSEIDON_DATA:-/nowhere}
+needs() { # WHAT: puts it into the folder, or fails with the reason
+    case $1 in
+    fashion-mnist) [ -d /usr/share/datasets/fashion-mnist ] ;;
+    gnuplot) command -v gnuplot >/dev/null ;;
+    'a box') "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1 ;;
+    cifar10)
+        [ -f cifar-10-binary.tar.gz ] && return
+        [ -d "$data/cifar10" ] || return 1
+        mkdir -p cifar-10-batches-bin
+        for file in "$data"/cifar10/*.xz; do
+            [ -f "$file" ] || return 1
+            name=${file##*/}
+            xz -dc "$file" >"cifar-10-batches-bin/${name%.xz}"
+        done
+        tar czf cifar-10-binary.tar.gz cifar-10-batches-bin
+        ;;
+    flowers)
+        [ -d "$data/flowers17-256" ] || return 1
+        head -n 40 "$data/flowers17-256/train.txt" | while read -r file class; do
+            mkdir -p "flowers/class$class"
+            cp "$data/flowers17-256/$file" "flowers/class$class"
+        done
+        [ -d flowers ]
+        ;;
+    squeezenet)
+        cp "$data/caffe-weights/squeezenet_v1.0.caffemodel" "$data/caffe-weights/synset_words.txt" . 2>/dev/null || return 1
+        cp "$(find "$data/imagenet-samples" -iname '*.jp*g' | head -n 1)" photo.jpg
+        ;;
+    *) fail "needs=\"$1\" is not known to this test"; return 1 ;;
+    esac
+}
+
+# ---- blocks ----
+# Each becomes a file blocks/NNN with its page, line and fence line first. Code that is indented and not fenced would
+# escape.
+mkdir blocks
+blocks() {
+    awk -v page="$1" -v folder="$folder/blocks" '
+        { line = $0; sub(/^ +/, "", line) }
+        !inside && line ~ /^```/ {
+            inside = 1; indent = match($0, /[^ ]/) - 1; gsub(/\//, "_", page)
+            file = sprintf("%s/%s-%03d", folder, page, NR)
+            print substr(line, 4) >file; next
+        }
+        inside && line ~ /^```$/ { inside = 0; close(file); next }
+        inside { print substr($0, indent + 1) >file; next }
+        /^    [a-z.$]/ && before ~ /^ *$/ { print FILENAME ":" NR ": code without a fence: " $0; bad = 1 }
+        { before = $0 }
+        END { exit bad }' "$2"
+}
+(cd "$clean" && find . -name '*.md' ! -path './data/*' ! -path './tests/*' ! -name HACKING.md ! -name REPRODUCTION.md | sort) >pages
+while read -r page; do
+    blocks "${page#./}" "$clean/$page" || fail "$page: code without a fence"
+done <pages
+
+option() { # NAME: its value in the fence line
+    sed -n "1s/.* $1=\"\([^\"]*\)\".*/\1/p" "$block"
+}
+ran=0 left=0
+paste_block() {
+    sed 1d "$block" >pasted.sh
+    (cd "$clean" && timeout 300 sh -eu "$folder/pasted.sh") >pasted.log 2>&1 </dev/null
+    status=$?
+    ran=$((ran + 1))
+    [ -z "${PASTED_VERBOSE:-}" ] || { cat pasted.sh; tail -n 6 pasted.log; }
+    [ $status -eq 0 ] || fail "$name: status $status of
+$(cat pasted.sh)
+$(tail -n 8 pasted.log)"
+}
+leave() {
+    left=$((left + 1))
+    echo "left: $name: $1"
+}
+with_run() { # a training under way, which the block stops
+    (cd "$clean" && exec mpirun -np 2 "$PASTED_PROGRAM" train --solver=models/lenet/solver.prototxt --max-iter=1000000 \
+        --snapshot-prefix="$folder/stopped") >run.log 2>&1 &
+    pid=$!
+    echo "echo $pid" | stand pgrep
+    for _ in $(seq 60); do grep -q 'Iteration 0' run.log && break; sleep 1; done
+    paste_block
+    wait $pid
+    status=$?
+    rm stands/pgrep
+    [ $status -eq 75 ] || fail "$name: the training ended with status $status, expected 75: $(tail -n 3 run.log)"
+}
+for block in "$folder"/blocks/README* "$folder"/blocks/docs*; do
+    name=$(basename "$block")
+    fence=$(head -n 1 "$block")
+    case $fence in
+    sh*left=*) leave "$(option left)" ;;
+    sh*needs=*)
+        if (cd "$clean" && needs "$(option needs)"); then paste_block; else leave "no $(option needs) here"; fi ;;
+    sh*with=\"a\ run\"*) with_run ;;
+    sh*with=\"hosts\"*)
+        printf 'localhost slots=1\n127.0.0.1 slots=1\n' >"$clean/hosts"
+        export LAUNCH='mpirun --mca plm isolated'
+        paste_block
+        unset LAUNCH ;;
+    sh*with=\"slurm\"* | sh*with=\"pbs\"*) paste_block ;;
+    sh) paste_block ;;
+    text*log=*)
+        sed '1d; s/^ *//' "$block" | while read -r line; do
+            grep -q -F "$line" "$clean/$(option log)" || { echo "$line"; break; }
+        done >missing
+        [ ! -s missing ] || fail "$name: $(option log) has no line '$(cat missing)'" ;;
+    text*) ;;
+    *) fail "$name: a block of '$fence', expected sh or text" ;;
+    esac
+done
+echo "ran $ran blocks of commands, left $left"
+[ $ran -ge 20 ] || fail "only $ran blocks were run"
+
+# ---- figures ----
+for log in cifar10_quick:4:2 resnet20_cifar10:3:1 squeezenet_flowers:3:1 alexnet_flowers:3:1; do
+    file=$clean/models/${log%%:*}/training.log
+    percent=$(sed -n 's/.*accuracy = //p' "$file" | tail -n 1 | awk -v digits="${log##*:}" '{ printf "%.*f", digits, 100 * $1 }')
+    grep -q -F "$percent %" "$clean/README.md" || fail "README.md: $file ends at $percent %, which it does not say"
+done
+speedups() { # BATCH RATE: of 2 and 8 nodes
+    "$PASTED_PROGRAM" plan --model="$clean/models/vgg16/train_val.prototxt" --images-per-second=150 --batch="$1" --nodes=1,2,4,8 \
+        --bandwidth="$2" | awk '/^Speed-up/ { exit } /speed-up/ { table = 1 } table && ($1 == 2 || $1 == 8) { print $(NF - 1) }' | tr '\n' ' '
+}
+for case in '32 1Gb 0.73 1.50' '128 1Gb 1.82 3.32' '128 10Gb 2.00 8.00'; do
+    # shellcheck disable=SC2086 # words
+    set -- $case
+    [ "$(speedups "$1" "$2")" = "$3 $4 " ] || fail "plan's speed-up for batch $1 at $2: $(speedups "$1" "$2")instead of $3 and $4"
+done
+grep -q '0.73 and 1.50; with four times the batch 1.82 and 3.32' "$clean/docs/slow.md" || fail 'docs/slow.md has other figures of plan'
+grep -q '0.73 times as fast as one' "$clean/README.md" || fail 'README.md has other figures of plan'
+exit $((failures > 0))
