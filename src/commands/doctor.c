@@ -261,7 +261,7 @@ static void put_mpi(struct doctor *d)
     struct strbuf settings = {.data = NULL};
     int level = MPI_THREAD_SINGLE;
 
-    MPI_Query_thread(&level);
+    (void)MPI_Query_thread(&level);
     host_put_settings(&settings);
     strbuf_printf(&d->text, "started by  %s; threads of MPI: %s\n", d->launcher,
                   level == MPI_THREAD_MULTIPLE     ? levels[3]

@@ -180,7 +180,7 @@ static void put_setting(int number, const char *name, struct strbuf *out)
         return;
     if (count < (int)sizeof value && MPI_T_cvar_read(handle, value) == MPI_SUCCESS && *value)
         strbuf_printf(out, "%s%s %s", out->length ? ", " : "", name, value);
-    MPI_T_cvar_handle_free(&handle);
+    (void)MPI_T_cvar_handle_free(&handle);
 }
 
 void host_put_settings(struct strbuf *out)
@@ -205,7 +205,7 @@ void host_put_settings(struct strbuf *out)
             if (type == MPI_CHAR && !strcmp(name, wanted[w]))
                 put_setting(i, name, out);
     }
-    MPI_T_finalize();
+    (void)MPI_T_finalize();
 }
 
 /* ---- GPUs ---- */
