@@ -191,6 +191,20 @@ static int run_chosen(const struct forecast *f, struct forecast_point *point)
     return status;
 }
 
+int forecast_try(const struct forecast *f, int nodes, double *speedup)
+{
+    struct forecast_point point = {.nodes = 0};
+    struct cost_iteration iteration;
+    int status =
+        forecast_set_up(f, nodes, &point) || run_comm(f, &point, f->options->comm, &iteration) ? -1
+                                                                                               : 0;
+
+    if (!status)
+        *speedup = forecast_speedup(f, &point, &iteration);
+    free(point.node_of);
+    return status;
+}
+
 static int run_point(const struct forecast *f, struct forecast_point *point)
 {
     size_t groups = (size_t)f->work.ngroups + 1, schemes = (size_t)f->nschemes;
@@ -315,6 +329,10 @@ int forecast_create(const struct forecast_options *options, const struct cost_cl
             forecast_free(out);
             return -1;
         }
+    if (forecast_advise(out, &out->points[options->npoints - 1], &out->advice)) {
+        forecast_free(out);
+        return -1;
+    }
     return 0;
 }
 

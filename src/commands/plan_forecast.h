@@ -58,6 +58,16 @@ struct forecast_point {
     struct cost_iteration by_overlap[COST_OVERLAPS]; /* of what is chosen */
 };
 
+/* What a point comes to, and what would change it. */
+struct forecast_advice {
+    double speedup;         /* under options.comm */
+    double enough_Bps;      /* a link so fast is enough for 95 % of the workers; 0: none is */
+    double most_speedup;    /* on the fastest link */
+    int server_nodes;       /* so many more nodes, with servers alone, make it 5 % faster; 0: up to
+                               as many as there are do not, or were not asked for */
+    double servers_speedup; /* with them */
+};
+
 struct forecast {
     const struct forecast_options *options;
     struct cost_cluster cluster;
@@ -71,6 +81,7 @@ struct forecast {
     double
         alone_seconds; /* an iteration of one rank, its update included: what speed-ups refer to */
     struct forecast_point points[FORECAST_MAX_POINTS];
+    struct forecast_advice advice; /* on the last point; by forecast_create */
 };
 
 /* options are borrowed for the forecast's life. */
@@ -90,6 +101,17 @@ double forecast_images(const struct forecast *forecast, const struct forecast_po
                        const struct cost_iteration *iteration);
 double forecast_speedup(const struct forecast *forecast, const struct forecast_point *point,
                         const struct cost_iteration *iteration);
+
+/* How many times one rank alone that many nodes are, under options.comm. */
+int forecast_try(const struct forecast *forecast, int nodes, double *speedup);
+
+/* Of one of the forecast's points. */
+int forecast_advise(const struct forecast *forecast, const struct forecast_point *point,
+                    struct forecast_advice *out);
+
+/* The same in sentences. */
+void forecast_advice_words(const struct forecast *forecast, const struct forecast_point *point,
+                           const struct forecast_advice *advice, char *out, size_t bytes);
 
 /* The group by itself by that scheme of the registry; NULL for no scheme. */
 const struct cost *forecast_cost(const struct forecast *forecast,

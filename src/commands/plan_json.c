@@ -43,6 +43,25 @@ static void put_cluster(const struct forecast *f, struct json *json)
     json_object_end(json);
 }
 
+/* On the last point. */
+static void put_advice(const struct forecast *f, struct json *json)
+{
+    const struct forecast_point *point = &f->points[f->options->npoints - 1];
+    char words[1024];
+
+    forecast_advice_words(f, point, &f->advice, words, sizeof words);
+    json_key(json, "advice");
+    json_object_begin(json);
+    put_string(json, "words", words);
+    put_uint(json, "nodes", (uint64_t)point->nodes);
+    put_double(json, "speedup", f->advice.speedup);
+    put_double(json, "enough_link_bytes_per_second", f->advice.enough_Bps);
+    put_double(json, "most_speedup", f->advice.most_speedup);
+    put_uint(json, "server_nodes", (uint64_t)f->advice.server_nodes);
+    put_double(json, "speedup_with_servers", f->advice.servers_speedup);
+    json_object_end(json);
+}
+
 static void put_cost(const struct cost *cost, struct json *json)
 {
     json_key(json, name_of(cost->scheme));
@@ -160,6 +179,7 @@ void forecast_json(const struct forecast *f, struct json *json)
     put_uint(json, "parameters", f->model.net->nlearnable);
     put_uint(json, "images_per_rank", (uint64_t)f->batch);
     put_string(json, "comm", comm_name(f->options->comm));
+    put_advice(f, json);
     put_cluster(f, json);
     put_double(json, "forward_seconds", f->forward_seconds);
     put_double(json, "backward_seconds", f->backward_seconds);

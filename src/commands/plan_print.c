@@ -72,6 +72,16 @@ static void print_wrapped(FILE *to, const char *text, int column, int indent)
     fputc('\n', to);
 }
 
+/* What matters, first. */
+static void print_advice(const struct forecast *f, FILE *to)
+{
+    char words[1024];
+
+    forecast_advice_words(f, &f->points[f->options->npoints - 1], &f->advice, words, sizeof words);
+    print_wrapped(to, words, 0, 0);
+    fputc('\n', to);
+}
+
 static void print_head(const struct forecast *f, FILE *to)
 {
     char a[COST_CELL], b[COST_CELL], c[COST_CELL];
@@ -85,7 +95,8 @@ static void print_head(const struct forecast *f, FILE *to)
     cost_print_bytes(f->cluster.link_Bps, a);
     cost_print_seconds(f->cluster.latency_seconds, b);
     cost_print_seconds(f->cluster.message_seconds, c);
-    fprintf(to, "link      %s/s a node and direction, latency %s, %s a further message\n", a, b, c);
+    fprintf(to, "link      %s/s per node and direction, latency %s, %s per additional message\n", a,
+            b, c);
     cost_print_bytes(f->cluster.copy_Bps, a);
     cost_print_bytes(f->cluster.sum_Bps, b);
     fprintf(to, "rank      %.4g GFLOP/s in products, copies %s/s, sums %s/s; %d on each node\n",
@@ -240,30 +251,31 @@ static void print_totals(const struct forecast *f, FILE *to)
     char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], h[CELL];
 
     fprintf(to, "\nOne iteration, --comm=%s\n", comm_name(f->options->comm));
-    fprintf(to, "%5s %7s %8s %8s %9s %9s %9s %9s %10s %8s %6s\n", "nodes", "workers", "sent",
+    fprintf(to, "%5s %7s %8s %8s %8s %9s %9s %9s %9s %8s %10s\n", "nodes", "workers", "sent",
             "received", "on wire", "computing", "waiting", "iteration", "images/s", "speed-up",
-            "of it");
-    print_line(to, 98);
+            "efficiency");
+    print_line(to, 100);
     for (int i = 0; i < f->options->npoints; i++) {
         const struct forecast_point *point = &f->points[i];
         const struct cost_iteration *it = &point->chosen_iteration;
         double speedup = forecast_speedup(f, point, it);
-        fprintf(to, "%5d %7d %8s %8s %9s %9s %9s %9s %10.4g %8.2f %5.0f%%\n", point->nodes,
+        fprintf(to, "%5d %7d %8s %8s %8s %9s %9s %9s %9.4g %8.2f %9.0f%%\n", point->nodes,
                 point->workers, short_count(it->sent, a), short_count(it->received, b),
                 short_seconds(it->wire_seconds, c), short_seconds(it->compute_seconds, d),
                 short_seconds(it->exposed_seconds, e), short_seconds(it->seconds, h),
                 forecast_images(f, point, it), speedup, 100 * speedup / point->workers);
     }
-    fprintf(to,
-            "Sent, received: bytes of the rank that moves most. The iteration is played layer by "
-            "layer: a\n"
-            "layer's traffic starts when backward has made its gradient, one layer at a time has "
-            "the link%s.\n"
-            "It lasts the longer of computing and traffic, and what nothing could hide on top "
-            "(waiting).\n",
-            f->options->overlap == COST_OVERLAP_WFBP
-                ? ",\nthe one the next forward pass needs first overtakes"
-                : "");
+    fprintf(
+        to,
+        "Sent, received: bytes of the rank that moves most. The iteration is simulated layer by "
+        "layer: a\n"
+        "layer's traffic starts when backward has made its gradient; the link serves one layer "
+        "at a time%s.\n"
+        "Its length is the larger of compute and traffic time, plus what could not be "
+        "overlapped (waiting).\n",
+        f->options->overlap == COST_OVERLAP_WFBP
+            ? ",\nmost urgent first: what the next forward pass needs"
+            : "");
 }
 
 static void print_speedups(const struct forecast *f, FILE *to)
@@ -297,6 +309,7 @@ int forecast_print(const struct forecast *f, FILE *to)
 {
     int last = f->options->npoints - 1;
 
+    print_advice(f, to);
     print_head(f, to);
     for (int i = f->options->all_tables ? 0 : last; i <= last; i++) {
         print_layers(f, &f->points[i], to);

@@ -107,6 +107,34 @@ grep -q '^2 nodes, 8 workers, every worker serves$' "$folder/text" || fail '--hi
 plan --nodes=1 --ranks-per-node=4 --comm=ps >"$folder/text" || fail 'one node failed'
 grep -q 'add up' "$folder/text" && fail 'ranks of a single node add up'
 
+# Sentences first: what the network named is worth, and what a percent less of it is not; spare nodes as servers.
+advice() { plan "$@" | awk '/^$/ { exit } { printf "%s ", $0 }'; }
+efficiency() { plan --images-per-second=34.6 --comm=ps --nodes=16 "$@" | awk '/^nodes +workers/ { on = 1 } on && $1 == 16 { sub("%", "", $NF); print $NF; exit }'; }
+said=$(advice --images-per-second=34.6 --comm=ps --nodes=1,16 --bandwidth=1Gb)
+case $said in
+"16 workers on 16 nodes train "*" times as fast as one ("*" % of 16): PS for 19 layers (--comm=ps). 95 % of 16 would need a network of "*" Gbit/s per node; this one has 1 Gbit/s. "*" more nodes without a device as servers (--nodes="*" --servers="*" would make it "*" times. ") ;;
+*) fail "the advice is: $said" ;;
+esac
+needs=$(echo "$said" | sed 's/.*network of \([0-9.]*\) Gbit.*/\1/')
+[ "$(efficiency --bandwidth="$(awk -v n="$needs" 'BEGIN { print 1.04 * n }')Gb")" -ge 95 ] || fail "$needs Gbit/s are not enough"
+[ "$(efficiency --bandwidth="$(awk -v n="$needs" 'BEGIN { print 0.9 * n }')Gb")" -lt 95 ] || fail "less than $needs Gbit/s is enough"
+more=$(echo "$said" | sed 's/.*(--nodes=\([0-9]*\) --servers=\([0-9]*\)) would make it \([0-9.]*\) times.*/\1 \2 \3/')
+# shellcheck disable=SC2086 # three words
+set -- $more
+plan --images-per-second=34.6 --comm=ps --nodes="$1" --servers="$2" --bandwidth=1Gb |
+    awk -v nodes="$1" -v wanted="$3" '/^nodes +workers/ { on = 1 } on && $1 == nodes { exit !($(NF - 1) == wanted && $2 == 16) }' ||
+    fail "with $2 servers on $1 nodes 16 workers are not $3 times as fast"
+case $(advice --images-per-second=34.6 --nodes=2 --bandwidth=100Gb) in
+"2 workers on 2 nodes train "*" would be reached on a network of "*"; this one has 100 Gbit/s. Dedicated servers would not make it 5 % faster. ") ;;
+*) fail "of two nodes on a fast network the advice is: $(advice --images-per-second=34.6 --nodes=2 --bandwidth=100Gb)" ;;
+esac
+case $(advice --images-per-second=34.6 --nodes=8 --comm=sfb --gflops=1 --servers=2) in
+*"No network makes that 95 %: on the fastest it is "*" times, the rest is latency, sums and products. ") ;;
+*) fail "slow products are not told: $(advice --images-per-second=34.6 --nodes=8 --comm=sfb --gflops=1 --servers=2)" ;;
+esac
+[ "$(advice --nodes=1)" = 'One worker has nothing to send: ask for more --nodes. ' ] || fail "of one node: '$(advice --nodes=1)'"
+plan --nodes=1 | grep -q '1 nodes\|1 workers' && fail 'one node is several'
+
 # figures from a file, and what overrides them
 cat >"$folder/cluster" <<END
 ranks = 4
@@ -123,7 +151,7 @@ transport_bytes_per_second = 1e9
 core_share = 0
 END
 plan --nodes=2 --cluster-file="$folder/cluster" --latency=2ms >"$folder/text" || fail '--cluster-file failed'
-grep -q '^link *250 MB/s a node and direction, latency 2 ms, 10 us a further message$' "$folder/text" ||
+grep -q '^link *250 MB/s per node and direction, latency 2 ms, 10 us per additional message$' "$folder/text" ||
     fail "the file's figures are not used"
 grep -q '^rank *300 GFLOP/s in products, copies 8 GB/s, sums 7 GB/s' "$folder/text" ||
     fail "the file's rates are not used"
@@ -136,6 +164,9 @@ if [ -n "$POSEIDON_PYTHON" ]; then
     "$POSEIDON_PYTHON" - "$folder/json" <<'END' || fail 'the JSON is not what was computed by hand'
 import json, sys
 plan = json.load(open(sys.argv[1]))
+advice = plan["advice"]
+assert advice["nodes"] == 32 and advice["words"].startswith("32 workers on 32 nodes train %.2f times" % advice["speedup"])
+assert advice["enough_link_bytes_per_second"] > 0 and advice["most_speedup"] >= advice["speedup"] * 0.99, advice
 assert plan["parameters"] == 229052817 and plan["images_per_rank"] == 32, plan["parameters"]
 assert [p["nodes"] for p in plan["points"]] == [2, 4, 8, 16, 32]
 both = lambda it: (it["sent"] + it["received"]) / 1e9
