@@ -1,15 +1,35 @@
-"""What others published, and how poseidon simulate is asked for it. Grades: printed: the figure was read in the source
+"""Which published points validate.py simulates, and how. Figures are those of docs/published.csv; points of clusters that
+its tables do not have stand here. Grades: printed: the figure was read in the source
 named. recalled: attributed to it, but the printed text was not at hand. Assumptions stand with each point."""
 from collections import namedtuple
+import csv
 import os
 
 import validate
 
+
+def read_published():
+    """Speed-ups of docs/published.csv: {(net, comm, nodes, Gbit/s): {system: value}}."""
+    found = {}
+    with open(os.path.join(validate.ROOT, "docs", "published.csv"), newline="") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            if row["figure"] == "speedup":
+                key = (row["table"], row["comm"], int(row["nodes"]), float(row["gbps"]))
+                found.setdefault(key, {})[row["system"]] = float(row["value"])
+    return found
+
+
+PUBLISHED = read_published()
+
+
+def published(net, comm, nodes, gbps, system):
+    return PUBLISHED[net, comm, nodes, gbps][system]
+
 # ---- Zhang et al. 2017: one figure's raw times, Caffe on 40 GbE ----
 
-PAPER = [("poseidon", [.935, .945, .965, .970, .985, 1.005]),
-         ("wfbp", [.970, 1.040, 1.129, 1.210, 1.280, 1.385]),
-         ("caffe-ps", [1.725, 1.840, 2.515, 3.425, 5.250, 6.700])]
+ALONE = .925  # seconds of an iteration of unmodified Caffe, which speed-ups are over
+PAPER = [(comm, [nodes * ALONE / published("vgg19_22k", comm, nodes, 40, system) for nodes in (1, 2, 4, 8, 16, 32)])
+         for comm, system in [("poseidon", "Poseidon"), ("wfbp", "Caffe+WFBP"), ("caffe-ps", "Caffe+PS")]]
 
 # Three of them are fitted to the 18 points: transport, host-copy, memory.
 PAPER_CONSTANTS = [
@@ -85,27 +105,38 @@ OTHERS_WORDS = (
 
 ATC = "Zhang et al. 2017"
 OTHERS = [
-    Point("VGG19-22K, 16 nodes, 10 GbE, Poseidon (%s)" % ATC, "printed", 15.5,
+    Point("VGG19-22K, 16 nodes, 10 GbE, Poseidon (%s)" % ATC, "printed",
+          published("vgg19_22k", "poseidon", 16, 10, "Poseidon"),
           titanx("vgg19_22k", "poseidon", 16, "10Gb"),
           "the same system at 40 GbE is published with 15.03x, so 3 % is what the sources agree to"),
-    Point("VGG19-22K, 32 nodes, Poseidon on TensorFlow", "printed", 30, vgg19_22k("poseidon", "32"),
+    Point("VGG19-22K, 32 nodes, Poseidon on TensorFlow", "printed",
+          published("vgg19_22k", "poseidon", 32, 40, "Poseidon on TensorFlow"), vgg19_22k("poseidon", "32"),
           "TensorFlow's device rate differs from Caffe's by 1 %"),
-    Point("VGG19-22K, 32 nodes, TensorFlow with WFBP", "recalled", 22, vgg19_22k("wfbp", "32"), "as above"),
+    Point("VGG19-22K, 32 nodes, TensorFlow with WFBP", "recalled",
+          published("vgg19_22k", "wfbp", 32, 40, "TensorFlow+WFBP"), vgg19_22k("wfbp", "32"), "as above"),
     Point("VGG19-22K, 32 nodes, stock TensorFlow", "printed as below 1x", 1, vgg19_22k("tf-ps", "32"),
           "TensorFlow r0.10 sent tensors by gRPC in one process-wide queue; here a server sends and receives at the "
           "constants of Caffe's"),
-    Point("Inception-V3, 32 nodes, Poseidon", "printed", 31.5, titanx("inception_v3", "poseidon", 32), "-"),
-    Point("Inception-V3, 32 nodes, stock TensorFlow", "printed", 20, titanx("inception_v3", "tf-ps", 32),
+    Point("Inception-V3, 32 nodes, Poseidon", "printed",
+          published("inception_v3", "poseidon", 32, 40, "Poseidon on TensorFlow"), titanx("inception_v3", "poseidon", 32), "-"),
+    Point("Inception-V3, 32 nodes, stock TensorFlow", "printed",
+          published("inception_v3", "tf-ps", 32, 40, "TensorFlow"), titanx("inception_v3", "tf-ps", 32),
           "its hottest server depends on where variables were placed: here the fewest bytes first, there in turn"),
-    Point("ResNet-152, 32 nodes, Poseidon", "recalled", 31, titanx("resnet152", "poseidon", 32), "-"),
-    Point("VGG19, 16 nodes, 10 GbE, PS with WFBP", "recalled", 8, titanx("vgg19", "wfbp", 16, "10Gb"), "-"),
-    Point("VGG19, 8 nodes, Adam's strategy", "recalled", 5, titanx("vgg19", "adam", 8, more=["--overlap=backward"]),
+    Point("ResNet-152, 32 nodes, Poseidon", "recalled",
+          published("resnet152", "poseidon", 32, 40, "Poseidon on TensorFlow"), titanx("resnet152", "poseidon", 32), "-"),
+    Point("VGG19, 16 nodes, 10 GbE, PS with WFBP", "recalled", published("vgg19", "wfbp", 16, 10, "PS with WFBP"),
+          titanx("vgg19", "wfbp", 16, "10Gb"), "-"),
+    Point("VGG19, 8 nodes, Adam's strategy", "recalled", published("vgg19", "adam", 8, 40, "Adam in Poseidon"),
+          titanx("vgg19", "adam", 8, more=["--overlap=backward"]),
           "the owner's product of all factors is made on its device here"),
-    Point("VGG19, 8 nodes, CNTK 1-bit", "recalled", 5.8, titanx("vgg19", "onebit", 8, more=["--overlap=none"]),
+    Point("VGG19, 8 nodes, CNTK 1-bit", "recalled", published("vgg19", "onebit", 8, 40, "CNTK 1-bit"),
+          titanx("vgg19", "onebit", 8, more=["--overlap=none"]),
           "CNTK quantises convolutions, too, in an allreduce of its own, on another software's device rate"),
-    Point("VGG19, 16 nodes, CNTK 1-bit", "recalled", 11, titanx("vgg19", "onebit", 16, more=["--overlap=none"]),
+    Point("VGG19, 16 nodes, CNTK 1-bit", "recalled", published("vgg19", "onebit", 16, 40, "CNTK 1-bit"),
+          titanx("vgg19", "onebit", 16, more=["--overlap=none"]),
           "as above"),
-    Point("VGG19, 32 nodes, CNTK 1-bit", "recalled", 20, titanx("vgg19", "onebit", 32, more=["--overlap=none"]),
+    Point("VGG19, 32 nodes, CNTK 1-bit", "recalled", published("vgg19", "onebit", 32, 40, "CNTK 1-bit"),
+          titanx("vgg19", "onebit", 32, more=["--overlap=none"]),
           "as above"),
     Point("GoogLeNet, 4 nodes of 8 K80 GPUs", "recalled", 32,
           slower("googlenet", K80, 128, "paper", ["--nodes=4", "--ranks-per-node=8", "--bandwidth=10Gb"]),
@@ -113,10 +144,12 @@ OTHERS = [
     Point("VGG19, 4 nodes of 8 K80 GPUs", "recalled", 28,
           slower("vgg19", K80, 32, "paper", ["--nodes=4", "--ranks-per-node=8", "--bandwidth=10Gb"]),
           "as above; all eight share one host's bus, which is not played"),
-    Point("AlexNet, 8 nodes of one K20, 40 GbE (Zhang et al. 2015)", "printed", 4.5,
+    Point("AlexNet, 8 nodes of one K20, 40 GbE (Zhang et al. 2015)", "printed",
+          published("alexnet", "wfbp", 8, 40, "Poseidon 2015 on K20"),
           slower("alexnet", K20, 256, "wfbp", ["--nodes=8", "--bandwidth=40Gb", "--transport=1GB", "--host-copy=3.2GB"]),
           "K20 by operations; 1 GB/s of the released server is a guess; it sent nothing before the pass was over"),
-    Point("GoogLeNet, 8 nodes of one K20 (2015)", "printed", 4,
+    Point("GoogLeNet, 8 nodes of one K20 (2015)", "printed",
+          published("googlenet", "wfbp", 8, 40, "Poseidon 2015 on K20"),
           slower("googlenet", K20, 128, "wfbp", ["--nodes=8", "--bandwidth=40Gb", "--transport=1GB",
                                                  "--host-copy=3.2GB"]),
           "published is likely the speed-up to an accuracy, which larger batches slow down; 22 MB hide easily"),
