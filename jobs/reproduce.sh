@@ -299,19 +299,40 @@ published=
 # shellcheck disable=SC2086 # a list of folders; an option or none
 "$POSEIDON" report $made --out="$out" $published || exit 1
 
+# Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
+curves() { # FOLDER
+    "$POSEIDON" report "$1" --out="$out/curves" >/dev/null || exit 1
+    cp "$out/curves/${1##*/}-loss-iterations.svg" "$out/" || exit 1
+    echo
+    echo '| scheme | ranks | accuracy after 4,000 | after 5,000 | last loss shown |'
+    echo '|---|---|---|---|---|'
+    for log in "$1"/*.log; do
+        name=${log##*/} name=${name%.log}
+        awk -v scheme="${name%-*}" -v ranks="${name##*-}" '
+            /Testing net/ { at = $2 + 0 }
+            /accuracy = / { accuracy[at] = 100 * $NF }
+            /loss = / { loss = $NF }
+            END { printf "| `%s` | %s | %.2f %% | %.2f %% | %.3f |\n", scheme, ranks, accuracy[4000], accuracy[5000], loss }' "$log"
+    done
+    echo
+    echo "![loss over iterations](reproduction/${1##*/}-loss-iterations.svg)"
+}
+
 # The page: its words, with the tables in their places; of 32 nodes of today's the tables are enough.
 if [ -n "$publish" ]; then
     mkdir -p "$publish/reproduction" || die "$publish cannot be written"
-    awk -v compare="$out/compare.md" -v report="$out/report.md" '
+    curves "$root/docs/curves/cifar10_quick" >"$out/curves.md" || exit 1
+    awk -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" '
         function put(file, from,    line, on) {
             on = from == ""
             while ((getline line < file) > 0) {
                 on = on || line ~ from
-                sub(/\]\(/, "](reproduction/", line)
+                if (file != curves) sub(/\]\(/, "](reproduction/", line)
                 if (on && line !~ /-bandwidth-32\.svg/) print line
             }
         }
         $0 == "@COMPARE@" { put(compare, ""); next }
+        $0 == "@CURVES@" { put(curves, ""); next }
         $0 == "@TABLES@" { put(report, "^## "); next }
         { print }' "$root/docs/reproduction.md.in" >"$publish/REPRODUCTION.md" || die "$publish/REPRODUCTION.md cannot be written"
     sed -n 's/.*(reproduction\/\(.*\.svg\)).*/\1/p' "$publish/REPRODUCTION.md" | while read -r picture; do
