@@ -227,6 +227,11 @@ static void describe(const struct wire *wire, int rank, int64_t now, struct strb
         strbuf_printf(text, " has computed for %.0f s ", 1e-3 * (double)beat->since_ms);
     put_place(wire, text, beat);
     put_waiting(wire, text, rank);
+    if (wire->rank != 0) { /* one of the two is cut off: who reads this may know which */
+        strbuf_puts(text, " (as ");
+        put_rank(wire, text, wire->rank);
+        strbuf_puts(text, " sees it)");
+    }
 }
 
 /* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */

@@ -43,16 +43,16 @@ fail() {
 
 sed "s|data/fashion|$abs_top_srcdir/data/fashion|" "$abs_top_srcdir/models/lenet/train_val.prototxt" >net.prototxt
 cat >solver.prototxt <<END
-net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" display: 10 max_iter: 1000000 random_seed: 1
-snapshot: 100 snapshot_prefix: "run"
+net: "net.prototxt" base_lr: 0.01 lr_policy: "fixed" display: 2 max_iter: 1000000 random_seed: 1
+snapshot: 20 snapshot_prefix: "run"
 END
 
 begin() { # OPTION...
     # mpirun's own links are not what is tested: they may be silent for long
     OMPI_MCA_oob_tcp_keepalive_time=3600 mpirun -np 4 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
-        --solver=solver.prototxt --comm=ps --batch=4 --threads=1 --keep=2 "$@" >log 2>&1 </dev/null &
+        --solver=solver.prototxt --comm=ps --batch=4 --threads=1 --keep=2 --bandwidth-mbps=50 "$@" >log 2>&1 </dev/null &
     launcher=$!
-    await 'Iteration 20 ' 120
+    await 'Iteration 6 ' 120
     sleep 2
 }
 
@@ -75,37 +75,43 @@ iteration() {
 # goes_on SECONDS: within that time training has come further, and then stops when it is asked to, and saves
 goes_on() {
     at=$(iteration)
-    await "Iteration $((at + 20)) " "$1" || return
+    await "Iteration $((at + 6)) " "$1" || return
     echo "$case: training goes on $(($(now) - back)) s after the end of the fault"
     kill -USR1 $launcher
     wait $launcher
     [ $? -eq 75 ] || { fail 'a run that goes on is not stopped in order'; tail -n 4 log; }
 }
 
-# lost: the run ends by itself with the status of a lost rank, of rank 1 on n2
-lost() { # SECONDS
+# lost SECONDS: within that time rank 1 on n2 is given up, once and by name, and the ranks that can be reached end
+lost() {
     until=$(($(now) + $1))
-    while kill -0 $launcher 2>/dev/null && [ "$(now)" -lt $until ]; do sleep 0.5; done
-    kill -0 $launcher 2>/dev/null && { fail "it hangs $1 s after the fault"; kill -9 $launcher; }
-    wait $launcher
-    status=$?
-    grep -q 'poseidon train: lost: rank 1 on n2 silent for [0-9]* s, last seen in iteration [0-9]*' log ||
-        { fail "the lost rank is not named"; grep -e silent -e lost log; }
-    echo "$case: status $status $(($(now) - cut)) s after the fault: $(grep -o 'lost: rank.*' log | head -n 1)"
-    [ $status -ne 0 ] || fail 'it ends as a success'
-    sleep 2
+    while { kill -0 "$(cat pid.0)" || kill -0 "$(cat pid.2)" || kill -0 "$(cat pid.3)"; } 2>/dev/null && [ "$(now)" -lt $until ]; do sleep 0.5; done
+    after=$(($(now) - cut))
     for rank in 0 2 3; do
-        ! kill -0 "$(cat pid.$rank)" 2>/dev/null || fail "rank $rank stays behind"
+        ! kill -0 "$(cat pid.$rank)" 2>/dev/null || { fail "rank $rank hangs $1 s after the fault"; kill -9 "$(cat pid.$rank)"; }
     done
+    [ "$(grep -c 'poseidon train: lost: rank 1 on n2 silent for [0-9]* s, last seen in iteration [0-9]*.* The run ends with status 76' log)" -eq 1 ] ||
+        { fail 'the lost rank is not named once'; grep -e silent -e lost log; }
+    echo "$case: ended $after s after the fault: $(grep -o 'lost: rank 1.*' log | head -n 1)"
+    # The launcher has links of its own, and waits for its daemon on a host that it cannot reach until TCP gives up.
+    for _ in $(seq 20); do kill -0 $launcher 2>/dev/null && sleep 0.5; done
+    if kill -0 $launcher 2>/dev/null; then
+        echo "$case: mpirun waits on for its own link"
+        kill -9 $launcher
+    else
+        wait $launcher
+        [ $? -ne 0 ] || fail 'it ends as a success'
+    fi
 }
 
 named() { # WHETHER
-    found=$(grep -c 'silent for' log)
     if $1; then
-        [ "$found" -eq 1 ] || fail "who is silent is said $found times"
-        grep -q 'rank 1 on n2 silent for [0-9]* s, .*wait for it' log || { fail 'another rank is accused'; grep silent log; }
+        [ "$(grep -c 'rank 1 on n2 silent for [0-9]* s, .*wait for it' log)" -eq 1 ] || { fail 'who is silent is not said once'; grep silent log; }
+        # seen from the host that is cut off it is rank 0 that is silent
+        [ "$(grep -c 'silent for' log)" -eq "$(grep -c -e 'rank 1 on n2 silent for' -e 'rank 0 on n1 silent for .* (as rank 1 on n2 sees it)' log)" ] ||
+            { fail 'another rank is accused'; grep silent log; }
     else
-        [ "$found" -eq 0 ] || { fail 'somebody is accused'; grep silent log; }
+        ! grep -q 'silent for' log || { fail 'somebody is accused'; grep silent log; }
     fi
 }
 
@@ -147,7 +153,7 @@ stop_for_ever() {
 }
 
 half_speed() {
-    sed -i 's/max_iter: 1000000/max_iter: 300/' solver.prototxt
+    sed -i 's/max_iter: 1000000/max_iter: 40/' solver.prototxt
     begin --batch=32 --summary=figures.json
     while kill -STOP "$(cat pid.2)" 2>/dev/null; do
         sleep 0.1

@@ -13,6 +13,7 @@ for jump in 3600 -3600; do
     for ranks in all one; do
         rm -f run_iter_* run.run
         rm -f jumps
+        : >jump.log # else the run before is what is seen
         export POSEIDON_JUMP_FILE="$work/jumps" POSEIDON_JUMP=$jump
         # shellcheck disable=SC2016,SC2086 # every rank expands it
         "$POSEIDON_MPIRUN" 3 sh -c '[ '$ranks' = all ] || [ $OMPI_COMM_WORLD_RANK = 1 ] || unset POSEIDON_JUMP; exec "$0" "$@"' \

@@ -72,6 +72,7 @@ sed "s|source: .*fashion-mnist-train.h5.|source: \"$work/data.h5\"|" net.prototx
 grep -q "$work/data.h5" moving.prototxt || fail 'the net does not read the copy'
 make_solver moving.solver "net: \"$work/moving.prototxt\"" 'max_iter: 100000' 'display: 20' 'snapshot_after_train: false'
 begin() {
+    : >moving.log # else the run before is what is seen
     "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=moving.solver --batch=8 --threads=1 >moving.log 2>&1 </dev/null &
     launcher=$!
     await 'Iteration 20 '
