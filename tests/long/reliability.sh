@@ -60,7 +60,7 @@ done
 cat <<END
 
 Survived: the snapshots before stay whole and the next one is good; a run that was killed ends with the parameters of the run that
-nobody disturbed, bit for bit; a run that was held up goes on, and the right rank and host are named where that took a minute or
-more. A suite that fails ends this script before it prints a table. Schedulers (a node that dies, preemption, time limits, under
+nobody disturbed, bit for bit; a run that is held up goes on, and the right rank and host are named where that takes a minute or
+more (links and hosts: \`tests/cluster/test_links.sh\`). A suite that fails ends this script before it prints a table. Schedulers (a node that dies, preemption, time limits, under
 Slurm and OpenPBS) are in \`make check-faults\`: tests/cluster/test_slurm.sh, test_pbs.sh, test_keep_running.sh.
 END
