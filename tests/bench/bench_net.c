@@ -53,12 +53,12 @@ static int read_options(struct bench *b, int argc, char **argv)
 
 static int open_net(struct bench *b)
 {
-    static const int64_t image[] = {3, 224, 224};
+    static const int64_t image[] = {3, 256, 256};
     const struct engine_options options = {.threads = b->threads,
                                            .no_fusion = b->no_fusion,
                                            .convolution =
                                                b->direct ? CONVOLUTION_DIRECT : CONVOLUTION_AUTO};
-    /* data that is not there is taken to be images of ImageNet's size */
+    /* data that is not there is taken to be images of 256 x 256, of which nets take crops */
     const struct layer_env env = {.look_only = true,
                                   .batch = b->batch,
                                   .input_chw = image,
