@@ -77,7 +77,7 @@ int command_draw(int argc, char **argv)
         .example = "  poseidon draw --model=models/googlenet/train_val.prototxt net.svg",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .max_words = 1,
+        .max_words = 2,
         .about = "Draws a net: layers as boxes, blobs as arrows with their shapes. OUT.svg is a "
                  "picture\n"
                  "with a plain layout, made without other programs; OUT.dot is text for Graphviz's "
@@ -88,6 +88,11 @@ int command_draw(int argc, char **argv)
     status = options_parse(&line, argc, argv, &nwords);
     if (status)
         return status > 0 ? 0 : command_fail("draw");
+    if (!o.model && nwords == 2) { /* as Caffe's draw_net.py */
+        o.model = argv[1];
+        argv[1] = argv[2];
+        nwords = 1;
+    }
     if (!o.model || nwords != 1) {
         error_set(!o.model ? "Need a model definition: --model=FILE"
                            : "expected one file to write, OUT.svg or OUT.dot");

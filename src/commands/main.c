@@ -1,6 +1,7 @@
 /* poseidon: picks the command. */
 #include "commands/commands.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,30 +22,32 @@ struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const char *help;
+    bool
+        ranks; /* runs on several ranks; else each of them would do all of it, and write one file */
 };
 
 static int command_help(int argc, char **argv);
 
 static const struct command commands[] = {
-    {"train", command_train, "train a net: mpirun -np N poseidon train --solver=FILE"},
-    {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE"},
-    {"time", command_time, "measure every layer, forward and backward"},
-    {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs"},
+    {"train", command_train, "train a net: mpirun -np N poseidon train --solver=FILE", true},
+    {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE", true},
+    {"time", command_time, "measure every layer, forward and backward", false},
+    {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs", false},
     {"plan", command_plan,
-     "what each layer's traffic would cost by every scheme, and how training would scale"},
+     "what each layer's traffic would cost by every scheme, and how training would scale", false},
     {"simulate", command_simulate,
-     "play training on a cluster message by message, and print how it scales"},
-    {"report", command_report, "make tables and plots of runs: poseidon report FOLDER..."},
-    {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files"},
-    {"mean", command_mean, "average the images of a data set, for mean_file and mean_value"},
-    {"classify", command_classify, "print the likeliest classes of photographs"},
-    {"extract", command_extract, "write what named blobs hold to HDF5"},
-    {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)"},
+     "play training on a cluster message by message, and print how it scales", false},
+    {"report", command_report, "make tables and plots of runs: poseidon report FOLDER...", false},
+    {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files", false},
+    {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
+    {"classify", command_classify, "print the likeliest classes of photographs", false},
+    {"extract", command_extract, "write what named blobs hold to HDF5", false},
+    {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)", false},
     {"upgrade", command_upgrade,
-     "write an old net or solver, or the net of a model, in today's form"},
-    {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation"},
-    {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks"},
-    {"help", command_help, "show this, the help of one command, or 'help layers'"},
+     "write an old net or solver, or the net of a model, in today's form", false},
+    {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},
+    {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks", false},
+    {"help", command_help, "show this, the help of one command, or 'help layers'", false},
 };
 
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
@@ -246,6 +249,28 @@ int parse_chw(const char *text, long long out[3])
     return 0;
 }
 
+/* Under a launcher that starts several, all but the first leave the word to it. */
+static int check_alone(const struct command *command)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+    if (command->ranks || !size || atoi(size) < 2)
+        return 0;
+    if (!rank || atoi(rank) == 0)
+        fprintf(stderr, "poseidon %s: runs on one rank, and %s were started: leave out mpirun\n",
+                command->name, size);
+    return 1;
+}
+
+/* A full disk behind a redirection would go unnoticed. */
+static int finish_output(const char *name, int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "poseidon %s: standard output cannot be written: %s\n", name, strerror(errno));
+    return status ? status : 1;
+}
+
 int main(int argc, char **argv)
 {
     int status;
@@ -262,5 +287,7 @@ int main(int argc, char **argv)
         !strcmp(argv[1], "version"))
         return command_version();
     const struct command *command = find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : unknown_command(argv[1]);
+    if (!command)
+        return unknown_command(argv[1]);
+    return check_alone(command) ? 1 : finish_output(argv[1], command->run(argc - 1, argv + 1));
 }

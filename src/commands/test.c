@@ -185,6 +185,10 @@ static int score(struct test_run *t)
     t->engine_options.device = topology.local_rank;
     topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
+    if (!status && net_batch(t->model.net) == 0)
+        status = error_set("%s: the net has no data layer, so that there is nothing to score: its "
+                           "inputs would be zeros (poseidon classify takes photographs)",
+                           t->model_options.model);
     if (!status && t->rank == 0)
         fputs(t->model.notices, stderr);
     if (error_agree(MPI_COMM_WORLD, status) || build(t) || load(t))

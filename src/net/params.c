@@ -147,6 +147,15 @@ static int use_shared(struct sharing *sharing, struct layer *layer, int p, struc
     return 0;
 }
 
+static bool is_named_twice(const struct net *net, const struct layer *layer)
+{
+    int count = 0;
+
+    for (int l = 0; l < net->nlayers; l++)
+        count += !strcmp(net->layers[l].def->name, layer->def->name);
+    return count > 1;
+}
+
 /* The training net's layer of that name, with the same parameters; NULL in *out if it has none. */
 static int find_trained(const struct net *net, const struct layer *layer, const struct layer **out)
 {
@@ -165,9 +174,13 @@ static int find_trained(const struct net *net, const struct layer *layer, const 
         const struct shape *theirs = &trained->params[p]->shape;
         const struct shape *ours = &layer->param_defs[p].shape;
         if (!shape_equal(theirs, ours))
-            return error_set("parameter %d has shape %s in the training net, but here it is %s", p,
-                             shape_text(theirs, expected, sizeof(expected)),
-                             shape_text(ours, found, sizeof(found)));
+            return error_set("parameter %d has shape %s in the training net, but here it is %s%s",
+                             p, shape_text(theirs, expected, sizeof(expected)),
+                             shape_text(ours, found, sizeof(found)),
+                             is_named_twice(net, layer)
+                                 ? "; several layers have this name, of which the last one's "
+                                   "parameters are found by it: give each a name of its own"
+                                 : "");
     }
     *out = trained;
     return 0;

@@ -157,7 +157,10 @@ int h5_file_open(const char *path, hid_t *out)
         return error_set("%s: %s", path, strerror(errno));
     }
     if (S_ISDIR(st.st_mode))
-        return error_set("%s is a folder; expected an HDF5 file", path);
+        return error_set(
+            "%s is a folder; expected an HDF5 file (or a folder that is a data base: an LMDB "
+            "has a data.mdb, a LevelDB a CURRENT)",
+            path);
     if (access(path, R_OK) != 0)
         return error_set("%s: %s", path, strerror(errno));
     if (st.st_size == 0)

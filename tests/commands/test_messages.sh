@@ -118,6 +118,50 @@ for sign in SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS M
     esac
 done
 
+# what would do nothing, or the same twice
+cat >inputs.prototxt <<'EOF'
+layer { name: 'd' type: 'Input' top: 'x' input_param { shape { dim: [2, 3] } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' inner_product_param { num_output: 2 } }
+EOF
+cat >twice.prototxt <<'EOF'
+layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' dummy_data_param { shape { dim: [2, 3] } shape { dim: 2 } } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'a' inner_product_param { num_output: 4 } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'a' top: 'b' inner_product_param { num_output: 2 } }
+layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'b' bottom: 'y' top: 'l' }
+EOF
+echo "net: 'twice.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1 snapshot_prefix: 'tw'" >twice.solver
+refuses "*layer 'ip' (InnerProduct): parameter 0 has shape *; several layers have this name*give each a name of its own" train --solver=twice.solver
+sed 's/ type: .InnerProduct. bottom: .a./ type: "InnerProduct" bottom: "a" name: "ip2"/; s/name: .ip. type: "Inner/type: "Inner/' twice.prototxt >once.prototxt
+echo "net: 'once.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >once.solver
+works '*' train --solver=once.solver
+refuses '*inputs.prototxt: the net has no data layer, so that there is nothing to score*' test --model=inputs.prototxt --weights=tw_iter_1.caffemodel
+mkdir empty_folder
+echo "layer { name: 'd' type: 'Data' top: 'x' top: 'y' data_param { source: 'empty_folder' batch_size: 2 } }" >folder.prototxt
+echo "net: 'folder.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'tw'" >folder.solver
+refuses '*empty_folder is a folder; expected an HDF5 file (or a folder that is a data base: an LMDB has a data.mdb*' train --solver=folder.solver
+if [ -e /dev/full ]; then
+    err=$("$POSEIDON" summary --model=once.prototxt 2>&1 >/dev/full)
+    [ $? -eq 1 ] || fail 'a full disk behind standard output: status not 1'
+    has "$err" 'poseidon summary: standard output cannot be written: No space left on device' 'a full disk'
+fi
+err=$(OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$POSEIDON" summary --model=once.prototxt 2>&1)
+has "$err" 'poseidon summary: runs on one rank, and 2 were started: leave out mpirun' 'two ranks'
+err=$(OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 "$POSEIDON" summary --model=once.prototxt 2>&1)
+[ -z "$err" ] || fail "two ranks: the second one says '$err'"
+for kind in '\377\330\377:a JPEG picture' '\177ELF:a program' '\037\213:a gzip archive' '\377\376:UTF-16 text' '\211PNG:a PNG picture'; do
+    # shellcheck disable=SC2059 # escapes
+    printf "${kind%%:*}rest" >binary
+    refuses "*binary:1:1: expected text, found ${kind#*:}; the byte 0x*" train --solver=binary
+done
+for option in iterations:--max-iter=N max-epochs:--max-iter=N log-interval:'--set display=N' workers:'nothing to set' \
+    gradient-accumulation-steps:'--set iter_size=N' evaluate:'poseidon test' dist-backend:'Open MPI' hostfile:'mpirun --hostfile' \
+    local-rank:'mpirun -np N' pretrained:--weights=FILE; do
+    refuses "*unknown option --${option%%:*}: *${option#*:}*" train "--${option%%:*}=1"
+done
+refuses '*unknown option --solver: a solver is for train; here --model=FILE names the net*' test --solver=once.solver
+works '*' draw once.prototxt once.dot
+[ -s once.dot ] || fail 'draw IN OUT drew nothing'
+
 # version
 for word in --version -v version; do
     works '*poseidon [0-9]*commit *MPI *HDF5 *oneDNN *compiler*flags*' $word

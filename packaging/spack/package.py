@@ -1,0 +1,53 @@
+# Spack's recipe. In the folder of an unpacked release (a file of "make dist"), or of the repository after autoreconf -fi:
+#
+#     spack repo create ~/mine && mkdir -p ~/mine/packages/poseidon
+#     cp packaging/spack/package.py ~/mine/packages/poseidon && spack repo add ~/mine
+#     spack dev-build poseidon@0.1.0
+from spack.package import *
+
+
+class Poseidon(AutotoolsPackage):
+    """Trains convolutional networks data-parallel on clusters from Caffe's layer files, with wait-free
+    backpropagation and hybrid communication."""
+
+    homepage = "https://arxiv.org/abs/1512.06216"
+
+    license("BSD-3-Clause")
+
+    version("0.1.0")
+
+    variant("lmdb", default=True, description="Read and write LMDB")
+    variant("leveldb", default=True, description="Read LevelDB")
+    variant("images", default=True, description="Read JPEG and PNG")
+    variant("report", default=True, description="poseidon report (needs cJSON)")
+    variant("cuda", default=False, description="Build the CUDA engine")
+
+    depends_on("c", type="build")
+    depends_on("pkgconf", type="build")
+    depends_on("gmake", type="build")
+
+    depends_on("openmpi@4:")
+    depends_on("hdf5~mpi@1.10:")
+    # version 2 has Winograd's algorithm, which version 3 dropped
+    depends_on("onednn@2.6:")
+    depends_on("protobuf-c")
+    depends_on("zlib-api")
+    depends_on("lmdb", when="+lmdb")
+    depends_on("leveldb", when="+leveldb")
+    depends_on("libjpeg-turbo", when="+images")
+    depends_on("libpng", when="+images")
+    depends_on("cjson", when="+report")
+    depends_on("cuda@12:", when="+cuda")
+    depends_on("cudnn@9.8:", when="+cuda", type=("build", "run"))
+    depends_on("check", type="test")
+
+    def configure_args(self):
+        spec = self.spec
+        args = ["MPICC=" + spec["mpi"].mpicc, "--with-hdf5=" + spec["hdf5"].prefix, "--with-dnnl=" + spec["onednn"].prefix]
+        args += ["--with-lmdb" if "+lmdb" in spec else "--without-lmdb"]
+        args += ["--with-leveldb" if "+leveldb" in spec else "--without-leveldb"]
+        args += ["--with-jpeg" if "+images" in spec else "--without-jpeg"]
+        args += ["--with-png" if "+images" in spec else "--without-png"]
+        args += ["--with-cjson" if "+report" in spec else "--without-cjson"]
+        args += ["--with-cuda" if "+cuda" in spec else "--without-cuda"]
+        return args
