@@ -3,6 +3,7 @@
 #include "commands/options.h"
 #include "commands/output.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static int check_staleness(const struct trainer_options *o)
 }
 
 static int parse(int argc, char **argv, struct trainer_options *o, struct option_list *settings,
-                 bool *force)
+                 bool *force, const char **rank_log)
 {
     const char *gpu = NULL, *phase = NULL;
     bool lars = false;
@@ -204,11 +205,19 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
          "keep these in the trace (default: from 0 on)"},
         {"log", OPTION_TEXT, &o->log, "FILE",
          "write a time breakdown by rank and layer, as JSON lines"},
+        {"csv", OPTION_TEXT, &o->csv, "FILE",
+         "write loss, learning rate and test scores by iteration, as they come; a run that goes on "
+         "appends"},
+        {"tensorboard", OPTION_TEXT, &o->tensorboard, "DIR",
+         "write the same as TensorBoard's event files"},
+        {"rank-log", OPTION_TEXT, rank_log, "PREFIX",
+         "each rank writes what it logs to PREFIX.RANK.log, too"},
         {"account", OPTION_FLAG, &o->account, NULL,
          "time each layer's transfer alone at the end, as --trace and --log do"},
         {"summary", OPTION_TEXT, &o->summary, "FILE", "write the figures of the run as JSON"},
         {"force", OPTION_FLAG, force, NULL,
-         "replace the files of --trace, --log and --summary where they exist, as --resume does"},
+         "replace the files of --trace, --log, --summary and --csv where they exist, as --resume "
+         "does"},
         {"json", OPTION_FLAG, &o->json, NULL,
          "print the same JSON, and nothing else, on standard output"},
     };
@@ -296,12 +305,12 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
  * one of them; what a run leaves that --resume goes on with is its own to replace. */
 static int check_outputs(const struct trainer_options *o, bool force)
 {
-    const char *const outputs[] = {o->summary, o->trace, o->log};
+    const char *const outputs[] = {o->summary, o->trace, o->log, o->csv};
     struct text_doc *doc = NULL;
     char *net = NULL;
     int status;
 
-    if (!o->summary && !o->trace && !o->log)
+    if (!o->summary && !o->trace && !o->log && !o->csv)
         return 0;
     if (spec_read_solver_with(o->solver, &o->overrides, &doc))
         return -1;
@@ -313,7 +322,7 @@ static int check_outputs(const struct trainer_options *o, bool force)
     }
     const char *const inputs[] = {o->solver,   net,        o->weights,
                                   o->snapshot, o->profile, o->cluster_file};
-    status = output_check_all(3, outputs, force || o->resume != RESUME_OFF, 6, inputs);
+    status = output_check_all(4, outputs, force || o->resume != RESUME_OFF, 6, inputs);
     free(net);
     text_free(doc);
     return status;
@@ -345,8 +354,26 @@ static int dry_run(struct trainer *trainer, int rank)
     return status;
 }
 
+/* Appends to what an earlier start left there. */
+static int open_rank_log(const char *prefix, int rank, FILE **out)
+{
+    struct strbuf name = {.data = NULL};
+    char *path;
+
+    strbuf_printf(&name, "%s.%d.log", prefix, rank);
+    path = strbuf_take(&name);
+    if (!path)
+        return -1;
+    *out = fopen(path, "ae");
+    if (!*out)
+        error_set("--rank-log: cannot write '%s': %s", path, strerror(errno));
+    free(path);
+    return *out ? 0 : -1;
+}
+
 int command_train(int argc, char **argv)
 {
+    const char *rank_log = NULL;
     struct trainer_options options = {.engine = "cpu",
                                       .chunk = COST_SIZE_CHOSEN,
                                       .merge = COST_SIZE_CHOSEN,
@@ -360,7 +387,7 @@ int command_train(int argc, char **argv)
     int status, rank = 0, ending = 0;
 
     /* --help must not need a working MPI job */
-    status = parse(argc, argv, &options, &settings, &force);
+    status = parse(argc, argv, &options, &settings, &force, &rank_log);
     if (status > 0)
         return 0;
     if (!status)
@@ -369,6 +396,8 @@ int command_train(int argc, char **argv)
         return command_fail("train");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     log_init(&log, rank == 0, stderr, NULL);
+    if (!status && rank_log)
+        status = open_rank_log(rank_log, rank, &log.copy);
     if (!status && rank == 0)
         status = check_outputs(&options, force);
     status = error_agree(MPI_COMM_WORLD, status);

@@ -118,10 +118,26 @@ static int describe(struct trainer *t)
     return 0;
 }
 
+/* How many records an epoch has. */
+static int find_records(struct trainer *t)
+{
+    struct layer_data_mark mark = {.known = false};
+
+    for (int l = 0; l < t->net->nlayers && !mark.known; l++) {
+        const struct layer *layer = &t->net->layers[l];
+        if (layer->i->mark && layer->i->mark(layer, &mark))
+            return error_context("layer '%s'", layer->def->name);
+    }
+    t->records = mark.known && !mark.own ? mark.nrecords : 0;
+    return 0;
+}
+
 int trainer_identify(struct trainer *t)
 {
     if (t->blank)
         return 0;
+    if (error_agree(t->world, find_records(t)))
+        return -1;
     if (compare_data(t))
         return -1;
     return error_agree(t->world, t->rank == 0 ? describe(t) : 0);

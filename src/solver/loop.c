@@ -139,6 +139,8 @@ static int display_loss(struct trainer *t, int64_t iteration, double seconds, bo
         LOG_INFO(t->log, "Iteration %" PRId64 ", lr = %g", iteration,
                  (double)t->rates[iteration - t->at.iteration]);
     }
+    if (training)
+        trainer_note_display(t, iteration, seconds, sums[0]);
     trainer_judge_late(t, iteration, sums + noutputs + 1);
     t->display_iter = iteration;
     t->display_seconds = seconds;
@@ -226,7 +228,7 @@ static int worker_iteration(struct trainer *t, int64_t iteration, double start, 
     trainer_tell_skips(t);
     if (trainer_follow_loss(t, iteration, isfinite(loss) ? loss : smoothed_loss(t)))
         return -1;
-    seconds = clock_seconds() - start - *paused;
+    seconds = t->trained_seconds = clock_seconds() - start - *paused;
     if (iteration + 1 - t->at.iteration == WARM_ITERATIONS)
         t->warm_seconds = seconds;
     else if (iteration + 1 - t->at.iteration == 2 * WARM_ITERATIONS)

@@ -103,6 +103,7 @@ int trainer_test(struct trainer *t, int i, int64_t iteration, bool *interrupted)
     if (t->solver->test_compute_loss)
         LOG_INFO(t->log, "Test loss: %g", mean[width - 1]);
     outputs_log(t->log, "Test", net, mean);
+    trainer_note_test(t, i, iteration, mean);
     if (i == 0) {
         free(t->scores);
         t->scores = alloc_array(width, sizeof *t->scores, "test scores");

@@ -2,6 +2,8 @@
  * is followed by an agreement, so that all ranks stop together with one message. */
 #include "solver/trainer_internal.h"
 
+#include "report/curves.h"
+
 #include "engine/replay/profile.h"
 #include "solver/device.h"
 #include "solver/settings.h"
@@ -500,7 +502,9 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
             trainer_work_out_rates(t) || trainer_open_late(t) || trainer_open_skips(t) ? -1 : 0) ||
         error_agree(world, t->worker ? net_seek(t->net, t->at.cursor) : 0) ||
         create_sync(t, history) || trainer_open_best(t) ||
-        error_agree(world, t->rank == 0 && !options->dry_run ? trainer_begin_run(t) : 0))
+        error_agree(world, t->rank == 0 && !options->dry_run
+                               ? trainer_begin_run(t) || trainer_open_points(t)
+                               : 0))
         goto fail;
     free(history);
     trainer_log_start(t);
@@ -543,6 +547,7 @@ void trainer_destroy(struct trainer *t)
     free(t->notices);
     strbuf_free(&t->survey);
     strbuf_free(&t->unfit);
+    curves_close(t->curves);
     figures_free(&t->figures);
     free(t);
 }

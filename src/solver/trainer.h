@@ -99,6 +99,8 @@ struct trainer_options {
     const char *trace;               /* path of the Chrome trace file to write */
     int64_t trace_first, trace_last; /* iterations in it, inclusive */
     const char *log;                 /* path of the report as JSON lines to write */
+    const char *csv;                 /* path of the CSV file of losses, rates and scores */
+    const char *tensorboard;         /* folder for the same as TensorBoard's event files */
     bool account;        /* each layer's transfer is timed alone also without trace and log */
     const char *summary; /* path of the JSON summary to write at the end */
     bool json;           /* the summary on standard output too, and nothing else there */

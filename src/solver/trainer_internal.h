@@ -144,6 +144,9 @@ struct trainer {
     double final_loss;   /* smoothed, over all workers, of the last iteration; NAN: none was run */
     double warm_seconds; /* train_seconds after the first WARM_ITERATIONS of this run */
     int warm_iterations; /* these, once there are as many again; else 0 */
+    double trained_seconds;   /* train_seconds so far, at the end of the last iteration */
+    struct curves *curves;    /* rank 0, with --csv or --tensorboard; else NULL. Owned */
+    uint64_t records;         /* of the training data; 0: not known */
     int64_t scores_iteration; /* at which the scores were taken */
     double *scores;  /* outputs of the last test of the first test net; NULL: none yet. Owned */
     int best_output; /* its number among the first test net's; -1: --keep-best is not given */
@@ -290,6 +293,15 @@ int32_t trainer_step(const struct trainer *trainer, int64_t iteration);
 
 /* Puts what must be remembered into a state. Collective over the workers with plateau. */
 int trainer_remember(struct trainer *trainer, struct train_state *state);
+
+/* ---- points.c ---- */
+
+/* Opens the files of --csv and --tensorboard, when trainer->at is known. Rank 0. */
+int trainer_open_points(struct trainer *trainer);
+
+/* Where a loss is displayed, and where a test is over: a point; nothing where nobody asked. */
+void trainer_note_display(struct trainer *trainer, int64_t iteration, double seconds, double loss);
+void trainer_note_test(struct trainer *trainer, int test, int64_t iteration, const double *scores);
 
 /* ---- early_stop.c ---- */
 

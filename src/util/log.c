@@ -67,9 +67,9 @@ static void draw_line(struct log *log)
     log->drawn = clock_seconds();
 }
 
-static void emit(struct log *log, const struct strbuf *text)
+static void emit(struct log *log, bool shown, const struct strbuf *text)
 {
-    if (log->to) {
+    if (log->to && shown) {
         flockfile(log->to);
         if (log->progress)
             fputs(ERASE_LINE, log->to);
@@ -90,7 +90,7 @@ void log_write(struct log *log, char level, const char *file, int line, const ch
     struct strbuf text = {0};
     va_list args;
 
-    if (log == NULL || (!log->enabled && level != 'E'))
+    if (log == NULL || (!log->enabled && level != 'E' && !log->copy))
         return;
     write_prefix(&text, level, file, line);
     va_start(args, format);
@@ -98,7 +98,7 @@ void log_write(struct log *log, char level, const char *file, int line, const ch
     va_end(args);
     strbuf_putc(&text, '\n');
     if (text.length > 0)
-        emit(log, &text);
+        emit(log, log->enabled || level == 'E', &text);
     strbuf_free(&text);
 }
 

@@ -13,10 +13,10 @@
 #include <stdio.h>
 
 struct log {
-    bool enabled; /* false on ranks other than 0: only errors are printed there */
-    FILE *to;     /* borrowed; usually stderr. NULL: nowhere */
-    FILE
-        *copy; /* the same lines without colours or progress, or NULL. Borrowed; flushed per line */
+    bool enabled;  /* false on ranks other than 0: only errors are printed there */
+    FILE *to;      /* borrowed; usually stderr. NULL: nowhere */
+    FILE *copy;    /* the same lines without colours or progress, and what is not enabled, too; or
+                      NULL. Borrowed; flushed per line */
     bool terminal; /* a progress line may be drawn on `to` */
     bool progress; /* a progress line is on the terminal now */
     double drawn;  /* clock_seconds() of its last drawing */
@@ -27,8 +27,8 @@ struct log {
  * or through mpirun, and the log is enabled. */
 void log_init(struct log *log, bool enabled, FILE *to, FILE *copy);
 
-/* Levels 'I', 'W' and 'E'. 'I' and 'W' do nothing where the log is not enabled. Text may have
- * several lines; the prefix stands before the first, as in glog. `log` may be NULL: nothing
+/* Levels 'I', 'W' and 'E'. 'I' and 'W' go to the copy alone where the log is not enabled. Text may
+ * have several lines; the prefix stands before the first, as in glog. `log` may be NULL: nothing
  * happens. */
 void log_write(struct log *log, char level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
