@@ -141,7 +141,7 @@ static void put_memory(const struct rank_needs *needs, struct strbuf *out)
 static void put_machine(struct trainer *t, const struct rank_needs *ranks, int machine,
                         struct strbuf *out)
 {
-    const struct rank_needs *first = NULL;
+    const struct rank_needs *first = ranks; /* every machine has a rank */
     double held = 0;
     int count = 0, number = 0;
     char holds[UNITS_CELL], left[UNITS_CELL], reason[256];
