@@ -1,6 +1,7 @@
 #!/bin/sh
-# Many iterations of a tiny net on 4 ranks, with tests and snapshots: after a quarter of them no rank's resident memory
-# grows any more, nor the number of its open files, and nothing is left in /dev/shm.
+# Many iterations of a tiny net on 4 ranks, with tests and snapshots: after a quarter of them the most that a rank has
+# resident grows no more (tests and snapshots come and go by some 300 kB; a leak of 6 bytes an iteration is seen in
+# 200,000, one of 300 bytes in 4,000), nor does the number of its open files, and nothing is left in /dev/shm.
 #
 #   POSEIDON_SOAK   iterations (4000)
 . "$abs_top_srcdir/tests/mpi/common.sh"
@@ -52,10 +53,10 @@ wait $launcher || { fail "the run of $iterations iterations"; tail -n 3 soak.log
 grep -q 'Optimization Done' soak.log || fail 'it did not come to its end'
 [ $looks -ge 5 ] || fail "only $looks looks after the first quarter"
 for rank in 0 1 2 3; do
-    awk -v rank=$rank '$1 == rank { if (!n++) first = least = most = $2; least = $2 < least ? $2 : least; most = $2 > most ? $2 : most; last = $2
-            if (n == 1) files = $3; if ($3 > morefiles) morefiles = $3 }
-        END { printf "rank %d: %d looks, resident %d kB at first, %d at last, %d to %d; open files %d, at most %d\n", rank, n, first, last, least, most, files, morefiles
-            exit last > first + 64 || morefiles > files + 4 }' later.txt || fail "rank $rank grows"
+    awk -v rank=$rank '$1 == rank { kb[++n] = $2; if (n == 1) files = $3; if ($3 > most) most = $3 }
+        END { for (i = 1; i <= n; i++) { half = i > n / 2; if (kb[i] > peak[half]) peak[half] = kb[i] }
+            printf "rank %d: %d looks, resident %d kB at first, %d at last, at most %d in the first half and %d in the second; open files %d, at most %d\n", rank, n, kb[1], kb[n], peak[0], peak[1], files, most
+            exit peak[1] > peak[0] + 512 || most > files + 4 }' later.txt || fail "rank $rank grows"
 done
 [ "$(ls run_iter_*.solverstate.h5 | wc -l)" -eq 2 ] || fail "--keep=2 leaves $(ls run_iter_*)"
 [ -s shm.txt ] || fail 'no rank has anything in /dev/shm: the test tests nothing'
