@@ -129,15 +129,9 @@ int timeline_gather(MPI_Comm comm, const struct trace *trace, const struct timel
 
 /* ---- pairs ---- */
 
-struct sent {
-    int from, to, tag;
-    int64_t start;
-    int32_t iteration;
-};
-
 static int sent_compare(const void *a, const void *b)
 {
-    const struct sent *x = a, *y = b;
+    const struct timeline_sent *x = a, *y = b;
 
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
@@ -148,28 +142,33 @@ static int sent_compare(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The last of its pair and tag that began no later than `key`; NULL if there is none. */
-static const struct sent *find_sent(const struct sent *sent, size_t n, const struct sent *key)
+/* The last of its pair and tag that began before the arrival. */
+const struct timeline_sent *timeline_find_sent(const struct timeline_sent *sent, size_t n,
+                                               const struct timeline_rank *ranks, int rank,
+                                               const struct trace_event *receive)
 {
+    int peer = receive->peer;
+    int64_t slack = peer >= 0 ? (int64_t)(ranks[rank].error + ranks[peer].error) : 0;
+    struct timeline_sent key = {
+        .from = peer, .to = rank, .tag = receive->tag, .start = receive->end + slack};
     size_t low = 0, high = n;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (sent_compare(&sent[middle], key) <= 0)
+        if (sent_compare(&sent[middle], &key) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
     if (low == 0)
         return NULL;
-    const struct sent *found = &sent[low - 1];
-    return found->from == key->from && found->to == key->to && found->tag == key->tag ? found
-                                                                                      : NULL;
+    const struct timeline_sent *found = &sent[low - 1];
+    return found->from == key.from && found->to == key.to && found->tag == key.tag ? found : NULL;
 }
 
-static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
+struct timeline_sent *timeline_list_sent(const struct timeline_rank *ranks, int nranks, size_t *n)
 {
-    struct sent *sent;
+    struct timeline_sent *sent;
     size_t most = 1;
 
     *n = 0;
@@ -182,11 +181,12 @@ static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, siz
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             const struct trace_event *event = &ranks[r].events[e];
             if (event->kind == TRACE_SEND)
-                sent[(*n)++] = (struct sent){.from = r,
-                                             .to = event->peer,
-                                             .tag = event->tag,
-                                             .start = event->start,
-                                             .iteration = event->iteration};
+                sent[(*n)++] = (struct timeline_sent){.from = r,
+                                                      .to = event->peer,
+                                                      .tag = event->tag,
+                                                      .start = event->start,
+                                                      .iteration = event->iteration,
+                                                      .event = e};
         }
     qsort(sent, *n, sizeof *sent, sent_compare);
     return sent;
@@ -195,7 +195,7 @@ static struct sent *list_sent(const struct timeline_rank *ranks, int nranks, siz
 int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_t last)
 {
     size_t n;
-    struct sent *sent = list_sent(ranks, nranks, &n);
+    struct timeline_sent *sent = timeline_list_sent(ranks, nranks, &n);
 
     if (!sent)
         return -1;
@@ -204,11 +204,7 @@ int timeline_pair(struct timeline_rank *ranks, int nranks, int64_t first, int64_
         for (size_t e = 0; e < ranks[r].nevents; e++) {
             struct trace_event event = ranks[r].events[e];
             if (event.kind == TRACE_RECEIVE) {
-                int64_t slack =
-                    event.peer >= 0 ? (int64_t)(ranks[r].error + ranks[event.peer].error) : 0;
-                struct sent key = {
-                    .from = event.peer, .to = r, .tag = event.tag, .start = event.end + slack};
-                const struct sent *its = find_sent(sent, n, &key);
+                const struct timeline_sent *its = timeline_find_sent(sent, n, ranks, r, &event);
                 if (its) {
                     event.iteration = its->iteration;
                     if (its->start > event.start)

@@ -1,6 +1,6 @@
 /* The file. Times are microseconds with three digits, which is every nanosecond exactly, so that
  * spans that touch in memory touch in the file. */
-#include "report/merge.h"
+#include "report/flows.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -161,6 +161,18 @@ static void put_time(struct timeline_writer *w, const char *key, int64_t ns)
     fprintf(w->to, ",\"%s\":%" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
+/* What a transfer carries; "" of others. */
+static const char *cargo_of(const struct trace_event *event)
+{
+    const struct scheme *scheme = event->scheme == UINT8_MAX ? NULL : scheme_at(event->scheme);
+
+    if ((event->kind != TRACE_SEND && event->kind != TRACE_RECEIVE) || !scheme)
+        return "";
+    if (!flow_is_back(event))
+        return scheme->factors ? " factors of" : " gradient of";
+    return scheme == &scheme_ps || scheme->factors ? " parameters of" : " sum of";
+}
+
 static void put_event(struct timeline_writer *w, int pid, const struct trace_event *event, int lane)
 {
     enum trace_kind kind = (enum trace_kind)event->kind;
@@ -171,8 +183,8 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
     if (kind == TRACE_ITERATION)
         fprintf(w->to, "{\"ph\":\"X\",\"name\":\"iteration %d\"", event->iteration);
     else
-        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s\"", what, layer ? " " : "",
-                layer ? layer : "");
+        fprintf(w->to, "{\"ph\":\"X\",\"name\":\"%s%s%s%s\"", what, layer ? cargo_of(event) : "",
+                layer ? " " : "", layer ? layer : "");
     fprintf(w->to, ",\"cat\":\"%s\",\"cname\":\"%s\",\"pid\":%d,\"tid\":%d", what,
             color_of_kind(kind), pid, tid_of(event, lane));
     put_time(w, "ts", event->start - w->base);
@@ -190,6 +202,37 @@ static void put_event(struct timeline_writer *w, int pid, const struct trace_eve
         put_time(w, "posted_earlier_us", event->start - event->posted);
     fputs("}}", w->to);
     w->events++;
+}
+
+struct flow_writer {
+    struct timeline_writer *w;
+    const struct timeline_rank *ranks;
+    uint64_t id;
+};
+
+/* An arrow hangs on the span that is open at its time, so it keeps within the span. */
+static void put_flow(void *context, bool back, const struct flow_point *points, int n)
+{
+    struct flow_writer *f = context;
+    struct timeline_writer *w = f->w;
+
+    f->id++;
+    for (int i = 0; i < n; i++) {
+        const struct timeline_rank *rank = &f->ranks[points[i].rank];
+        const struct trace_event *event = &rank->events[points[i].event];
+        int64_t at = points[i].at_end && event->end > event->start ? event->end - 1 : event->start;
+        put_comma(w);
+        fprintf(w->to,
+                "{\"ph\":\"%s\",\"id\":%" PRIu64 ",\"name\":\"%s\",\"cat\":\"flow\",\"pid\":%d,"
+                "\"tid\":%d",
+                i == 0       ? "s"
+                : i == n - 1 ? "f\",\"bp\":\"e"
+                             : "t",
+                f->id, back ? "way back" : "gradient", points[i].rank,
+                tid_of(event, rank->lane[points[i].event]));
+        put_time(w, "ts", at - w->base);
+        fputs(",\"args\":{}}", w->to);
+    }
 }
 
 static void find_base(struct timeline_writer *w, const struct timeline_rank *ranks, int nranks)
@@ -218,6 +261,9 @@ static int put_ranks(struct timeline_writer *w, const struct timeline_rank *rank
         for (size_t e = 0; e < ranks[r].nevents; e++)
             put_event(w, r, &ranks[r].events[e], ranks[r].lane[e]);
     }
+    struct flow_writer flows = {.w = w, .ranks = ranks};
+    if (flows_put(ranks, nranks, put_flow, &flows))
+        return -1;
     fputs("\n]}\n", w->to);
     return 0;
 }

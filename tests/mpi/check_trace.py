@@ -35,6 +35,8 @@ def check_form(trace):
             if event["name"] == "thread_name":
                 named.add((event["pid"], event["tid"]))
             continue
+        if event["ph"] in "stf":
+            continue
         if event["ph"] != "X" or event["cat"] not in CATEGORIES or not event["cname"]:
             fail("expected a span (X) of a known category, found", event)
         if event["ts"] < 0 or event["dur"] < 0:
@@ -47,6 +49,43 @@ def check_form(trace):
             fail("a transfer began before it was posted:", event)
         spans.append(event)
     return spans
+
+
+def check_flows(trace, spans):
+    """Arrows: each point within a span of its thread, in the order of time, from what made a message to what it is for."""
+    threads, flows = defaultdict(list), defaultdict(list)
+    for event in spans:
+        threads[event["pid"], event["tid"]].append(event)
+    for event in trace["traceEvents"]:
+        if event["ph"] in "stf":
+            flows[event["id"]].append(event)
+    ways = defaultdict(int)
+    for events in flows.values():
+        if [e["ph"] for e in events] != ["s"] + ["t"] * (len(events) - 2) + ["f"]:
+            fail("an arrow is not s, t, f:", events)
+        on = []
+        for event in events:
+            around = [s for s in threads[event["pid"], event["tid"]] if span(s)[0] <= event["ts"] <= span(s)[1]]
+            if not around:
+                fail("an arrow hangs on no span:", event)
+            on.append(min(around, key=lambda s: s["dur"]))
+        transfers = [s for s in on if s["cat"] in TRANSFERS]
+        if [s["cat"] for s in transfers] != ["send", "receive"]:
+            fail("an arrow passes not one send and one receive:", [s["name"] for s in on])
+        if [transfers[0]["args"][k] for k in ("layer", "iteration", "bytes")] != [
+                transfers[1]["args"][k] for k in ("layer", "iteration", "bytes")]:
+            fail("an arrow joins messages of two kinds:", transfers)
+        back = events[0]["name"] == "way back"
+        if back == any(s["name"].split(" ")[1] in ("gradient", "factors") for s in transfers):
+            fail("an arrow has the wrong name:", [s["name"] for s in on])
+        ways[events[0]["name"], on[0]["cat"], on[-1]["cat"]] += 1
+    receives = sum(s["cat"] == "receive" for s in spans)
+    if len(flows) != receives:
+        fail("%d receives have %d arrows" % (receives, len(flows)))
+    for (name, first, last), n in ways.items():
+        if first == "send" and name == "gradient":
+            fail("%d gradients come from no backward pass" % n)
+    return ways
 
 
 def check_nesting(spans):
@@ -180,6 +219,7 @@ def main():
     spans = check_form(trace)
     check_nesting(spans)
     check_pairs(spans)
+    check_flows(trace, spans)
     check_bytes(spans, summary, log)
     check_account(summary, log)
     check_reads(spans, "replay" not in summary["engine"])
