@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/outputs.h"
 #include "snapshot/checkpoint.h"
@@ -93,6 +94,15 @@ static int load(struct test_run *t)
     return error_agree(MPI_COMM_WORLD, status);
 fail:
     return -1;
+}
+
+/* Input layers hold what a program puts into them, and here nobody does. */
+static bool reads_data(const struct net *net)
+{
+    for (int l = 0; l < net->nlayers; l++)
+        if (net->layers[l].i->is_data && strcmp(net->layers[l].i->type, "Input") != 0)
+            return true;
+    return false;
 }
 
 static int run_batches(struct test_run *t)
@@ -185,7 +195,7 @@ static int score(struct test_run *t)
     t->engine_options.device = topology.local_rank;
     topology_free(&topology);
     status = model_open(&t->model_options, &t->model);
-    if (!status && net_batch(t->model.net) == 0)
+    if (!status && !reads_data(t->model.net))
         status = error_set("%s: the net has no data layer, so that there is nothing to score: its "
                            "inputs would be zeros (poseidon classify takes photographs)",
                            t->model_options.model);
