@@ -67,7 +67,11 @@ now() {
 await() { # TEXT SECONDS
     until=$(($(now) + $2))
     until grep -q -e "$1" log; do
-        kill -0 $launcher 2>/dev/null && [ "$(now)" -lt $until ] || { fail "'$1' was not said within $2 s"; tail -n 4 log; return 1; }
+        if ! kill -0 "$launcher" 2>/dev/null || [ "$(now)" -ge "$until" ]; then
+            fail "'$1' was not said within $2 s"
+            tail -n 4 log
+            return 1
+        fi
         sleep 0.2
     done
 }
@@ -81,30 +85,29 @@ goes_on() {
     at=$(iteration)
     await "Iteration $((at + 6)) " "$1" || return
     echo "$case: training goes on $(($(now) - back)) s after the end of the fault"
-    kill -USR1 $launcher
-    wait $launcher
+    kill -USR1 "$launcher"
+    wait "$launcher"
     [ $? -eq 75 ] || { fail 'a run that goes on is not stopped in order'; tail -n 4 log; }
 }
 
 # lost SECONDS: within that time rank 1 on n2 is given up, once and by name, and the ranks that can be reached end
 lost() {
     until=$(($(now) + $1))
-    while { kill -0 "$(cat pid.0)" || kill -0 "$(cat pid.2)" || kill -0 "$(cat pid.3)"; } 2>/dev/null && [ "$(now)" -lt $until ]; do sleep 0.5; done
+    while { kill -0 "$(cat pid.0)" || kill -0 "$(cat pid.2)" || kill -0 "$(cat pid.3)"; } 2>/dev/null && [ "$(now)" -lt "$until" ]; do sleep 0.5; done
     after=$(($(now) - cut))
     for rank in 0 2 3; do
-        ! kill -0 "$(cat pid.$rank)" 2>/dev/null || { fail "rank $rank hangs $1 s after the fault"; kill -9 "$(cat pid.$rank)"; }
+        ! kill -0 "$(cat "pid.$rank")" 2>/dev/null || { fail "rank $rank hangs $1 s after the fault"; kill -9 "$(cat "pid.$rank")"; }
     done
     [ "$(grep -c 'poseidon train: lost: rank 1 on n2 silent for [0-9]* s, last seen in iteration [0-9]*.* The run ends with status 76' log)" -eq 1 ] ||
         { fail 'the lost rank is not named once'; grep -e silent -e lost log; }
     echo "$case: ended $after s after the fault: $(grep -o 'lost: rank 1.*' log | head -n 1)"
     # The launcher has links of its own, and waits for its daemon on a host that it cannot reach until TCP gives up.
-    for _ in $(seq 20); do kill -0 $launcher 2>/dev/null && sleep 0.5; done
-    if kill -0 $launcher 2>/dev/null; then
+    for _ in $(seq 20); do kill -0 "$launcher" 2>/dev/null && sleep 0.5; done
+    if kill -0 "$launcher" 2>/dev/null; then
         echo "$case: mpirun waits on for its own link"
-        kill -9 $launcher
+        kill -9 "$launcher"
     else
-        wait $launcher
-        [ $? -ne 0 ] || fail 'it ends as a success'
+        ! wait "$launcher" || fail 'it ends as a success'
     fi
 }
 
@@ -165,12 +168,12 @@ half_speed() {
         kill -CONT "$(cat pid.2)" 2>/dev/null
         sleep 0.1
     done
-    wait $launcher || { fail 'it does not come to its end'; tail -n 4 log; }
+    wait "$launcher" || { fail 'it does not come to its end'; tail -n 4 log; }
     grep 'Late: ' log
     grep -q 'What would help most: .*host n3: rank 2 there' log || { fail "the advice: $(grep 'What would help' log)"; }
 }
 
 $case
 echo "$case: $failures failures, $(($(now) - began)) s"
-kill $launcher 2>/dev/null
+kill "$launcher" 2>/dev/null
 exit $((failures > 0))
