@@ -28,7 +28,7 @@ cat <<END
 # Reliability
 
 Faults injected into a training and its snapshots, counted by \`tests/long/reliability.sh\` on $(date +%Y-%m-%d); $(uname -sm),
-$(getconf _NPROCESSORS_ONLN) cores, $(${MPIRUN:-mpirun} --version | head -n 1), poseidon $("$POSEIDON" --version | sed -n '1s/poseidon //p; s/^commit  */commit /p' | tr '\n' ' ' | sed 's/ $//; s/ commit/, commit/').
+$(getconf _NPROCESSORS_ONLN) cores, $(${MPIRUN:-mpirun} --version | head -n 1), poseidon $("$POSEIDON" --version | sed -n '1s/poseidon //p; s/^sources  */sources /p' | tr '\n' ' ' | sed 's/ $//; s/ sources/, sources/').
 
 | fault | injected | survived | lost | shown by |
 |---|---|---|---|---|
