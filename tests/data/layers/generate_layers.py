@@ -2,177 +2,24 @@
 """Writes layer_values.h: nets as prototxt texts with the outputs, the loss and the gradients they
 must give.
 
-The oracle is PyTorch in double precision, gradients by its autograd. Where Caffe means something that
-PyTorch has no operator for (the sizes and divisors of pooling, LRN within a channel, the first of equal
-maxima, accuracy), Caffe's rule is written out here as loops over windows or rows.
+The oracle is PyTorch in double precision, gradients by its autograd; layer_operators.py has what PyTorch
+has no operator for.
 
-Inputs and parameters are not stored: `draw` below and value_draw in tests/layers/test_cases.h make the same
-numbers, exactly representable as float, from a salt.
+Inputs and parameters are not stored: `draw` in layer_case.py and value_draw in tests/layers/test_cases.h
+make the same numbers, exactly representable as float, from a salt.
 Run: python3 generate_layers.py > layer_values.h
 """
-import math
 import sys
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from layer_case import CASES, Case, Values, draw, layer, simple, weigh
+from layer_operators import accuracy, linear, lrn_across, lrn_within, pool, pool_mask, softmax_loss
+
 torch.manual_seed(0)
 torch.set_num_threads(1)
-FLT_MIN = float(np.finfo(np.float32).tiny)
-
-
-# ---------------------------------------------------------------- values
-def hashed(salt, n):
-    h = (np.arange(n, dtype=np.uint64) * 2654435761 + salt * 40503 + 12345) & 0xFFFFFFFF
-    h = ((h ^ (h >> 16)) * 2246822519) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 3266489917) & 0xFFFFFFFF
-    return h ^ (h >> 16)
-
-
-def draw(kind, a, b, salt, n):
-    """UNIT: (-1, 1). AWAY: the same, but |v| >= 1/8 (no kink near). INTEGERS: a..b. DISTINCT: a
-    permutation of multiples of 1/16, stride a."""
-    h = hashed(salt, n)
-    u = (h >> 12).astype(np.float64) * 2.0**-20
-    if kind == "UNIT":
-        return 2 * u - 1
-    if kind == "AWAY":
-        return np.where(h & 1, 1, -1) * (0.125 + 0.875 * u)
-    if kind == "INTEGERS":
-        return a + (h % np.uint64(b - a + 1)).astype(np.float64)
-    assert kind == "DISTINCT"
-    return ((np.arange(n) * a + 7) % n - n // 2) / 16.0
-
-
-class Values:
-    def __init__(self, name, shape, kind="UNIT", a=0, b=0):
-        n = int(np.prod(shape))
-        if kind == "DISTINCT":
-            a = next(s for s in range(int(n * 0.618) | 1, 2 * n + 2) if math.gcd(s, n) == 1)
-        self.name, self.shape, self.kind, self.a, self.b, self.n = name, shape, kind, a, b, n
-
-
-# ---------------------------------------------------------------- operators as Caffe means them
-def windows(size, k, s, p, ceil=True):
-    room = size + 2 * p - k
-    n = (room + s - 1 if ceil else room) // s + 1
-    if p and (n - 1) * s >= size + p:
-        n -= 1
-    for i in range(n):
-        begin = i * s - p
-        end = min(begin + k, size + p)
-        yield max(begin, 0), min(end, size), end - begin
-
-
-def pool(x, method, k, s, p, ceil=True):
-    rows = []
-    for h0, h1, h in windows(x.shape[2], k[0], s[0], p[0], ceil):
-        row = []
-        for w0, w1, w in windows(x.shape[3], k[1], s[1], p[1], ceil):
-            part = x[:, :, h0:h1, w0:w1].reshape(x.shape[0], x.shape[1], -1)
-            if method == "AVE":
-                row.append(part.sum(2) / (h * w))
-            else:  # np.argmax takes the first of equals
-                at = torch.from_numpy(np.argmax(part.detach().numpy(), axis=2))
-                row.append(part.gather(2, at[..., None])[..., 0])
-        rows.append(torch.stack(row, 2))
-    return torch.stack(rows, 2)
-
-
-def pool_mask(x, k, s, p):
-    x = x.detach().numpy()
-    width = x.shape[3]
-    ph, pw = list(windows(x.shape[2], k[0], s[0], p[0])), list(windows(width, k[1], s[1], p[1]))
-    out = np.zeros(x.shape[:2] + (len(ph), len(pw)))
-    for i, (h0, h1, _) in enumerate(ph):
-        for j, (w0, w1, _) in enumerate(pw):
-            at = np.argmax(x[:, :, h0:h1, w0:w1].reshape(x.shape[0], x.shape[1], -1), axis=2)
-            out[:, :, i, j] = (at // (w1 - w0) + h0) * width + at % (w1 - w0) + w0
-    return torch.from_numpy(out)
-
-
-def lrn_across(x, n, alpha, beta, k):
-    return F.local_response_norm(x, n, alpha, beta, k)
-
-
-def lrn_within(x, n, alpha, beta):
-    square = F.pad(x * x, (n // 2,) * 4)
-    total = sum(square[:, :, i:i + x.shape[2], j:j + x.shape[3]] for i in range(n) for j in range(n))
-    return x * (1 + alpha / (n * n) * total) ** -beta
-
-
-def softmax_loss(x, labels, mode="VALID", ignore=None, axis=1):
-    flat = x.movedim(axis, -1).reshape(-1, x.shape[axis])
-    labels = labels.reshape(-1).long()
-    valid = torch.ones_like(labels, dtype=torch.bool) if ignore is None else labels != ignore
-    p = flat.softmax(1)[torch.arange(len(labels)), labels.clamp(min=0)]
-    outer = int(np.prod(x.shape[:axis]))
-    divisor = {"FULL": len(labels), "VALID": int(valid.sum()), "BATCH_SIZE": outer, "NONE": 1}[mode]
-    return -(p.clamp(min=FLT_MIN).log() * valid).sum() / max(divisor, 1)
-
-
-def accuracy(x, labels, top_k=1, ignore=None, axis=1):
-    """The true class counts as found when fewer than top_k others score at least as much."""
-    flat = x.detach().movedim(axis, -1).reshape(-1, x.shape[axis]).numpy()
-    hits, counts = np.zeros(x.shape[axis]), np.zeros(x.shape[axis])
-    for row, label in zip(flat, labels.reshape(-1).numpy().astype(int)):
-        if label == ignore:
-            continue
-        counts[label] += 1
-        hits[label] += np.sum(row >= row[label]) - 1 < top_k
-    per_class = np.where(counts > 0, hits / np.maximum(counts, 1), 0)
-    return torch.tensor(hits.sum() / max(counts.sum(), 1)), torch.from_numpy(per_class)
-
-
-def linear(x, weight, bias=None, axis=1):
-    head = x.shape[:axis]
-    y = x.reshape(int(np.prod(head)), -1) @ weight.t()
-    return (y if bias is None else y + bias).reshape(*head, -1)
-
-
-# ---------------------------------------------------------------- cases
-CASES = []
-
-
-class Case:
-    """`compute(t)` gets the inputs by name and the parameters as p0, p1, ... and returns the blobs
-    to compare and the loss."""
-
-    def __init__(self, name, text, inputs, params, compute):
-        self.name, self.inputs, self.compute = name, inputs, compute
-        self.params = [Values("p%d" % i, s, "AWAY") for i, s in enumerate(params)]
-        head = "force_backward: true\n"
-        for v in inputs:
-            head += "layer { name: '%s' type: 'Input' top: '%s' input_param { shape { %s } } }\n" % (
-                v.name, v.name, " ".join("dim: %d" % d for d in v.shape))
-        self.text = head + text
-        CASES.append(self)
-
-
-def layer(kind, bottoms, tops, more="", name=None):
-    names = lambda field, blobs: " ".join("%s: '%s'" % (field, b) for b in blobs.split())
-    return "layer { name: '%s' type: '%s' %s %s %s }\n" % (
-        name or tops.split()[0] or kind, kind, names("bottom", bottoms), names("top", tops), more)
-
-
-def weigh(blob, by="r"):
-    """A loss with a different weight for each element of the blob."""
-    return layer("Eltwise", blob + " " + by, "z_" + blob,
-                 "eltwise_param { operation: PROD } loss_weight: 1", "weigh_" + blob)
-
-
-def simple(name, kind, more, x, top_shape, function, params=(), place=False):
-    """One layer between the input x and a weighted sum of its top."""
-    text = layer(kind, "x", "x" if place else "y", more, "the_layer") + weigh("x" if place else "y")
-
-    def compute(t):
-        y = function(t["x"], *[t["p%d" % i] for i in range(len(params))])
-        assert tuple(y.shape) == tuple(top_shape), (name, y.shape)
-        z = y * t["r"]
-        return {"z_x": z} if place else {"y": y}, z.sum()
-
-    Case(name, text, [x, Values("r", top_shape)], params, compute)
 
 
 def conv(name, more, x, out, weight, bias=True, **options):
