@@ -44,13 +44,12 @@ static const struct scheme *wished_scheme(const struct plan *plan, int group)
 
 static const struct scheme *choose_scheme(const struct plan *plan, int group)
 {
-    const struct scheme *wished;
+    const struct scheme *wished = NULL;
 
     if (!plan->groups[group].trains || plan->options.comm.policy == COMM_NONE)
         return NULL;
-    if (plan->nworkers == 1)
-        return &scheme_ps; /* with itself, or the one worker's server */
-    wished = wished_scheme(plan, group);
+    if (plan->nworkers > 1) /* else it talks to itself, or to the one worker's server */
+        wished = wished_scheme(plan, group);
     return wished && scheme_can_move(wished, &plan->groups[group]) ? wished : &scheme_ps;
 }
 

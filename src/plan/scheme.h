@@ -64,7 +64,7 @@ struct scheme {
     const struct scheme_steps *steps;
 };
 
-/* All schemes, in the order of --help; ends with NULL (src/sync/registry.c). scheme_ps is the one
+/* All schemes, in the order of --help; ends with NULL (src/sync/registry.c). The first is the one
  * that moves what others cannot. */
 extern const struct scheme *const scheme_registry[];
 extern const struct scheme scheme_ps;

@@ -170,7 +170,7 @@ static const char *cargo_of(const struct trace_event *event)
         return "";
     if (!flow_is_back(event))
         return scheme->factors ? " factors of" : " gradient of";
-    return scheme == &scheme_ps || scheme->factors ? " parameters of" : " sum of";
+    return scheme->codec_back ? " sum of" : " parameters of";
 }
 
 static void put_event(struct timeline_writer *w, int pid, const struct trace_event *event, int lane)
