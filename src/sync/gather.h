@@ -16,6 +16,9 @@ struct sync;
 
 struct gather_i {
     const char *name;
+    bool sums_on_engine; /* the leader finds its ranks' sum in its engine's memory alone */
+    /* Whether this rank gathers so, as plan and node have it. NULL: where no other does. */
+    bool (*fits)(const struct sync *sync);
     /* Collective over world, whose ranks then agree on the status. */
     int (*open)(struct sync *sync, MPI_Comm world);
     void (*close)(struct sync *sync); /* collective over the node */

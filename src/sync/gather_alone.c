@@ -4,6 +4,11 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
+static bool alone_fits(const struct sync *sync)
+{
+    return sync->plan->most_locals == 1;
+}
+
 static int alone_open(struct sync *sync, MPI_Comm world)
 {
     (void)sync;
@@ -23,6 +28,7 @@ static int alone_mark(struct sync *sync, int bucket)
 
 const struct gather_i gather_alone = {
     .name = "alone",
+    .fits = alone_fits,
     .open = alone_open,
     .close = alone_close,
     .mark = alone_mark,

@@ -103,7 +103,7 @@ const char *gradient_way(const struct sync *sync)
     return sync->gradient->way[0] ? sync->gradient->way : NULL;
 }
 
-bool gradient_enters(const struct sync *sync)
+bool gradient_is_direct(const struct sync *sync)
 {
     return sync->gradient->direct;
 }

@@ -33,8 +33,9 @@ void gradient_close(struct sync *sync);
 /* "straight from and to the engine's memory", or why not; NULL where that is the host's. */
 const char *gradient_way(const struct sync *sync);
 
-/* Whether the wire's thread must enter the engine before it hands its memory to MPI. */
-bool gradient_enters(const struct sync *sync);
+/* Whether MPI reaches the engine's memory: what lies there as it travels goes straight, and the
+ * wire's thread enters the engine first. */
+bool gradient_is_direct(const struct sync *sync);
 
 /* Whether the model's engine works on the host's memory. */
 bool gradient_on_host(const struct sync *sync);

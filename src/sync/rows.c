@@ -10,7 +10,7 @@ int rows_open(struct sync *sync, size_t elems, size_t all, float *shared, bool s
     void *memory = NULL;
 
     *out = (struct rows_place){.rows = shared, .owned = !shared};
-    out->straight = g->direct && straight;
+    out->straight = straight && gradient_is_direct(sync);
     if (out->straight) {
         if (engine->i->alloc(engine->context, all * sizeof(float), what, &memory))
             return -1;

@@ -36,7 +36,7 @@ void serve_close(struct sync *sync)
 
 float *gradient_served_values(const struct sync *sync, int chunk)
 {
-    bool straight = sync->gradient->direct && gradient_serves_on_engine(sync);
+    bool straight = gradient_is_direct(sync) && gradient_serves_on_engine(sync);
 
     return (straight ? sync->model.engine_values : sync->values) + chunk_of(sync, chunk)->begin;
 }
@@ -55,7 +55,7 @@ int gradient_serve(struct sync *sync, int chunk, int64_t iteration, float scale,
     const struct engine_rows back = {.host = sync->model.values + c->begin,
                                      .memory = values,
                                      .width = c->elems,
-                                     .rows = g->direct ? 0 : 1};
+                                     .rows = gradient_is_direct(sync) ? 0 : 1};
     const struct history_update update = {.bucket = c->bucket,
                                           .iteration = iteration,
                                           .scale = scale,

@@ -32,7 +32,7 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
 {
     const struct plan *plan = sync->plan;
     const struct bucket *b = bucket_of(sync, bucket);
-    bool in_team = sync->gather == &gather_team;
+    bool in_team = sync->gather->sums_on_engine;
 
     if (!b->trains)
         return NULL;
@@ -206,7 +206,7 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .messages = count_messages(sync),
         .stall_seconds = sync->options.stall_seconds,
         .context = sync,
-        .enter = gradient_enters(sync) ? enter : NULL,
+        .enter = gradient_is_direct(sync) ? enter : NULL,
         .accept = bucket_accept,
         .account = bucket_account,
         .poll = look_after,
@@ -286,6 +286,18 @@ static int open_local(struct sync *sync)
     return fit_tags(sync) || open_buckets(sync) ? -1 : 0;
 }
 
+static const struct gather_i *choose_gather(const struct sync *sync)
+{
+    static const struct gather_i *const all[] = {&gather_alone, &gather_team, &gather_node};
+    const struct gather_i *const *gather = all;
+
+    if (sync->options.gather)
+        return sync->options.gather;
+    while ((*gather)->fits && !(*gather)->fits(sync))
+        gather++;
+    return *gather;
+}
+
 static void fill_in(struct sync *sync)
 {
     const struct plan *plan = sync->plan;
@@ -299,11 +311,7 @@ static void fill_in(struct sync *sync)
         1.0f / ((apart ? 1.0f : (float)plan->ncomputing) * (float)plan->options.iter_size);
     sync->data = sync->control = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
     atomic_init(&sync->served, sync->options.iteration);
-    sync->gather = plan->most_locals == 1     ? &gather_alone
-                   : sync->options.node->team ? &gather_team
-                                              : &gather_node;
-    if (sync->options.gather)
-        sync->gather = sync->options.gather;
+    sync->gather = choose_gather(sync);
     if (sync->gather == &gather_node && node_shares_memory(sync->options.node))
         sync->model.grads = sync->options.node->grads; /* the node's sums lie there */
 }
