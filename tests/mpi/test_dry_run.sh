@@ -86,6 +86,11 @@ fi
 # what set-up refuses stays refused, and what a dry run cannot give is said
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s
 refuses "Cannot write to snapshot prefix 'nowhere/s'"
-dry 1 1 'a summary' --summary=s.json
-refuses '--dry-run trains nothing: there is nothing for --summary'
+for given in --json --summary=s.json --trace=t.json --log=l.jsonl --csv=c.csv --tensorboard=events --rank-log=r; do
+    dry 1 1 "$given" "$given"
+    refuses "--dry-run trains nothing: there is nothing for ${given%%=*}\$"
+done
+for left in s.json t.json l.jsonl c.csv events r.0.log; do
+    [ ! -e $left ] || fail "a dry run wrote $left"
+done
 finish
