@@ -17,6 +17,7 @@
 #include "util/agree.h"
 #include "util/error.h"
 #include "util/machine.h"
+#include "util/median.h"
 #include "util/path.h"
 #include "util/units.h"
 
@@ -192,7 +193,7 @@ static void judge_ring(struct doctor *d)
     if (!sorted)
         return;
     memcpy(sorted, d->ring, (size_t)t->nmachines * sizeof *sorted);
-    median = network_median(sorted, t->nmachines);
+    median = median_upper(sorted, t->nmachines);
     free(sorted);
     for (int m = 0; m < t->nmachines; m++) {
         int from = 0, to = 0;
@@ -327,7 +328,7 @@ static void put_network(struct doctor *d)
         double *sorted = malloc((size_t)n * sizeof *sorted);
         if (sorted) {
             memcpy(sorted, d->ring, (size_t)n * sizeof *sorted);
-            double median = network_median(sorted, n);
+            double median = median_upper(sorted, n);
             strbuf_printf(&d->text, "            host to next host: median %s, least %s, most %s\n",
                           units_print_rate(median, cell[0]), units_print_rate(sorted[0], cell[1]),
                           units_print_rate(sorted[n - 1], cell[2]));

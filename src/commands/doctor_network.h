@@ -12,7 +12,4 @@
  * ranks together. Several machines only. */
 int network_ring(MPI_Comm world, const struct topology *topology, double *Bps);
 
-/* The middle one of the values, which are put in order. */
-double network_median(double *values, int n);
-
 #endif

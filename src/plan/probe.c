@@ -6,6 +6,7 @@
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/median.h"
 
 #include <float.h>
 #include <pthread.h>
@@ -161,13 +162,6 @@ static int measure_overhead(struct prober *p, double latency, double *out)
     return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* Bytes per second in one direction while everybody sends to all its peers: of a rank, or of all
  * ranks of a node together. 0: nobody has peers. */
 static int measure_exchange(struct prober *p, double budget, bool of_node, double *out)
@@ -198,8 +192,7 @@ static int measure_exchange(struct prober *p, double budget, bool of_node, doubl
         if (spent > 2 * budget)
             break;
     }
-    qsort(round, (size_t)rounds, sizeof *round, by_value);
-    *out = (double)streams * bytes / round[rounds / 2];
+    *out = (double)streams * bytes / median_upper(round, rounds);
     return 0;
 }
 

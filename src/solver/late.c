@@ -7,6 +7,7 @@
 #include "solver/trainer_internal.h"
 
 #include "util/alloc.h"
+#include "util/median.h"
 #include "util/units.h"
 
 #include <stdlib.h>
@@ -102,30 +103,17 @@ void trainer_put_late(struct trainer *t, double seconds, double *values)
 
 /* ---- judging; rank 0 ---- */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Of an even number the lower one: of two ranks the other is what one is held against. */
-static double median(double *sorted, int n)
-{
-    qsort(sorted, (size_t)n, sizeof *sorted, compare);
-    return n > 0 ? sorted[(n - 1) / 2] : 0;
-}
-
 static double value(const double *values, int rank, enum value which)
 {
     return values[(size_t)rank * VALUES + which];
 }
 
+/* Of an even number the lower one: of two ranks the quicker is what the other is held against. */
 static double median_of(struct trainer *t, const double *values, enum value which)
 {
     for (int r = 0; r < t->nworkers; r++)
         t->late->sorted[r] = value(values, r, which);
-    return median(t->late->sorted, t->nworkers);
+    return median_lower(t->late->sorted, t->nworkers);
 }
 
 /* Who computes, or waits for input, longer than the others; -1: nobody does. */
@@ -169,7 +157,7 @@ static int find_slow_link(struct trainer *t, const double *values, double second
             found = r;
         }
     }
-    usual = median(t->late->sorted, n);
+    usual = median_lower(t->late->sorted, n);
     *behind = most > 0 ? stall * (1 - usual / most) : 0;
     return n > 3 && stall > LATE_PART * seconds && most > SLOW_LINK * usual &&
                    *behind > LATE_SECONDS

@@ -5,6 +5,7 @@
 #include "util/file.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/median.h"
 #include "util/sha256.h"
 #include "util/strbuf.h"
 
@@ -452,6 +453,25 @@ START_TEST(clock_goes_forward_in_seconds)
 }
 END_TEST
 
+START_TEST(median_is_in_the_middle_or_on_either_side_of_it)
+{
+    double odd[] = {3, -1, 2, 9, 2.5}, even[] = {7, 1, 5, 3}, pair[] = {4, 2}, one[] = {6};
+    static const double in_order[] = {1, 3, 5, 7};
+
+    ck_assert_double_eq(median_lower(odd, 5), 2.5);
+    ck_assert_double_eq(median_upper(odd, 5), 2.5);
+    ck_assert_double_eq(median_upper(even, 4), 5);
+    ck_assert_mem_eq(even, in_order, sizeof even);
+    ck_assert_double_eq(median_lower(even, 4), 3);
+    ck_assert_double_eq(median_lower(pair, 2), 2);
+    ck_assert_double_eq(median_upper(pair, 2), 4);
+    ck_assert_double_eq(median_lower(one, 1), 6);
+    ck_assert_double_eq(median_upper(one, 1), 6);
+    ck_assert_double_eq(median_lower(one, 0), 0);
+    ck_assert_double_eq(median_upper(one, 0), 0);
+}
+END_TEST
+
 SUITE_IN(folder, "util")
 {
     TCase *tcase = suite_case(suite, "util");
@@ -474,4 +494,5 @@ SUITE_IN(folder, "util")
     tcase_add_test(tcase, log_redraws_the_progress_line_below_new_lines);
     tcase_add_test(tcase, log_progress_shows_unknown_times_and_days);
     tcase_add_test(tcase, clock_goes_forward_in_seconds);
+    tcase_add_test(tcase, median_is_in_the_middle_or_on_either_side_of_it);
 }
