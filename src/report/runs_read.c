@@ -175,8 +175,7 @@ static int read_summary(const struct source *s, const cJSON *from)
         need_number(s, from, "bytes_sent_per_iteration", 0, &sent))
         return -1;
     if (run->images_per_second <= 0)
-        return error_set("%s: the run tells no images per second: it trained no iteration",
-                         s->path);
+        return error_set("%s: no images per second: the run trained no iteration", s->path);
     run->link_Bps = number(s, from, "link_bytes_per_second");
     run->batch = global / run->workers;
     run->seconds = global / run->images_per_second;

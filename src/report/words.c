@@ -97,7 +97,7 @@ static void advise_balance(const struct figures *figures, double stall, double t
     else
         used = (size_t)snprintf(out->text, sizeof out->text,
                                 "training waits %s, for transfers or for ranks that come later "
-                                "(--account tells them apart); ",
+                                "(--account shows which); ",
                                 units_print_seconds(stall, one));
     snprintf(out->text + used, sizeof out->text - used,
              "host %s: rank %d there came last most often (it waited only %s): see what else runs "

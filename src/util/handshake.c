@@ -123,7 +123,7 @@ static void describe(const struct card *cards, int nranks)
         strbuf_puts(&text, ": ");
         put_program(&text, &cards[r]);
     }
-    error_set("%s; start the same one on every host ('poseidon --version' tells them apart)",
+    error_set("%s; start the same one on every host ('poseidon --version' shows which)",
               strbuf_text(&text));
     strbuf_free(&text);
 }
@@ -141,7 +141,7 @@ static void describe_silence(const struct card *mine, const bool *heard, int nra
     put_program(&text, mine);
     error_set("%d of %d ranks did not say within %d s which program they run; an older poseidon, "
               "or another program, was started there: rank %s on %s ('poseidon --version' on "
-              "every host tells them apart)",
+              "every host shows which)",
               ranks.named + ranks.more, nranks, HANDSHAKE_SECONDS, strbuf_text(&text), mine->host);
     strbuf_free(&text);
 }
@@ -238,7 +238,7 @@ static enum handshake show(MPI_Comm world, const struct card *mine, int rank, in
     (void)MPI_Cancel(&requests[1]); /* its buffer is about to go */
     error_set("rank 0 of %d did not answer rank %d on %s within %d s: an older poseidon, or "
               "another program, was started there; this one is poseidon %s of commit %s (sources "
-              "%s), %s ('poseidon --version' on every host tells them apart)",
+              "%s), %s ('poseidon --version' on every host shows which)",
               nranks, rank, mine->host, HANDSHAKE_SECONDS, mine->version, mine->commit,
               mine->sources, mine->configuration);
     return HANDSHAKE_UNHEARD;

@@ -393,7 +393,7 @@ plays 'begin 0'
 ARGUMENTS=--solver=a qsub -v ARGUMENTS jobs/train.pbs
 echo silent >"$SPOOL/silent"
 pbs_run 5.head
-said 'qstat does not tell the wall time'
+said 'qstat does not show the wall time'
 same "$name" 0 "$status"
 plays 'begin until @40 stopped 75'
 ARGUMENTS=--solver=a WALLTIME=0:04 WARN_SECONDS=1 qsub -v ARGUMENTS,WALLTIME,WARN_SECONDS jobs/train.pbs
