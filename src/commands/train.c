@@ -290,7 +290,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
         {"gpu", OPTION_TEXT, &w.gpu, "all|LIST",
          "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
         {"threads", OPTION_THREADS, &o->threads, "N",
-         "compute threads per rank (default: the cores it may use)"},
+         "compute threads per rank, which update on dedicated servers (default: the "
+         "cores it may use)"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"convolution", OPTION_TEXT, &w.convolution, "HOW",

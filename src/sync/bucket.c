@@ -230,11 +230,11 @@ void bucket_brought(struct sync *sync, int bucket)
 
 void sync_count_served(struct sync *sync)
 {
-    sync->served_updates++;
-    if (sync->served_updates % sync->served_chunks)
+    sync->service.updates++;
+    if (sync->service.updates % sync->service.chunks)
         return;
-    atomic_store_explicit(&sync->served,
-                          sync->options.iteration + sync->served_updates / sync->served_chunks,
+    atomic_store_explicit(&sync->service.done,
+                          sync->options.iteration + sync->service.updates / sync->service.chunks,
                           memory_order_release);
     wire_wake(sync->wire);
 }

@@ -4,6 +4,7 @@
 #include "sync/gradient.h"
 #include "sync/home_tree.h"
 #include "sync/sync_internal.h"
+#include "util/crew.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,11 +196,11 @@ static int publish_values(struct sync *sync, struct home_part *part)
     return sum->sum ? home_summed(sync, part->chunk, sum->sum) : 0; /* all ran ahead */
 }
 
-static int update_values(struct sync *sync, struct home_part *part)
+/* The rule, on the host. */
+static int update_on_host(struct sync *sync, struct home_part *part)
 {
     struct home_sum *sum = part->sum;
     const struct chunk *c = chunk_of(sync, part->chunk);
-    int64_t start = trace_begin(sync->options.trace);
     struct history_update update = {.bucket = c->bucket,
                                     .iteration = sum->iteration,
                                     .scale = sync->scale * sync->clip.scale,
@@ -210,13 +211,35 @@ static int update_values(struct sync *sync, struct home_part *part)
                                     .history = &part->history,
                                     .history_begin = c->begin};
 
+    sum->weight = bucket_weight(sync, sum->sum, sum->values, c->elems);
+    return history_apply(sync, &update);
+}
+
+/* What it reads does not change meanwhile: no sum of the next iteration is looked at before this
+ * one's update is over, so no norm of it is known either. */
+int home_help(void *context, int chunk)
+{
+    return update_on_host(context, home_part_of(context, chunk));
+}
+
+static int update_values(struct sync *sync, struct home_part *part)
+{
+    enum { FEWEST = 16384 }; /* 64 kB: below, waking a helper is not worth it */
+    struct home_sum *sum = part->sum;
+    const struct chunk *c = chunk_of(sync, part->chunk);
+    int64_t start = trace_begin(sync->options.trace);
+
     if (gradient_serves_on_engine(sync) && !sync->clip.skips) {
         sum->updating = true;
-        return gradient_serve(sync, part->chunk, sum->iteration, update.scale, sum->sum,
-                              &part->history);
+        return gradient_serve(sync, part->chunk, sum->iteration, sync->scale * sync->clip.scale,
+                              sum->sum, &part->history);
     }
-    sum->weight = bucket_weight(sync, sum->sum, sum->values, c->elems);
-    if (history_apply(sync, &update))
+    if (sync->service.crew && c->elems >= FEWEST) {
+        sum->updating = true;
+        crew_give(sync->service.crew, part->chunk);
+        return 0;
+    }
+    if (update_on_host(sync, part))
         return -1;
     trace_span(sync->options.trace, TRACE_PROGRESS, TRACE_UPDATE, bucket_of(sync, c->bucket)->layer,
                start);

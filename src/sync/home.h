@@ -35,7 +35,7 @@ struct home_sum {
     float **own;            /* per slot: this rank's gradient, borrowed until the chunk is back */
     const float *sum;  /* complete; in one of the buffers above, or its maker's. NULL: not yet */
     bool cleared;      /* the clipping scale of this iteration is known; true without clipping */
-    bool updating;     /* in the engine's memory */
+    bool updating;     /* in the engine's memory, or by a helper */
     int sends;         /* of the last iteration, still being sent back */
     double weight;     /* of the last update, for the order of sends */
     float *values;     /* updates: what is updated and sent back */
@@ -88,7 +88,10 @@ struct home_part *home_part_of(const struct sync *sync, int chunk);
 /* For sums that are made otherwise: the chunk's is complete, and stays in place until the next. */
 int home_summed(struct sync *sync, int chunk, const float *sum);
 
-/* The update that was started in the engine's memory is over. */
+/* The update that was started in the engine's memory, or by a helper, is over. */
 int home_updated(struct sync *sync, int chunk);
+
+/* What a helper of the wire thread does (struct crew): updates the chunk. context: the sync. */
+int home_help(void *context, int chunk);
 
 #endif

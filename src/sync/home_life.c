@@ -48,7 +48,7 @@ static int open_values(struct sync *sync, int bucket, struct home_part *part)
         if (!sum->values)
             return error_memory(c->elems * sizeof *sum->values, "a parameter server's chunk");
     }
-    sync->served_chunks++;
+    sync->service.chunks++;
     return history_open(sync, bucket_of(sync, bucket)->name, c->elems, on_engine, &part->history);
 }
 

@@ -196,8 +196,8 @@ static int wait_as_server(struct sync *sync, int64_t iteration)
         return -1;
     if (sync_clips(sync) && compute_wait(sync, &sync->clip.done, iteration + 1, -1))
         return -1;
-    return sync->served_chunks > 0 ? compute_wait(sync, &sync->served, iteration + 1, -1)
-                                   : wire_failed(sync->wire);
+    return sync->service.chunks > 0 ? compute_wait(sync, &sync->service.done, iteration + 1, -1)
+                                    : wire_failed(sync->wire);
 }
 
 int sync_wait_all(struct sync *sync, int64_t iteration)

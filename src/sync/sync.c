@@ -1,6 +1,8 @@
 /* Life of a sync. */
 #include "sync/gradient.h"
+#include "sync/home.h"
 #include "sync/sync_internal.h"
+#include "util/crew.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -85,14 +87,26 @@ static int open_buckets(struct sync *sync)
 
 /* ---- the wire's questions ---- */
 
+static int take_updates(struct sync *sync)
+{
+    int chunk, count = 0, status;
+
+    while ((status = crew_take(sync->service.crew, &chunk)) > 0 && !home_updated(sync, chunk))
+        count++;
+    return status ? -1 : count;
+}
+
 static int look_after(void *context)
 {
     struct sync *sync = context;
     int posted = sync->nwaiting > 0 ? bucket_poll(sync) : 0;
     int gathered = sync->gather->poll ? sync->gather->poll(sync) : 0;
     int served = gradient_serve_busy(sync) ? gradient_serve_poll(sync) : 0;
+    int helped = crew_busy(sync->service.crew) ? take_updates(sync) : 0;
 
-    return posted < 0 || gathered < 0 || served < 0 ? -1 : posted + gathered + served;
+    return posted < 0 || gathered < 0 || served < 0 || helped < 0
+               ? -1
+               : posted + gathered + served + helped;
 }
 
 /* A server has nothing else to do; and where a device's clock runs, that costs no core. */
@@ -112,7 +126,7 @@ static bool is_busy(void *context)
 {
     struct sync *sync = context;
 
-    return sync->nwaiting > 0 || gradient_serve_busy(sync) ||
+    return sync->nwaiting > 0 || gradient_serve_busy(sync) || crew_busy(sync->service.crew) ||
            (sync->gather->pace && sync->gather->pace(sync) != WIRE_IDLE);
 }
 
@@ -268,6 +282,19 @@ fail:
     return -1;
 }
 
+/* A rank that computes has no core to spare; a dedicated server has all but the wire thread's. A
+ * trace wants updates one after the other. */
+static int open_crew(struct sync *sync)
+{
+    bool spare = !sync->worker && !sync->options.trace;
+    const struct crew_options options = {.threads = spare ? sync->options.threads - 1 : 0,
+                                         .jobs = sync->plan->nchunks,
+                                         .work = home_help,
+                                         .context = sync};
+
+    return options.threads > 0 && options.jobs > 0 ? crew_create(&options, &sync->service.crew) : 0;
+}
+
 static int open_local(struct sync *sync)
 {
     size_t buckets = (size_t)sync->plan->nbuckets + 1;
@@ -283,7 +310,7 @@ static int open_local(struct sync *sync)
         !sync->bucket_sent || !sync->bucket_received || !sync->links ||
         (!sync->worker && !sync->values))
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
-    return fit_tags(sync) || open_buckets(sync) ? -1 : 0;
+    return fit_tags(sync) || open_crew(sync) || open_buckets(sync) ? -1 : 0;
 }
 
 static const struct gather_i *choose_gather(const struct sync *sync)
@@ -310,7 +337,7 @@ static void fill_in(struct sync *sync)
     sync->scale =
         1.0f / ((apart ? 1.0f : (float)plan->ncomputing) * (float)plan->options.iter_size);
     sync->data = sync->control = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
-    atomic_init(&sync->served, sync->options.iteration);
+    atomic_init(&sync->service.done, sync->options.iteration);
     sync->gather = choose_gather(sync);
     if (sync->gather == &gather_node && node_shares_memory(sync->options.node))
         sync->model.grads = sync->options.node->grads; /* the node's sums lie there */
@@ -459,6 +486,8 @@ void sync_destroy(struct sync *sync)
 
     if (!sync)
         return;
+    crew_destroy(sync->service.crew);
+    sync->service.crew = NULL;
     if (sync->in_flight) {
         abandon(sync);
         return;

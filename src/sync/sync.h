@@ -89,7 +89,9 @@ struct sync_options {
     bool update_on_engine; /* a server that trains on an engine with memory of its own updates its
                               chunks there; not with staleness. Each rank's own choice: the bits are
                               the same */
-    int threads; /* of the host's engine, which multiplies where the model's cannot; 0: default */
+    int threads; /* of the host's engine, which multiplies where the model's cannot; 0: default. A
+                    dedicated server updates chunks by one less, beside its wire thread. The bits
+                    are the same */
     float clip;  /* Caffe's clip_gradients: largest global L2 norm; <= 0: off */
     int skips;   /* > 0: an update whose gradient, averaged over the workers, is not finite is left
                     out, everywhere or nowhere; after so many in a row the traffic fails. Not with

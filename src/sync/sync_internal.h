@@ -47,6 +47,15 @@ struct sync_calls {
     _Atomic int64_t answered; /* 1: the answer to sync_ask is there */
 };
 
+/* What this rank updates for others. */
+struct sync_service {
+    int chunks;           /* whose home this rank is */
+    int64_t updates;      /* of them, sent since the start (wire thread) */
+    _Atomic int64_t done; /* dedicated server: iterations that are over for all its chunks */
+    struct crew *crew;    /* dedicated server with idle cores: updates chunks beside the
+                             wire thread; NULL: that does it. Owned */
+};
+
 struct sync {
     const struct plan *plan;
     struct sync_model model;
@@ -74,11 +83,9 @@ struct sync {
     struct clip clip;
     struct lars lars;
     struct sync_calls calls;
-    int *waiting, nwaiting;  /* buckets whose gradients are on their way to the host, in order */
-    int served_chunks;       /* chunks whose home this rank is */
-    int64_t served_updates;  /* of them, updated and sent since the start */
-    _Atomic int64_t served;  /* dedicated server: iterations that are over for all its chunks */
-    struct sync_stats stats; /* the compute thread's view */
+    int *waiting, nwaiting; /* buckets whose gradients are on their way to the host, in order */
+    struct sync_service service;
+    struct sync_stats stats;                 /* the compute thread's view */
     uint64_t *bucket_sent, *bucket_received; /* wire thread */
     struct link_account {
         _Atomic uint64_t bytes, ns;

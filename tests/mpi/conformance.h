@@ -40,8 +40,8 @@ enum conformance_net { NET_AUTO, NET_SMALL, NET_LARGE };
 struct conformance {
     struct comm comm;
     int wire, overlap, net, fifo, fails; /* enum wire_format, the two above, and two bools */
-    long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, seeds,
-        iterations, limit;
+    long servers, chunk, merge, window, iter_size, staleness, node, leaders, tree, factors, threads,
+        seeds, iterations, limit;
     double clip;
 };
 

@@ -202,7 +202,8 @@ static void run(const struct conformance *c)
                                         .clip = (float)c->clip,
                                         .window = (size_t)c->window,
                                         .fifo = c->fifo,
-                                        .staleness = (int)c->staleness};
+                                        .staleness = (int)c->staleness,
+                                        .threads = (int)c->threads};
     struct topology topology = {0};
     struct node_map map = {.node = NULL};
     struct node *node = NULL;

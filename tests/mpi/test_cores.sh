@@ -1,6 +1,6 @@
 #!/bin/sh
 # Which cores a rank computes on: its own, or its share of those that it may use with others; the warning of a rank
-# that has one while others are idle; and what --math says on the CPU.
+# that has one while others are idle; what --math says on the CPU; and that servers' threads change no parameter.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 1' 'snapshot_after_train: false'
 command -v taskset >/dev/null || exit 77
@@ -41,4 +41,21 @@ said '--math has no effect on --engine=cpu, which computes in single precision' 
 said '--math has no effect on --engine=cpu' time
 "$POSEIDON" time --model=net.prototxt --iterations=1 --math=fp32 >time 2>&1
 grep -e '--math' time && fail 'fp32 is what it computes in'
+
+# A dedicated server, the last rank, updates by one thread or more; workers keep theirs, whose number changes bits.
+make_solver solver.prototxt 'max_iter: 6' 'snapshot_after_train: false'
+for threads in 1 2 3; do
+    for ranks in 2 3; do
+        # shellcheck disable=SC2016
+        "$POSEIDON_MPIRUN" "$ranks" sh -c 'OMP_NUM_THREADS=1
+            [ "$OMPI_COMM_WORLD_RANK" -lt "$1" ] || OMP_NUM_THREADS=$2
+            export OMP_NUM_THREADS
+            shift 2
+            exec "$@"' sh $((ranks - 1)) "$threads" "$POSEIDON" train --solver=solver.prototxt --batch=4 --comm=ps \
+            --servers=1 --summary="server-$ranks-$threads.json" >server 2>&1 || fail "$threads threads: $(tail -n 3 server)"
+        hash=$(json_value "server-$ranks-$threads.json" parameters_sha256)
+        [ -n "$hash" ] && [ "$hash" = "$(json_value "server-$ranks-1.json" parameters_sha256)" ] ||
+            fail "$ranks ranks: a server of $threads threads gives other parameters than one of 1"
+    done
+done
 finish

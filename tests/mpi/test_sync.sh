@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every scheme, shared and dedicated servers, chunk sizes, clipping, micro-batches, merging, with and
 # without overlap, with and without nodes, of one leader
-# and of several: parameters and history equal the serial run bit for bit, bytes on the
+# and of several, with helpers of dedicated servers: parameters and history equal the serial run bit for bit, bytes on the
 # wire the prediction. A rank that fails while rank 0 collects the history ends all with its message. Some cases
 # are meant for their numbers: chunks of 64 bytes, chunks larger than any group, more rows of factors than one
 # multiplication takes (--iter-size=43).
@@ -25,6 +25,8 @@ conformance <<TABLE
 2 --comm=ps --chunk=1024 --merge=1048576
 2 --comm=ps --chunk=1024 --tree=2
 2 --comm=allreduce --chunk=1024 --tree=2 --clip=0.2
+2 --comm=ps --servers=1 --chunk=2097152 --net=large --threads=2
+2 --comm=ps --servers=1 --chunk=65536 --net=large --threads=3 --clip=0.2
 
 3 --comm=ps --servers=1 --chunk=64 --clip=0.2
 3 --comm=sfb --chunk=2097152 --overlap=none --clip=0.3 --iter-size=3
@@ -56,6 +58,8 @@ conformance <<TABLE
 3 --comm=ps --chunk=4096 --clip=0.2 --iter-size=2 --node=2 --leaders=2
 3 --comm=allreduce --chunk=4096 --clip=0.2 --node=3 --leaders=3
 3 --comm=ps --chunk=4096 --overlap=none --node=3 --leaders=2
+3 --comm=ps --servers=1 --chunk=2097152 --net=large --threads=3 --iter-size=2 --merge=1048576 --wire=bf16
+3 --comm=ps --servers=1 --chunk=2097152 --net=large --threads=2 --end=failure
 
 4 --comm=ps --chunk=300 --clip=0.4 --iter-size=2
 4 --comm=ps --servers=3 --chunk=64
@@ -84,6 +88,8 @@ conformance <<TABLE
 4 --comm=paper --chunk=16384 --clip=0.1 --iter-size=2 --merge=1048576 --node=2
 4 --comm=allreduce --servers=1 --chunk=1048576 --clip=0.2
 4 --comm=ps --servers=2 --chunk=1024 --end=failure
+4 --comm=ps --servers=1 --chunk=2097152 --net=large --threads=3 --staleness=3
+4 --comm=adam --servers=2 --chunk=65536 --net=large --threads=3 --clip=0.2
 4 --comm=ps --chunk=300 --tree=2 --merge=1048576 --overlap=backward
 4 --comm=allreduce --chunk=4096 --tree=4 --iter-size=2 --order=fifo
 4 --comm=onebit --chunk=512 --tree=2 --clip=0.3
