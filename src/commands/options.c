@@ -158,7 +158,7 @@ static int add_item(const struct option *o, const char *text)
 {
     struct option_list *list = o->target;
 
-    if (list->n == (int)(sizeof list->item / sizeof *list->item))
+    if (list->n == OPTIONS_ITEMS)
         return error_set("--%s was given more than %d times", o->name, list->n);
     list->item[list->n++] = text;
     return 0;

@@ -24,9 +24,11 @@ enum option_type {
 
 enum { OPTIONS_INDENT = 29 }; /* columns before an option's words in --help */
 
+enum { OPTIONS_ITEMS = 64 }; /* times that a user may give an OPTION_LIST */
+
 /* The values of an option that was given several times; borrowed from argv. */
 struct option_list {
-    const char *item[64];
+    const char *item[OPTIONS_ITEMS + 1]; /* with room for one of the command's own */
     int n;
 };
 

@@ -41,7 +41,7 @@ static int parse_task(const struct words *w, struct trainer_options *o,
 {
     if (!o->solver)
         return error_set("Need a solver definition to train: --solver=FILE");
-    if (w->lars && settings->n < (int)(sizeof settings->item / sizeof *settings->item))
+    if (w->lars)
         settings->item[settings->n++] = "local_lr_auto=true";
     o->overrides.settings = settings->item;
     o->overrides.nsettings = settings->n;
