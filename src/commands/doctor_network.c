@@ -12,7 +12,7 @@ enum { MESSAGE_BYTES = 4 << 20, FIRST_BYTES = 64 << 10, MOST_ROUNDS = 64 };
 
 #define RING_SECONDS 0.5
 
-/* One message to the next host while one comes from the one before. *seconds: until that one
+/* Sends a message to the next host while the host before sends one. *seconds: until that message
  * was there. Collective over the ring. */
 static int pass_on(MPI_Comm ring, char *memory, int bytes, double *seconds)
 {

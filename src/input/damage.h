@@ -25,9 +25,9 @@ struct damage {
 int damage_open(struct damage *damage, const struct input_care *care);
 void damage_close(struct damage *damage);
 
-/* Reads a record that can be delivered: that one, or the next behind it that is whole. transform:
- * what has to accept it, or NULL; bytes: it has to hold bytes. Any thread, each with a record of
- * its own. */
+/* Reads a record that can be delivered: the record `number`, or else the first whole record behind
+ * it. transform: what has to accept it, or NULL; bytes: it has to hold bytes. Any thread, each with
+ * a record of its own. */
 int damage_read(struct damage *damage, struct source *source, const struct transform *transform,
                 bool bytes, uint64_t number, struct record *out);
 

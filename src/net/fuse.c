@@ -1,5 +1,5 @@
-/* Fusion: a layer that works in place on the top of the layer before it, and whose work that one's
- * op can do in the same pass over memory, has no op of its own.
+/* Fusion: where a layer works in place on the top of the layer before it, and the op of the layer
+ * before can do both in one pass over memory, the layer has no op of its own.
  *
  * Names of layers and blobs stay what they were: both layers write the same blob, and no other
  * layer sees it in between, since each version of a blob has one reader. What is fused runs when
@@ -7,7 +7,7 @@
  * it can fuse; the pass is the same for all. */
 #include "net/net_internal.h"
 
-/* The layer whose op can do the work of that one, or NULL. */
+/* The layer before, whose op might do this layer's work, too; NULL: there is none. */
 static struct layer *find_doer(const struct net *net, const struct layer *layer)
 {
     struct net_wire wire;
