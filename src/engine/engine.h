@@ -229,6 +229,10 @@ struct engine_services_i {
 /* update, sumsq and encode of engines that work in the host's memory, over when they return. They
  * use no context. */
 extern const struct engine_services_i engine_host_services;
+int engine_host_sumsq(void *context, const float *x, float scale, size_t n, double *out);
+int engine_host_encode(void *context, enum engine_code code, const float *x, float *residual,
+                       size_t rows, size_t n, void *out, enum engine_turn turn,
+                       struct engine_ticket *ticket);
 
 enum { ENGINE_TEAM_ID = 128 };
 

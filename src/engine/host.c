@@ -126,14 +126,14 @@ static int host_update(void *context, const struct engine_update *update, float 
     return 0;
 }
 
-static int host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
+int engine_host_sumsq(void *context, const float *x, float scale, size_t n, double *out)
 {
     (void)context;
     *out = vector_sumsq(x, n, scale);
     return 0;
 }
 
-static int host_encode(void *context, enum engine_code code, const float *x, float *residual,
+int engine_host_encode(void *context, enum engine_code code, const float *x, float *residual,
                        size_t rows, size_t n, void *out, enum engine_turn turn,
                        struct engine_ticket *ticket)
 {
@@ -145,4 +145,4 @@ static int host_encode(void *context, enum engine_code code, const float *x, flo
 }
 
 const struct engine_services_i engine_host_services = {
-    .update = host_update, .sumsq = host_sumsq, .encode = host_encode};
+    .update = host_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};

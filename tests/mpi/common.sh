@@ -49,6 +49,16 @@ train() {
     "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --force "$@" >"$log" 2>&1 </dev/null
 }
 
+# await TEXT: until the run of process $launcher says it in $log.
+await() {
+    tries=0
+    until grep -q -e "$1" "$log"; do
+        kill -0 "$launcher" 2>/dev/null && [ $tries -lt 1200 ] || { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+}
+
 # json_value FILE KEY
 json_value() {
     tr -d '\n\r\t ' <"$1" | grep -o "\"$2\":[^,}]*" | head -n 1 | sed 's/^[^:]*://; s/"//g'

@@ -15,15 +15,6 @@ begin() { # RANKS LOG OPTION...
     launcher=$!
 }
 
-await() { # TEXT
-    tries=0
-    until grep -q -e "$1" "$log"; do
-        kill -0 "$launcher" 2>/dev/null && [ $tries -lt 1200 ] || { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
-        tries=$((tries + 1))
-        sleep 0.05
-    done
-}
-
 # lost WHAT RANK TEXT: the run ends so, for that rank.
 lost() {
     wait "$launcher"

@@ -16,16 +16,6 @@ begin() {
     launcher=$!
 }
 
-# await TEXT: until the run says it.
-await() {
-    tries=0
-    until grep -q -e "$1" "$log"; do
-        kill -0 "$launcher" 2>/dev/null && [ $tries -lt 1200 ] || { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
-        tries=$((tries + 1))
-        sleep 0.05
-    done
-}
-
 # ended WHAT STATUS: the run is over, with that status.
 ended() {
     wait "$launcher"

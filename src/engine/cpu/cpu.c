@@ -268,20 +268,8 @@ static int cpu_update(void *context, const struct engine_update *update, float *
     return 0;
 }
 
-static int cpu_sumsq(void *context, const float *x, float scale, size_t n, double *out)
-{
-    return engine_host_services.sumsq(context, x, scale, n, out);
-}
-
-static int cpu_encode(void *context, enum engine_code code, const float *x, float *residual,
-                      size_t rows, size_t n, void *out, enum engine_turn turn,
-                      struct engine_ticket *ticket)
-{
-    return engine_host_services.encode(context, code, x, residual, rows, n, out, turn, ticket);
-}
-
 static const struct engine_services_i cpu_services = {
-    .update = cpu_update, .sumsq = cpu_sumsq, .encode = cpu_encode};
+    .update = cpu_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};
 static const struct engine_choices_i cpu_choices = {cpu_choices_tell, cpu_choices_take};
 
 const struct engine_i engine_cpu = {

@@ -299,22 +299,10 @@ static int replay_update(void *context, const struct engine_update *update, floa
     return 0;
 }
 
-static int replay_sumsq(void *context, const float *x, float scale, size_t n, double *out)
-{
-    return engine_host_services.sumsq(context, x, scale, n, out);
-}
-
-static int replay_encode(void *context, enum engine_code code, const float *x, float *residual,
-                         size_t rows, size_t n, void *out, enum engine_turn turn,
-                         struct engine_ticket *ticket)
-{
-    return engine_host_services.encode(context, code, x, residual, rows, n, out, turn, ticket);
-}
-
 /* Gradients are encoded and added up as in training: their time is the host's, whatever engine is
  * replayed. */
 static const struct engine_services_i services = {
-    .update = replay_update, .sumsq = replay_sumsq, .encode = replay_encode};
+    .update = replay_update, .sumsq = engine_host_sumsq, .encode = engine_host_encode};
 
 /* ---- the engine ---- */
 
