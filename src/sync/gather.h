@@ -17,8 +17,11 @@ struct sync;
 struct gather_i {
     const char *name;
     bool sums_on_engine; /* the leader finds its ranks' sum in its engine's memory alone */
+    bool sums_nothing;   /* every worker leads itself alone: its own gradient is the sum */
     /* Whether this rank gathers so, as plan and node have it. NULL: where no other does. */
     bool (*fits)(const struct sync *sync);
+    /* Where the sums lie, from the start on. NULL: where the model's gradients do. */
+    float *(*sums)(const struct sync *sync);
     /* Collective over world, whose ranks then agree on the status. */
     int (*open)(struct sync *sync, MPI_Comm world);
     void (*close)(struct sync *sync); /* collective over the node */

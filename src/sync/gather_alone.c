@@ -28,6 +28,7 @@ static int alone_mark(struct sync *sync, int bucket)
 
 const struct gather_i gather_alone = {
     .name = "alone",
+    .sums_nothing = true,
     .fits = alone_fits,
     .open = alone_open,
     .close = alone_close,

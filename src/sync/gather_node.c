@@ -345,8 +345,16 @@ static int node_describe_wait(const struct sync *sync, char *text, size_t bytes)
     return named;
 }
 
+static float *node_sums(const struct sync *sync)
+{
+    const struct node *node = sync->options.node;
+
+    return node_shares_memory(node) ? node->grads : sync->model.grads;
+}
+
 const struct gather_i gather_node = {
     .name = "node",
+    .sums = node_sums,
     .open = node_open,
     .close = node_close,
     .rows = node_rows,

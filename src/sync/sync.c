@@ -40,7 +40,7 @@ const struct scheme_steps *leading_steps(const struct sync *sync, int bucket)
         return NULL;
     /* the only rank updates where it computes, by all of its threads */
     bool only = plan_is_alone(plan) && !in_team;
-    if (!b->scheme || (only && (!gradient_on_host(sync) || sync->gather == &gather_alone)))
+    if (!b->scheme || (only && (!gradient_on_host(sync) || sync->gather->sums_nothing)))
         return &steps_alone;
     if (plan_is_alone(plan) && in_team)
         return sync_clips(sync) ? &steps_alone_team_clipped : &steps_alone_team;
@@ -339,8 +339,8 @@ static void fill_in(struct sync *sync)
     sync->data = sync->control = sync->sums = sync->all = sync->asking = MPI_COMM_NULL;
     atomic_init(&sync->service.done, sync->options.iteration);
     sync->gather = choose_gather(sync);
-    if (sync->gather == &gather_node && node_shares_memory(sync->options.node))
-        sync->model.grads = sync->options.node->grads; /* the node's sums lie there */
+    if (sync->gather->sums)
+        sync->model.grads = sync->gather->sums(sync);
 }
 
 int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
