@@ -38,6 +38,9 @@ NETS = [("alexnet", "titanx"), ("googlenet", "titanx"), ("inception_v3", "titanx
 HOSTS, RATES, SCHEMES = [2, 4, 8], [50, 100, 400], ["ps", "allreduce", "sfb"]
 DILATE, CHUNK, MERGE, WINDOW = 100, 65536, 4096, 1 << 20
 BUFFER = 32768
+# What an idle link may have saved up: little beside what an iteration sends, and yet a packet as the kernel hands it to
+# the link (64 kB and its header): with 64 kB it cuts each up, and four links of 400 Mbit/s reach 0.62 of it, not 0.93.
+BURST = "96k"
 ITERATIONS, LEAVE_OUT = 9, 3
 LEAST_GOODPUT = 0.9  # of a link's rate; less is reached where others compute
 
@@ -125,13 +128,6 @@ def measure_inside(o):
                                                   "%.5f" % max(seconds), "%.0f" % goodput])))
 
 
-def burst(rate):
-    """What an idle link may have saved up: little beside what an iteration sends, and yet a packet as the kernel hands it
-    to the link (64 kB and its header) where cutting it up would take the cores: with 64 kB, 4 links of 400 Mbit/s reach
-    0.62 of their rate here, with 96 kB 0.93."""
-    return "96k" if rate > 100 else "64k"
-
-
 def measure(o):
     if "BOX_HOSTS" in os.environ:
         return measure_inside(o)
@@ -139,7 +135,7 @@ def measure(o):
     for hosts, rate in itertools.product(o.hosts, RATES):
         missing = [c for c in all_cells() if c[1:3] == (hosts, rate) and c not in read_table()]
         if missing and time.time() < until:
-            subprocess.run([os.path.join(HERE, "box.sh"), "--hosts=%d" % hosts, "--rate=%dmbit" % rate, "--burst=" + burst(rate),
+            subprocess.run([os.path.join(HERE, "box.sh"), "--hosts=%d" % hosts, "--rate=%dmbit" % rate, "--burst=" + BURST,
                             "--", sys.executable, os.path.abspath(__file__), "measure", "--poseidon=" + o.poseidon,
                             "--until=%f" % until, "--timeout=%g" % o.timeout], check=True)
     print("%d of %d cells are measured" % (len(read_table()), len(all_cells())))
