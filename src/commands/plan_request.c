@@ -90,7 +90,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"servers", OPTION_INT, &o->servers, "K",
          "K dedicated server ranks among all (default: all ranks serve)"},
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE",
-         "parameters per key-value chunk (default: what suits the network)"},
+         "parameters, or factors, per message (default: what suits the network)"},
         {"merge", OPTION_BYTES, &o->merge_bytes, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone "
          "(default: what suits the network)"},

@@ -344,7 +344,8 @@ static int parse(int argc, char **argv, struct trainer_options *o, struct option
         {"leaders", OPTION_COUNT, &o->leaders, "N",
          "N ranks of a node lead it, each for its share of the parameters (default 1)"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
-         "parameters per key-value chunk (default: by the measured network, else 512k)"},
+         "parameters, or factors, per message (default: by the measured network, "
+         "else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
          "small neighbouring layers travel together until they hold that much; 0: each alone "
          "(default: by the measured network, else 64k)"},

@@ -173,10 +173,24 @@ static int rounds_of(const struct plan *plan, const struct bucket *bucket)
     return rows > INT32_MAX ? INT32_MAX : (int)rows + (rows > (double)(int64_t)rows);
 }
 
-static void count_rounds(struct plan *plan)
+/* Of the leader that leads most workers; the others' slices are smaller. */
+static int slices_of(const struct plan *plan, int bucket)
+{
+    enum { MOST = 1 << 16 };
+    const struct bucket *b = &plan->buckets[bucket];
+    double bytes = (double)plan_round_rows(plan, bucket) * (double)(b->m + b->n) * sizeof(float);
+    double slices = bytes / (double)plan->options.chunk_bytes;
+
+    if (!b->scheme || !b->scheme->factors || b->scheme->home != HOME_NOBODY || slices <= 1)
+        return 1;
+    return slices > MOST ? MOST : (int)slices + (slices > (double)(int)slices);
+}
+
+static void cut_factors(struct plan *plan)
 {
     for (int b = 0; b < plan->nbuckets; b++) {
         plan->buckets[b].rounds = rounds_of(plan, &plan->buckets[b]);
+        plan->buckets[b].slices = slices_of(plan, b);
         plan->in_rounds = plan->in_rounds || plan->buckets[b].rounds > 1;
     }
 }
@@ -277,7 +291,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     if (check_options(options) || copy_groups(plan, ngroups, groups) || find_leaders(plan) ||
         make_buckets(plan))
         goto fail;
-    count_rounds(plan);
+    cut_factors(plan);
     dilate(plan);
     if (plan_cut(plan) || plan_deal(plan) || plan_share_out(plan) || plan_lay_rails(plan))
         goto fail;
@@ -357,7 +371,7 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed)
         hash = mix(hash, bucket->begin);
         hash = mix(hash, bucket->elems);
         hash = mix(hash, (uint64_t)bucket->k << 1 | bucket->log_steps);
-        hash = mix(hash, (uint64_t)bucket->rounds);
+        hash = mix(hash, (uint64_t)bucket->rounds << 32 | (uint32_t)bucket->slices);
         hash = mix_text(hash, bucket->scheme ? bucket->scheme->name : "");
     }
     for (int c = 0; c < plan->nchunks; c++)

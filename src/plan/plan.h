@@ -46,7 +46,7 @@ struct plan_options {
     int leaders_per_host; /* leaders that share a host's link, for the cost model alone; 0: 1 */
     int rails; /* how many of a node's workers lead it, each for its chunks (rails.c); 0: 1. No more
                   than the largest node has */
-    size_t chunk_bytes;   /* most a chunk holds; at least 4 */
+    size_t chunk_bytes;   /* most that a chunk, or a slice of factors, holds; at least 4 */
     size_t merge_bytes;   /* neighbouring groups of one mergeable scheme travel together until they
                              hold that much; 0: each alone */
     size_t latency_bytes; /* what a link carries in the latency of one message; 0:
@@ -74,6 +74,9 @@ struct bucket {
     int64_t m, n, k; /* of a factorable one; m and n dilated */
     int rounds; /* in which all workers exchange their factors, so many rows each at a time; 1: at
                    once, or no factors go to all */
+    int slices; /* messages that a worker's factors of a round go to each other worker in, of a
+                   chunk's bytes at most: something larger would keep the links to all others idle
+                   while one worker gets it. 1: no factors go to all */
     int first_group, ngroups;    /* of the net's groups */
     const struct scheme *scheme; /* NULL: nothing travels (does not train, or --comm=none) */
     int first_chunk, nchunks;
@@ -252,6 +255,12 @@ struct traffic plan_home_traffic(const struct plan *plan, int bucket, int leader
  * decoded, the leader's message and what rounding lost; and the same again of sums that come back
  * encoded. */
 uint64_t plan_home_memory(const struct plan *plan, int bucket, int leader);
+
+/* Where slice `slice` of `bytes` of a leader's factors begins; slice == slices: where they end. */
+static inline size_t plan_slice_begin(const struct bucket *bucket, size_t bytes, int slice)
+{
+    return bytes / sizeof(float) * (size_t)slice / (size_t)bucket->slices * sizeof(float);
+}
 
 /* Bytes of the factors that the leader sends to one rank; leader -1: that all workers do.
  * UINT64_MAX: more than that. */

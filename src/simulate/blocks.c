@@ -5,9 +5,10 @@
 #include "util/alloc.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
-/* In one iteration; above it, a home's chunks travel several at a time. */
+/* In one iteration; above it, a home's chunks, or slices of factors, travel several at a time. */
 #define MOST_MESSAGES 4e6
 
 /* ---- actors ---- */
@@ -179,15 +180,33 @@ static void find_units(struct simulation *s)
     s->unit_first[plan->nbuckets] = s->nunits;
 }
 
-/* As many pieces as a home has chunks, or fewer where that is too many messages in all. */
-static int cut_units(struct simulation *s)
+static int slices_of(const struct bucket *bucket)
 {
-    double messages = 0, together;
-    size_t came = 0;
+    bool to_all = bucket->scheme && bucket->scheme->home == HOME_NOBODY;
+
+    return to_all ? bucket->rounds * bucket->slices : 0;
+}
+
+static double count_messages(const struct simulation *s)
+{
+    double messages = 0;
 
     for (int u = 0; u < s->nunits; u++)
         messages += 2.0 * s->nworkers * divide_up(s->units[u].chunks, s->units[u].homes);
-    together = messages > MOST_MESSAGES ? messages / MOST_MESSAGES : 1;
+    for (int b = 0; b < s->plan->nbuckets; b++)
+        messages += (double)s->nworkers * s->nworkers * slices_of(&s->plan->buckets[b]);
+    return messages;
+}
+
+/* As many pieces as a home has chunks, and factors have slices, or fewer where that is too many
+ * messages in all. */
+static int cut_units(struct simulation *s)
+{
+    double messages = count_messages(s), together = fmax(1, messages / MOST_MESSAGES);
+    size_t came = 0;
+
+    for (int b = 0; b < s->plan->nbuckets; b++)
+        s->slices[b] = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
     for (int u = 0; u < s->nunits; u++) {
         struct unit *unit = &s->units[u];
         size_t rows = s->plan->buckets[unit->bucket].log_steps ? (size_t)s->nworkers : 1;
@@ -251,7 +270,7 @@ static int open_buckets(struct simulation *s)
 
     s->costs = alloc_array(buckets, sizeof *s->costs, "the simulation");
     s->gather = alloc_array(buckets, sizeof *s->gather, "the simulation");
-    s->bucket_next = alloc_array(4 * buckets, sizeof *s->bucket_next, "the simulation");
+    s->bucket_next = alloc_array(5 * buckets, sizeof *s->bucket_next, "the simulation");
     s->bytes_out = alloc_array(buckets, sizeof *s->bytes_out, "the simulation");
     s->bytes_in = alloc_array(buckets, sizeof *s->bytes_in, "the simulation");
     s->layer_first = alloc_array((size_t)work->nlayers, sizeof *s->layer_first, "the simulation");
@@ -262,6 +281,7 @@ static int open_buckets(struct simulation *s)
     s->bucket_layer = s->bucket_next + buckets;
     s->needs = s->bucket_layer + buckets;
     s->unit_first = s->needs + buckets;
+    s->slices = s->unit_first + buckets;
     cost_plan(s->cluster, plan, s->costs);
     for (int l = 0; l < work->nlayers; l++)
         s->layer_first[l] = -1;
@@ -302,7 +322,7 @@ static void add_needs(struct simulation *s)
         if (!scheme || (s->options->manner.ring && s->plan->nworkers > 1))
             s->needs[b] = 1;
         else if (scheme->home == HOME_NOBODY)
-            s->needs[b] = 1 + s->nworkers;
+            s->needs[b] = 1 + s->nworkers * s->slices[b];
         assert(s->needs[b] > 0);
     }
 }

@@ -24,7 +24,8 @@
  *   What the wire thread takes from the passes (stolen_seconds) bounds the iteration from below.
  * - The weight of updates is not known: of one bucket, a rank sends chunk after chunk.
  * - A home's chunks of one bucket are equally large; where an iteration would have more than some
- *   millions of messages, several of them travel as one.
+ *   millions of messages, several of them travel as one, and so do slices of factors.
+ * - Rounds of factors do not wait for one another.
  * - Over most_actors leaders, neighbouring nodes are one block: they do the same at the same time,
  *   a message between two blocks stands for those between all their ranks, and a block's link is as
  *   fast as theirs together (for homes that are fewer than its nodes, as fast as those homes').

@@ -129,6 +129,7 @@ struct simulation {
     int *bucket_next;   /* per bucket: the one before it of the same layer; -1: none */
     int *bucket_layer;  /* per bucket; -1: it does not train */
     int *needs;         /* per bucket: what must come to a worker until its parameters are there */
+    int *slices;        /* per bucket: that a worker's factors go to all in; 0: they do not */
     int nactors, nworkers; /* workers first */
     struct actor *actors;
     struct link *links;

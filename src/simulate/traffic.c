@@ -8,7 +8,7 @@ static bool to_all(const struct bucket *bucket)
     return bucket->scheme && bucket->scheme->home == HOME_NOBODY;
 }
 
-/* Factors come whole, and only of all of them a home makes the sum. */
+/* Factors come to a home whole, and only of all of them it makes the sum. */
 static int parts_up(const struct bucket *bucket, const struct unit *unit)
 {
     return bucket->scheme->factors ? 1 : unit->pieces;
@@ -243,10 +243,13 @@ static int go_up_or_answer(struct simulation *s, int actor, int unit, int piece,
 
 /* ---- to all ---- */
 
-static int send_to_all(struct simulation *s, int actor, int bucket, int iteration)
+static int send_slice(struct simulation *s, int actor, int bucket, int slice, int iteration)
 {
+    const struct bucket *b = &s->plan->buckets[bucket];
     const struct actor *a = &s->actors[actor];
-    uint64_t mine = factor_bytes(s, a, bucket);
+    int slices = s->slices[bucket];
+    uint64_t bytes = cut(factor_bytes(s, a, bucket), slice, slices);
+    double each = (double)b->rounds * b->slices / slices * a->members;
 
     for (int i = 1; i <= s->nworkers; i++) {
         int to = (actor + i) % s->nworkers;
@@ -261,11 +264,19 @@ static int send_to_all(struct simulation *s, int actor, int bucket, int iteratio
                                             .to = to,
                                             .bucket = bucket,
                                             .iteration = iteration,
-                                            .bytes = mine * times,
-                                            .count = (double)a->members * (double)times,
+                                            .bytes = bytes * times,
+                                            .count = each * (double)times,
                                             .narrow = a->hosts}))
             return -1;
     }
+    return 0;
+}
+
+static int send_to_all(struct simulation *s, int actor, int bucket, int iteration)
+{
+    for (int slice = 0; slice < s->slices[bucket]; slice++)
+        if (send_slice(s, actor, bucket, slice, iteration))
+            return -1;
     return 0;
 }
 

@@ -88,7 +88,7 @@ int factors_open(struct sync *sync, int bucket, bool on_host, struct factors *ou
     out->engine = on_host ? gradient_host_engine(sync) : sync->model.engine;
     if (!out->engine)
         return -1;
-    if (out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
+    if (b->slices == 1 && out->round_rows > PLAN_LARGEST_MESSAGE / (int64_t)sizeof(float) / width)
         return error_set("layer '%s': %lld rows of %lld factors exceed what one message can count; "
                          "use --comm=ps",
                          b->name, (long long)out->round_rows, (long long)width);

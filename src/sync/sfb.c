@@ -28,7 +28,8 @@ static struct traffic count_traffic(const struct plan *plan, int bucket, int lea
     all = plan_factor_bytes(plan, bucket, -1);
     return (struct traffic){.sent = times(others, mine),
                             .received = all == UINT64_MAX ? times(others, mine) : all - mine,
-                            .messages = others * (uint64_t)plan->buckets[bucket].rounds};
+                            .messages = others * (uint64_t)plan->buckets[bucket].rounds *
+                                        (uint64_t)plan->buckets[bucket].slices};
 }
 
 /* Everybody's factors of two rounds: those of the next may come while these are used. Of several
@@ -70,6 +71,9 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
  * Rounds of one iteration go on as the compute thread multiplies: while backward runs other layers,
  * at their posts, else when forward waits for the parameters.
  *
+ * Rows travel in slices (struct bucket.slices), one to every worker before the next one; a worker's
+ * come in their order, since a receiver matches in the order of sending, and are complete in any.
+ *
  * Where each worker has many rows, the product is taken worker by worker, while the rows of the
  * later ones are on their way; in the order of ranks. The sum is that of the rounds in their order,
  * and of a round one product over all workers in the order of ranks: the same bits everywhere,
@@ -84,11 +88,17 @@ enum { ROWS_WORTH_A_PRODUCT = 128 };
 struct sfb {
     struct factors factors;
     struct history history;
-    bool by_worker;           /* products are taken worker by worker */
-    int64_t multiplied;       /* rounds (compute thread) */
-    int64_t round;            /* the last one that this rank has sent */
-    int64_t *next;            /* per worker: the round that its next rows are of */
-    bool *here[2];            /* per slot and worker: its rows are here and not yet in `in_order` */
+    bool by_worker;     /* products are taken worker by worker */
+    int64_t multiplied; /* rounds (compute thread) */
+    int64_t round;      /* the last one that this rank has sent */
+    struct peer {
+        int64_t round; /* that the next slice is of */
+        int slice;     /* which one it is */
+        struct {
+            bool here;  /* the slot's rows are here and not yet in `in_order` */
+            int slices; /* that have come */
+        } slot[2];
+    } * peers;                /* per worker */
     _Atomic int64_t in_order; /* round * workers + how many workers in a row have theirs here */
 };
 
@@ -106,14 +116,12 @@ static int sfb_open(struct sync *sync, int bucket)
     if (!sync->worker)
         return 0;
     sfb = sync->buckets[bucket].own = calloc(1, sizeof *sfb);
-    if (!sfb || !(sfb->here[0] = calloc(2 * workers, sizeof *sfb->here[0])) ||
-        !(sfb->next = calloc(workers, sizeof *sfb->next)))
-        return error_memory(workers * sizeof *sfb->next, "sufficient factors");
-    sfb->here[1] = sfb->here[0] + workers;
+    if (!sfb || !(sfb->peers = calloc(workers, sizeof *sfb->peers)))
+        return error_memory(workers * sizeof *sfb->peers, "sufficient factors");
     sfb->multiplied = sync->options.iteration * b->rounds;
     sfb->round = sfb->multiplied - 1;
     for (size_t w = 0; w < workers; w++)
-        sfb->next[w] = sfb->multiplied;
+        sfb->peers[w].round = sfb->multiplied;
     atomic_init(&sfb->in_order, sfb->multiplied * sync->plan->nworkers);
     if (history_open(sync, b->name, b->elems, true, &sfb->history) ||
         factors_open(sync, bucket, false, &sfb->factors))
@@ -131,8 +139,7 @@ static void sfb_close(struct sync *sync, int bucket)
         return;
     factors_close(sync, &sfb->factors);
     history_close(sync, &sfb->history);
-    free(sfb->here[0]);
-    free(sfb->next);
+    free(sfb->peers);
     free(sfb);
     sync->buckets[bucket].own = NULL;
 }
@@ -155,12 +162,12 @@ static int sfb_take(struct sync *sync, int bucket, int worker, int slot)
     struct sfb *sfb = sync->buckets[bucket].own;
     int64_t workers = sync->plan->nworkers, count;
 
-    sfb->here[slot][worker] = true;
+    sfb->peers[worker].slot[slot].here = true;
     if (slot != (int)(sfb->round & 1))
         return 0;
     count = atomic_load(&sfb->in_order) - sfb->round * workers;
-    for (; count < workers && sfb->here[slot][count]; count++)
-        sfb->here[slot][count] = false;
+    for (; count < workers && sfb->peers[count].slot[slot].here; count++)
+        sfb->peers[count].slot[slot].here = false;
     if (sfb->factors.rounds > 1 && count == workers &&
         factors_store(sync, bucket, &sfb->factors, slot))
         return -1;
@@ -189,6 +196,14 @@ static int sfb_sent(void *context, const struct wire_message *message)
     return sfb_finish_one(sync, bucket, (int64_t)message->user / rounds_of(sync, bucket));
 }
 
+static size_t bytes_of(const struct sync *sync, int bucket, int worker, int64_t round)
+{
+    const struct sfb *sfb = sync->buckets[bucket].own;
+
+    return factors_round_bytes(sync, bucket, &sfb->factors, worker,
+                               (int)(round % sfb->factors.rounds));
+}
+
 /* A worker with fewer rows than others have in this round: the rest of its place is blank, where
  * those of another round may be. */
 static void blank_rest(const struct sfb *sfb, int worker, int slot, size_t bytes)
@@ -204,10 +219,15 @@ static int sfb_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
     int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
+    struct sfb *sfb = sync->buckets[bucket].own;
     int slot = (int)(message->user & 1), worker = leader_of(sync, message);
-    int64_t iteration = (int64_t)message->user / rounds_of(sync, bucket);
+    int64_t iteration = (int64_t)message->user / sfb->factors.rounds;
+    int *came = &sfb->peers[worker].slot[slot].slices;
 
-    blank_rest(sync->buckets[bucket].own, worker, slot, message->bytes);
+    if (++*came < bucket_of(sync, bucket)->slices)
+        return 0;
+    *came = 0;
+    blank_rest(sfb, worker, slot, bytes_of(sync, bucket, worker, (int64_t)message->user));
     if (sfb_take(sync, bucket, worker, slot))
         return -1;
     if (iteration >= sync->buckets[bucket].running)
@@ -215,39 +235,65 @@ static int sfb_came(void *context, const struct wire_message *message)
     return sfb_finish_one(sync, bucket, iteration);
 }
 
-/* Of the running round, or of the one after. A worker's rounds come in their order. */
+/* Of the running round, or of the one after. A worker's rounds, and the slices of each, come in
+ * their order. */
 static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
 {
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
+    const struct bucket *b = bucket_of(sync, arrival->bucket);
     struct sfb *sfb = state->own;
+    struct peer *peer = NULL;
     int64_t iteration = tag_iteration(sync, arrival, state->complete), round = 0;
     bool wanted = sfb && !arrival->back && arrival->peer < sync->plan->nworkers;
-    size_t bytes = 0;
+    size_t all, begin = 0, end = 0;
 
     if (wanted) {
-        round = sfb->next[arrival->peer];
+        peer = &sfb->peers[arrival->peer];
+        round = peer->round;
         wanted = round <= sfb->round + 1 && round / sfb->factors.rounds == iteration;
-        bytes = factors_round_bytes(sync, arrival->bucket, &sfb->factors, arrival->peer,
-                                    (int)(round % sfb->factors.rounds));
+        all = bytes_of(sync, arrival->bucket, arrival->peer, round);
+        begin = plan_slice_begin(b, all, peer->slice);
+        end = plan_slice_begin(b, all, peer->slice + 1);
     }
-    if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0, bytes))
+    if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0, end - begin))
         return -1;
-    sfb->next[arrival->peer]++;
-    out->buffer = factors_rows(&sfb->factors, arrival->peer, (int)(round & 1));
+    peer->slice = (peer->slice + 1) % b->slices;
+    peer->round += peer->slice == 0;
+    out->buffer =
+        factors_rows(&sfb->factors, arrival->peer, (int)(round & 1)) + begin / sizeof(float);
     out->done = sfb_came;
     out->user = (uint64_t)round;
+    return 0;
+}
+
+/* To everybody, beginning with the rank after this one: no receiver gets all at once. */
+static int send_slice(struct sync *sync, int bucket, float *rows, size_t bytes, int64_t round)
+{
+    int chunk = bucket_of(sync, bucket)->first_chunk, workers = sync->plan->nworkers;
+    struct wire_message message = {.buffer = rows,
+                                   .bytes = bytes,
+                                   .tag =
+                                       tag_of(sync, false, chunk, round / rounds_of(sync, bucket)),
+                                   .done = sfb_sent,
+                                   .user = (uint64_t)round};
+
+    for (int i = 1; i < workers; i++) {
+        message.peer = (sync->rank + i) % workers;
+        if (bucket_send(sync, bucket, message))
+            return -1;
+    }
     return 0;
 }
 
 /* This rank's rows of the next round go to all. */
 static int start_round(struct sync *sync, int bucket)
 {
+    const struct bucket *b = bucket_of(sync, bucket);
     struct sfb *sfb = sync->buckets[bucket].own;
     const struct factors *factors = &sfb->factors;
     int64_t round = ++sfb->round, iteration = round / factors->rounds;
     int part = (int)(round % factors->rounds), slot = (int)(round & 1);
-    int workers = sync->plan->nworkers;
-    size_t bytes = factors_round_bytes(sync, bucket, factors, sync->rank, part);
+    size_t bytes = bytes_of(sync, bucket, sync->rank, round);
     float *rows = factors_own(factors, slot) + (size_t)part * factors->round_each;
 
     if (factors->rounds > 1) {
@@ -256,18 +302,12 @@ static int start_round(struct sync *sync, int bucket)
     }
     if (sfb_take(sync, bucket, sync->rank, slot))
         return -1;
-    /* everybody starts with the rank after its own: no receiver gets all at once */
-    for (int i = 1; i < workers; i++)
-        if (bucket_send(
-                sync, bucket,
-                (struct wire_message){
-                    .buffer = rows,
-                    .bytes = bytes,
-                    .peer = (sync->rank + i) % workers,
-                    .tag = tag_of(sync, false, bucket_of(sync, bucket)->first_chunk, iteration),
-                    .done = sfb_sent,
-                    .user = (uint64_t)round}))
+    for (int s = 0; s < b->slices; s++) {
+        size_t begin = plan_slice_begin(b, bytes, s);
+        if (send_slice(sync, bucket, rows + begin / sizeof(float),
+                       plan_slice_begin(b, bytes, s + 1) - begin, round))
             return -1;
+    }
     return sfb_finish_one(sync, bucket, iteration); /* this rank's own */
 }
 
@@ -275,10 +315,11 @@ static int sfb_post(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sfb *sfb = sync->buckets[bucket].own;
     int slot = (int)(iteration * sfb->factors.rounds & 1), workers = sync->plan->nworkers;
-    int waits = sfb->factors.rounds * (2 * (workers - 1) + 1);
+    int slices = bucket_of(sync, bucket)->slices;
+    int waits = sfb->factors.rounds * ((slices + 1) * (workers - 1) + 1); /* each slice is sent */
 
     for (int w = 0; w < workers; w++)
-        waits -= sfb->here[slot][w]; /* came before this rank was so far */
+        waits -= sfb->peers[w].slot[slot].here; /* came before this rank was so far */
     bucket_expect(sync, bucket, iteration, waits);
     return start_round(sync, bucket);
 }

@@ -11,6 +11,9 @@ conformance --seeds="${POSEIDON_SEEDS:-10}" --limit=240 <<TABLE
 3 --comm=onebit --chunk=512 --order=fifo
 3 --comm=ps --chunk=512 --window=1000 --staleness=2
 3 --comm=sfb --chunk=16384 --node=2
+3 --comm=sfb --chunk=700 --iter-size=2 --node=2
+4 --comm=sfb --chunk=100 --clip=0.2 --window=2000
+4 --comm=paper --chunk=400 --factors=5000 --iter-size=2
 4 --comm=sfb --chunk=16384 --window=500 --factors=1
 3 --comm=sfb --chunk=16384 --iter-size=5 --clip=0.2 --factors=20000
 3 --comm=sfb --chunk=16384 --iter-size=43 --window=500

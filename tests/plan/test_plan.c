@@ -216,6 +216,44 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 }
 END_TEST
 
+/* Leaders of three, three and one ranks; many rows at once, and in rounds. */
+START_TEST(factors_travel_in_slices_of_a_chunk_at_most)
+{
+    static const int nodes[7] = {0, 1, 0, 1, 0, 1, 2};
+    static const size_t chunks[] = {4, 5000, 4096, 100000, 1 << 21};
+    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_sfb},
+                                   .nranks = 7,
+                                   .nodes = nodes,
+                                   .iter_size = 6,
+                                   .chunk_bytes = chunks[_i / 2],
+                                   .factor_bytes = _i % 2 ? 4000000 : 1 << 30};
+    size_t all, largest = 0;
+    struct plan *plan;
+
+    ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
+    const struct bucket *b = &plan->buckets[1];
+    ck_assert_int_eq(plan->buckets[0].slices, 1);
+    ck_assert_int_eq(b->rounds > 1, _i % 2);
+    all = (size_t)plan_round_rows(plan, 1) * (50 + 4099) * 4;
+    for (int rows = 0; rows <= 1; rows++) { /* of the largest leader; of one with fewer */
+        size_t bytes = rows ? all / 3 / 4 * 4 : all;
+        ck_assert_uint_eq(plan_slice_begin(b, bytes, 0), 0);
+        ck_assert_uint_eq(plan_slice_begin(b, bytes, b->slices), bytes);
+        for (int s = 0; s < b->slices; s++) {
+            size_t slice = plan_slice_begin(b, bytes, s + 1) - plan_slice_begin(b, bytes, s);
+            ck_assert_uint_eq(slice % 4, 0);
+            largest = slice > largest ? slice : largest;
+        }
+    }
+    ck_assert(largest <= chunks[_i / 2] || b->slices == 1 << 16);
+    ck_assert(b->slices == 1 || (size_t)(b->slices - 1) * chunks[_i / 2] < all);
+    for (int r = 0; r < 7; r++)
+        ck_assert_uint_eq(plan_traffic(plan, 1, r).messages,
+                          plan_leads(plan, r) ? 2 * (uint64_t)b->rounds * (uint64_t)b->slices : 0);
+    plan_destroy(plan);
+}
+END_TEST
+
 /* fc: 2 k (P-1) (m+n) <= 2 m n (2P-2)/P for two leaders where k is up to 49; four workers of batch
  * 4 and iter_size 4 are 64 rows. */
 /* What the leader of each bucket's chunks is asked for as a whole, its ranks do together. */
@@ -555,6 +593,7 @@ SUITE("plan")
     tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
     tcase_add_test(tcase, the_leaders_of_a_node_share_what_one_would_do);
     tcase_add_test(tcase, rails_carry_alike);
+    tcase_add_loop_test(tcase, factors_travel_in_slices_of_a_chunk_at_most, 0, 10);
     tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
     tcase_add_test(tcase, neighbours_of_one_scheme_travel_together_until_they_hold_enough);
     tcase_add_test(tcase, nothing_is_merged_where_nothing_travels);

@@ -42,6 +42,20 @@ static const struct group three[LAYERS] = {TWO_CONVOLUTIONS,
                                             .n = 1000,
                                             .k = 32}};
 
+/* The same, with 16,384 rows. */
+static const struct group wide[LAYERS] = {TWO_CONVOLUTIONS,
+                                          {.name = "fc",
+                                           .layer = 2,
+                                           .begin = 2000 + BIG,
+                                           .elems = BIG,
+                                           .nparams = 1,
+                                           .params = &big_param,
+                                           .trains = true,
+                                           .factorable = true,
+                                           .m = 1000,
+                                           .n = 1000,
+                                           .k = 16384}};
+
 static const struct cost_work one_layer = {
     .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
 static const struct cost_work three_layers = {
@@ -187,6 +201,32 @@ START_TEST(the_cap_slows_senders)
     setting.cap = 1e8; /* a tenth of the link; 20 ms of it may be saved up */
     ck_assert_double_ge(seconds_of(&setting, &how), 0.03 + bytes / setting.cap - 0.04 - free);
     ck_assert_double_ge(seconds_of(&setting, &how), free);
+}
+END_TEST
+
+/* Factors of 131 MB that leave a worker three times, with a window of 64 MB: whole, they hold back
+ * what the next pass needs first, and one link after the other waits for them. */
+START_TEST(factors_in_slices_hold_nothing_back)
+{
+    static const struct scheme *wishes[LAYERS];
+    const struct setting setting = {
+        .work = &three_layers, .groups = wide, .cluster = &only_link, .overlap = COST_OVERLAP_WFBP};
+    struct plan_options how = among(4, NULL);
+    double sliced, whole, links;
+
+    wishes[LAYERS - 1] = scheme_find("sfb");
+    how.comm = (struct comm){.policy = COMM_AUTO};
+    how.schemes = wishes;
+    how.factor_bytes = (size_t)1 << 31; /* in one round */
+    how.chunk_bytes = 4 << 20;
+    sliced = seconds_of(&setting, &how);
+    how.chunk_bytes = PLAN_LARGEST_MESSAGE;
+    whole = seconds_of(&setting, &how);
+    /* and while the last layer computes nothing is left to send */
+    links = 0.03 + (3 * 4 * 2000 * 16384. + 2 * 3. / 4 * 4 * (BIG + 2000)) / 1e9;
+    ck_assert_double_ge(sliced, links);
+    ck_assert_double_lt(sliced, 1.03 * links);
+    ck_assert_double_gt(whole, 1.2 * sliced);
 }
 END_TEST
 
@@ -346,6 +386,7 @@ SUITE("simulate")
     tcase_add_test(forms, a_server_receives_from_one_worker_after_the_other);
     tcase_add_test(forms, ranks_of_a_node_share_its_link);
     tcase_add_test(forms, the_cap_slows_senders);
+    tcase_add_test(rules, factors_in_slices_hold_nothing_back);
     tcase_add_loop_test(bytes, bytes_are_the_plans, 0, SCHEMES);
     tcase_add_loop_test(bytes, blocks_move_the_plans_bytes, 0, SCHEMES);
     tcase_add_loop_test(rules, more_bandwidth_is_never_slower, 0, SCHEMES);
