@@ -84,6 +84,40 @@ static char *concat_advance(const struct concat *concat, void *data, int elems)
     return (char *)data + (size_t)elems * cuda_type_bytes(cuda_format_type(concat->format));
 }
 
+static bool concat_takes_relu(const struct concat *concat, int i)
+{
+    return concat->op.args.u.concat.relu && concat->op.args.u.concat.relu[i];
+}
+
+/* A bottom's pieces to their places in the top. */
+static int concat_move(const struct concat *concat, int i, const void *from, void *to)
+{
+    cudaStream_t stream = concat->op.engine->stream;
+    enum cuda_type type = cuda_format_type(concat->format);
+    int length = concat->length[i];
+
+    return cuda_check(concat_takes_relu(concat, i)
+                          ? kernel_relu_rows(stream, type, from, NULL, length, to, concat->total,
+                                             length, concat->outer)
+                          : kernel_copy_rows(stream, type, from, length, to, concat->total, length,
+                                             concat->outer));
+}
+
+/* The gradient's pieces back; y: the top's values, which tell where the ReLU cut. */
+static int concat_move_back(const struct concat *concat, int i, const void *y, const void *from,
+                            void *to)
+{
+    cudaStream_t stream = concat->op.engine->stream;
+    enum cuda_type type = cuda_format_type(concat->format);
+    int length = concat->length[i];
+
+    return cuda_check(concat_takes_relu(concat, i)
+                          ? kernel_relu_rows(stream, type, from, y, concat->total, to, length,
+                                             length, concat->outer)
+                          : kernel_copy_rows(stream, type, from, concat->total, to, length, length,
+                                             concat->outer));
+}
+
 static int concat_forward(struct cuda_op *op, const struct run *run)
 {
     struct concat *concat = (struct concat *)op;
@@ -92,10 +126,7 @@ static int concat_forward(struct cuda_op *op, const struct run *run)
     (void)run;
     for (int i = 0; i < op->args.nbottoms; i++) {
         if (cuda_input_load(op->engine, &concat->in[i]) ||
-            cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format),
-                                        cuda_input_data(op->engine, &concat->in[i]),
-                                        concat->length[i], to, concat->total, concat->length[i],
-                                        concat->outer)))
+            concat_move(concat, i, cuda_input_data(op->engine, &concat->in[i]), to))
             return -1;
         to = concat_advance(concat, to, concat->length[i]);
     }
@@ -105,20 +136,16 @@ static int concat_forward(struct cuda_op *op, const struct run *run)
 static int concat_backward(struct cuda_op *op, const struct run *run)
 {
     struct concat *concat = (struct concat *)op;
-    void *from = op->args.tops[0]->grad.data;
+    void *from = op->args.tops[0]->grad.data, *y = op->args.tops[0]->value.data;
 
     (void)run;
     for (int i = 0; i < op->args.nbottoms; i++) {
-        void *piece = from;
-        from = concat_advance(concat, from, concat->length[i]);
-        if (!concat->out[i].tensor || !cuda_op_propagates(op, i))
-            continue;
-        if (cuda_check(kernel_copy_rows(op->engine->stream, cuda_format_type(concat->format), piece,
-                                        concat->total,
-                                        cuda_output_data(op->engine, &concat->out[i]),
-                                        concat->length[i], concat->length[i], concat->outer)) ||
-            cuda_output_store(op->engine, &concat->out[i]))
+        if (concat->out[i].tensor && cuda_op_propagates(op, i) &&
+            (concat_move_back(concat, i, y, from, cuda_output_data(op->engine, &concat->out[i])) ||
+             cuda_output_store(op->engine, &concat->out[i])))
             return -1;
+        from = concat_advance(concat, from, concat->length[i]);
+        y = concat_advance(concat, y, concat->length[i]);
     }
     return 0;
 }

@@ -32,6 +32,11 @@ cudaError_t kernel_axpby(cudaStream_t stream, enum cuda_type type, float a, cons
 /* `rows` pieces of `width` elements each, from one stride (elements) to another. */
 cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const void *from,
                              int from_stride, void *to, int to_stride, int width, int rows);
+/* The same through a ReLU; with y, which lies as `from` does, through the ReLU's gradient: y is
+ * what came out of it. */
+cudaError_t kernel_relu_rows(cudaStream_t stream, enum cuda_type type, const void *from,
+                             const void *y, int from_stride, void *to, int to_stride, int width,
+                             int rows);
 /* y[row][c] += bias[c] */
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
                             int rows, int columns);

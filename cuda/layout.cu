@@ -110,6 +110,30 @@ cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const voi
     return cudaGetLastError();
 }
 
+template <typename T>
+KERNEL void layout_relu_rows(const T *from, const T *y, int from_stride, T *to, int to_stride,
+                             int width, int rows)
+{
+    FOR_EACH(i, width * rows)
+    {
+        uint32_t at = i / width * from_stride + i % width;
+        float v = element(from[at]);
+        bool cut = y ? !(element(y[at]) > 0) : v < 0;
+        /* 0 times infinity is not 0 in a gradient, as behind a ReLU of its own */
+        element_set(&to[i / width * to_stride + i % width], cut ? (y ? 0 * v : 0) : v);
+    }
+}
+
+cudaError_t kernel_relu_rows(cudaStream_t stream, enum cuda_type type, const void *from,
+                             const void *y, int from_stride, void *to, int to_stride, int width,
+                             int rows)
+{
+    WITH_TYPE(type,
+              LAUNCH(layout_relu_rows<T>, grid_for(width * rows), THREADS, stream, (const T *)from,
+                     (const T *)y, from_stride, (T *)to, to_stride, width, rows));
+    return cudaGetLastError();
+}
+
 template <typename T> KERNEL void layout_add_bias(T *y, const float *bias, int columns, size_t n)
 {
     FOR_EACH(i, n)

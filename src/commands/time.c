@@ -177,10 +177,18 @@ static double whole_floor(const struct timing *t)
 /* The layers whose work this one's op does, by name. */
 static const char *done_by(const struct layer *layer, char *words, size_t size)
 {
-    const struct layer *before = layer->merged, *behind = layer->fused;
+    int most = layer->nbottoms + 2;
+    size_t used = 0;
 
-    snprintf(words, size, "%s%s%s", before ? before->def->name : "", before && behind ? ", " : "",
-             behind ? behind->def->name : "");
+    words[0] = '\0';
+    for (int i = 0; i < most && used < size; i++) {
+        const struct layer *other = i < layer->nbottoms    ? layer->taken[i]
+                                    : i == layer->nbottoms ? layer->merged
+                                                           : layer->fused;
+        if (other)
+            used += (size_t)snprintf(words + used, size - used, "%s%s", used > 0 ? ", " : "",
+                                     other->def->name);
+    }
     return words;
 }
 

@@ -306,8 +306,9 @@ struct engine_i {
     void (*release)(void *context, struct tensor *tensor);
     /* Whether it has that operator, one of those that there are. NULL: it has all of them. */
     bool (*supports)(void *context, enum op_kind kind);
-    /* Whether the operator can do the work of a `next` in place behind it, too, in one pass over
-     * memory (engine/ops.h says of which operators that can be asked). NULL: of none. */
+    /* Whether the operator can do the work of a `next` in place behind it (OP_CONCAT: before it),
+     * too, in one pass over memory (engine/ops.h says of which operators that can be asked). NULL:
+     * of none. */
     bool (*fuses)(void *context, enum op_kind kind, enum op_kind next);
     /* Called by engine_op_create alone: the engine has the operator, and args have passed op_check
      * (engine/op_check.h). */

@@ -252,6 +252,8 @@ static struct traffic backward_traffic(const struct op_args *args)
         dy += bottom_elems(args);
     if (args->kind == OP_ELTWISE && args->u.eltwise.relu) /* y tells where the ReLU cut */
         dy += top_elems(args);
+    for (int b = 0; args->kind == OP_CONCAT && args->u.concat.relu && b < args->nbottoms; b++)
+        dy += args->u.concat.relu[b] && args->propagate[b] ? blob_elems(args->bottoms[b]) : 0;
     return (struct traffic){written + dy, learnt + param_elems(args, false)};
 }
 

@@ -132,6 +132,10 @@ struct accuracy_args {
 
 struct concat_args {
     int axis;
+    /* Per bottom: a fused ReLU that would work in place on it, before it becomes a piece of the
+     * top, and leaves the bottom itself as it is. Backward reads the top's values for it, and takes
+     * dy as 0 where they are not positive. Borrowed while the op lives; NULL: none. */
+    const bool *relu;
 };
 
 enum eltwise_operation { ELTWISE_PROD, ELTWISE_SUM, ELTWISE_MAX };

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* The axis of a `name` layer: `axis`, or what Caffe called `name`_dim before; NULL: not given. */
 static int find_axis(const struct layer *layer, const char *name, const int32_t *axis,
@@ -62,11 +63,25 @@ static int concat_setup(struct layer *layer, const struct layer_env *env)
     return shape_set(&layer->tops[0]->value.shape, shape.naxes, shape.dim, layer->tops[0]->name);
 }
 
-static int concat_arguments(const struct layer *layer, struct op_args *args)
+static int concat_build(struct layer *layer, struct engine *engine)
 {
-    if (concat_axis(layer, &args->u.concat.axis))
+    struct op_args args = layer_op_args(layer, OP_CONCAT);
+    bool *relu = calloc((size_t)layer->nbottoms, sizeof *relu);
+
+    if (!relu)
+        return error_memory((size_t)layer->nbottoms * sizeof *relu, "a concat layer");
+    for (int b = 0; b < layer->nbottoms; b++)
+        relu[b] = layer->taken[b] != NULL;
+    layer->state = relu;
+    args.u.concat.relu = relu;
+    if (concat_axis(layer, &args.u.concat.axis))
         return -1;
-    return 0;
+    return engine_op_create(engine, &args, &layer->op);
+}
+
+static void concat_destroy(struct layer *layer)
+{
+    free(layer->state);
 }
 
 const struct layer_i layer_concat = {
@@ -76,9 +91,12 @@ const struct layer_i layer_concat = {
     .min_tops = 1,
     .max_tops = 1,
     .no_in_place = true,
+    .takes_relus_before = true,
+    .ignores_bottoms = true,
     .setup = concat_setup,
     .op = OP_CONCAT,
-    .arguments = concat_arguments,
+    .build = concat_build,
+    .destroy = concat_destroy,
 };
 
 static int split_setup(struct layer *layer, const struct layer_env *env)

@@ -80,6 +80,8 @@ struct layer_i {
     /* The operator that would do the work of a ReLU in place behind it, too; OP_KINDS: none. Asked
      * before build; NULL: none. */
     enum op_kind (*takes_relu)(const struct layer *layer);
+    bool takes_relus_before; /* its operator would do that of ReLUs in place on its bottoms */
+    bool ignores_bottoms;    /* backward does not read its bottoms' values */
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares
      * parameters with layer_declare_param. Errors need not name the layer: the net adds it. */
     int (*setup)(struct layer *layer, const struct layer_env *env);
@@ -122,6 +124,7 @@ struct layer {
     bool needs_backward;
     struct layer *merged; /* the layer before, whose work this one's op does, or NULL */
     struct layer *fused;  /* the layer behind, likewise (net/fuse.c), or NULL */
+    struct layer **taken; /* per bottom: the layer before, likewise, or NULL */
     bool idle;            /* another layer does this one's work: no op, passes do nothing */
     bool assumed;         /* a data layer: its shape stands nowhere and was assumed */
     double flops;         /* of one forward pass over the batch, a multiply-add counted as 2 */
@@ -157,6 +160,10 @@ int layer_build(struct layer *layer, struct engine *engine);
 /* Whether the layer's op, on this engine, can do the work of `next` too, a layer that works in
  * place on its top. Before build. */
 bool layer_takes(const struct layer *layer, const struct layer *next, const struct engine *engine);
+
+/* The same of `before`, which works in place on a bottom of the layer. */
+bool layer_takes_before(const struct layer *layer, const struct layer *before,
+                        const struct engine *engine);
 
 /* One pass of the layer, by its own function or its op. Backward only where needs_backward. */
 int layer_forward(struct layer *layer, const struct run *run);

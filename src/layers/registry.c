@@ -201,6 +201,13 @@ bool layer_takes(const struct layer *layer, const struct layer *next, const stru
     return kind != OP_KINDS && layer_is_plain_relu(next) && engine_fuses(engine, kind, OP_RELU);
 }
 
+bool layer_takes_before(const struct layer *layer, const struct layer *before,
+                        const struct engine *engine)
+{
+    return layer->i->takes_relus_before && layer_is_plain_relu(before) &&
+           engine_fuses(engine, layer->i->op, OP_RELU);
+}
+
 int layer_forward(struct layer *layer, const struct run *run)
 {
     if (layer->idle)

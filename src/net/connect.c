@@ -189,10 +189,11 @@ static int allocate_layer(struct net *net, struct layer *layer)
     layer->bottoms = calloc(nbottoms + 1, sizeof(struct blob *));
     layer->tops = calloc(ntops + 1, sizeof(struct blob *));
     layer->propagate = calloc(nbottoms + 1, sizeof(bool));
+    layer->taken = calloc(nbottoms + 1, sizeof(struct layer *));
     net->internals->wires[layer->index] = calloc(nbottoms + 1, sizeof(struct net_wire));
-    if (!layer->bottoms || !layer->tops || !layer->propagate ||
+    if (!layer->bottoms || !layer->tops || !layer->propagate || !layer->taken ||
         !net->internals->wires[layer->index])
-        return error_memory((nbottoms + ntops + 3) * sizeof(void *), "a layer");
+        return error_memory((2 * nbottoms + ntops + 4) * sizeof(void *), "a layer");
     return 0;
 }
 

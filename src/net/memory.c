@@ -107,12 +107,20 @@ static bool is_bottom(const struct layer *layer, const struct blob *blob)
     return false;
 }
 
+static bool takes_before(const struct layer *layer)
+{
+    for (int b = 0; b < layer->nbottoms; b++)
+        if (layer->taken[b])
+            return true;
+    return false;
+}
+
 /* All that happens at the layer's steps. `at`: the layer that does `layer`'s work, mostly itself.
  */
 static void live_layer(const struct planner *p, const struct layer *at, const struct layer *layer)
 {
     for (int b = 0; b < layer->nbottoms; b++) {
-        live_values(p, at, layer->bottoms[b], true);
+        live_values(p, at, layer->bottoms[b], !layer->i->ignores_bottoms);
         live_gradient(p, at, layer->bottoms[b]);
         /* never written where no loss depends on the top beside it: 0 from the start */
         if (layer->i->backward && layer->propagate[b] && layer->nbottoms > 1)
@@ -120,7 +128,7 @@ static void live_layer(const struct planner *p, const struct layer *at, const st
     }
     for (int t = 0; t < layer->ntops; t++) {
         bool reads = layer->i->keeps_top || at != layer || layer->merged || layer->fused ||
-                     is_bottom(layer, layer->tops[t]);
+                     takes_before(layer) || is_bottom(layer, layer->tops[t]);
         live_values(p, at, layer->tops[t], reads);
         live_gradient(p, at, layer->tops[t]);
         /* filled by others, before the pass or once for all */
@@ -234,7 +242,8 @@ static void find_lives(const struct planner *p)
             add_piece(p, blob, &blob->grad, true);
     }
     for (int l = 0; l < p->net->nlayers; l++)
-        live_layer(p, &p->net->layers[l], &p->net->layers[l]);
+        if (!p->net->layers[l].idle)
+            live_layer(p, &p->net->layers[l], &p->net->layers[l]);
     live_on(p);
 }
 

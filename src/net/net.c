@@ -177,6 +177,7 @@ static void destroy_layers(struct net *net)
         free(layer->bottoms);
         free(layer->tops);
         free(layer->propagate);
+        free(layer->taken);
         if (net->internals->wires)
             free(net->internals->wires[l]);
     }

@@ -202,7 +202,11 @@ static int choose_concat(struct engine_case *c)
         if (case_lay_out(c, i))
             return -1;
         c->rig.propagate[i] = case_draw(c, 0, 3) > 0;
+        c->relu[i] = case_draw(c, 0, 1);
     }
+    if (engine_fuses(c->rig.engine, OP_CONCAT, OP_RELU) && case_draw(c, 0, 1))
+        c->rig.args.u.concat.relu = c->relu;
+    c->inexact = c->rig.args.u.concat.relu != NULL; /* their kinks */
     dims[axis] = total;
     c->rig.args.u.concat.axis = case_draw(c, 0, 1) ? axis : axis - 4;
     rig_top(&c->rig, 4, dims);

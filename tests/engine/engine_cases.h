@@ -11,6 +11,7 @@ struct engine_case {
     struct rig rig;
     struct reference reference; /* bottom, param, top_grad filled; the rest is room */
     float coeff[RIG_BLOBS];     /* Eltwise */
+    bool relu[RIG_BLOBS];       /* Concat, per bottom */
     float matrix[81];           /* Infogain loss */
     int integers[RIG_BLOBS];    /* per bottom: holds integers in [0, this); 0: any numbers */
     bool positive;              /* bottom 0 is */

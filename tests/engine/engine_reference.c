@@ -422,6 +422,7 @@ static void accuracy(struct reference *r)
 
 static void concat(struct reference *r, bool backward)
 {
+    const bool *relu = r->args->u.concat.relu;
     int axis = 0;
     double *top = backward ? r->top_grad[0] : r->top[0];
 
@@ -432,10 +433,11 @@ static void concat(struct reference *r, bool backward)
         size_t length = shape_elems(bottom_shape(r, i)) / outer;
         for (size_t o = 0; o < outer; o++)
             for (size_t e = 0; e < length; e++) {
+                double x = r->bottom[i][o * length + e], *y = &top[o * total + done + e];
                 if (backward)
-                    r->bottom_grad[i][o * length + e] = top[o * total + done + e];
+                    r->bottom_grad[i][o * length + e] = relu && relu[i] && !(x > 0) ? 0 : *y;
                 else
-                    top[o * total + done + e] = r->bottom[i][o * length + e];
+                    *y = relu && relu[i] && x < 0 ? 0 : x;
             }
         done += length;
     }

@@ -253,6 +253,8 @@ END_TEST
 /* Counted by hand from the formulas of engine/ops.h. Shapes as in the right calls; bit i of
  * propagate and learns: bottom i gets its gradient, parameter i learns. Blobs and parameters in
  * floats. */
+static const bool relu_of_first[] = {true, false};
+
 static const struct counted {
     enum op_kind kind;
     unsigned propagate, learns;
@@ -273,6 +275,9 @@ static const struct counted {
     {OP_FLATTEN, 1, 0, NULL, 0, 0, 0, 0, 0, 0},
     {OP_CONCAT, 3, 0, NULL, 28, 6 + 8 + 14, 0, 28, 6 + 8 + 14, 0},
     {OP_CONCAT, 1, 0, NULL, 28, 6 + 8 + 14, 0, 20, 6 + 14, 0},
+    /* backward sees by the top's values where the ReLU of bottom 0 cut */
+    {OP_CONCAT, 3, 0, U(concat = {.axis = 1, .relu = relu_of_first}), 28, 6 + 8 + 14, 0, 34,
+     6 + 8 + 14 + 6, 0},
     {OP_SPLIT, 1, 0, NULL, 0, 0, 0, 18, 6 + 6 + 6, 0},
     {OP_ELTWISE, 3, 0, NULL, 18, 6 + 6 + 6, 0, 18, 6 + 6 + 6, 0},
     {OP_ELTWISE, 3, 0, U(eltwise = {.operation = ELTWISE_PROD}), 18, 18, 0, 30, 12 + 6 + 12, 0},

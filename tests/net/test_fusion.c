@@ -197,12 +197,29 @@ static const char *fused_into(const struct net *net, const char *name)
     SUM("sum", "c0", "n2", "sum", coefficients) RELU("r2", "sum")                                   \
     CONV("c3", "sum", "c3", channels) NORM("n3", "c3", "n3") RELU("r3", "n3")                       \
     SUM("sum3", "sum", "n3", "sum3", "") RELU("r4", "sum3")
+/* Branches as in GoogLeNet: two that end in a ReLU in place, one that does not. */
+#define MODULE(first, second, concat)                                                              \
+    INPUT("x", "4, 3, 9, 7") CONV("c", "x", "c", "16") RELU("rc", "c")                              \
+    CONV("b0", "c", "b0", first) RELU("r0", "b0") CONV("b1", "c", "b1", second)                     \
+    CONV("b2", "c", "b2", first) CONV("b3", "b2", "b3", first) RELU("r3", "b3")                     \
+    "layer { name: 'cat' type: 'Concat' bottom: 'b0' bottom: 'b1' bottom: 'b3' top: 'cat' " concat  \
+    " }\n"
 /* clang-format on */
 
 static const char *const nets[] = {
     INPUT("x", "4, 3, 9, 7") BLOCK("16", "") END("sum3"),
     INPUT("x", "4, 3, 9, 7") BLOCK("20", "coeff: 0.5 coeff: -2") END("sum3"),
     INPUT("x", "4, 3, 9, 7") BLOCK("5", "coeff: 1 coeff: 0.25") END("sum3"),
+    MODULE("16", "32", "") END("cat"),
+    MODULE("8", "20", "") END("cat"),
+    MODULE("16", "16", "concat_param { axis: 2 }") END("cat"),
+    /* its top is read twice, its gradient is a sum; Dropout leaves the sign alone */
+    MODULE("16", "16", "") "layer { name: 'd' type: 'Dropout' bottom: 'cat' top: 'cat' }\n" CONV(
+        "e0", "cat", "e0", "16") CONV("e1", "cat", "e1", "16") SUM("f", "e0", "e1", "f", "")
+        END("f"),
+    /* one piece gets no gradient */
+    MODULE("16", "16", "propagate_down: true propagate_down: false propagate_down: true")
+        END("cat"),
     /* without an image: plain memory, one number for each channel */
     INPUT("x",
           "4, 13") "layer { name: 'ip0' type: 'InnerProduct' bottom: 'x' top: 'ip0' "
@@ -253,6 +270,72 @@ START_TEST(what_can_be_fused_is)
     open_side(&side, nets[0], true, false, false);
     for (int l = 0; l < side.made.net->nlayers; l++)
         ck_assert_ptr_null(side.made.net->layers[l].fused);
+    close_side(&side);
+}
+END_TEST
+
+/* The name of the layer in front of a bottom of 'cat' whose work its op does; "" none. */
+static const char *taken_by_cat(const struct net *net, int bottom)
+{
+    const struct layer *layer = net_find_layer(net, "cat");
+
+    ck_assert_ptr_nonnull(layer);
+    return layer->taken[bottom] ? layer->taken[bottom]->def->name : "";
+}
+
+static const char *const taken_nets[] = {
+    MODULE("16", "32", "") END("cat"),
+    MODULE("16", "32",
+           "") "layer { name: 'd' type: 'Dropout' bottom: 'cat' top: 'cat' }\n" END("cat"),
+};
+
+START_TEST(concat_takes_the_relus_on_its_bottoms)
+{
+    struct side side;
+
+    open_side(&side, taken_nets[_i], true, true, false);
+    ck_assert_str_eq(taken_by_cat(side.made.net, 0), "r0");
+    ck_assert_str_eq(taken_by_cat(side.made.net, 1), "");
+    ck_assert_str_eq(taken_by_cat(side.made.net, 2), "r3");
+    ck_assert(net_find_layer(side.made.net, "r3")->idle);
+    ck_assert(!net_find_layer(side.made.net, "rc")->idle);
+    close_side(&side);
+    open_side(&side, taken_nets[_i], true, false, false);
+    ck_assert_str_eq(taken_by_cat(side.made.net, 0), "");
+    close_side(&side);
+}
+END_TEST
+
+/* Somebody reads the blob after the pass; a slope; the signs are lost before backward, twice. */
+START_TEST(concat_leaves_relus_alone_that_it_must)
+{
+    static const struct {
+        const char *slope, *concat, *behind;
+        bool keep;
+    } cases[] = {
+        {"", "", "", true},
+        {"relu_param { negative_slope: 0.1 }", "", "", false},
+        {"", "",
+         "layer { name: 'p' type: 'Power' bottom: 'cat' top: 'cat' power_param { shift: 1 } }\n",
+         false},
+        {"", "",
+         "layer { name: 'p' type: 'Flatten' bottom: 'cat' top: 'p' }\n"
+         "layer { name: 'q' type: 'Power' bottom: 'p' top: 'p' power_param { shift: 1 "
+         "} }\n",
+         false},
+    };
+    char text[2048];
+    struct side side;
+
+    snprintf(text, sizeof text,
+             "%s%slayer { name: 'r0' type: 'ReLU' bottom: 'b0' top: 'b0' %s }\nlayer { name: 'cat' "
+             "type: 'Concat' bottom: 'b0' top: 'cat' %s }\n%s%s",
+             INPUT("x", "4, 3, 5, 5"), CONV("b0", "x", "b0", "16"), cases[_i].slope,
+             cases[_i].concat, cases[_i].behind,
+             strstr(cases[_i].behind, "top: 'p'") ? END("p") : END("cat"));
+    open_side(&side, text, true, true, cases[_i].keep);
+    ck_assert_str_eq(taken_by_cat(side.made.net, 0), "");
+    ck_assert(!net_find_layer(side.made.net, "r0")->idle);
     close_side(&side);
 }
 END_TEST
@@ -337,4 +420,6 @@ SUITE("fusion")
     tcase_add_test(tests, what_can_be_fused_is);
     tcase_add_test(tests, resnet50_passes_over_its_activations_at_most_14_times);
     tcase_add_loop_test(tests, what_cannot_be_fused_is_not, 0, 4);
+    tcase_add_loop_test(tests, concat_takes_the_relus_on_its_bottoms, 0, 2);
+    tcase_add_loop_test(tests, concat_leaves_relus_alone_that_it_must, 0, 4);
 }

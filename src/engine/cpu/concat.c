@@ -76,21 +76,56 @@ static int concat_create(struct cpu_op *op)
     return 0;
 }
 
+static bool concat_takes_relu(const struct concat *concat, int i)
+{
+    return concat->op.args.u.concat.relu && concat->op.args.u.concat.relu[i];
+}
+
+/* A bottom's pieces to their places in the top. */
+static void concat_move(const struct concat *concat, int i, const float *from, float *to)
+{
+    bool relu = concat_takes_relu(concat, i);
+    size_t length = (size_t)concat->length[i];
+
+#pragma omp parallel for
+    for (int64_t o = 0; o < concat->outer; o++) {
+        const float *x = from + (size_t)o * length;
+        float *y = to + o * concat->total;
+        if (relu)
+            cpu_relu_piece(x, 0, y, length);
+        else
+            memcpy(y, x, length * sizeof *y);
+    }
+}
+
+/* The gradient's pieces back; y: the top's values, which tell where the ReLU cut. */
+static void concat_move_back(const struct concat *concat, int i, const float *y, const float *from,
+                             float *to)
+{
+    bool relu = concat_takes_relu(concat, i);
+    size_t length = (size_t)concat->length[i];
+
+#pragma omp parallel for
+    for (int64_t o = 0; o < concat->outer; o++) {
+        const float *dy = from + o * concat->total;
+        float *dx = to + (size_t)o * length;
+        if (relu)
+            cpu_relu_back_piece(y + o * concat->total, dy, 0, dx, length);
+        else
+            memcpy(dx, dy, length * sizeof *dx);
+    }
+}
+
 static int concat_forward(struct cpu_op *op, const struct run *run)
 {
     struct concat *concat = (struct concat *)op;
     float *to = op->args.tops[0]->value.data;
 
     (void)run;
-    for (int i = 0; i < op->args.nbottoms; i++) {
-        int64_t length = concat->length[i];
+    for (int i = 0; i < op->args.nbottoms; to += concat->length[i], i++) {
         if (cpu_input_load(op->engine, &concat->in[i]))
             return -1;
-        const float *from = cpu_input_data(op->engine, &concat->in[i]);
-#pragma omp parallel for
-        for (int64_t o = 0; o < concat->outer; o++)
-            memcpy(to + o * concat->total, from + o * length, (size_t)length * sizeof *to);
-        to += length;
+        concat_move(concat, i, cpu_input_data(op->engine, &concat->in[i]), to);
     }
     return 0;
 }
@@ -98,17 +133,13 @@ static int concat_forward(struct cpu_op *op, const struct run *run)
 static int concat_backward(struct cpu_op *op, const struct run *run)
 {
     struct concat *concat = (struct concat *)op;
-    const float *from = op->args.tops[0]->grad.data;
+    const float *from = op->args.tops[0]->grad.data, *y = op->args.tops[0]->value.data;
 
     (void)run;
-    for (int i = 0; i < op->args.nbottoms; from += concat->length[i], i++) {
-        int64_t length = concat->length[i];
+    for (int i = 0; i < op->args.nbottoms; from += concat->length[i], y += concat->length[i], i++) {
         if (!concat->out[i].tensor || !cpu_op_propagates(op, i))
             continue;
-        float *to = cpu_output_data(op->engine, &concat->out[i]);
-#pragma omp parallel for
-        for (int64_t o = 0; o < concat->outer; o++)
-            memcpy(to + o * length, from + o * concat->total, (size_t)length * sizeof *to);
+        concat_move_back(concat, i, y, from, cpu_output_data(op->engine, &concat->out[i]));
         if (cpu_output_store(op->engine, &concat->out[i]))
             return -1;
     }

@@ -209,7 +209,8 @@ static bool cpu_fuses(void *context, enum op_kind kind, enum op_kind next)
 {
     const struct cpu_engine *engine = context;
 
-    return !engine->no_fusion && next == OP_RELU && (kind == OP_BATCH_NORM || kind == OP_ELTWISE);
+    return !engine->no_fusion && next == OP_RELU &&
+           (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT);
 }
 
 static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])

@@ -149,6 +149,11 @@ int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float 
              int64_t ldc);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
+/* neuron.c: a ReLU and its gradient over n floats, by the calling thread alone. x of the second:
+ * what went in or, with slope >= 0, what came out. The arrays of each may be the same. */
+void cpu_relu_piece(const float *x, float slope, float *y, size_t n);
+void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx, size_t n);
+
 /* memory.c */
 int cpu_alloc(size_t bytes, const char *what, void **out); /* zeroed, 64-byte aligned */
 void cpu_free(void *memory);

@@ -16,8 +16,8 @@ static int relu_create(struct cpu_op *op)
     return 0;
 }
 
-/* x and y may be the same: no restrict. Slope 0 apart, since 0 times infinity is not 0. */
-CPU_KERNEL static void relu_piece(const float *x, float slope, float *y, size_t n)
+/* No restrict, since x and y may be the same. Slope 0 apart, since 0 times infinity is not 0. */
+CPU_KERNEL void cpu_relu_piece(const float *x, float slope, float *y, size_t n)
 {
     if (slope == 0) {
 #pragma omp simd
@@ -32,8 +32,8 @@ CPU_KERNEL static void relu_piece(const float *x, float slope, float *y, size_t 
     }
 }
 
-CPU_KERNEL static void relu_back_piece(const float *x, const float *dy, float slope, float *dx,
-                                       size_t n)
+CPU_KERNEL void cpu_relu_back_piece(const float *x, const float *dy, float slope, float *dx,
+                                    size_t n)
 {
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
@@ -57,7 +57,7 @@ static int relu_forward(struct cpu_op *op, const struct run *run)
     (void)run;
 #pragma omp parallel for if (n > 4 * PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        relu_piece(x + i, slope, y + i, relu_piece_size(n, i));
+        cpu_relu_piece(x + i, slope, y + i, relu_piece_size(n, i));
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int relu_backward(struct cpu_op *op, const struct run *run)
         return 0;
 #pragma omp parallel for if (n > 4 * PIECE)
     for (size_t i = 0; i < n; i += PIECE)
-        relu_back_piece(x + i, dy + i, slope, dx + i, relu_piece_size(n, i));
+        cpu_relu_back_piece(x + i, dy + i, slope, dx + i, relu_piece_size(n, i));
     return 0;
 }
 
