@@ -11,7 +11,7 @@
 
 #include "util/alloc.h"
 #include "util/error.h"
-#include "util/file.h"
+#include "util/json_read.h"
 #include "util/path.h"
 
 #ifdef HAVE_CONFIG_H
@@ -36,27 +36,6 @@ static char *join(const char *folder, const char *name)
 
     strbuf_printf(&path, "%s/%s", folder, name);
     return strbuf_take(&path);
-}
-
-static int parse(const char *path, cJSON **out)
-{
-    struct strbuf text = {.length = 0};
-    const char *end = NULL, *data;
-    int line = 1, status = file_read(path, NULL, &text);
-
-    *out = NULL;
-    if (status)
-        goto done;
-    data = strbuf_text(&text);
-    *out = cJSON_ParseWithLengthOpts(data, strlen(data) + 1, &end, 1);
-    if (*out)
-        goto done;
-    for (const char *at = data; end && at < end; at++)
-        line += *at == '\n';
-    status = error_set("%s:%d: this is no JSON, or it is damaged from here on", path, line);
-done:
-    strbuf_free(&text);
-    return status;
 }
 
 /* ---- fields ---- */
@@ -284,7 +263,7 @@ static int read_json(struct run_table *table, const char *name, const cJSON *abo
     struct source source = {.about = about, .table = table};
     char *path = join(table->folder, name);
     cJSON *document = NULL;
-    int status = path ? parse(path, &document) : -1;
+    int status = path ? json_read_file(path, &document) : -1;
 
     source.path = path;
     if (!status)
@@ -321,7 +300,7 @@ static int read_about(struct run_table *table, cJSON **about)
     int status = path ? 0 : -1;
 
     if (path && access(path, F_OK) == 0) {
-        status = parse(path, about);
+        status = json_read_file(path, about);
         title = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(*about, "title"));
         table->title = title ? strdup(title) : NULL;
     }

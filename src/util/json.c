@@ -4,6 +4,7 @@
 
 #include "util/error.h"
 #include "util/file.h"
+#include "util/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -102,41 +103,13 @@ void json_array_end(struct json *json)
     close_scope(json, ']');
 }
 
-/* Length of the UTF-8 sequence at s, or 0 where there is none (overlong forms and surrogates too).
- */
-static int utf8_length(const unsigned char *s)
-{
-    unsigned char low = 0x80, high = 0xbf;
-    int length, i;
-
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-    if (s[0] == 0xe0)
-        low = 0xa0;
-    else if (s[0] == 0xed)
-        high = 0x9f;
-    else if (s[0] == 0xf0)
-        low = 0x90;
-    else if (s[0] == 0xf4)
-        high = 0x8f;
-    if (s[1] < low || s[1] > high)
-        return 0;
-    for (i = 2; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
 static void write_quoted(struct strbuf *text, const char *value)
 {
     const unsigned char *s = (const unsigned char *)value;
 
     strbuf_putc(text, '"');
     while (*s) {
-        int length = utf8_length(s);
+        int length = utf8_length((const char *)s);
 
         if (length == 0) {
             strbuf_puts(text, "\xef\xbf\xbd");
