@@ -36,7 +36,8 @@ libjpeg-dev libjpeg-turbo
 libpng-dev libpng
 libcjson-dev cjson'
 
-# What the tests need besides; all but the first are judges whose tests skip without them.
+# What the tests need besides; all but the first are judges, or what few people build with: their tests
+# skip without them.
 setup_testing='
 check check'
 setup_oracles='
@@ -48,6 +49,7 @@ hdf5-tools hdf5
 dataset-fashion-mnist -
 cppcheck cppcheck
 gnuplot-nox gnuplot
+libgraphviz-dev graphviz
 shellcheck -
 clang-format-14 -'
 
@@ -96,6 +98,7 @@ setup_has() {
     libjpeg-dev) setup_header jpeglib.h libjpeg ;;
     libpng-dev) setup_header png.h libpng ;;
     libcjson-dev) setup_header cjson/cJSON.h libcjson ;;
+    libgraphviz-dev) setup_header gvc.h libgvc ;;
     check) setup_header check.h check ;;
     protobuf-compiler) command -v protoc ;;
     python3-numpy) setup_python numpy ;;

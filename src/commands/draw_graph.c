@@ -1,7 +1,8 @@
-/* The net as a graph for drawing, and as Graphviz's text. */
+/* The net as a graph for drawing. */
 #include "commands/draw_graph.h"
 
 #include "spec/names.h"
+#include "util/alloc.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -9,21 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Tints of the colours of Okabe and Ito, which colour-blind people tell apart; the type stands in
+ * every box all the same. */
 static const char *fill_of(const char *type)
 {
     static const struct {
         const char *part, *fill;
     } kinds[] = {
-        {"Data", "#dddddd"},         {"Input", "#dddddd"},       {"Loss", "#f4c7c3"},
-        {"Accuracy", "#f4c7c3"},     {"Convolution", "#f8cbad"}, {"Deconvolution", "#f8cbad"},
-        {"InnerProduct", "#d9c6ec"}, {"Pooling", "#fce8b2"},     {"Norm", "#cfe2f3"},
-        {"LRN", "#cfe2f3"},          {"Scale", "#cfe2f3"},       {"Concat", "#c6e0b4"},
-        {"Eltwise", "#c6e0b4"},      {"Slice", "#c6e0b4"},       {"Split", "#c6e0b4"}};
+        {"Data", "#dddddd"},         {"Input", "#dddddd"},       {"Loss", "#8fc1e3"},
+        {"Accuracy", "#8fc1e3"},     {"Convolution", "#f5d48c"}, {"Deconvolution", "#f5d48c"},
+        {"InnerProduct", "#e3b3cf"}, {"Pooling", "#faf6bd"},     {"Norm", "#d5ecf9"},
+        {"LRN", "#d5ecf9"},          {"Scale", "#d5ecf9"},       {"Concat", "#9fdcc8"},
+        {"Eltwise", "#9fdcc8"},      {"Slice", "#9fdcc8"},       {"Split", "#9fdcc8"}};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strstr(type, kinds[i].part) != NULL)
             return kinds[i].fill;
-    return "#e8f0e8";
+    return "#f4f4f4";
 }
 
 static void convolution_detail(const Caffe__ConvolutionParameter *p, char *out, size_t bytes)
@@ -76,67 +79,153 @@ static void describe(const Caffe__LayerParameter *p, struct draw_node *node)
         snprintf(out, bytes, "%.80s", p->data_param->source);
 }
 
-static void label_edge(const struct net *net, const char *blob, struct draw_edge *edge)
+static void describe_blob(const struct net *net, struct draw_blob *blob)
 {
-    const struct blob *found = net != NULL ? net_find_blob(net, blob) : NULL;
+    const struct blob *found = net != NULL ? net_find_blob(net, blob->name) : NULL;
     size_t used = 0;
 
-    if (found == NULL) {
-        snprintf(edge->label, sizeof edge->label, "%.60s", blob);
-        return;
-    }
-    for (int i = 0; i < found->value.shape.naxes && used < sizeof edge->label; i++)
-        used += (size_t)snprintf(edge->label + used, sizeof edge->label - used, "%s%" PRId64,
+    for (int i = 0; found && i < found->value.shape.naxes && used < sizeof blob->shape; i++)
+        used += (size_t)snprintf(blob->shape + used, sizeof blob->shape - used, "%s%" PRId64,
                                  i > 0 ? " x " : "", found->value.shape.dim[i]);
-    if (net_is_assumed(net) && used < sizeof edge->label)
-        snprintf(edge->label + used, sizeof edge->label - used, " assumed");
 }
 
-/* Follows the blobs through the layers: `producer` says which node made the latest one of a name.
- */
-static int connect(const struct net_def *def, const struct net *net, struct names *producer,
-                   struct draw_graph *graph)
+static void append(char *list, size_t bytes, const char *text)
+{
+    size_t used = strlen(list);
+
+    snprintf(list + used, bytes - used, "%s%s", used ? ", " : "", text);
+}
+
+static const char *planned(const struct draw_plan *plan, const char *layer)
+{
+    for (int i = 0; i < plan->count; i++)
+        if (!strcmp(plan->layers[i], layer))
+            return plan->schemes[i];
+    return NULL;
+}
+
+/* The parameters that layer `l` owns, and how they travel. */
+static void add_params(const struct net *net, int l, const struct draw_plan *plan,
+                       struct draw_node *node)
+{
+    for (int g = 0; net && g < net->ngroups; g++) {
+        const char *scheme = net->groups[g].layer == l ? planned(plan, net->groups[g].name) : NULL;
+
+        if (net->groups[g].layer == l)
+            node->params += net->groups[g].elems;
+        if (scheme && !strstr(node->scheme, scheme))
+            append(node->scheme, sizeof node->scheme, scheme);
+    }
+}
+
+static bool is_in_place(const struct layer_def *layer)
+{
+    return !layer->inserted && layer->nbottoms == 1 && layer->ntops == 1 &&
+           !strcmp(layer->bottoms[0], layer->tops[0]);
+}
+
+static void add_in_place(const struct layer_def *layer, struct draw_node *node)
+{
+    struct draw_node alone = {.name = layer->name};
+    char words[128];
+
+    describe(layer->param, &alone);
+    snprintf(words, sizeof words, "%s%s%s", layer->type, *alone.detail ? " " : "", alone.detail);
+    append(node->inside, sizeof node->inside, words);
+    append(node->inside_names, sizeof node->inside_names, layer->name);
+}
+
+/* A layer with a box of its own. `maker` says which blob is the latest of a name. */
+static int add_node(const struct layer_def *layer, const struct net *net, struct names *maker,
+                    struct draw_graph *graph)
+{
+    struct draw_node *node = &graph->nodes[graph->nnodes];
+
+    *node = (struct draw_node){.name = layer->name,
+                               .type = layer->type,
+                               .fill = fill_of(layer->type),
+                               .first_blob = graph->nblobs,
+                               .nblobs = layer->ntops,
+                               .first_edge = graph->nedges,
+                               .nedges = layer->nbottoms,
+                               .block = -1};
+    describe(layer->param, node);
+    for (int b = 0; b < layer->nbottoms; b++)
+        graph->edges[graph->nedges++] =
+            (struct draw_edge){names_get(maker, layer->bottoms[b]), graph->nnodes};
+    for (int t = 0; t < layer->ntops; t++) {
+        graph->blobs[graph->nblobs] =
+            (struct draw_blob){.name = layer->tops[t], .node = graph->nnodes};
+        describe_blob(net, &graph->blobs[graph->nblobs]);
+        if (names_set(maker, layer->tops[t], graph->nblobs++))
+            return -1;
+    }
+    graph->nnodes++;
+    return 0;
+}
+
+static int add_layers(const struct net_def *def, const struct net *net,
+                      const struct draw_plan *plan, struct names *maker, struct draw_graph *graph)
 {
     for (int l = 0; l < def->nlayers; l++) {
         const struct layer_def *layer = &def->layers[l];
-        int node = layer->inserted ? names_get(producer, layer->bottoms[0]) : graph->nnodes;
+        int node = graph->nnodes;
 
-        if (!layer->inserted) {
-            graph->nodes[node] = (struct draw_node){
-                .name = layer->name, .type = layer->type, .fill = fill_of(layer->type)};
-            describe(layer->param, &graph->nodes[node]);
-            graph->nnodes++;
-            for (int b = 0; b < layer->nbottoms; b++) {
-                struct draw_edge *edge = &graph->edges[graph->nedges++];
-
-                *edge =
-                    (struct draw_edge){.from = names_get(producer, layer->bottoms[b]), .to = node};
-                label_edge(net, layer->bottoms[b], edge);
-            }
+        if (layer->inserted) {
+            for (int t = 0; t < layer->ntops; t++)
+                if (names_set(maker, layer->tops[t], names_get(maker, layer->bottoms[0])))
+                    return -1;
+            continue;
         }
-        for (int t = 0; t < layer->ntops; t++)
-            if (names_set(producer, layer->tops[t], node))
-                return -1;
+        if (is_in_place(layer)) {
+            node = graph->blobs[names_get(maker, layer->bottoms[0])].node;
+            add_in_place(layer, &graph->nodes[node]);
+        } else if (add_node(layer, net, maker, graph)) {
+            return -1;
+        }
+        add_params(net, l, plan, &graph->nodes[node]);
     }
     return 0;
 }
 
-int draw_graph_make(const struct net_def *def, const struct net *net, struct draw_graph *out)
+/* A plan of another net would give no layer a scheme. */
+static int check_plan(const struct draw_graph *graph, const struct draw_plan *plan)
 {
-    struct names producer = {0};
-    size_t nedges = 0;
-    int status;
+    if (!plan->title || graph->params == 0)
+        return 0;
+    for (int i = 0; i < graph->nnodes; i++)
+        if (*graph->nodes[i].scheme)
+            return 0;
+    return error_set("%s: it names no layer of the net '%s' that has parameters; expected the plan "
+                     "of this net",
+                     plan->title, graph->title);
+}
 
-    *out = (struct draw_graph){.title = def->name};
-    for (int l = 0; l < def->nlayers; l++)
+int draw_graph_make(const struct net_def *def, const struct net *net, const struct draw_plan *plan,
+                    struct draw_graph *out)
+{
+    struct names maker = {0};
+    size_t nedges = 0, nblobs = 0, nlayers = (size_t)def->nlayers;
+    int status = -1;
+
+    *out = (struct draw_graph){.title = def->name,
+                               .plan = plan->title,
+                               .assumed = net && net_is_assumed(net),
+                               .params = net ? net->nlearnable : 0,
+                               .ncolumns = 1};
+    for (int l = 0; l < def->nlayers; l++) {
         nedges += (size_t)def->layers[l].nbottoms;
-    out->nodes = calloc((size_t)def->nlayers + 1, sizeof *out->nodes);
-    out->edges = calloc(nedges + 1, sizeof *out->edges);
-    if (out->nodes == NULL || out->edges == NULL)
-        status = error_memory(nedges * sizeof *out->edges, "the picture's edges");
-    else
-        status = connect(def, net, &producer, out);
-    names_free(&producer);
+        nblobs += (size_t)def->layers[l].ntops;
+    }
+    out->nodes = alloc_array(nlayers, sizeof *out->nodes, "the picture's boxes");
+    out->blobs = alloc_array(nblobs, sizeof *out->blobs, "the picture's blobs");
+    out->edges = alloc_array(nedges, sizeof *out->edges, "the picture's edges");
+    out->blocks = alloc_array(nlayers, sizeof *out->blocks, "the picture's blocks");
+    if (out->nodes && out->blobs && out->edges && out->blocks)
+        status = add_layers(def, net, plan, &maker, out);
+    names_free(&maker);
+    if (status == 0)
+        status = check_plan(out, plan);
     if (status)
         draw_graph_free(out);
     return status;
@@ -145,44 +234,8 @@ int draw_graph_make(const struct net_def *def, const struct net *net, struct dra
 void draw_graph_free(struct draw_graph *graph)
 {
     free(graph->nodes);
+    free(graph->blobs);
     free(graph->edges);
+    free(graph->blocks);
     *graph = (struct draw_graph){0};
-}
-
-/* Inside double quotes of Graphviz's language. */
-static void put_quoted(struct strbuf *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            strbuf_putc(out, '\\');
-        strbuf_putc(out, *text == '\n' ? ' ' : *text);
-    }
-}
-
-void draw_dot(const struct draw_graph *graph, struct strbuf *out)
-{
-    strbuf_puts(out, "digraph \"");
-    put_quoted(out, graph->title);
-    strbuf_puts(out,
-                "\" {\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\"];\n"
-                "  edge [fontname=\"sans-serif\", fontsize=10];\n");
-    for (int i = 0; i < graph->nnodes; i++) {
-        const struct draw_node *node = &graph->nodes[i];
-
-        strbuf_printf(out, "  n%d [fillcolor=\"%s\", label=\"", i, node->fill);
-        put_quoted(out, node->name);
-        strbuf_puts(out, "\\n");
-        put_quoted(out, node->type);
-        if (node->detail[0] != '\0') {
-            strbuf_puts(out, "\\n");
-            put_quoted(out, node->detail);
-        }
-        strbuf_puts(out, "\"];\n");
-    }
-    for (int i = 0; i < graph->nedges; i++) {
-        strbuf_printf(out, "  n%d -> n%d [label=\"", graph->edges[i].from, graph->edges[i].to);
-        put_quoted(out, graph->edges[i].label);
-        strbuf_puts(out, "\"];\n");
-    }
-    strbuf_puts(out, "}\n");
 }

@@ -1,38 +1,89 @@
-/* The net as a graph for drawing: layers are nodes, blobs are edges. Splits that are not in the
- * file are left out, and a layer that works in place stands in line with its neighbours. */
+/* The net as a graph for drawing: layers are nodes, blobs are what leaves them. Splits that are not
+ * in the file are left out; a layer that works in place is part of the node whose blob it changes.
+ */
 #ifndef POSEIDON_COMMANDS_DRAW_GRAPH_H
 #define POSEIDON_COMMANDS_DRAW_GRAPH_H
 
 #include "net/net.h"
-#include "util/strbuf.h"
+
+/* The scheme of each layer, as a plan or a summary of training has it. */
+struct draw_plan {
+    char *title; /* what of it is shown: "plan.json, 32 nodes"; NULL: there is no plan. Owned */
+    int count;
+    char **layers, **schemes; /* owned */
+};
+
+struct draw_blob {
+    const char *name; /* borrowed from the definition */
+    int node;         /* that makes it */
+    char shape[64];   /* "32 x 96 x 55 x 55"; "" where it is not known */
+};
 
 struct draw_node {
     const char *name, *type; /* borrowed from the definition */
     char detail[96];         /* "96, 11 x 11, stride 4"; "" if there is nothing to tell */
-    const char *fill;        /* colour by kind of layer, "#rrggbb" */
+    char inside[96];         /* types of the layers that work in place behind it */
+    char inside_names[256];
+    char scheme[48]; /* of its parameters; "" without a plan */
+    size_t params;   /* of all these layers; what a layer shares counts with its owner */
+    const char *fill;
+    int first_blob, nblobs; /* tops */
+    int first_edge, nedges; /* what it reads */
+    int block;              /* it stands for each time's node of that block; or -1 */
+    bool hidden;            /* another time's node stands for it */
+    int column;             /* of the picture */
 };
 
 struct draw_edge {
-    int from, to;   /* nodes; from < to */
-    char label[64]; /* shape, or the blob's name where shapes are unknown */
+    int blob, to; /* of draw_graph.blobs, of nodes; the blob's node is before `to` */
+};
+
+/* Nodes that come several times alike, one time behind the other. The nodes of the first time stand
+ * for all. */
+struct draw_block {
+    int first, length, times;
 };
 
 struct draw_graph {
-    const char *title;
-    int nnodes, nedges;
+    const char *title; /* borrowed */
+    const char *plan;  /* draw_plan.title, borrowed */
+    bool assumed;      /* the shapes are those of an assumed input */
+    size_t params;     /* of the net */
+    int nnodes, nblobs, nedges, nblocks, ncolumns;
     struct draw_node *nodes;
-    struct draw_edge *edges;
+    struct draw_blob *blobs;
+    struct draw_edge *edges; /* those of a node one behind the other */
+    struct draw_block *blocks;
 };
 
-/* net: for shapes; NULL where they could not be told. The definition must outlive the graph. */
-int draw_graph_make(const struct net_def *def, const struct net *net, struct draw_graph *out);
+/* net: for shapes and parameters; NULL where they could not be told. Definition and plan must
+ * outlive the graph, which has one column and no block yet. */
+int draw_graph_make(const struct net_def *def, const struct net *net, const struct draw_plan *plan,
+                    struct draw_graph *out);
 void draw_graph_free(struct draw_graph *graph);
 
-/* Graphviz's language, for `dot` to lay out. */
+/* Finds blocks that repeat, and hides all their times but the first. */
+void draw_fold(struct draw_graph *graph);
+
+/* The blob that is drawn for `blob`: the same, or that of the node that stands for its node. */
+int draw_shown_blob(const struct draw_graph *graph, int blob);
+
+/* Cuts the net into `columns` one beside the other, where one blob alone goes on; 0: into as many
+ * as let the picture fill a page best. */
+int draw_columns(struct draw_graph *graph, int columns);
+
+/* Reads `plan --json` or `train --summary`. nodes: which number of nodes of a plan, 0 its last. */
+int draw_plan_read(const char *path, int nodes, struct draw_plan *out);
+void draw_plan_free(struct draw_plan *plan);
+
+/* In Graphviz's language. */
 void draw_dot(const struct draw_graph *graph, struct strbuf *out);
 
-/* A picture with a layout of our own: one row for each step that data takes, rows from top to
- * bottom; edges that skip rows are led around what stands there. */
-int draw_svg(const struct draw_graph *graph, struct strbuf *out);
+/* Whether `path` has an ending that Graphviz's library draws, and this build has that library; else
+ * fails and says what to do. */
+int draw_picture_check(const char *path);
+
+/* Draws such a text as the file `path`, of the kind that its ending names. */
+int draw_picture(const char *dot, const char *path);
 
 #endif

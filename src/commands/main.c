@@ -42,7 +42,7 @@ static const struct command commands[] = {
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the likeliest classes of photographs", false},
     {"extract", command_extract, "write what named blobs hold to HDF5", false},
-    {"draw", command_draw, "draw a net as a picture (.svg) or for Graphviz (.dot)", false},
+    {"draw", command_draw, "draw a net as a picture, or as text for Graphviz (.dot)", false},
     {"upgrade", command_upgrade,
      "write an old net or solver, or the net of a model, in today's form", false},
     {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},

@@ -61,6 +61,13 @@ void version_put(struct strbuf *out)
                   ""
 #endif
     );
+    strbuf_printf(out, "pictures    %s\n",
+#ifdef HAVE_GRAPHVIZ
+                  "by Graphviz's library"
+#else
+                  ".dot alone"
+#endif
+    );
     strbuf_printf(out, "compiler    %s\nflags       %s\n", build_info.compiler, build_info.flags);
 }
 

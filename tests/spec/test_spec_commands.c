@@ -173,7 +173,7 @@ START_TEST(layers_of_forks_are_refused_by_type_and_place_whatever_fields_they_ha
 {
     static const char *const commands[] = {
         "summary --model=net.prototxt", "upgrade net.prototxt out",
-        "draw --model=net.prototxt out.svg", "train --solver=solver.prototxt"};
+        "draw --model=net.prototxt out.dot", "train --solver=solver.prototxt"};
 
     write_file("solver.prototxt",
                "net: 'net.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
@@ -360,7 +360,7 @@ START_TEST(layers_without_settings_are_told_of)
     ck_assert_ptr_nonnull(strstr(
         run(of_source("upgrade '%s/tests/data/spec/bare.caffemodel' bare.prototxt"))->err, told));
     ck_assert_ptr_nonnull(strstr(
-        run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.svg"))->err,
+        run(of_source("draw --model='%s/tests/data/spec/bare.caffemodel' bare.dot"))->err,
         "Unknown bottom blob 'data' (layer 'conv', bottom index 0) (this weight file carries no "
         "complete net: give its prototxt)\n"));
 }

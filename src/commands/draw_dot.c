@@ -1,0 +1,257 @@
+/* The graph in Graphviz's language: each layer a table (an "HTML-like label") whose last row has
+ * its blobs, from which the edges leave. A blob that is read in another column than it is made in
+ * stands there once more, as an oval. */
+#include "commands/draw_graph.h"
+
+#include "util/utf8.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Inside HTML and inside double quotes; in both, backslashes begin Graphviz's own escapes. Bytes
+ * that are not UTF-8 become "?". */
+static void put_text(struct strbuf *out, const char *text)
+{
+    while (*text != '\0') {
+        int length = utf8_length(text);
+
+        if (*text == '<')
+            strbuf_puts(out, "&lt;");
+        else if (*text == '>')
+            strbuf_puts(out, "&gt;");
+        else if (*text == '&')
+            strbuf_puts(out, "&amp;");
+        else if (*text == '"')
+            strbuf_puts(out, "&quot;");
+        else if (*text == '\\')
+            strbuf_puts(out, "\\\\");
+        else if (length == 0 || (unsigned char)*text < ' ' || *text == 127)
+            strbuf_putc(out, '?');
+        else
+            strbuf_append(out, text, (size_t)length);
+        text += length ? length : 1;
+    }
+}
+
+/* 60192808 -> "60,192,808" */
+static void put_count(struct strbuf *out, size_t count)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%zu", count);
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            strbuf_putc(out, ',');
+        strbuf_putc(out, digits[i]);
+    }
+}
+
+static void begin_row(struct strbuf *out, const struct draw_node *node)
+{
+    strbuf_puts(out, "<TR><TD");
+    if (node->nblobs > 1)
+        strbuf_printf(out, " COLSPAN=\"%d\"", node->nblobs);
+    strbuf_putc(out, '>');
+}
+
+static void end_row(struct strbuf *out)
+{
+    strbuf_puts(out, "</TD></TR>");
+}
+
+static void put_blobs(struct strbuf *out, const struct draw_graph *graph,
+                      const struct draw_node *node)
+{
+    if (node->nblobs == 0)
+        return;
+    strbuf_puts(out, "<TR>");
+    for (int t = 0; t < node->nblobs; t++) {
+        const struct draw_blob *blob = &graph->blobs[node->first_blob + t];
+
+        strbuf_printf(out, "<TD PORT=\"b%d\"><FONT POINT-SIZE=\"9\"><I>", t);
+        put_text(out, blob->name);
+        strbuf_puts(out, "</I>");
+        if (*blob->shape)
+            strbuf_printf(out, "  %s", blob->shape);
+        strbuf_puts(out, "</FONT></TD>");
+    }
+    strbuf_puts(out, "</TR>");
+}
+
+static void put_node(struct strbuf *out, const struct draw_graph *graph, int n)
+{
+    const struct draw_node *node = &graph->nodes[n];
+
+    strbuf_printf(out, "  n%d [tooltip=\"", n);
+    put_text(out, node->name);
+    strbuf_puts(out, *node->inside_names ? ", " : "");
+    put_text(out, node->inside_names);
+    strbuf_printf(out,
+                  "\", label=<<TABLE BORDER=\"1\" CELLBORDER=\"0\" CELLSPACING=\"0\" "
+                  "CELLPADDING=\"2\" STYLE=\"rounded\" COLOR=\"#666666\" BGCOLOR=\"%s\">",
+                  node->fill);
+    strbuf_puts(out,
+                "<TR><TD HEIGHT=\"1\" CELLPADDING=\"0\"></TD></TR>"); /* below the round corners */
+    begin_row(out, node);
+    strbuf_puts(out, "<B>");
+    put_text(out, *node->name ? node->name : " ");
+    strbuf_puts(out, "</B>");
+    end_row(out);
+    begin_row(out, node);
+    put_text(out, *node->type ? node->type : " ");
+    strbuf_puts(out, *node->detail ? "  " : "");
+    put_text(out, node->detail);
+    end_row(out);
+    if (*node->inside) {
+        begin_row(out, node);
+        strbuf_puts(out, "+ ");
+        put_text(out, node->inside);
+        end_row(out);
+    }
+    if (node->params > 0) {
+        begin_row(out, node);
+        put_count(out, node->params);
+        strbuf_puts(out, " parameters");
+        if (*node->scheme)
+            strbuf_puts(out, ", <B>");
+        put_text(out, node->scheme);
+        strbuf_puts(out, *node->scheme ? "</B>" : "");
+        end_row(out);
+    }
+    put_blobs(out, graph, node);
+    strbuf_puts(out, "</TABLE>>];\n");
+}
+
+/* The label stands at the left, where edges seldom enter. */
+static void put_block(struct strbuf *out, const struct draw_graph *graph, int b)
+{
+    const struct draw_block *block = &graph->blocks[b];
+    int last = block->first + block->length * block->times - 1;
+
+    strbuf_printf(out,
+                  "  subgraph cluster_%d {\n    labeljust=l;\n    label=<<B>x %d</B><BR "
+                  "ALIGN=\"LEFT\"/>to ",
+                  b, block->times);
+    put_text(out, graph->nodes[last].name);
+    strbuf_puts(out, "<BR ALIGN=\"LEFT\"/>>;\n");
+    for (int i = 0; i < block->length; i++)
+        put_node(out, graph, block->first + i);
+    strbuf_puts(out, "  }\n");
+}
+
+/* The oval of a blob that comes from, or goes on in, another column. */
+static void put_oval(struct strbuf *out, const struct draw_graph *graph, int blob, const char *name)
+{
+    strbuf_printf(out,
+                  "  %s [shape=ellipse, style=dashed, height=0.2, margin=\"0.05,0.01\", "
+                  "color=\"#666666\", label=<<I>",
+                  name);
+    put_text(out, graph->blobs[blob].name);
+    strbuf_puts(out, "</I>>];\n");
+}
+
+static void put_tail(struct strbuf *out, const struct draw_graph *graph, int blob)
+{
+    const struct draw_blob *shown = &graph->blobs[draw_shown_blob(graph, blob)];
+
+    strbuf_printf(out, "  n%d:b%d:s", shown->node,
+                  (int)(shown - &graph->blobs[graph->nodes[shown->node].first_blob]));
+}
+
+/* Whether a column may begin with the blob: the layer that makes it is no source itself. */
+static bool is_chain(const struct draw_graph *graph, int blob)
+{
+    return graph->nodes[graph->blobs[blob].node].nedges > 0;
+}
+
+/* The edges into one column, from ovals where the blob is another column's. */
+static void put_edges(struct strbuf *out, const struct draw_graph *graph, int column)
+{
+    bool begun = column == 0;
+
+    for (int e = 0; e < graph->nedges; e++) {
+        const struct draw_edge *edge = &graph->edges[e];
+        char oval[32];
+
+        if (graph->nodes[edge->to].hidden || graph->nodes[edge->to].column != column)
+            continue;
+        if (graph->nodes[graph->blobs[edge->blob].node].column == column) {
+            put_tail(out, graph, edge->blob);
+            strbuf_printf(out, " -> n%d;\n", edge->to);
+            continue;
+        }
+        if (is_chain(graph, edge->blob)) {
+            snprintf(oval, sizeof oval, "begin%d", column);
+            if (!begun) {
+                char end[32];
+
+                snprintf(end, sizeof end, "end%d", column - 1);
+                put_oval(out, graph, edge->blob, end);
+                put_tail(out, graph, edge->blob);
+                strbuf_printf(out, " -> %s;\n", end);
+                put_oval(out, graph, edge->blob, oval);
+                begun = true;
+            }
+        } else {
+            snprintf(oval, sizeof oval, "from%d", e);
+            put_oval(out, graph, edge->blob, oval);
+        }
+        strbuf_printf(out, "  %s -> n%d;\n", oval, edge->to);
+    }
+}
+
+/* Tops of columns side by side, in their order. */
+static void put_order(struct strbuf *out, const struct draw_graph *graph)
+{
+    if (graph->ncolumns < 2)
+        return;
+    strbuf_puts(out, "  { rank=same; edge [style=invis]; n0");
+    for (int c = 1; c < graph->ncolumns; c++)
+        strbuf_printf(out, " -> begin%d", c);
+    strbuf_puts(out, "; }\n");
+}
+
+static void put_head(struct strbuf *out, const struct draw_graph *graph)
+{
+    strbuf_puts(out, "digraph \"");
+    put_text(out, graph->title);
+    strbuf_puts(out, "\" {\n"
+                     "  graph [fontname=\"Helvetica,Arial,sans-serif\", fontsize=11, labelloc=t, "
+                     "newrank=true,\n"
+                     "    ranksep=0.25, nodesep=0.2, style=\"rounded,dashed\", color=\"#444444\", "
+                     "bgcolor=white];\n"
+                     "  node [fontname=\"Helvetica,Arial,sans-serif\", fontsize=10, shape=plain];\n"
+                     "  edge [color=\"#555555\", arrowsize=0.6];\n"
+                     "  label=<<B>");
+    put_text(out, *graph->title ? graph->title : "net");
+    strbuf_puts(out, "</B>");
+    if (graph->params > 0) {
+        strbuf_puts(out, "<BR/>");
+        put_count(out, graph->params);
+        strbuf_puts(out, " parameters");
+    }
+    strbuf_puts(out, graph->assumed ? "<BR/>the input's size is assumed" : "");
+    if (graph->plan) {
+        strbuf_puts(out, "<BR/>schemes of ");
+        put_text(out, graph->plan);
+    }
+    strbuf_puts(out, ">;\n");
+}
+
+void draw_dot(const struct draw_graph *graph, struct strbuf *out)
+{
+    put_head(out, graph);
+    for (int n = 0; n < graph->nnodes; n++) {
+        int block = graph->nodes[n].block;
+
+        if (block < 0)
+            put_node(out, graph, n);
+        else if (graph->blocks[block].first == n)
+            put_block(out, graph, block);
+    }
+    for (int c = 0; c < graph->ncolumns; c++)
+        put_edges(out, graph, c);
+    put_order(out, graph);
+    strbuf_puts(out, "}\n");
+}

@@ -1,0 +1,187 @@
+#!/bin/sh
+# poseidon draw: boxes, blobs, in-place layers, blocks that repeat, columns, schemes of a plan, and what it
+# refuses. Pictures are judged by what Graphviz wrote; numbers of boxes by the nets' definitions.
+set -u
+. "$abs_top_srcdir/tests/commands/common.sh"
+models=$abs_top_srcdir/models
+
+# draws OUT ARGUMENT...: in silence.
+draws() {
+    picture=$1
+    shift
+    run draw "$@" "$picture" --force
+    [ "$status" -eq 0 ] || fail "draw $* $picture: status $status: $err"
+    [ -z "$out$err" ] || fail "draw $* $picture: says '$out$err'"
+}
+
+# counts NUMBER PATTERN: lines of the picture that have it.
+counts() {
+    found=$(grep -c -e "$2" "$picture")
+    [ "$found" -eq "$1" ] || fail "$picture has $found times '$2', expected $1"
+}
+
+cat >net.prototxt <<'END'
+name: 'a "b" <c>'
+layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 2, 4, 4] } } }
+layer { name: 'c<1>' type: 'Convolution' bottom: 'x' top: 'c1' convolution_param { num_output: 3 kernel_size: 3 pad: 1 } }
+layer { name: 'r"1"' type: 'ReLU' bottom: 'c1' top: 'c1' }
+layer { name: 'd\\n' type: 'Dropout' bottom: 'c1' top: 'c1' dropout_param { dropout_ratio: 0.25 } }
+layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE global_pooling: true } }
+layer { name: 'cat' type: 'Concat' bottom: 'c1' bottom: 'x' top: 'cat&' }
+END
+
+# Layers that work in place stand in the box before them; splits are not there; blobs are where edges begin.
+draws out.dot --model=net.prototxt
+counts 4 '^  n[0-9]* \['
+counts 4 ' -> '
+counts 1 '<B>c&lt;1&gt;</B>.*Convolution  3, 3 x 3<.*+ ReLU, Dropout 0.25<.*>57 parameters<.*<I>c1</I>  1 x 3 x 4 x 4<'
+counts 1 'tooltip="c&lt;1&gt;, r&quot;1&quot;, d\\\\n"'
+counts 1 '<B>p</B>.*Pooling  AVE, whole plane<.*<I>p</I>  1 x 2 x 1 x 1<'
+counts 1 '<I>cat&amp;</I>  1 x 5 x 4 x 4<'
+for edge in 'n0:b0:s -> n1' 'n0:b0:s -> n2' 'n1:b0:s -> n3' 'n0:b0:s -> n3'; do
+    counts 1 "^  $edge;"
+done
+
+# What cannot be built is drawn without shapes.
+echo "layer { name: 'd' type: 'Python' top: 'blob' } layer { name: 'l' type: 'Mystery' bottom: 'blob' }" >odd.prototxt
+run draw --model=odd.prototxt odd.dot
+has "$err" "drawn without shapes: odd.prototxt:1: layer 'd' (Python)" "draw of unknown layers"
+picture=odd.dot
+counts 1 '^  n0:b0:s -> n1;'
+counts 1 '<I>blob</I></FONT>'
+
+# A size that stands nowhere is named as assumed.
+cat >assumed.prototxt <<'END'
+layer { name: 'd' type: 'Data' top: 'x' data_param { source: 'nothing' batch_size: 2 } }
+layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { global_pooling: true } }
+END
+run draw --model=assumed.prototxt assumed.dot
+picture=assumed.dot
+counts 1 "the input's size is assumed"
+
+# ResNet-152: 3 + 8 + 36 + 3 blocks of three convolutions and a sum; a projection in the first of each stage.
+resnet=$models/resnet152/train_val.prototxt
+draws all.dot --model="$resnet" --unfold --columns=1
+counts $((50 * 3 + 4 + 1)) '>Convolution '
+counts 50 '>Eltwise<'
+counts $((50 * 3 + 4 + 1 + 50 + 5)) '^  n[0-9]* \['
+counts 0 'subgraph\|ellipse'
+draws folded.dot --model="$resnet" --columns=1
+counts 4 'subgraph'
+for block in '<B>x 2</B><.*>to res2c<' '<B>x 7</B><.*>to res3b7<' '<B>x 35</B><.*>to res4b35<' '<B>x 2</B><.*>to res5c<'; do
+    counts 1 "$block"
+done
+counts $((4 * (5 + 4) + 6)) '^  n[0-9]* \['
+counts 4 '>Convolution  [0-9]*, 1 x 1, stride 2<.*+ BatchNorm, Scale, ReLU<\|>Convolution  [0-9]*, 7 x 7, stride 2<'
+counts 1 '>60,344,387 parameters>'
+
+# Two boxes that are alike are no block, three are; blocks that are read from amid are none.
+chain() {
+    echo "layer { name: 'in' type: 'Input' top: 'b0' input_param { shape { dim: [1, 2, 4, 4] } } }"
+    for i in $(seq "$1"); do
+        echo "layer { name: 's$i' type: 'Sigmoid' bottom: 'b$((i - 1))' top: 'b$i' }"
+    done
+}
+chain 2 >two.prototxt
+draws two.dot --model=two.prototxt
+counts 0 'subgraph'
+chain 3 >three.prototxt
+draws three.dot --model=three.prototxt
+counts 1 '<B>x 3</B><.*>to s3<'
+{ chain 3 && echo "layer { name: 'e' type: 'Eltwise' bottom: 'b3' bottom: 'b1' top: 'e' }"; } >amid.prototxt
+draws amid.dot --model=amid.prototxt
+counts 0 'subgraph'
+
+# GoogLeNet in columns: a label for each of its three losses, one blob that goes on.
+draws google.dot --model="$models/googlenet/train_val.prototxt" --columns=2
+counts 1 '^  begin1 \[.*<I>inception_4a/output</I>'
+counts 1 '^  end0 \[.*<I>inception_4a/output</I>'
+counts 3 '^  from[0-9]* \[.*<I>label</I>'
+counts 1 'rank=same.* n0 -> begin1;'
+
+# Schemes: what plan says, at the nodes that were asked for, and what a run's summary says.
+run plan --model="$models/alexnet/train_val.prototxt" --nodes=1,8 --comm=paper --batch=64 --json
+printf '%s\n' "$out" >plan.json
+cp plan.json plan.json.dot
+run draw --model="$models/alexnet/train_val.prototxt" --plan=plan.json planned.dot
+picture=planned.dot
+counts 1 'schemes of plan.json, 8 nodes'
+counts 8 ' parameters, <B>'
+if [ -n "$POSEIDON_PYTHON" ]; then
+    "$POSEIDON_PYTHON" - <<'END' || fail "schemes in the picture are not those of the plan"
+import json, re
+plan = {l["layer"]: l["choice"] for l in json.load(open("plan.json"))["points"][1]["layers"]}
+drawn = dict(re.findall(r"<B>(\S+?)</B>.* parameters, <B>(\w+)</B>", open("planned.dot").read()))
+assert plan == drawn and len(set(plan.values())) > 1, (plan, drawn)
+END
+fi
+echo '{"scheme_by_layer": {"c<1>": "sfb"}}' >summary.json
+draws summary.dot --model=net.prototxt --plan=summary.json
+counts 1 '57 parameters, <B>sfb</B>'
+refuses 'plan.json: there is no plan for 3 nodes; it has 1, 8' draw --model=net.prototxt --plan=plan.json --nodes=3 no.dot
+refuses "plan.json, 8 nodes: it names no layer of the net 'a \"b\" <c>' that has parameters; expected the plan of this net" \
+    draw --model=net.prototxt --plan=plan.json no.dot
+echo '{}' >empty.json
+refuses 'empty.json: it has no schemes of layers; expected what plan --json prints or train --summary=FILE writes' \
+    draw --model=net.prototxt --plan=empty.json no.dot
+refuses 'net.prototxt:1: this is no JSON' draw --model=net.prototxt --plan=net.prototxt no.dot
+refuses '--nodes=3: of which plan\? expected --plan=FILE, too' draw --model=net.prototxt --nodes=3 no.dot
+
+refuses 'Need a model definition: --model=FILE' draw out.svg
+refuses 'expected one file to write, such as OUT.svg or OUT.dot' draw --model=net.prototxt
+refuses "expected a file name that ends with .dot, .svg, .pdf, .png, .eps, .ps, .jpg, .gif or .webp, found 'new.txt'" \
+    draw --model=net.prototxt new.txt
+refuses 'File not found: none' draw --model=none new.dot
+refuses '/nowhere/new.dot cannot be written: folder /nowhere: No such file or directory' \
+    draw --model=net.prototxt /nowhere/new.dot
+refuses 'plan.json.dot is one of the inputs' draw --model=net.prototxt --plan=plan.json.dot plan.json.dot --force
+
+run draw --model=net.prototxt first.svg
+case $err in
+*"built without Graphviz's library"*)
+    has "$err" "first.svg cannot be drawn: this poseidon was built without Graphviz's library (Debian: libgraphviz-dev, \
+Spack: graphviz); or write a name that ends with .dot, and draw it by: dot -Tsvg -O NAME.dot" "draw without Graphviz"
+    [ "$failures" -eq 0 ] || exit 1
+    echo "pictures were not drawn: built without Graphviz's library"
+    exit 77
+    ;;
+esac
+
+# The library says nothing by itself, whatever the names are.
+printf 'layer { name: "a\351\\\\N<b>" type: "Input" top: "x\\"" input_param { shape { dim: 1 } } }\n' >bytes.prototxt
+draws bytes.svg --model=bytes.prototxt
+counts 1 '>a?\\N&lt;b&gt;</text>'
+counts 1 '>x&quot;</text>'
+export GVBINDIR=/nowhere # where its plugins are not
+refuses "none.svg cannot be drawn: Graphviz's library: " draw --model=net.prototxt none.svg
+unset GVBINDIR
+[ ! -e none.svg ] || fail "a picture that failed was left"
+
+# is FILE BYTES: begins with them.
+is() {
+    case $(head -c 8 "$1") in
+    *"$2"*) ;;
+    *) fail "$1 does not begin with $2" ;;
+    esac
+}
+draws net.svg --model=net.prototxt
+counts 4 'class="node"'
+counts 4 'class="edge"'
+counts 1 '>+ ReLU, Dropout 0.25</text>'
+draws net.png --model=net.prototxt
+is net.png PNG
+draws net.pdf --model=net.prototxt
+is net.pdf %PDF
+draws resnet.svg --model="$resnet"
+counts 4 'class="cluster"'
+counts 1 '>x 35</text>'
+for net in resnet.svg net.svg bytes.svg; do
+    [ -z "$POSEIDON_PYTHON" ] || "$POSEIDON_PYTHON" -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$net" ||
+        fail "$net is no XML"
+done
+
+# At half its size ResNet-152 fits A4.
+size=$(sed -n 's/^<svg width="\([0-9]*\)pt" height="\([0-9]*\)pt"$/\1 \2/p' resnet.svg)
+echo "$size" | awk '{ exit !($1 > 0 && ($1 < 1190 && $2 < 1684 || $1 < 1684 && $2 < 1190)) }' ||
+    fail "ResNet-152 is $size points wide and high"
+exit $((failures > 0))
