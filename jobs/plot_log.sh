@@ -18,7 +18,7 @@ force='' heading=''
 while [ $# -gt 0 ]; do
     case $1 in
     --force) force=1 ;;
-    --title=*) heading="set title \"$(printf '%s' "${1#*=}" | tr '"\\' "' ")\"" ;;
+    --title=*) heading=$(printf '%s' "${1#*=}" | tr '"\\' "' ") ;;
     -*) usage ;;
     *) break ;;
     esac
@@ -59,10 +59,14 @@ for log; do
     [ ! -s "$folder/accuracy$number" ] ||
         accuracy="$accuracy, '$folder/accuracy$number' axes x1y2 with points $colour pt 7 ps 0.5 notitle"
 done
+top=0.98 # below it the entries, three in a row
+[ -z "$heading" ] || top=0.92
 gnuplot <<END
 set terminal svg size 760,480 font "sans-serif,13" background "white"
 set output "$folder/plot.svg"
-$heading
+set label "$heading" at screen 0.5, screen 0.96 center noenhanced
+set key at screen 0.5, screen $top center top horizontal maxcols 3
+set tmargin at screen $top - 0.06 * $(((number + 2) / 3))
 set xlabel "iteration"
 set ylabel "training loss (lines)"
 set ytics nomirror
@@ -71,7 +75,6 @@ set y2label "test accuracy (points)"
 set y2range [0:1]
 set y2tics 0.1
 set grid x y2 lc rgb "#dddddd"
-set key outside top center horizontal
 plot $loss$accuracy
 END
 mv "$folder/plot.svg" "$out"

@@ -1,6 +1,8 @@
 /* The graph in Graphviz's language: each layer a table (an "HTML-like label") whose last row has
  * its blobs, from which the edges leave. A blob that is read in another column than it is made in
- * stands there once more, as an oval. */
+ * stands there once more, as an oval. Each row is of one font: programs that show SVG measure fonts
+ * differently, and would push what follows into it, or the row's end out of the box: its last
+ * blanks are for that. */
 #include "commands/draw_graph.h"
 
 #include "util/utf8.h"
@@ -52,12 +54,12 @@ static void begin_row(struct strbuf *out, const struct draw_node *node)
     strbuf_puts(out, "<TR><TD");
     if (node->nblobs > 1)
         strbuf_printf(out, " COLSPAN=\"%d\"", node->nblobs);
-    strbuf_putc(out, '>');
+    strbuf_puts(out, ">&#160;");
 }
 
 static void end_row(struct strbuf *out)
 {
-    strbuf_puts(out, "</TD></TR>");
+    strbuf_puts(out, "&#160;&#160;</TD></TR>");
 }
 
 static void put_blobs(struct strbuf *out, const struct draw_graph *graph,
@@ -69,12 +71,11 @@ static void put_blobs(struct strbuf *out, const struct draw_graph *graph,
     for (int t = 0; t < node->nblobs; t++) {
         const struct draw_blob *blob = &graph->blobs[node->first_blob + t];
 
-        strbuf_printf(out, "<TD PORT=\"b%d\"><FONT POINT-SIZE=\"9\"><I>", t);
+        strbuf_printf(out, "<TD PORT=\"b%d\"><FONT POINT-SIZE=\"9\">&#160;", t);
         put_text(out, blob->name);
-        strbuf_puts(out, "</I>");
         if (*blob->shape)
-            strbuf_printf(out, "  %s", blob->shape);
-        strbuf_puts(out, "</FONT></TD>");
+            strbuf_printf(out, ":  %s", blob->shape);
+        strbuf_puts(out, "&#160;&#160;</FONT></TD>");
     }
     strbuf_puts(out, "</TR>");
 }
@@ -112,11 +113,8 @@ static void put_node(struct strbuf *out, const struct draw_graph *graph, int n)
     if (node->params > 0) {
         begin_row(out, node);
         put_count(out, node->params);
-        strbuf_puts(out, " parameters");
-        if (*node->scheme)
-            strbuf_puts(out, ", <B>");
+        strbuf_printf(out, " parameters%s", *node->scheme ? " by " : "");
         put_text(out, node->scheme);
-        strbuf_puts(out, *node->scheme ? "</B>" : "");
         end_row(out);
     }
     put_blobs(out, graph, node);

@@ -1,0 +1,37 @@
+#!/bin/sh
+# make pictures: every picture that README.md and the guides show is made by scripts/make_pictures.sh, or is one of
+# docs/reproduction; and the scores by scheme that README.md quotes are those of the logs that are drawn.
+set -u
+. "$abs_top_srcdir/tests/commands/common.sh"
+copy=$folder/copy
+mkdir "$copy"
+(cd "$abs_top_srcdir" && cp -r README.md docs jobs models scripts "$copy") && chmod -R u+w "$copy" || exit 1
+cd "$copy" || exit 1
+
+# 0.63450 -> 0.635, as awk rounds
+for scheme in bf16 1-bit synchronous staleness-1 staleness-3; do
+    score=$(sed -n 's/.*accuracy = //p' "docs/curves/schemes/$scheme.log" | tail -n 1 | awk '{ printf "%.3f", $1 + 1e-9 }')
+    grep -q -F "$score" README.md || fail "README.md does not say $score, which docs/curves/schemes/$scheme.log ends at"
+done
+
+# shown PAGE: the pictures that it shows, from its folder
+shown() {
+    grep -o '([^()]*\.svg)' "$1" | tr -d '()' | sed "s|^|$(dirname "$1")/|"
+}
+for page in README.md docs/*.md; do
+    shown "$page"
+done | sort -u >pictures
+grep -q pictures/resnet152 pictures || fail "no page shows ResNet-152"
+while read -r picture; do
+    [ -s "$picture" ] || fail "$picture is shown, and is not there"
+done <pictures
+
+command -v gnuplot >/dev/null || { [ $failures -eq 0 ] || exit 1; echo 'nothing was drawn: no gnuplot'; exit 77; }
+"$POSEIDON" --version | grep -q "by Graphviz's library" ||
+    { [ $failures -eq 0 ] || exit 1; echo "nothing was drawn: built without Graphviz's library"; exit 77; }
+find docs/pictures models -name '*.svg' -exec rm {} +
+timeout 120 sh scripts/make_pictures.sh "$POSEIDON" nets logs >log 2>&1 || fail "make_pictures.sh: $(cat log)"
+while read -r picture; do
+    grep -q '</svg>' "$picture" || fail "$picture is shown, and scripts/make_pictures.sh does not make it"
+done <pictures
+exit $((failures > 0))
