@@ -26,11 +26,14 @@ static void choices_key(const struct cuda_engine *engine, enum cuda_plan_kind ki
         key, CHOICES_KEY_BYTES, "%.80s,cudnn%zu,v2,m%d%s,w%zu,k%d,n%d,c%d,%dx%d,o%d,%dx%d,g%d",
         engine->words, engine->libs.cudnnGetVersion_(), (int)engine->math,
         engine->deterministic ? "d" : "", engine->workspace, (int)kind, c->samples, c->channels,
-        c->height, c->width, c->outputs, c->top_height, c->top_width, c->group);
+        c->size[1], c->size[2], c->outputs, c->places[1], c->places[2], c->group);
 
-    snprintf(key + used, CHOICES_KEY_BYTES - (size_t)used, ",f%dx%d,s%dx%d,p%dx%d,d%dx%d",
-             c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->pad[0], c->pad[1],
-             c->dilation[0], c->dilation[1]);
+    used += snprintf(key + used, CHOICES_KEY_BYTES - (size_t)used, ",f%dx%d,s%dx%d,p%dx%d,d%dx%d",
+                     c->kernel[1], c->kernel[2], c->stride[1], c->stride[2], c->pad[1], c->pad[2],
+                     c->dilation[1], c->dilation[2]);
+    if (cuda_conv_has_depth(c))
+        snprintf(key + used, CHOICES_KEY_BYTES - (size_t)used, ",depth%d,%d,f%d,s%d,p%d,d%d",
+                 c->size[0], c->places[0], c->kernel[0], c->stride[0], c->pad[0], c->dilation[0]);
     /* the device's number is not its kind */
     char *number = strstr(key, ", device ");
     if (number) {

@@ -29,11 +29,10 @@ static const struct cuda_format *concat_format(const struct cuda_op *op)
 
 int cuda_pieces(const struct shape *shape, const struct cuda_format *format, int axis)
 {
-    static const int nhwc[4] = {0, 2, 3, 1};
     int pieces = 1;
 
     for (int d = 0; d < shape->naxes; d++) {
-        int at = format && format->nhwc ? nhwc[d] : d;
+        int at = cuda_axis_at(shape, format, d);
         if (at == axis)
             break;
         pieces *= (int)shape->dim[at];

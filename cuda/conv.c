@@ -1,33 +1,34 @@
-/* Convolution and deconvolution in NHWC, weights KRSC: cuDNN where it has a kernel under the asked
- * precision, the plain definition (conv.cu) otherwise.
+/* Convolution and deconvolution with channels last, weights (O, kernel..., C): cuDNN where it has a
+ * kernel under the asked precision, the plain definition (conv.cu) otherwise.
  *
- * Parameters stay as Caffe has them, O x C x kh x kw floats; the copy that the kernels read is
+ * Parameters stay as Caffe has them, O x C x kernel... floats; the copy that the kernels read is
  * renewed when the parameter's version changes, and the weight gradient is turned back on its way
  * out. Where the two layouts are one (1x1 kernels in float) nothing is copied. */
 #include "cuda_internal.h"
 
+#include "engine/op_size.h"
+
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
                                    const struct shape *places)
 {
+    const struct op_windows w = op_conv_windows(a, image, places);
     struct kernel_conv s = {.samples = (int)image->dim[0],
                             .channels = (int)image->dim[1],
-                            .height = (int)image->dim[2],
-                            .width = (int)image->dim[3],
                             .outputs = (int)places->dim[1],
-                            .top_height = (int)places->dim[2],
-                            .top_width = (int)places->dim[3],
                             .group = a->group};
 
-    for (int i = 0; i < 2; i++) {
-        s.kernel[i] = a->kernel[i];
-        s.stride[i] = a->stride[i];
-        s.pad[i] = a->pad[i];
-        s.dilation[i] = a->dilation[i];
+    for (int i = 0; i < OP_SPATIAL; i++) {
+        s.size[i] = (int)w.size[i];
+        s.places[i] = (int)w.places[i];
+        s.kernel[i] = w.kernel[i];
+        s.stride[i] = w.stride[i];
+        s.pad[i] = w.pad[i];
+        s.dilation[i] = w.dilation[i];
     }
     return s;
 }
 
-/* The weight's copy, (O, kh kw, C per group). */
+/* The weight's copy, (O, places in the kernel, C per group). */
 struct weight {
     struct param *param;
     int outputs, places, channels;
@@ -81,7 +82,7 @@ static int conv_top_rows(const struct conv *conv)
 {
     const struct shape *top = &conv->op.args.tops[0]->value.shape;
 
-    return (int)(top->dim[0] * top->dim[2] * top->dim[3]);
+    return (int)(shape_elems(top) / (size_t)top->dim[1]);
 }
 
 static int conv_top_channels(const struct conv *conv)
@@ -147,7 +148,7 @@ static int conv_create(struct cuda_op *op)
     conv_shape_fill(conv);
     conv->weight.outputs = s->outputs;
     conv->weight.channels = s->channels / s->group;
-    conv->weight.places = s->kernel[0] * s->kernel[1];
+    conv->weight.places = s->kernel[0] * s->kernel[1] * s->kernel[2];
     cuda_top_set(op->args.tops[0], cuda_nhwc(engine));
     if (cuda_pair_create(op, 0, cuda_nhwc(engine), true, &conv->bottom) ||
         conv_create_forward(conv) || conv_weight_create(conv))
@@ -235,7 +236,7 @@ static int conv_weight_backward(struct conv *conv, const void *image, const void
         return -1;
     if (direct)
         return 0;
-    /* (O, kh kw, C) becomes (O, C, kh kw) */
+    /* (O, places, C) becomes (O, C, places) */
     return cuda_check(kernel_transpose(engine->stream, type, dw, CUDA_F32, param->grad,
                                        weight->outputs, weight->places, weight->channels,
                                        param->accumulate));

@@ -191,6 +191,13 @@ int cuda_pair_create(struct cuda_op *op, int i, const struct cuda_format *format
                      struct cuda_pair *out);
 void cuda_pair_destroy(struct cuda_pair *pair);
 
+/* The shape's axis that is axis i in memory. */
+static inline int cuda_axis_at(const struct shape *shape, const struct cuda_format *format, int i)
+{
+    if (!format || !format->nhwc || i == 0)
+        return i;
+    return i == shape->naxes - 1 ? 1 : i + 1;
+}
 /* Pieces are what is contiguous in memory, from the axis on; how many there are. */
 int cuda_pieces(const struct shape *shape, const struct cuda_format *format, int axis);
 
@@ -245,6 +252,16 @@ void cuda_param_destroy(struct cuda_param *p);
 /* conv.c */
 struct kernel_conv cuda_conv_shape(const struct conv_args *a, const struct shape *image,
                                    const struct shape *places);
+/* Whether it is more than height and width can tell. */
+static inline bool cuda_conv_has_depth(const struct kernel_conv *c)
+{
+    return c->size[0] > 1 || c->places[0] > 1 || c->kernel[0] > 1;
+}
+/* Elements of so many channels over three axes, so often. */
+static inline size_t cuda_conv_elems(int outer, int channels, const int size[3])
+{
+    return (size_t)outer * (size_t)channels * (size_t)(size[0] * size[1] * size[2]);
+}
 
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 

@@ -195,15 +195,17 @@ cudaError_t kernel_eltwise_max_back(cudaStream_t stream, enum cuda_type type, co
 
 /* ---- pool.cu: NHWC ---- */
 
+/* Sizes and windows of pooling and convolution: depth, height, width; 1 where there is no such
+ * axis. */
 struct kernel_pool {
-    int samples, channels, height, width, top_height, top_width;
-    int kernel[2], stride[2], pad[2];
+    int samples, channels, size[3], places[3]; /* of the bottom; of the top */
+    int kernel[3], stride[3], pad[3];
     bool max, stochastic; /* neither: the average */
     uint32_t layer;       /* STOCHASTIC: keys of the draws, as in kernel_dropout */
     struct kernel_run run;
     const struct kernel_run *at;
 };
-/* where: place of the maximum, or of the element drawn, in its H x W plane, -1: none; NULL: not
+/* where: place of the maximum, or of the element drawn, in its D x H x W plane, -1: none; NULL: not
  * wanted, and STOCHASTIC then averages. */
 cudaError_t kernel_pool(cudaStream_t stream, enum cuda_type type, const struct kernel_pool *p,
                         const void *x, void *y, int32_t *where);
@@ -396,8 +398,8 @@ cudaError_t kernel_encode_onebit(cudaStream_t stream, const float *x, float *res
 /* ---- conv.cu: convolution for what the library has no kernel for; NHWC, weights KRSC ---- */
 
 struct kernel_conv {
-    int samples, channels, height, width, outputs, top_height, top_width;
-    int group, kernel[2], stride[2], pad[2], dilation[2];
+    int samples, channels, size[3], outputs, places[3]; /* of the image; of the windows in it */
+    int group, kernel[3], stride[3], pad[3], dilation[3];
 };
 cudaError_t kernel_conv(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
                         const void *x, const void *w, void *y);
@@ -408,8 +410,8 @@ cudaError_t kernel_conv_back_weight(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_conv *c, const void *dy, const void *x,
                                     float *dw);
 
-/* Windows as columns: x (N, C, H, W) and y (N, C kh kw, oh, ow), plain; outputs and group are not
- * used. back: adds up columns x into the image y. */
+/* Windows as columns: x (N, C, D, H, W) and y (N, C taps, places...), plain; outputs and group are
+ * not used. back: adds up columns x into the image y. */
 cudaError_t kernel_columns(cudaStream_t stream, enum cuda_type type, const struct kernel_conv *c,
                            bool back, const void *x, void *y);
 

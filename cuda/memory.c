@@ -194,7 +194,7 @@ static bool same_order(const struct shape *shape, const struct cuda_format *a,
 {
     bool nhwc_a = a && a->nhwc, nhwc_b = b && b->nhwc;
 
-    return nhwc_a == nhwc_b || shape->dim[1] == 1 || shape->dim[2] * shape->dim[3] == 1;
+    return nhwc_a == nhwc_b || shape->dim[1] == 1 || shape_count(shape, 2, shape->naxes) == 1;
 }
 
 int cuda_convert(struct cuda_engine *engine, const struct shape *shape,
@@ -204,7 +204,7 @@ int cuda_convert(struct cuda_engine *engine, const struct shape *shape,
     int outer = 1, rows = 1, columns = (int)shape_elems(shape);
 
     if (!same_order(shape, from_format, to_format)) {
-        int channels = (int)shape->dim[1], pixels = (int)(shape->dim[2] * shape->dim[3]);
+        int channels = (int)shape->dim[1], pixels = (int)shape_count(shape, 2, shape->naxes);
         outer = (int)shape->dim[0];
         rows = to_format && to_format->nhwc ? channels : pixels;
         columns = to_format && to_format->nhwc ? pixels : channels;

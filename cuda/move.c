@@ -30,7 +30,6 @@ struct crop {
 
 static int crop_create(struct cuda_op *op)
 {
-    static const int nhwc[4] = {0, 2, 3, 1};
     struct crop *crop = (struct crop *)op;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     const struct cuda_format *format = cuda_tensor_format(&op->args.bottoms[0]->value);
@@ -39,7 +38,7 @@ static int crop_create(struct cuda_op *op)
     crop->type = cuda_format_type(format);
     crop->window.naxes = x->naxes;
     for (int i = 0; i < x->naxes; i++) {
-        int axis = format && format->nhwc ? nhwc[i] : i;
+        int axis = cuda_axis_at(x, format, i);
         crop->window.small[i] = (int)y->dim[axis];
         crop->window.large[i] = (int)x->dim[axis];
         crop->window.offset[i] = (int)offset[axis];

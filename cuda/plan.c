@@ -223,7 +223,7 @@ static int plan_run_once(struct cuda_engine *engine, struct cuda_plan *plan,
     if (plan)
         return cuda_plan_run(engine, plan, data[0], data[1], data[2], data[3]);
     return cuda_check(kernel_add_bias(engine->stream, engine->type, data[2], data[3],
-                                      c->samples * c->top_height * c->top_width, c->outputs));
+                                      (int)cuda_conv_elems(c->samples, 1, c->places), c->outputs));
 }
 
 /* Seconds of one run, the least of a few; negative if it cannot run. */
@@ -278,10 +278,9 @@ static int plan_take_buffers(const struct cuda_engine *engine, const struct kern
                              void *data[4])
 {
     size_t size = cuda_type_bytes(engine->type);
-    size_t x = (size_t)c->samples * (size_t)c->channels * (size_t)(c->height * c->width);
-    size_t w = (size_t)c->outputs * (size_t)(c->channels / c->group) *
-               (size_t)(c->kernel[0] * c->kernel[1]);
-    size_t y = (size_t)c->samples * (size_t)c->outputs * (size_t)(c->top_height * c->top_width);
+    size_t x = cuda_conv_elems(c->samples, c->channels, c->size);
+    size_t w = cuda_conv_elems(c->outputs, c->channels / c->group, c->kernel);
+    size_t y = cuda_conv_elems(c->samples, c->outputs, c->places);
 
     return cuda_alloc(x * size, "timing a convolution", &data[0]) ||
                    cuda_alloc(w * size, "timing a convolution", &data[1]) ||

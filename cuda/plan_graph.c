@@ -42,19 +42,34 @@ int cuda_descriptor_set_descriptor(struct cuda_engine *engine, cudnnBackendDescr
     return cuda_descriptor_set(engine, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
+/* Sizes of a tensor: n, c, and the spatial axes, of which the library is told height and width, and
+ * the depth where there is one. */
+struct plan_dims {
+    int n, c, size[3];
+    bool depth;
+};
+
 /* n, c, h, w lie in memory as n, h, w, c. */
-static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const int dims[4],
+static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const struct plan_dims *dims,
                             cudnnDataType_t type, cudnnBackendDescriptor_t *out)
 {
-    const int64_t dim[4] = {dims[0], dims[1], dims[2], dims[3]}, alignment = CUDA_ALIGNMENT;
-    const int64_t stride[4] = {dim[1] * dim[2] * dim[3], 1, dim[1] * dim[3], dim[1]};
+    const int first = dims->depth ? 0 : 1, naxes = 5 - first;
+    const int64_t alignment = CUDA_ALIGNMENT;
+    int64_t dim[5] = {dims->n, dims->c}, stride[5] = {0, 1}, step = dims->c;
     bool is_virtual = uid == UID_SUM;
+
+    for (int i = naxes - 1; i > 1; i--) {
+        dim[i] = dims->size[first + i - 2];
+        stride[i] = step;
+        step *= dim[i];
+    }
+    stride[0] = step;
 
     if (cuda_descriptor_make(engine, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out) ||
         cuda_descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
                             &type) ||
-        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, dim) ||
-        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, 4, stride) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, naxes, dim) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_STRIDES, naxes, stride) ||
         cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &uid) ||
         cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment) ||
         cuda_descriptor_set(engine, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
@@ -66,22 +81,28 @@ static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const int d
 static int plan_make_convolution(struct cuda_engine *engine, const struct kernel_conv *c,
                                  cudnnBackendDescriptor_t *out)
 {
-    const int64_t axes = 2, pad[2] = {c->pad[0], c->pad[1]},
-                  stride[2] = {c->stride[0], c->stride[1]};
-    const int64_t dilation[2] = {c->dilation[0], c->dilation[1]};
+    const int first = cuda_conv_has_depth(c) ? 0 : 1;
+    const int64_t axes = 3 - first;
+    int64_t pad[3], stride[3], dilation[3];
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
 
+    for (int i = 0; i < axes; i++) {
+        pad[i] = c->pad[first + i];
+        stride[i] = c->stride[first + i];
+        dilation[i] = c->dilation[first + i];
+    }
     if (cuda_descriptor_make(engine, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out) ||
         cuda_descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1,
                             &compute) ||
         cuda_descriptor_set(engine, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
                             CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode) ||
         cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes) ||
-        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad) ||
-        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad) ||
-        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride) ||
-        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dilation))
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axes, pad) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, axes, pad) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axes,
+                                  stride) ||
+        cuda_descriptor_set_longs(engine, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, axes, dilation))
         return -1;
     return cuda_descriptor_finalize(engine, *out);
 }
@@ -181,24 +202,29 @@ static int plan_make_addition(struct cuda_engine *engine, struct cuda_plan_parts
     return cuda_descriptor_finalize(engine, p->addition);
 }
 
+static struct plan_dims plan_dims(const struct kernel_conv *conv, int n, int c, const int size[3])
+{
+    return (struct plan_dims){n, c, {size[0], size[1], size[2]}, cuda_conv_has_depth(conv)};
+}
+
 int cuda_plan_parts_make(struct cuda_engine *engine, enum cuda_plan_kind kind,
                          const struct kernel_conv *c, struct cuda_plan_parts *p)
 {
-    const int x[4] = {c->samples, c->channels, c->height, c->width};
-    const int w[4] = {c->outputs, c->channels / c->group, c->kernel[0], c->kernel[1]};
-    const int y[4] = {c->samples, c->outputs, c->top_height, c->top_width};
-    const int bias[4] = {1, c->outputs, 1, 1};
+    const struct plan_dims x = plan_dims(c, c->samples, c->channels, c->size),
+                           w = plan_dims(c, c->outputs, c->channels / c->group, c->kernel),
+                           y = plan_dims(c, c->samples, c->outputs, c->places),
+                           bias = plan_dims(c, 1, c->outputs, (const int[3]){1, 1, 1});
     cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t operations[2];
     int count = kind == PLAN_FORWARD_BIAS ? 2 : 1;
 
-    if (plan_make_tensor(engine, UID_X, x, type, &p->x) ||
-        plan_make_tensor(engine, UID_W, w, type, &p->w) ||
-        plan_make_tensor(engine, UID_Y, y, type, &p->y) ||
+    if (plan_make_tensor(engine, UID_X, &x, type, &p->x) ||
+        plan_make_tensor(engine, UID_W, &w, type, &p->w) ||
+        plan_make_tensor(engine, UID_Y, &y, type, &p->y) ||
         plan_make_convolution(engine, c, &p->conv))
         return -1;
-    if (count == 2 && (plan_make_tensor(engine, UID_BIAS, bias, type, &p->bias) ||
-                       plan_make_tensor(engine, UID_SUM, y, CUDNN_DATA_FLOAT, &p->sum)))
+    if (count == 2 && (plan_make_tensor(engine, UID_BIAS, &bias, type, &p->bias) ||
+                       plan_make_tensor(engine, UID_SUM, &y, CUDNN_DATA_FLOAT, &p->sum)))
         return -1;
     if (plan_make_operation(engine, kind, p) || (count == 2 && plan_make_addition(engine, p)))
         return -1;

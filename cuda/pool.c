@@ -1,12 +1,14 @@
-/* Pooling in NHWC; see pool.cu for why it is ours. */
+/* Pooling with channels last; see pool.cu for why it is ours. */
 #include "cuda_internal.h"
+
+#include "engine/op_size.h"
 
 struct pool {
     struct cuda_op op;
     struct kernel_pool shape;
     struct cuda_input bottom, top_grad;
     struct cuda_output bottom_grad;
-    int32_t *where; /* place of each top in its H x W plane, -1: none. MAX: in TRAIN or for the
+    int32_t *where; /* place of each top in its plane, -1: none. MAX: in TRAIN or for the
                        mask; STOCHASTIC: in TRAIN */
 };
 
@@ -14,20 +16,20 @@ static void pool_shape_fill(struct pool *pool)
 {
     const struct pool_args *a = &pool->op.args.u.pool;
     const struct shape *bottom = &pool->op.args.bottoms[0]->value.shape;
-    const struct shape *top = &pool->op.args.tops[0]->value.shape;
+    const struct op_windows w = op_pool_windows(a, bottom, &pool->op.args.tops[0]->value.shape);
 
     pool->shape = (struct kernel_pool){.samples = (int)bottom->dim[0],
                                        .channels = (int)bottom->dim[1],
-                                       .height = (int)bottom->dim[2],
-                                       .width = (int)bottom->dim[3],
-                                       .top_height = (int)top->dim[2],
-                                       .top_width = (int)top->dim[3],
-                                       .kernel = {a->kernel[0], a->kernel[1]},
-                                       .stride = {a->stride[0], a->stride[1]},
-                                       .pad = {a->pad[0], a->pad[1]},
                                        .max = a->method == POOL_MAX,
                                        .stochastic = a->method == POOL_STOCHASTIC,
                                        .layer = (uint32_t)pool->op.args.layer_index};
+    for (int i = 0; i < OP_SPATIAL; i++) {
+        pool->shape.size[i] = (int)w.size[i];
+        pool->shape.places[i] = (int)w.places[i];
+        pool->shape.kernel[i] = w.kernel[i];
+        pool->shape.stride[i] = w.stride[i];
+        pool->shape.pad[i] = w.pad[i];
+    }
 }
 
 static int pool_create(struct cuda_op *op)

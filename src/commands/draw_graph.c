@@ -29,46 +29,90 @@ static const char *fill_of(const char *type)
     return "#f4f4f4";
 }
 
-static void convolution_detail(const Caffe__ConvolutionParameter *p, char *out, size_t bytes)
-{
-    uint32_t h = p->has_kernel_h ? p->kernel_h : p->n_kernel_size ? p->kernel_size[0] : 0;
-    uint32_t w = p->has_kernel_w        ? p->kernel_w
-                 : p->n_kernel_size > 1 ? p->kernel_size[1]
-                 : p->n_kernel_size     ? p->kernel_size[0]
-                                        : 0;
-    uint32_t stride = p->has_stride_h ? p->stride_h : p->n_stride ? p->stride[0] : 1;
-    size_t used =
-        (size_t)snprintf(out, bytes, "%" PRIu32 ", %" PRIu32 " x %" PRIu32, p->num_output, h, w);
+/* What a window is told of each spatial axis: `values` for all or one by one, else h and w. */
+struct window_field {
+    size_t n;
+    const uint32_t *values;
+    bool has_h;
+    uint32_t h, w;
+};
 
-    if (stride != 1)
-        used += (size_t)snprintf(out + used, bytes - used, ", stride %" PRIu32, stride);
+/* "3 x 3", for so many axes; one value for all where `brief`. Returns what it took. */
+static size_t put_window(const struct window_field *field, int axes, bool brief, char *out,
+                         size_t bytes)
+{
+    size_t used = 0;
+
+    if (brief && field->n < 2)
+        axes = 1;
+    for (int i = 0; i < axes && used < bytes; i++)
+        used += (size_t)snprintf(out + used, bytes - used, "%s%" PRIu32, i > 0 ? " x " : "",
+                                 field->has_h    ? (i > 0 ? field->w : field->h)
+                                 : field->n == 0 ? 0
+                                                 : field->values[(size_t)i < field->n ? i : 0]);
+    return used;
+}
+
+static void convolution_detail(const Caffe__ConvolutionParameter *p, int axes, char *out,
+                               size_t bytes)
+{
+    const uint32_t one = 1;
+    const struct window_field kernel = {p->n_kernel_size, p->kernel_size, p->has_kernel_h,
+                                        p->kernel_h, p->kernel_w};
+    const struct window_field stride = {p->n_stride ? p->n_stride : 1,
+                                        p->n_stride ? p->stride : &one, p->has_stride_h,
+                                        p->stride_h, p->stride_w};
+    size_t used = (size_t)snprintf(out, bytes, "%" PRIu32 ", ", p->num_output);
+    char text[48];
+
+    used += put_window(&kernel, axes, false, out + used, bytes - used);
+    put_window(&stride, axes, true, text, sizeof text);
+    if (strcmp(text, "1") != 0)
+        used += (size_t)snprintf(out + used, bytes - used, ", stride %s", text);
     if (p->group != 1)
         snprintf(out + used, bytes - used, ", group %" PRIu32, p->group);
 }
 
-static void pooling_detail(const Caffe__PoolingParameter *p, char *out, size_t bytes)
+static void pooling_detail(const Caffe__PoolingParameter *p, int axes, char *out, size_t bytes)
 {
     static const char *const names[] = {"MAX", "AVE", "STOCHASTIC"};
     const char *name = p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?";
+    const uint32_t one = 1;
+    const struct window_field kernel = {p->n_kernel_size, p->kernel_size, p->has_kernel_h,
+                                        p->kernel_h, p->kernel_w};
+    const struct window_field stride = {p->n_stride ? p->n_stride : 1,
+                                        p->n_stride ? p->stride : &one, p->has_stride_h,
+                                        p->stride_h, p->stride_w};
+    size_t used = (size_t)snprintf(out, bytes, "%s, ", name);
 
-    if (p->global_pooling)
-        snprintf(out, bytes, "%s, whole plane", name);
-    else
-        snprintf(out, bytes, "%s, %" PRIu32 " x %" PRIu32 ", stride %" PRIu32, name,
-                 p->has_kernel_h ? p->kernel_h : p->kernel_size,
-                 p->has_kernel_w ? p->kernel_w : p->kernel_size,
-                 p->has_stride_h ? p->stride_h : p->stride);
+    if (p->global_pooling) {
+        snprintf(out + used, bytes - used, "whole plane");
+        return;
+    }
+    used += put_window(&kernel, axes, false, out + used, bytes - used);
+    used += (size_t)snprintf(out + used, bytes - used, ", stride ");
+    put_window(&stride, axes, true, out + used, bytes - used);
 }
 
-static void describe(const Caffe__LayerParameter *p, struct draw_node *node)
+/* The axes behind batch and channels of what the layer reads; two where that is not known. */
+static int spatial_axes(const struct net *net, const struct layer_def *layer)
+{
+    const struct blob *blob =
+        net != NULL && layer->nbottoms > 0 ? net_find_blob(net, layer->bottoms[0]) : NULL;
+    int axes = blob != NULL ? blob->value.shape.naxes - 2 : 2;
+
+    return axes > 0 && axes <= OP_SPATIAL ? axes : 2;
+}
+
+static void describe(const Caffe__LayerParameter *p, int axes, struct draw_node *node)
 {
     char *out = node->detail;
     size_t bytes = sizeof node->detail;
 
     if (p->convolution_param != NULL)
-        convolution_detail(p->convolution_param, out, bytes);
+        convolution_detail(p->convolution_param, axes, out, bytes);
     else if (p->pooling_param != NULL)
-        pooling_detail(p->pooling_param, out, bytes);
+        pooling_detail(p->pooling_param, axes, out, bytes);
     else if (p->inner_product_param != NULL)
         snprintf(out, bytes, "%" PRIu32, p->inner_product_param->num_output);
     else if (p->dropout_param != NULL)
@@ -124,12 +168,13 @@ static bool is_in_place(const struct layer_def *layer)
            !strcmp(layer->bottoms[0], layer->tops[0]);
 }
 
-static void add_in_place(const struct layer_def *layer, struct draw_node *node)
+static void add_in_place(const struct layer_def *layer, const struct net *net,
+                         struct draw_node *node)
 {
     struct draw_node alone = {.name = layer->name};
     char words[128];
 
-    describe(layer->param, &alone);
+    describe(layer->param, spatial_axes(net, layer), &alone);
     snprintf(words, sizeof words, "%s%s%s", layer->type, *alone.detail ? " " : "", alone.detail);
     append(node->inside, sizeof node->inside, words);
     append(node->inside_names, sizeof node->inside_names, layer->name);
@@ -149,7 +194,7 @@ static int add_node(const struct layer_def *layer, const struct net *net, struct
                                .first_edge = graph->nedges,
                                .nedges = layer->nbottoms,
                                .block = -1};
-    describe(layer->param, node);
+    describe(layer->param, spatial_axes(net, layer), node);
     for (int b = 0; b < layer->nbottoms; b++)
         graph->edges[graph->nedges++] =
             (struct draw_edge){names_get(maker, layer->bottoms[b]), graph->nnodes};
@@ -179,7 +224,7 @@ static int add_layers(const struct net_def *def, const struct net *net,
         }
         if (is_in_place(layer)) {
             node = graph->blobs[names_get(maker, layer->bottoms[0])].node;
-            add_in_place(layer, &graph->nodes[node]);
+            add_in_place(layer, net, &graph->nodes[node]);
         } else if (add_node(layer, net, maker, graph)) {
             return -1;
         }

@@ -115,6 +115,19 @@ int op_check_images(const struct op_args *args)
                      shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
 }
 
+int op_check_spatial(const struct op_args *args)
+{
+    const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
+    char bottom[OP_SHAPE_TEXT], top[OP_SHAPE_TEXT];
+
+    if (x->naxes > 2 && x->naxes <= 2 + OP_SPATIAL && x->naxes == y->naxes &&
+        x->dim[0] == y->dim[0])
+        return 0;
+    return error_set("needs blobs of 3 to 5 axes (N, C, and one to three spatial ones), as many in "
+                     "both, and one batch; the bottom's shape is %s, the top's %s",
+                     shape_text(x, bottom, sizeof bottom), shape_text(y, top, sizeof top));
+}
+
 int op_check_param_count(const struct op_args *args, int expected)
 {
     return op_check_count("parameter", args->nparams, expected, expected);

@@ -1,4 +1,5 @@
-/* Operators on images (N, C, H, W): convolution and its relatives, pooling, LRN, resizing. */
+/* Operators on images: convolution and its relatives, and pooling, over one to three spatial axes;
+ * LRN and resizing, of (N, C, H, W). */
 #include "engine/op_check_internal.h"
 #include "engine/op_size.h"
 #include "util/error.h"
@@ -9,7 +10,7 @@
 static int conv_check_windows(const struct conv_args *a, const struct shape *image,
                               const struct shape *places)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < image->naxes - 2; i++) {
         int64_t size = image->dim[2 + i], found = places->dim[2 + i], expected;
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->dilation[i] < 1)
             return error_set("kernel %d, stride %d, pad %d, dilation %d is not a window",
@@ -31,21 +32,21 @@ static int conv_check_params(const struct op_args *args)
 {
     const struct conv_args *a = &args->u.conv;
     int64_t in = op_bottom_shape(args, 0)->dim[1], out = op_top_shape(args, 0)->dim[1];
+    int64_t places = op_window_places(a->kernel, op_bottom_shape(args, 0)->naxes - 2);
 
     if (a->group < 1 || in % a->group || out % a->group)
         return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
                          " output channels",
                          a->group, in, out);
     if (op_check_param_count(args, a->bias ? 2 : 1) ||
-        op_check_param_elems(args, 0, "weight",
-                             in * (out / a->group) * a->kernel[0] * a->kernel[1]))
+        op_check_param_elems(args, 0, "weight", in * (out / a->group) * places))
         return -1;
     return a->bias ? op_check_param_elems(args, 1, "bias", out) : 0;
 }
 
 static int conv_check(const struct op_args *args)
 {
-    if (op_check_images(args) ||
+    if (op_check_spatial(args) ||
         conv_check_windows(&args->u.conv, op_bottom_shape(args, 0), op_top_shape(args, 0)))
         return -1;
     return conv_check_params(args);
@@ -61,7 +62,7 @@ const struct op_signature op_signature_conv = {.min_bottoms = 1,
 
 static int deconv_check(const struct op_args *args)
 {
-    if (op_check_images(args) ||
+    if (op_check_spatial(args) ||
         conv_check_windows(&args->u.conv, op_top_shape(args, 0), op_bottom_shape(args, 0)))
         return -1;
     return conv_check_params(args);
@@ -81,9 +82,9 @@ static int im2col_check(const struct op_args *args)
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
     int64_t channels;
 
-    if (op_check_images(args) || conv_check_windows(a, x, y))
+    if (op_check_spatial(args) || conv_check_windows(a, x, y))
         return -1;
-    channels = x->dim[1] * a->kernel[0] * a->kernel[1];
+    channels = x->dim[1] * op_window_places(a->kernel, x->naxes - 2);
     if (y->dim[1] != channels)
         return error_set("the top has %" PRId64 " channels, not %" PRId64
                          ", the kernel's places in each of the bottom's",
@@ -100,18 +101,19 @@ static int pool_check(const struct op_args *args)
     const struct shape *x = op_bottom_shape(args, 0), *y = op_top_shape(args, 0);
     char text[OP_SHAPE_TEXT];
 
-    if (op_check_images(args) ||
+    if (op_check_spatial(args) ||
         op_check_choice("pooling method", (int)a->method, POOL_STOCHASTIC + 1))
         return -1;
     if (y->dim[1] != x->dim[1])
         return error_set("keeps channels: there are %" PRId64 ", and the top has %" PRId64,
                          x->dim[1], y->dim[1]);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < x->naxes - 2; i++) {
         if (a->kernel[i] < 1 || a->stride[i] < 1 || a->pad[i] < 0 || a->pad[i] >= a->kernel[i])
             return error_set("kernel %d, stride %d, pad %d is not a pooling window", a->kernel[i],
                              a->stride[i], a->pad[i]);
-    if (a->method == POOL_STOCHASTIC && (a->pad[0] || a->pad[1]))
-        return error_set("STOCHASTIC takes no padding, not %d x %d", a->pad[0], a->pad[1]);
+        if (a->method == POOL_STOCHASTIC && a->pad[i])
+            return error_set("STOCHASTIC takes no padding, not %d", a->pad[i]);
+    }
     if (args->ntops == 2 && a->method != POOL_MAX)
         return error_set("only MAX has a second top");
     if (args->ntops == 2 && !shape_equal(y, op_top_shape(args, 1)))

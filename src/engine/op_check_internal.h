@@ -26,6 +26,8 @@ int op_check_top_elems(const struct op_args *args, int i, int64_t expected);
 int op_check_bottom_elems(const struct op_args *args, int i, int64_t expected, const char *what);
 /* The first bottom and top have four axes, N, C, H and W, and one batch. */
 int op_check_images(const struct op_args *args);
+/* The same with one to three spatial axes. */
+int op_check_spatial(const struct op_args *args);
 /* There are `expected` parameters. */
 int op_check_param_count(const struct op_args *args, int expected);
 /* Parameter i, called `what`, has that many elements. */

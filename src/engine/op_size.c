@@ -41,6 +41,48 @@ int64_t op_conv_places(const struct conv_args *a, int i, int64_t size)
     return room < 0 ? 0 : room / a->stride[i] + 1;
 }
 
+int64_t op_window_places(const int kernel[OP_SPATIAL], int axes)
+{
+    int64_t places = 1;
+
+    for (int i = 0; i < axes; i++)
+        places *= kernel[i];
+    return places;
+}
+
+struct op_windows op_conv_windows(const struct conv_args *a, const struct shape *image,
+                                  const struct shape *places)
+{
+    struct op_windows w;
+
+    for (int i = 0; i < OP_SPATIAL; i++) {
+        int from = i + image->naxes - 2 - OP_SPATIAL; /* of the arguments; below 0: not there */
+        bool there = from >= 0;
+
+        w.size[i] = there ? image->dim[2 + from] : 1;
+        w.places[i] = there ? places->dim[2 + from] : 1;
+        w.kernel[i] = there ? a->kernel[from] : 1;
+        w.stride[i] = there ? a->stride[from] : 1;
+        w.pad[i] = there ? a->pad[from] : 0;
+        w.dilation[i] = there ? a->dilation[from] : 1;
+    }
+    return w;
+}
+
+struct op_windows op_pool_windows(const struct pool_args *a, const struct shape *image,
+                                  const struct shape *places)
+{
+    struct conv_args conv = {.group = 1};
+
+    for (int i = 0; i < OP_SPATIAL; i++) {
+        conv.kernel[i] = a->kernel[i];
+        conv.stride[i] = a->stride[i];
+        conv.pad[i] = a->pad[i];
+        conv.dilation[i] = 1;
+    }
+    return op_conv_windows(&conv, image, places);
+}
+
 struct op_axes op_argmax_axes(const struct op_args *args)
 {
     const struct argmax_args *a = &args->u.argmax;
@@ -260,9 +302,8 @@ static struct traffic backward_traffic(const struct op_args *args)
 /* Multiply-adds of a product's forward pass, or taps of all windows; 0: none of these. */
 static double product_size(const struct op_args *args)
 {
-    const struct conv_args *conv = &args->u.conv;
-    const struct pool_args *pool = &args->u.pool;
     struct op_product product;
+    int spatial;
 
     switch (args->kind) {
     case OP_CONV:
@@ -274,9 +315,12 @@ static double product_size(const struct op_args *args)
         product = op_inner_product_size(args);
         return (double)product.rows * (double)product.inputs * (double)product.outputs;
     case OP_POOL:
-        return blob_elems(args->tops[0]) * pool->kernel[0] * pool->kernel[1];
+        spatial = args->bottoms[0]->value.shape.naxes - 2;
+        return blob_elems(args->tops[0]) * (double)op_window_places(args->u.pool.kernel, spatial);
     case OP_IM2COL:
-        return blob_elems(args->bottoms[0]) * conv->kernel[0] * conv->kernel[1];
+        spatial = args->bottoms[0]->value.shape.naxes - 2;
+        return blob_elems(args->bottoms[0]) *
+               (double)op_window_places(args->u.conv.kernel, spatial);
     default:
         return 0;
     }

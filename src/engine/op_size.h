@@ -27,8 +27,21 @@ struct op_product {
 };
 struct op_product op_inner_product_size(const struct op_args *args);
 
-/* Windows of a convolution over `size` pixels, or 0 where none fits. `i`: 0 height, 1 width. */
+/* Windows of a convolution over `size` pixels of spatial axis i, or 0 where none fits. */
 int64_t op_conv_places(const struct conv_args *a, int i, int64_t size);
+/* Places of a window over the first `axes` spatial axes. */
+int64_t op_window_places(const int kernel[OP_SPATIAL], int axes);
+
+/* Windows over an image of one to three spatial axes, seen as over a volume: {depth, height,
+ * width}, where an axis that the image has not is one long, and so is its window. */
+struct op_windows {
+    int64_t size[OP_SPATIAL], places[OP_SPATIAL]; /* of the image; of the windows in it */
+    int kernel[OP_SPATIAL], stride[OP_SPATIAL], pad[OP_SPATIAL], dilation[OP_SPATIAL];
+};
+struct op_windows op_conv_windows(const struct conv_args *a, const struct shape *image,
+                                  const struct shape *places);
+struct op_windows op_pool_windows(const struct pool_args *a, const struct shape *image,
+                                  const struct shape *places);
 /* The rows that maxima are taken of. */
 struct op_axes op_argmax_axes(const struct op_args *args);
 /* Groups of elements that are normalised together; each is elems / groups long. */

@@ -65,11 +65,16 @@ enum op_kind {
 };
 /* clang-format on */
 
-/* All spatial pairs are {height, width}. */
+/* Convolution and pooling go over one to three spatial axes: length; height and width; depth,
+ * height and width. Member i of kernel, stride, ... belongs to the blobs' axis 2 + i; those behind
+ * the last are not looked at. */
+enum { OP_SPATIAL = 3 };
+
 struct conv_args {
-    int kernel[2], stride[2], pad[2], dilation[2]; /* dilation 1 = dense */
+    int kernel[OP_SPATIAL], stride[OP_SPATIAL], pad[OP_SPATIAL];
+    int dilation[OP_SPATIAL]; /* 1 = dense */
     int group;
-    bool bias; /* params: weight (O, C/group, kh, kw), then bias (O) */
+    bool bias; /* params: weight (O, C/group, kernel...), then bias (O) */
 };
 
 struct inner_product_args {
@@ -88,10 +93,11 @@ enum pool_method { POOL_MAX, POOL_AVE, POOL_STOCHASTIC };
 
 struct pool_args {
     enum pool_method method;
-    int kernel[2], stride[2], pad[2]; /* the top's shape is given; windows are clipped as in Caffe:
-                                         MAX to the image, AVE's divisor to [-pad, size + pad).
-                                         STOCHASTIC has no pad */
-    /* MAX with two tops: the second is the flat index of the maximum in its H x W plane */
+    /* the top's shape is given; windows are clipped as in Caffe: MAX to the image, AVE's divisor to
+     * [-pad, size + pad). STOCHASTIC has no pad */
+    int kernel[OP_SPATIAL], stride[OP_SPATIAL], pad[OP_SPATIAL];
+    /* MAX with two tops: the second is the flat index of the maximum in its H x W plane, or its
+     * D x H x W volume */
 };
 
 struct relu_args {
@@ -263,11 +269,11 @@ struct mvn_args {
     float eps;
 };
 
-/* OP_IM2COL: y (N, C*kh*kw, oh, ow): the windows of x as columns, channel-major, 0 in the padding.
- * dx adds up. The arguments are conv_args; group and bias are unused. */
+/* OP_IM2COL: y (N, C*kh*kw, oh, ow) in two dimensions: the windows of x as columns, channel-major,
+ * 0 in the padding. dx adds up. The arguments are conv_args; group and bias are unused. */
 
 /* OP_DECONV: the transpose of the convolution with these arguments that maps tops' to bottoms'
- * shape. params: weight (C, O/group, kh, kw), C channels of the bottom; then bias (O). The
+ * shape. params: weight (C, O/group, kernel...), C channels of the bottom; then bias (O). The
  * arguments are conv_args: a top is stride (in - 1) + dilation (kernel - 1) + 1 - 2 pad. */
 
 /* y (shape of x, outputs): row x of the weight (rows, outputs), plus bias (outputs). x holds row

@@ -1,7 +1,7 @@
-/* Convolution and its relatives. Convolution: top = floor((bottom + 2 pad - extent) / stride) + 1
- * per axis, where the extent of a dilated kernel is dilation * (kernel - 1) + 1. Several bottoms
- * share the weights, one top each: then there is one op per bottom, and gradients of the later ones
- * add to those of the first.
+/* Convolution and its relatives, over one to three spatial axes. Convolution: top = floor((bottom +
+ * 2 pad - extent) / stride) + 1 per axis, where the extent of a dilated kernel is dilation *
+ * (kernel - 1) + 1. Several bottoms share the weights, one top each: then there is one op per
+ * bottom, and gradients of the later ones add to those of the first.
  *
  * Deconvolution is the transpose: top = stride * (bottom - 1) + extent - 2 pad.
  * DepthwiseConvolution is a Convolution with one group per channel unless the file gives a group;
@@ -20,8 +20,10 @@ struct convolution {
     struct op **ops; /* one per bottom; owned */
 };
 
-static int conv_read_geometry(const Caffe__ConvolutionParameter *p, struct conv_args *args)
+static int conv_read_geometry(const struct layer *layer, const Caffe__ConvolutionParameter *p,
+                              struct conv_args *args)
 {
+    const struct blob *bottom = layer->bottoms[0];
     const struct spatial_field kernel = {"kernel_size",
                                          "kernel_h",
                                          "kernel_w",
@@ -43,8 +45,9 @@ static int conv_read_geometry(const Caffe__ConvolutionParameter *p, struct conv_
         "dilation", "dilation_h", "dilation_w", p->n_dilation, p->dilation, false, false, 0, 0, 1,
         1};
 
-    if (layer_spatial_pair(&kernel, args->kernel) || layer_spatial_pair(&stride, args->stride) ||
-        layer_spatial_pair(&pad, args->pad) || layer_spatial_pair(&dilation, args->dilation))
+    if (layer_spatial(&kernel, bottom, args->kernel) ||
+        layer_spatial(&stride, bottom, args->stride) || layer_spatial(&pad, bottom, args->pad) ||
+        layer_spatial(&dilation, bottom, args->dilation))
         return -1;
     return 0;
 }
@@ -98,8 +101,8 @@ static int conv_check_bottoms(const struct layer *layer)
 
     for (int b = 0; b < layer->nbottoms; b++) {
         const struct shape *shape = &layer->bottoms[b]->value.shape;
-        if (layer_expect_axes(layer, b, 4, "N,C,H,W"))
-            return error_context("only convolution over height and width is supported");
+        if (layer_expect_spatial(layer, b))
+            return -1;
         if (!shape_equal(first, shape))
             return error_set("all bottoms must have one shape: '%s' is %s, '%s' is %s",
                              layer->bottoms[0]->name, shape_text(first, expected, sizeof(expected)),
@@ -108,16 +111,23 @@ static int conv_check_bottoms(const struct layer *layer)
     return 0;
 }
 
-static int deconvolution_size(const struct conv_args *args, int i, int64_t in, int64_t *out)
+static int conv_spatial_axes(const struct layer *layer)
+{
+    return layer->bottoms[0]->value.shape.naxes - 2;
+}
+
+static int deconvolution_size(const struct layer *layer, const struct conv_args *args, int i,
+                              int64_t in, int64_t *out)
 {
     int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
 
     *out = args->stride[i] * (in - 1) + extent - 2 * (int64_t)args->pad[i];
     if (*out >= 1)
         return 0;
-    return error_set(
-        "pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64 " - 2 * %d",
-        args->pad[i], i ? "width" : "height", args->stride[i], in, extent, args->pad[i]);
+    return error_set("pad %d leaves nothing of the top: %s %d * (%" PRId64 " - 1) + %" PRId64
+                     " - 2 * %d",
+                     args->pad[i], layer_spatial_name(conv_spatial_axes(layer), i), args->stride[i],
+                     in, extent, args->pad[i]);
 }
 
 static int conv_top_size(const struct layer *layer, const struct conv_args *args, int i, int64_t in,
@@ -125,15 +135,17 @@ static int conv_top_size(const struct layer *layer, const struct conv_args *args
 {
     int64_t extent = (int64_t)args->dilation[i] * (args->kernel[i] - 1) + 1;
     int64_t padded = in + 2 * (int64_t)args->pad[i];
+    char kernel[SPATIAL_TEXT_BYTES], dilation[SPATIAL_TEXT_BYTES];
+    int naxes = conv_spatial_axes(layer);
 
     if (layer->i == &layer_deconvolution)
-        return deconvolution_size(args, i, in, out);
+        return deconvolution_size(layer, args, i, in, out);
     if (extent > padded)
-        return error_set(
-            "kernel %dx%d (dilation %dx%d) is larger than the padded input: %s %" PRId64
-            " > %" PRId64 " + 2 * %d",
-            args->kernel[0], args->kernel[1], args->dilation[0], args->dilation[1],
-            i ? "width" : "height", extent, in, args->pad[i]);
+        return error_set("kernel %s (dilation %s) is larger than the padded input: %s %" PRId64
+                         " > %" PRId64 " + 2 * %d",
+                         layer_spatial_text(args->kernel, naxes, kernel),
+                         layer_spatial_text(args->dilation, naxes, dilation),
+                         layer_spatial_name(naxes, i), extent, in, args->pad[i]);
     *out = (padded - extent) / args->stride[i] + 1;
     return 0;
 }
@@ -141,19 +153,21 @@ static int conv_top_size(const struct layer *layer, const struct conv_args *args
 static int conv_set_top(struct layer *layer, const struct conv_args *args, int64_t outputs)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    int64_t dim[4] = {bottom->dim[0], outputs};
+    bool transposed = layer->i == &layer_deconvolution;
+    int64_t dim[2 + OP_SPATIAL] = {bottom->dim[0], outputs};
+    double flops = 2.0 * layer->nbottoms * (double)outputs *
+                   (double)(bottom->dim[1] / args->group) * (double)bottom->dim[0];
 
-    if (conv_top_size(layer, args, 0, bottom->dim[2], &dim[2]) ||
-        conv_top_size(layer, args, 1, bottom->dim[3], &dim[3]))
-        return -1;
-    for (int t = 0; t < layer->ntops; t++)
-        if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))
+    /* every weight meets each place of the smaller of the two images */
+    for (int i = 0; i < bottom->naxes - 2; i++) {
+        if (conv_top_size(layer, args, i, bottom->dim[2 + i], &dim[2 + i]))
             return -1;
-    /* every weight meets each place of the smaller of the two planes */
-    layer->flops = 2.0 * layer->nbottoms * (double)(outputs * (bottom->dim[1] / args->group)) *
-                   args->kernel[0] * args->kernel[1] * (double)bottom->dim[0] *
-                   (layer->i == &layer_deconvolution ? (double)(bottom->dim[2] * bottom->dim[3])
-                                                     : (double)(dim[2] * dim[3]));
+        flops *= args->kernel[i] * (double)(transposed ? bottom->dim[2 + i] : dim[2 + i]);
+    }
+    for (int t = 0; t < layer->ntops; t++)
+        if (shape_set(&layer->tops[t]->value.shape, bottom->naxes, dim, layer->tops[t]->name))
+            return -1;
+    layer->flops = flops;
     return 0;
 }
 
@@ -163,13 +177,15 @@ static int conv_declare_params(struct layer *layer, const struct convolution *st
     const struct conv_args *args = &state->args;
     bool transposed = layer->i == &layer_deconvolution;
     int64_t inputs = layer->bottoms[0]->value.shape.dim[1];
-    int64_t weight[4] = {transposed ? inputs : state->outputs,
-                         (transposed ? state->outputs : inputs) / args->group, args->kernel[0],
-                         args->kernel[1]};
+    int64_t weight[2 + OP_SPATIAL] = {transposed ? inputs : state->outputs,
+                                      (transposed ? state->outputs : inputs) / args->group};
     int64_t bias[1] = {state->outputs};
     struct shape shape;
+    int naxes = conv_spatial_axes(layer);
 
-    if (shape_set(&shape, 4, weight, "weight") ||
+    for (int i = 0; i < naxes; i++)
+        weight[2 + i] = args->kernel[i];
+    if (shape_set(&shape, 2 + naxes, weight, "weight") ||
         layer_declare_param(layer, &shape, p->weight_filler))
         return -1;
     if (!args->bias)
@@ -194,11 +210,13 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     if (conv_check_bottoms(layer) || layer_resolve_axis(layer, "axis", p->axis, &axis))
         return -1;
     if (axis != 1)
-        return error_set("axis is %d; only channels at axis 1 (N,C,H,W) are supported", p->axis);
+        return error_set("axis is %d; only channels at axis 1, behind the batch, are supported "
+                         "(a Reshape layer before it joins axes of the batch)",
+                         p->axis);
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a convolution");
-    if (conv_read_geometry(p, &state->args) || conv_read_channels(layer, p, state) ||
+    if (conv_read_geometry(layer, p, &state->args) || conv_read_channels(layer, p, state) ||
         conv_check_channels(layer, p, state))
         return -1;
     state->args.bias = p->bias_term;
@@ -297,6 +315,7 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
     struct convolution *state;
+    int64_t outputs;
     double flops;
 
     (void)env;
@@ -308,12 +327,13 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
     if (!state)
         return error_memory(sizeof(*state), "im2col");
     state->args.group = 1;
-    if (conv_read_geometry(p, &state->args))
+    if (conv_read_geometry(layer, p, &state->args))
         return -1;
     flops = layer->flops;
-    if (conv_set_top(layer, &state->args,
-                     layer->bottoms[0]->value.shape.dim[1] * state->args.kernel[0] *
-                         state->args.kernel[1]))
+    outputs = layer->bottoms[0]->value.shape.dim[1];
+    for (int i = 0; i < conv_spatial_axes(layer) && outputs <= INT32_MAX; i++)
+        outputs *= state->args.kernel[i]; /* more are refused with the shape */
+    if (conv_set_top(layer, &state->args, outputs))
         return -1;
     layer->flops = flops;
     return 0;

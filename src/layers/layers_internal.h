@@ -77,12 +77,12 @@ LAYERS(LAYER_TABLE)
 /* Room for any shape_text. */
 #define SHAPE_TEXT_BYTES 288
 
-/* A height or width pair as the messages of convolution and pooling give it: `name` for both axes,
- * or `name_h` and `name_w` one by one. */
+/* What convolution and pooling are told of each spatial axis: `name` once, for all axes, or once
+ * for each; or, of two axes, `name_h` and `name_w`. */
 struct spatial_field {
     const char *name; /* "kernel_size", "stride", "pad", ... */
     const char *name_h, *name_w;
-    size_t n; /* values of `name`: 0, 1 (both axes), or 2 */
+    size_t n; /* values of `name` */
     const uint32_t *value;
     bool has_h, has_w;
     uint32_t h, w;
@@ -90,8 +90,19 @@ struct spatial_field {
     int least;  /* smallest allowed value */
 };
 
-/* Resolves the field into {height, width}. */
-int layer_spatial_pair(const struct spatial_field *field, int out[2]);
+/* Resolves the field for the bottom's spatial axes, one to three. */
+int layer_spatial(const struct spatial_field *field, const struct blob *bottom,
+                  int out[OP_SPATIAL]);
+
+/* Fails unless the bottom has one to three axes behind N and C. */
+int layer_expect_spatial(const struct layer *layer, int bottom);
+
+/* What spatial axis i of so many is called: "height". */
+const char *layer_spatial_name(int naxes, int i);
+
+/* "3 x 3": a value for each of so many axes. Returns buffer. */
+#define SPATIAL_TEXT_BYTES 48
+const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL_TEXT_BYTES]);
 
 /* Fails unless the bottom has that many axes; `meaning` names them: "N,C,H,W". */
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning);

@@ -1,12 +1,17 @@
-/* Pooling. The size of the top rounds up, unlike a convolution's, unless round_mode (or ceil_mode,
- * of some forks) says otherwise; with padding, a last window that would begin behind the padded
- * image's near edge is dropped. */
+/* Pooling, over one to three spatial axes. The size of the top rounds up, unlike a convolution's,
+ * unless round_mode (or ceil_mode, of some forks) says otherwise; with padding, a last window that
+ * would begin behind the padded image's near edge is dropped. */
 #include "layers/layers_internal.h"
 
 #include "util/error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+static int pooling_spatial_axes(const struct layer *layer)
+{
+    return layer->bottoms[0]->value.shape.naxes - 2;
+}
 
 static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingParameter *p,
                                struct pool_args *args)
@@ -15,61 +20,70 @@ static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingPa
     const struct spatial_field kernel = {"kernel_size",
                                          "kernel_h",
                                          "kernel_w",
-                                         p->has_kernel_size,
-                                         &p->kernel_size,
+                                         p->n_kernel_size,
+                                         p->kernel_size,
                                          p->has_kernel_h,
                                          p->has_kernel_w,
                                          p->kernel_h,
                                          p->kernel_w,
                                          -1,
                                          1};
+    char whole[SPATIAL_TEXT_BYTES];
 
     if (!p->global_pooling)
-        return layer_spatial_pair(&kernel, args->kernel);
-    if (p->has_kernel_size || p->has_kernel_h || p->has_kernel_w)
-        return error_set("global_pooling takes the whole plane (%" PRId64 " x %" PRId64
-                         "): kernel_size, kernel_h, kernel_w must not be given",
-                         bottom->dim[2], bottom->dim[3]);
-    args->kernel[0] = (int)bottom->dim[2];
-    args->kernel[1] = (int)bottom->dim[3];
+        return layer_spatial(&kernel, layer->bottoms[0], args->kernel);
+    for (int i = 0; i < bottom->naxes - 2; i++)
+        args->kernel[i] = (int)bottom->dim[2 + i];
+    if (p->n_kernel_size || p->has_kernel_h || p->has_kernel_w)
+        return error_set("global_pooling takes the whole plane (%s): kernel_size, kernel_h, "
+                         "kernel_w must not be given",
+                         layer_spatial_text(args->kernel, bottom->naxes - 2, whole));
+    return 0;
+}
+
+/* What the method and global_pooling allow. */
+static int pooling_check_geometry(const struct layer *layer, bool global,
+                                  const struct pool_args *args)
+{
+    int naxes = pooling_spatial_axes(layer);
+    char kernel[SPATIAL_TEXT_BYTES], stride[SPATIAL_TEXT_BYTES], pad[SPATIAL_TEXT_BYTES];
+    bool padded = false, strided = false;
+
+    layer_spatial_text(args->kernel, naxes, kernel);
+    layer_spatial_text(args->stride, naxes, stride);
+    layer_spatial_text(args->pad, naxes, pad);
+    for (int i = 0; i < naxes; i++) {
+        padded = padded || args->pad[i];
+        strided = strided || args->stride[i] != 1;
+    }
+    if (global && (padded || strided))
+        return error_set("global_pooling needs pad 0 and stride 1, found pad %s, stride %s", pad,
+                         stride);
+    for (int i = 0; i < naxes; i++)
+        if (args->pad[i] >= args->kernel[i])
+            return error_set("pad %s must be smaller than the kernel %s", pad, kernel);
+    if (args->method == POOL_STOCHASTIC && padded)
+        return error_set("pool: STOCHASTIC takes no padding, found pad %s (nor does Caffe's); "
+                         "a layer before it that pads, or pool: MAX or AVE, does",
+                         pad);
     return 0;
 }
 
 static int pooling_read_geometry(const struct layer *layer, const Caffe__PoolingParameter *p,
                                  struct pool_args *args)
 {
-    const struct spatial_field stride = {"stride",
-                                         "stride_h",
-                                         "stride_w",
-                                         p->has_stride,
-                                         &p->stride,
-                                         p->has_stride_h,
-                                         p->has_stride_w,
-                                         p->stride_h,
-                                         p->stride_w,
-                                         1,
-                                         1};
+    const struct blob *bottom = layer->bottoms[0];
+    const struct spatial_field stride = {
+        "stride",        "stride_h",  "stride_w",  p->n_stride, p->stride, p->has_stride_h,
+        p->has_stride_w, p->stride_h, p->stride_w, 1,           1};
     const struct spatial_field pad = {
-        "pad",        "pad_h",  "pad_w",  p->has_pad, &p->pad, p->has_pad_h,
-        p->has_pad_w, p->pad_h, p->pad_w, 0,          0};
+        "pad",        "pad_h",  "pad_w",  p->n_pad, p->pad, p->has_pad_h,
+        p->has_pad_w, p->pad_h, p->pad_w, 0,        0};
 
-    if (pooling_read_kernel(layer, p, args) || layer_spatial_pair(&stride, args->stride) ||
-        layer_spatial_pair(&pad, args->pad))
+    if (pooling_read_kernel(layer, p, args) || layer_spatial(&stride, bottom, args->stride) ||
+        layer_spatial(&pad, bottom, args->pad))
         return -1;
-    if (p->global_pooling &&
-        (args->pad[0] || args->pad[1] || args->stride[0] != 1 || args->stride[1] != 1))
-        return error_set(
-            "global_pooling needs pad 0 and stride 1, found pad %d x %d, stride %d x %d",
-            args->pad[0], args->pad[1], args->stride[0], args->stride[1]);
-    for (int i = 0; i < 2; i++)
-        if (args->pad[i] >= args->kernel[i])
-            return error_set("pad %d x %d must be smaller than the kernel %d x %d", args->pad[0],
-                             args->pad[1], args->kernel[0], args->kernel[1]);
-    if (args->method == POOL_STOCHASTIC && (args->pad[0] || args->pad[1]))
-        return error_set("pool: STOCHASTIC takes no padding, found pad %d x %d (nor does Caffe's); "
-                         "a layer before it that pads, or pool: MAX or AVE, does",
-                         args->pad[0], args->pad[1]);
-    return 0;
+    return pooling_check_geometry(layer, p->global_pooling, args);
 }
 
 static bool pooling_rounds_up(const Caffe__PoolingParameter *p)
@@ -79,19 +93,24 @@ static bool pooling_rounds_up(const Caffe__PoolingParameter *p)
     return p->ceil_mode;
 }
 
-static int pooling_top_size(const struct pool_args *args, int i, int64_t in, bool up, int64_t *out)
+static int pooling_top_size(const struct layer *layer, const struct pool_args *args, int i, bool up,
+                            int64_t *out)
 {
+    int64_t in = layer->bottoms[0]->value.shape.dim[2 + i], stride = args->stride[i];
     int64_t room = in + 2 * (int64_t)args->pad[i] - args->kernel[i];
-    int64_t stride = args->stride[i];
+    int naxes = pooling_spatial_axes(layer);
+    char kernel[SPATIAL_TEXT_BYTES];
+    bool padded = false;
 
     /* A kernel that only just overhangs still has one clipped window when rounding up. */
     if (room <= -stride || (room < 0 && !up))
-        return error_set("kernel %d x %d is larger than the padded input: %s %d > %" PRId64
-                         " + 2 * %d",
-                         args->kernel[0], args->kernel[1], i ? "width" : "height", args->kernel[i],
-                         in, args->pad[i]);
+        return error_set("kernel %s is larger than the padded input: %s %d > %" PRId64 " + 2 * %d",
+                         layer_spatial_text(args->kernel, naxes, kernel),
+                         layer_spatial_name(naxes, i), args->kernel[i], in, args->pad[i]);
     *out = room < 0 ? 1 : (up ? room + stride - 1 : room) / stride + 1;
-    if ((args->pad[0] || args->pad[1]) && (*out - 1) * stride >= in + args->pad[i])
+    for (int k = 0; k < naxes; k++)
+        padded = padded || args->pad[k];
+    if (padded && (*out - 1) * stride >= in + args->pad[i])
         --*out;
     return 0;
 }
@@ -107,12 +126,12 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__PoolingParameter *p = layer->param->pooling_param;
     struct pool_args *args;
-    int64_t dim[4];
+    struct shape top;
 
     (void)env;
     if (!p)
         return error_set("pooling_param is missing; it must give kernel_size or global_pooling");
-    if (layer_expect_axes(layer, 0, 4, "N,C,H,W"))
+    if (layer_expect_spatial(layer, 0))
         return -1;
     if (layer->ntops == 2 && p->pool != CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX)
         return error_set("found 2 tops; only pool: MAX has a second one, the places of the maxima");
@@ -122,16 +141,16 @@ static int pooling_setup(struct layer *layer, const struct layer_env *env)
     args->method = pooling_method(p->pool);
     if (pooling_read_geometry(layer, p, args))
         return -1;
-    for (int i = 0; i < 4; i++)
-        dim[i] = layer->bottoms[0]->value.shape.dim[i];
-    if (pooling_top_size(args, 0, dim[2], pooling_rounds_up(p), &dim[2]) ||
-        pooling_top_size(args, 1, dim[3], pooling_rounds_up(p), &dim[3]))
-        return -1;
-    for (int t = 0; t < layer->ntops; t++)
-        if (shape_set(&layer->tops[t]->value.shape, 4, dim, layer->tops[t]->name))
+    top = layer->bottoms[0]->value.shape;
+    for (int i = 0; i < top.naxes - 2; i++)
+        if (pooling_top_size(layer, args, i, pooling_rounds_up(p), &top.dim[2 + i]))
             return -1;
-    layer->flops =
-        (double)shape_elems(&layer->tops[0]->value.shape) * args->kernel[0] * args->kernel[1];
+    for (int t = 0; t < layer->ntops; t++)
+        if (shape_set(&layer->tops[t]->value.shape, top.naxes, top.dim, layer->tops[t]->name))
+            return -1;
+    layer->flops = (double)shape_elems(&top);
+    for (int i = 0; i < top.naxes - 2; i++)
+        layer->flops *= args->kernel[i];
     return 0;
 }
 

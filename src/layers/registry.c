@@ -43,6 +43,18 @@ static const struct {
     {"SmoothL1Loss", FORK "object detection (Fast R-CNN)"},
     {"Axpy", FORK "squeeze-and-excitation nets; Scale with two bottoms, and Eltwise, do the same"},
     {"BN", FORK "segmentation; BatchNorm and Scale do the same"},
+    {"NdConvolution",
+     FORK "video; Convolution with kernel_size, stride and pad once for each axis does "
+          "the same"},
+    {"NdPooling",
+     FORK "video; Pooling with kernel_size, stride and pad once for each axis does the "
+          "same"},
+    {"Convolution3D",
+     FORK "video (C3D); Convolution over a bottom of 5 axes, with kernel_size, stride "
+          "and pad once for each of depth, height and width, does the same"},
+    {"Pooling3D",
+     FORK "video (C3D); Pooling over a bottom of 5 axes, with kernel_size, stride and pad "
+          "once for each of depth, height and width, does the same"},
     {"CuDNNBatchNorm", "it is a fork's name for BatchNorm"},
     {"Upsample", FORK "segmentation (SegNet)"},
     {"DetectNetTransformation", FORK "object detection (NVIDIA's DetectNet)"},
@@ -58,14 +70,20 @@ static const struct {
     {"Conv", "Convolution"},
     {"Conv2d", "Convolution"},
     {"Conv2D", "Convolution"},
+    {"Conv1d", "Convolution"},
+    {"Conv3d", "Convolution"},
     {"ConvTranspose2d", "Deconvolution"},
     {"Linear", "InnerProduct"},
     {"Dense", "InnerProduct"},
     {"FullyConnected", "InnerProduct"},
     {"MaxPool", "Pooling"},
     {"MaxPool2d", "Pooling"},
+    {"MaxPool1d", "Pooling"},
+    {"MaxPool3d", "Pooling"},
     {"AvgPool", "Pooling"},
     {"AvgPool2d", "Pooling"},
+    {"AvgPool1d", "Pooling"},
+    {"AvgPool3d", "Pooling"},
     {"BatchNorm2d", "BatchNorm"},
     {"LeakyReLU", "ReLU"},
     {"CrossEntropyLoss", "SoftmaxWithLoss"},
@@ -274,43 +292,6 @@ int layer_notice(const struct layer *layer, const struct layer_env *env, const c
     memcpy(grown + before + more, "\n", 2);
     *env->notices = grown;
     return 0;
-}
-
-static int layer_check_pair(const struct spatial_field *field, const int pair[2])
-{
-    for (int i = 0; i < 2; i++)
-        if (pair[i] < field->least || pair[i] > 1 << 24)
-            return error_set("%s must be at least %d and at most %d, but it is %u x %u",
-                             field->name, field->least, 1 << 24, (unsigned)pair[0],
-                             (unsigned)pair[1]);
-    return 0;
-}
-
-int layer_spatial_pair(const struct spatial_field *field, int out[2])
-{
-    if (field->n > 0 && (field->has_h || field->has_w))
-        return error_set("give either %s or %s and %s, not both", field->name, field->name_h,
-                         field->name_w);
-    if (field->n > 2)
-        return error_set("%s has %zu values; expected one for both spatial axes, or two (height, "
-                         "width)",
-                         field->name, field->n);
-    if (field->n > 0) {
-        out[0] = (int)field->value[0];
-        out[1] = (int)field->value[field->n - 1];
-    } else if (field->has_h && field->has_w) {
-        out[0] = (int)field->h;
-        out[1] = (int)field->w;
-    } else if (field->has_h || field->has_w) {
-        return error_set("%s is given without %s; both are needed",
-                         field->has_h ? field->name_h : field->name_w,
-                         field->has_h ? field->name_w : field->name_h);
-    } else if (field->absent < 0) {
-        return error_set("%s (or %s and %s) is missing", field->name, field->name_h, field->name_w);
-    } else {
-        out[0] = out[1] = field->absent;
-    }
-    return layer_check_pair(field, out);
 }
 
 int layer_expect_axes(const struct layer *layer, int bottom, int naxes, const char *meaning)

@@ -145,16 +145,19 @@ static struct fake_descriptor *fake_part(const struct fake_descriptor *d,
 
 /* ---- graphs ---- */
 
+/* Of four axes, or five: n, c, and two or three spatial ones; a missing depth is 1. */
 struct fake_tensor {
-    int64_t dim[4], stride[4], uid, alignment;
+    int64_t dim[5], stride[5], uid, alignment;
     cudnnDataType_t type;
     bool is_virtual;
 };
 
 static bool fake_tensor_of(const struct fake_descriptor *d, struct fake_tensor *out)
 {
-    const void *dim = fake_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4);
-    const void *stride = fake_find(d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4);
+    bool depth = fake_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 5) != NULL;
+    int axes = depth ? 5 : 4;
+    const void *dim = fake_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, axes);
+    const void *stride = fake_find(d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, axes);
     const void *uid = fake_find(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1);
     const void *at = fake_find(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1);
     const void *type = fake_find(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1);
@@ -162,8 +165,13 @@ static bool fake_tensor_of(const struct fake_descriptor *d, struct fake_tensor *
 
     if (!dim || !stride || !uid || !at || !type || !is_virtual)
         return false;
-    memcpy(out->dim, dim, sizeof out->dim);
-    memcpy(out->stride, stride, sizeof out->stride);
+    out->dim[2] = 1;
+    out->stride[2] = 0;
+    for (int i = 0; i < axes; i++) {
+        int to = i < 2 || depth ? i : i + 1;
+        out->dim[to] = ((const int64_t *)dim)[i];
+        out->stride[to] = ((const int64_t *)stride)[i];
+    }
     out->uid = *(const int64_t *)uid;
     out->alignment = *(const int64_t *)at;
     out->type = *(const cudnnDataType_t *)type;
@@ -171,29 +179,66 @@ static bool fake_tensor_of(const struct fake_descriptor *d, struct fake_tensor *
     return true;
 }
 
+static int64_t fake_pixels(const struct fake_tensor *t)
+{
+    return t->dim[2] * t->dim[3] * t->dim[4];
+}
+
+static int64_t fake_elems(const struct fake_tensor *t)
+{
+    return t->dim[0] * t->dim[1] * fake_pixels(t);
+}
+
+/* Where the element of that number is on each axis, and back. */
+static void fake_place(const struct fake_tensor *t, int64_t i, int64_t at[5])
+{
+    for (int axis = 4; axis >= 0; i /= t->dim[axis], axis--)
+        at[axis] = i % t->dim[axis];
+}
+
+static int64_t fake_number(const struct fake_tensor *t, const int64_t at[5])
+{
+    int64_t i = 0;
+
+    for (int axis = 0; axis < 5; axis++)
+        i = i * t->dim[axis] + at[axis];
+    return i;
+}
+
 /* A graph, read: one convolution, and a bias added to what it gives. */
 struct fake_conv {
     cudnnBackendDescriptorType_t type;
     struct fake_tensor x, w, y, bias;
     bool biased;
-    int64_t pad[2], stride[2], dilation[2];
+    int64_t pad[3], stride[3], dilation[3]; /* depth, height, width */
 };
+
+/* One attribute of the window; `missing` where there is no depth. */
+static bool fake_read_axes(const struct fake_descriptor *d, cudnnBackendAttributeName_t name,
+                           int64_t missing, int64_t out[3])
+{
+    const void *axes = fake_find(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1);
+    int64_t count = axes ? *(const int64_t *)axes : 0;
+    const void *found =
+        count == 2 || count == 3 ? fake_find(d, name, CUDNN_TYPE_INT64, count) : NULL;
+
+    out[0] = missing;
+    if (found)
+        memcpy(out + 3 - count, found, (size_t)count * sizeof *out);
+    return found != NULL;
+}
 
 static bool fake_read_window(const struct fake_descriptor *d, struct fake_conv *out)
 {
-    const void *pad = fake_find(d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2);
-    const void *after = fake_find(d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2);
-    const void *stride = fake_find(d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2);
-    const void *dilation = fake_find(d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2);
     const void *compute = fake_find(d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1);
+    int64_t after[3];
 
-    if (!pad || !after || !stride || !dilation || !compute || memcmp(pad, after, 16) != 0 ||
-        *(const cudnnDataType_t *)compute != CUDNN_DATA_FLOAT)
-        return false;
-    memcpy(out->pad, pad, sizeof out->pad);
-    memcpy(out->stride, stride, sizeof out->stride);
-    memcpy(out->dilation, dilation, sizeof out->dilation);
-    return true;
+    return compute && *(const cudnnDataType_t *)compute == CUDNN_DATA_FLOAT &&
+           fake_read_axes(d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0, out->pad) &&
+           fake_read_axes(d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 0, after) &&
+           fake_read_axes(d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1, out->stride) &&
+           fake_read_axes(d, CUDNN_ATTR_CONVOLUTION_DILATIONS, 1, out->dilation) &&
+           memcmp(out->pad, after, sizeof after) == 0;
 }
 
 struct fake_names {
@@ -254,8 +299,8 @@ static bool fake_read_addition(const struct fake_descriptor *d, struct fake_conv
         return false;
     out->biased = true;
     return sum.is_virtual && sum.uid == from.uid && !out->y.is_virtual &&
-           out->bias.dim[1] == out->y.dim[1] && out->bias.dim[0] == 1 && out->bias.dim[2] == 1 &&
-           out->bias.dim[3] == 1;
+           out->bias.dim[1] == out->y.dim[1] && out->bias.dim[0] == 1 &&
+           fake_pixels(&out->bias) == 1;
 }
 
 static bool fake_read_graph(const struct fake_descriptor *graph, struct fake_conv *out)
@@ -363,14 +408,14 @@ static cudnnStatus_t fake_get(cudnnBackendDescriptor_t descriptor, cudnnBackendA
 
 /* ---- execution ---- */
 
-static float fake_value(const struct fake_tensor *t, const void *data, const int64_t at[4],
+static float fake_value(const struct fake_tensor *t, const void *data, const int64_t at[5],
                         bool rounded)
 {
     int64_t i = 0;
     float value;
     uint32_t bits;
 
-    for (int axis = 0; axis < 4; axis++)
+    for (int axis = 0; axis < 5; axis++)
         i += at[axis] * t->stride[axis];
     value = t->type == CUDNN_DATA_BFLOAT16 ? element(((const struct bf16 *)data)[i])
                                            : ((const float *)data)[i];
@@ -387,50 +432,48 @@ static void fake_add_up(const struct fake_conv *c, bool rounded, const void *x, 
                         const void *y, double *sums)
 {
     int64_t groups = c->x.dim[1] / c->w.dim[1], outs = c->w.dim[0] / groups;
+    int64_t terms = c->w.dim[1] * fake_pixels(&c->w);
 
-    for (int64_t n = 0; n < c->y.dim[0]; n++)
-        for (int64_t k = 0; k < c->y.dim[1]; k++)
-            for (int64_t p = 0; p < c->y.dim[2] * c->y.dim[3]; p++)
-                for (int64_t i = 0; i < c->w.dim[1] * c->w.dim[2] * c->w.dim[3]; i++) {
-                    int64_t ym[4] = {n, k, p / c->y.dim[3], p % c->y.dim[3]};
-                    int64_t wm[4] = {k, i / (c->w.dim[2] * c->w.dim[3]),
-                                     i / c->w.dim[3] % c->w.dim[2], i % c->w.dim[3]};
-                    int64_t xm[4] = {n, k / outs * c->w.dim[1] + wm[1]};
-                    for (int a = 0; a < 2; a++)
-                        xm[2 + a] =
-                            ym[2 + a] * c->stride[a] - c->pad[a] + wm[2 + a] * c->dilation[a];
-                    if (xm[2] < 0 || xm[2] >= c->x.dim[2] || xm[3] < 0 || xm[3] >= c->x.dim[3])
-                        continue;
-                    const int64_t *at = ym;
-                    const struct fake_tensor *to = &c->y;
-                    double product = 1;
-                    if (c->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
-                        to = &c->x, at = xm;
-                    if (c->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
-                        to = &c->w, at = wm;
-                    if (to != &c->x)
-                        product *= (double)fake_value(&c->x, x, xm, rounded);
-                    if (to != &c->w)
-                        product *= (double)fake_value(&c->w, w, wm, rounded);
-                    if (to != &c->y)
-                        product *= (double)fake_value(&c->y, y, ym, rounded);
-                    sums[((at[0] * to->dim[1] + at[1]) * to->dim[2] + at[2]) * to->dim[3] +
-                         at[3]] += product;
-                }
+    for (int64_t p = 0; p < fake_elems(&c->y); p++)
+        for (int64_t i = 0; i < terms; i++) {
+            int64_t xm[5], wm[5], ym[5];
+            bool inside = true;
+            fake_place(&c->y, p, ym);
+            fake_place(&c->w, ym[1] * terms + i, wm);
+            xm[0] = ym[0];
+            xm[1] = ym[1] / outs * c->w.dim[1] + wm[1];
+            for (int a = 0; a < 3; a++) {
+                xm[2 + a] = ym[2 + a] * c->stride[a] - c->pad[a] + wm[2 + a] * c->dilation[a];
+                inside = inside && xm[2 + a] >= 0 && xm[2 + a] < c->x.dim[2 + a];
+            }
+            if (!inside)
+                continue;
+            const int64_t *at = ym;
+            const struct fake_tensor *to = &c->y;
+            double product = 1;
+            if (c->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+                to = &c->x, at = xm;
+            if (c->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
+                to = &c->w, at = wm;
+            if (to != &c->x)
+                product *= (double)fake_value(&c->x, x, xm, rounded);
+            if (to != &c->w)
+                product *= (double)fake_value(&c->w, w, wm, rounded);
+            if (to != &c->y)
+                product *= (double)fake_value(&c->y, y, ym, rounded);
+            sums[fake_number(to, at)] += product;
+        }
 }
 
 static void fake_store(const struct fake_conv *c, const struct fake_tensor *to, const double *sums,
                        const void *bias, bool wrong, void *data)
 {
-    int64_t elems = to->dim[0] * to->dim[1] * to->dim[2] * to->dim[3];
-
-    for (int64_t i = 0; i < elems; i++) {
-        int64_t at[4] = {i / (to->dim[1] * to->dim[2] * to->dim[3]),
-                         i / (to->dim[2] * to->dim[3]) % to->dim[1], i / to->dim[3] % to->dim[2],
-                         i % to->dim[3]};
-        int64_t place = 0, of_bias[4] = {0, at[1], 0, 0};
-        for (int axis = 0; axis < 4; axis++)
+    for (int64_t i = 0; i < fake_elems(to); i++) {
+        int64_t at[5], place = 0;
+        fake_place(to, i, at);
+        for (int axis = 0; axis < 5; axis++)
             place += at[axis] * to->stride[axis];
+        int64_t of_bias[5] = {0, at[1], 0, 0, 0};
         float value = (float)(sums[i] + (wrong ? 1 : 0));
         if (c->biased)
             value += fake_value(&c->bias, bias, of_bias, false);
@@ -451,8 +494,7 @@ static void fake_run(const struct fake_conv *c, int candidate, const void *x, co
         to = &c->x, data = x;
     if (c->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
         to = &c->w, data = w;
-    double *sums =
-        (double *)calloc((size_t)(to->dim[0] * to->dim[1] * to->dim[2] * to->dim[3]), sizeof *sums);
+    double *sums = (double *)calloc((size_t)fake_elems(to), sizeof *sums);
     fake_add_up(c, fake_is_rounded(candidate), x, w, y, sums);
     fake_store(c, to, sums, bias, fake_is_wrong(candidate), (void *)(uintptr_t)data);
     free(sums);

@@ -14,15 +14,13 @@ enum { CANDIDATES = 30, KEPT = CANDIDATES - 4 };
 
 static const struct kernel_conv even = {.samples = 2,
                                         .channels = 4,
-                                        .height = 5,
-                                        .width = 5,
+                                        .size = {1, 5, 5},
                                         .outputs = 6,
-                                        .top_height = 3,
-                                        .top_width = 3,
+                                        .places = {1, 3, 3},
                                         .group = 1,
-                                        .kernel = {3, 3},
-                                        .stride = {1, 1},
-                                        .dilation = {1, 1}};
+                                        .kernel = {1, 3, 3},
+                                        .stride = {1, 1, 1},
+                                        .dilation = {1, 1, 1}};
 
 static struct cuda_engine *engine_start(struct engine *engine, enum engine_math math,
                                         bool deterministic)

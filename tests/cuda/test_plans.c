@@ -38,9 +38,17 @@ struct conv_layer {
 
 #define CONV(n, c, h, o, t, g, f, s, p)                                                            \
     {                                                                                              \
-        n, c, h, h, o, t, t, g, {f, f}, {s, s}, {p, p},                                            \
+        n, c, {1, h, h}, o, {1, t, t}, g, {1, f, f}, {1, s, s}, {0, p, p},                         \
         {                                                                                          \
-            1, 1                                                                                   \
+            1, 1, 1                                                                                \
+        }                                                                                          \
+    }
+/* The same with a depth. */
+#define VOLUME(n, c, d, h, o, f, p)                                                                \
+    {                                                                                              \
+        n, c, {d, h, h}, o, {d, h, h}, 1, {f, f, f}, {1, 1, 1}, {p, p, p},                         \
+        {                                                                                          \
+            1, 1, 1                                                                                \
         }                                                                                          \
     }
 
@@ -54,6 +62,8 @@ static const struct conv_layer layers[] = {
     {"vgg conv3", CONV(64, 128, 56, 256, 56, 1, 3, 1, 1)},
     {"resnet conv1", CONV(128, 3, 224, 64, 112, 1, 7, 2, 3)},
     {"resnet downsample", CONV(128, 256, 56, 512, 28, 1, 1, 2, 0)},
+    {"c3d conv1", VOLUME(8, 3, 16, 112, 64, 3, 1)},
+    {"c3d conv3", VOLUME(8, 256, 8, 28, 256, 3, 1)},
 };
 
 static const struct {

@@ -30,9 +30,24 @@ static void image(struct engine_case *c, int64_t dims[4])
     dims[3] = case_draw(c, 1, 9);
 }
 
+/* An image of one to three spatial axes, most often two; returns its number of axes. */
+static int some_image(struct engine_case *c, int64_t dims[2 + OP_SPATIAL])
+{
+    int spatial = case_draw(c, 0, 3);
+
+    image(c, dims);
+    if (spatial != 3)
+        return spatial == 1 ? 3 : 4;
+    for (int i = 2; i < 5; i++)
+        dims[i] = case_draw(c, 1, 5);
+    return 5;
+}
+
 int case_lay_out(struct engine_case *c, int i)
 {
-    if (c->rig.bottom[i].value.shape.naxes != 4 || case_draw(c, 0, 2) == 0)
+    int naxes = c->rig.bottom[i].value.shape.naxes;
+
+    if (naxes < 3 || naxes > 2 + OP_SPATIAL || case_draw(c, 0, 2) == 0)
         return 0;
     return rig_lay_out(&c->rig, i);
 }
@@ -40,9 +55,9 @@ int case_lay_out(struct engine_case *c, int i)
 static int choose_conv(struct engine_case *c)
 {
     struct conv_args *a = &c->rig.args.u.conv;
-    int64_t in[4], out[4];
+    int64_t in[2 + OP_SPATIAL], out[2 + OP_SPATIAL], weight[2 + OP_SPATIAL];
+    int naxes = some_image(c, in), most = naxes == 5 ? 3 : 5;
 
-    image(c, in);
     a->group = case_draw(c, 0, 2) == 0 ? case_draw(c, 1, 4) : 1;
     if (case_draw(c, 0, 6) == 0)
         a->group = (int)in[1]; /* depthwise */
@@ -50,8 +65,10 @@ static int choose_conv(struct engine_case *c)
         in[1] = a->group * case_draw(c, 1, 8);
     out[0] = in[0];
     out[1] = a->group * (a->group == 1 ? channels(c) : case_draw(c, 1, 8));
-    for (int i = 0; i < 2; i++) {
-        a->kernel[i] = case_draw(c, 1, 5);
+    weight[0] = out[1];
+    weight[1] = in[1] / a->group;
+    for (int i = 0; i < naxes - 2; i++) {
+        weight[2 + i] = a->kernel[i] = case_draw(c, 1, most);
         a->stride[i] = case_draw(c, 1, 3);
         a->dilation[i] = case_draw(c, 0, 3) == 0 ? 2 : 1;
         a->pad[i] = case_draw(c, 0, 2);
@@ -61,9 +78,9 @@ static int choose_conv(struct engine_case *c)
         out[2 + i] = (in[2 + i] + 2 * a->pad[i] - extent) / a->stride[i] + 1;
     }
     a->bias = case_draw(c, 0, 2) > 0;
-    rig_bottom(&c->rig, 4, in);
-    rig_top(&c->rig, 4, out);
-    rig_param(&c->rig, 4, (int64_t[]){out[1], in[1] / a->group, a->kernel[0], a->kernel[1]});
+    rig_bottom(&c->rig, naxes, in);
+    rig_top(&c->rig, naxes, out);
+    rig_param(&c->rig, naxes, weight);
     if (a->bias)
         rig_param(&c->rig, 1, (int64_t[]){out[1]});
     return case_lay_out(c, 0);
@@ -90,10 +107,10 @@ static int choose_inner_product(struct engine_case *c)
 static int choose_pool(struct engine_case *c)
 {
     struct pool_args *a = &c->rig.args.u.pool;
-    int64_t in[4], out[4];
+    int64_t in[2 + OP_SPATIAL], out[2 + OP_SPATIAL];
     bool global = case_draw(c, 0, 5) == 0;
+    int naxes = some_image(c, in);
 
-    image(c, in);
     c->ties = case_draw(c, 0, 2) == 0;
     a->method = (enum pool_method)case_draw(c, POOL_MAX, POOL_STOCHASTIC);
     c->positive = a->method == POOL_STOCHASTIC && case_draw(c, 0, 3) > 0;
@@ -103,7 +120,7 @@ static int choose_pool(struct engine_case *c)
     }
     out[0] = in[0];
     out[1] = in[1];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < naxes - 2; i++) {
         a->kernel[i] = global ? (int)in[2 + i] : case_draw(c, 1, 4);
         a->stride[i] = global ? 1 : case_draw(c, 1, 3);
         a->pad[i] = global || a->method == POOL_STOCHASTIC ? 0 : case_draw(c, 0, a->kernel[i] - 1);
@@ -115,20 +132,22 @@ static int choose_pool(struct engine_case *c)
         if (a->pad[i] && (out[2 + i] - 1) * a->stride[i] >= in[2 + i] + a->pad[i])
             out[2 + i]--;
     }
-    rig_bottom(&c->rig, 4, in);
-    rig_top(&c->rig, 4, out);
+    rig_bottom(&c->rig, naxes, in);
+    rig_top(&c->rig, naxes, out);
     if (a->method == POOL_MAX && case_draw(c, 0, 1))
-        rig_top(&c->rig, 4, out);
+        rig_top(&c->rig, naxes, out);
     return case_lay_out(c, 0);
 }
 
 static int choose_like_bottom(struct engine_case *c)
 {
     struct op_args *args = &c->rig.args;
-    int64_t dims[4];
+    int64_t dims[2 + OP_SPATIAL];
+    int naxes = some_image(c, dims);
 
-    image(c, dims);
-    rig_bottom(&c->rig, args->kind == OP_LRN ? 4 : case_draw(c, 2, 4), dims);
+    if (args->kind == OP_LRN && naxes != 4)
+        image(c, dims);
+    rig_bottom(&c->rig, args->kind == OP_LRN ? 4 : case_draw(c, 2, naxes), dims);
     if (args->kind == OP_RELU) {
         args->u.relu.negative_slope = case_draw(c, 0, 1) ? 0 : 0.1f * (float)case_draw(c, -2, 3);
         c->rig.in_place = args->u.relu.negative_slope >= 0 && case_draw(c, 0, 1);
@@ -161,7 +180,7 @@ static int choose_labelled(struct engine_case *c)
     dims[1] = case_draw(c, 3, 12);
     rig_bottom(&c->rig, naxes, dims);
     labels[0] = dims[0];
-    labels[1] = (int64_t)shape_count(&c->rig.bottom[0].value.shape, 2, 4);
+    labels[1] = (int64_t)shape_count(&c->rig.bottom[0].value.shape, 2, naxes);
     rig_bottom(&c->rig, labels[1] > 1 ? 2 : 1, labels);
     c->rig.propagate[1] = false;
     rig_top(&c->rig, 0, NULL);
@@ -187,18 +206,17 @@ static int choose_labelled(struct engine_case *c)
 
 static int choose_concat(struct engine_case *c)
 {
-    int64_t dims[4];
-    int axis = case_draw(c, 0, 3), n = case_draw(c, 1, 4);
+    int64_t dims[2 + OP_SPATIAL];
+    int naxes = some_image(c, dims), axis = case_draw(c, 0, naxes - 1), n = case_draw(c, 1, 4);
     bool whole_blocks = case_draw(c, 0, 1);
 
-    image(c, dims);
     if (whole_blocks)
         dims[1] = 8;
     int64_t total = 0;
     for (int i = 0; i < n; i++) {
         dims[axis] = axis == 1 && whole_blocks ? 8 * case_draw(c, 1, 3) : case_draw(c, 1, 9);
         total += dims[axis];
-        rig_bottom(&c->rig, 4, dims);
+        rig_bottom(&c->rig, naxes, dims);
         if (case_lay_out(c, i))
             return -1;
         c->rig.propagate[i] = case_draw(c, 0, 3) > 0;
@@ -208,8 +226,8 @@ static int choose_concat(struct engine_case *c)
         c->rig.args.u.concat.relu = c->relu;
     c->inexact = c->rig.args.u.concat.relu != NULL; /* their kinks */
     dims[axis] = total;
-    c->rig.args.u.concat.axis = case_draw(c, 0, 1) ? axis : axis - 4;
-    rig_top(&c->rig, 4, dims);
+    c->rig.args.u.concat.axis = case_draw(c, 0, 1) ? axis : axis - naxes;
+    rig_top(&c->rig, naxes, dims);
     return 0;
 }
 
@@ -217,13 +235,13 @@ static int choose_eltwise(struct engine_case *c)
 {
     struct eltwise_args *a = &c->rig.args.u.eltwise;
     int n = case_draw(c, 1, 4);
-    int64_t dims[4];
+    int64_t dims[2 + OP_SPATIAL];
+    int naxes = some_image(c, dims);
 
-    image(c, dims);
     a->operation = (enum eltwise_operation)case_draw(c, ELTWISE_PROD, ELTWISE_MAX);
     c->ties = case_draw(c, 0, 2) == 0;
     for (int i = 0; i < n; i++) {
-        rig_bottom(&c->rig, 4, dims);
+        rig_bottom(&c->rig, naxes, dims);
         if (case_lay_out(c, i))
             return -1;
         c->coeff[i] = 0.5f * (float)case_draw(c, -3, 3);
@@ -234,22 +252,23 @@ static int choose_eltwise(struct engine_case *c)
               case_draw(c, 0, 1);
     c->inexact |= a->relu; /* its kink */
     c->rig.in_place = a->operation == ELTWISE_SUM && case_draw(c, 0, 2) == 0;
-    rig_top(&c->rig, 4, dims);
+    rig_top(&c->rig, naxes, dims);
     return 0;
 }
 
 static int choose_copy(struct engine_case *c)
 {
-    int64_t dims[4];
-    int n = c->rig.args.kind == OP_SPLIT ? case_draw(c, 1, 4) : 1;
+    int64_t dims[2 + OP_SPATIAL];
+    int naxes = some_image(c, dims), n = c->rig.args.kind == OP_SPLIT ? case_draw(c, 1, 4) : 1;
 
-    image(c, dims);
-    rig_bottom(&c->rig, 4, dims);
+    rig_bottom(&c->rig, naxes, dims);
     for (int i = 0; i < n; i++) {
         if (c->rig.args.kind == OP_SPLIT)
-            rig_top(&c->rig, 4, dims);
+            rig_top(&c->rig, naxes, dims);
         else
-            rig_top(&c->rig, 2, (int64_t[]){dims[0], dims[1] * dims[2] * dims[3]});
+            rig_top(
+                &c->rig, 2,
+                (int64_t[]){dims[0], (int64_t)shape_count(&c->rig.bottom[0].value.shape, 1, 5)});
     }
     return case_lay_out(c, 0);
 }

@@ -7,18 +7,28 @@ static void draw_dims(struct engine_case *c, int naxes, int most, int64_t *dims)
         dims[d] = case_draw(c, 1, d == 0 ? 3 : most);
 }
 
-/* A bottom of random shape, 4 axes or fewer, maybe laid out. */
-static int some_bottom(struct engine_case *c, int least_axes, int64_t dims[4], int *naxes)
+enum { MOST_AXES = 2 + OP_SPATIAL };
+
+/* Sizes of so many axes or more. */
+static int draw_some(struct engine_case *c, int least_axes, int64_t dims[MOST_AXES])
 {
-    *naxes = case_draw(c, least_axes, 4);
-    draw_dims(c, *naxes, 9, dims);
+    int naxes = case_draw(c, least_axes, MOST_AXES);
+
+    draw_dims(c, naxes, naxes > 4 ? 4 : 9, dims);
+    return naxes;
+}
+
+/* A bottom of random shape, 5 axes or fewer, maybe laid out. */
+static int some_bottom(struct engine_case *c, int least_axes, int64_t dims[MOST_AXES], int *naxes)
+{
+    *naxes = draw_some(c, least_axes, dims);
     rig_bottom(&c->rig, *naxes, dims);
     return case_lay_out(c, c->rig.args.nbottoms - 1);
 }
 
 static int choose_prelu(struct engine_case *c)
 {
-    int64_t dims[4], slopes;
+    int64_t dims[MOST_AXES], slopes;
     int naxes;
 
     if (some_bottom(c, 2, dims, &naxes))
@@ -32,10 +42,9 @@ static int choose_prelu(struct engine_case *c)
 
 static int choose_slice(struct engine_case *c)
 {
-    int naxes = case_draw(c, 1, 4), axis = case_draw(c, 0, naxes - 1), n = case_draw(c, 1, 4);
-    int64_t dims[4], total = 0, part[4];
+    int64_t dims[MOST_AXES], total = 0, part[4];
+    int naxes = draw_some(c, 1, dims), axis = case_draw(c, 0, naxes - 1), n = case_draw(c, 1, 4);
 
-    draw_dims(c, naxes, 9, dims);
     for (int i = 0; i < n; i++)
         total += part[i] = case_draw(c, 1, 5);
     dims[axis] = total;
@@ -50,7 +59,7 @@ static int choose_slice(struct engine_case *c)
 
 static int choose_crop(struct engine_case *c)
 {
-    int64_t dims[4];
+    int64_t dims[MOST_AXES];
     int naxes;
 
     if (some_bottom(c, 1, dims, &naxes))
@@ -67,7 +76,7 @@ static int choose_crop(struct engine_case *c)
 static int choose_tile(struct engine_case *c)
 {
     struct tile_args *a = &c->rig.args.u.tile;
-    int64_t dims[4];
+    int64_t dims[MOST_AXES];
     int naxes, axis;
 
     if (some_bottom(c, 1, dims, &naxes))
@@ -83,7 +92,7 @@ static int choose_tile(struct engine_case *c)
 static int choose_reduce(struct engine_case *c)
 {
     struct reduce_args *a = &c->rig.args.u.reduce;
-    int64_t dims[4];
+    int64_t dims[MOST_AXES];
     int naxes;
 
     if (some_bottom(c, 1, dims, &naxes))
@@ -98,7 +107,7 @@ static int choose_reduce(struct engine_case *c)
 static int choose_argmax(struct engine_case *c)
 {
     struct argmax_args *a = &c->rig.args.u.argmax;
-    int64_t dims[4], length = 1;
+    int64_t dims[MOST_AXES], length = 1;
     int naxes;
 
     if (some_bottom(c, 2, dims, &naxes))
@@ -136,13 +145,22 @@ static int choose_mvn(struct engine_case *c)
     return case_lay_out(c, 0);
 }
 
-/* A window, and an image of `places` places for it. */
-static void draw_window(struct engine_case *c, const int64_t places[2], int64_t image[2])
+/* Sizes with one to three spatial axes, most often two; returns the number of axes. */
+static int draw_image(struct engine_case *c, int64_t dims[MOST_AXES])
+{
+    int spatial = case_draw(c, 0, 3), naxes = spatial == 0 ? 4 : 2 + spatial;
+
+    draw_dims(c, naxes, naxes == 5 ? 3 : 6, dims);
+    return naxes;
+}
+
+/* A window, and an image of `places` places for it on so many axes. */
+static void draw_window(struct engine_case *c, int axes, const int64_t *places, int64_t *image)
 {
     struct conv_args *a = &c->rig.args.u.conv;
 
-    for (int i = 0; i < 2; i++) {
-        a->kernel[i] = case_draw(c, 1, 4);
+    for (int i = 0; i < axes; i++) {
+        a->kernel[i] = case_draw(c, 1, axes == 3 ? 3 : 4);
         a->stride[i] = case_draw(c, 1, 3);
         a->dilation[i] = case_draw(c, 0, 3) == 0 ? 2 : 1;
         a->pad[i] = case_draw(c, 0, 2);
@@ -158,33 +176,38 @@ static void draw_window(struct engine_case *c, const int64_t places[2], int64_t 
 static int choose_im2col(struct engine_case *c)
 {
     const struct conv_args *a = &c->rig.args.u.conv;
-    int64_t out[4], in[4];
+    int64_t out[MOST_AXES], in[MOST_AXES];
+    int naxes = draw_image(c, out);
 
-    draw_dims(c, 4, 6, out);
     in[0] = out[0];
     in[1] = out[1];
-    draw_window(c, out + 2, in + 2);
-    out[1] = in[1] * a->kernel[0] * a->kernel[1];
-    rig_bottom(&c->rig, 4, in);
-    rig_top(&c->rig, 4, out);
+    draw_window(c, naxes - 2, out + 2, in + 2);
+    for (int i = 0; i < naxes - 2; i++)
+        out[1] *= a->kernel[i];
+    rig_bottom(&c->rig, naxes, in);
+    rig_top(&c->rig, naxes, out);
     return case_lay_out(c, 0);
 }
 
 static int choose_deconv(struct engine_case *c)
 {
     struct conv_args *a = &c->rig.args.u.conv;
-    int64_t in[4], out[4];
+    int64_t in[MOST_AXES], out[MOST_AXES], weight[MOST_AXES];
+    int naxes = draw_image(c, in);
 
-    draw_dims(c, 4, 6, in);
     a->group = case_draw(c, 0, 2) == 0 ? case_draw(c, 1, 4) : 1;
     in[1] = a->group * case_draw(c, 1, a->group == 1 ? 17 : 5);
     out[0] = in[0];
     out[1] = a->group * case_draw(c, 1, a->group == 1 ? 17 : 5);
-    draw_window(c, in + 2, out + 2);
+    draw_window(c, naxes - 2, in + 2, out + 2);
+    weight[0] = in[1];
+    weight[1] = out[1] / a->group;
+    for (int i = 0; i < naxes - 2; i++)
+        weight[2 + i] = a->kernel[i];
     a->bias = case_draw(c, 0, 2) > 0;
-    rig_bottom(&c->rig, 4, in);
-    rig_top(&c->rig, 4, out);
-    rig_param(&c->rig, 4, (int64_t[]){in[1], out[1] / a->group, a->kernel[0], a->kernel[1]});
+    rig_bottom(&c->rig, naxes, in);
+    rig_top(&c->rig, naxes, out);
+    rig_param(&c->rig, naxes, weight);
     if (a->bias)
         rig_param(&c->rig, 1, &out[1]);
     return case_lay_out(c, 0);
@@ -210,7 +233,7 @@ static int choose_embed(struct engine_case *c)
 
 static int choose_silence(struct engine_case *c)
 {
-    int64_t dims[4];
+    int64_t dims[MOST_AXES];
     int naxes, n = case_draw(c, 1, 4);
 
     for (int i = 0; i < n; i++)
@@ -232,7 +255,7 @@ static int choose_parameter(struct engine_case *c)
 
 static int choose_batch_reindex(struct engine_case *c)
 {
-    int64_t dims[4], count = case_draw(c, 1, 6);
+    int64_t dims[MOST_AXES], count = case_draw(c, 1, 6);
     int naxes;
 
     if (some_bottom(c, 1, dims, &naxes))
@@ -247,10 +270,9 @@ static int choose_batch_reindex(struct engine_case *c)
 
 static int choose_shuffle(struct engine_case *c)
 {
-    int64_t dims[4];
-    int naxes = case_draw(c, 2, 4), group = case_draw(c, 1, 4);
+    int64_t dims[MOST_AXES];
+    int naxes = draw_some(c, 2, dims), group = case_draw(c, 1, 4);
 
-    draw_dims(c, naxes, 9, dims);
     dims[1] = group * case_draw(c, 1, 6);
     c->rig.args.u.shuffle.group = group;
     rig_bottom(&c->rig, naxes, dims);
@@ -301,7 +323,7 @@ static enum loss_normalization draw_normalization(struct engine_case *c)
 static int choose_pair_loss(struct engine_case *c)
 {
     struct op_args *args = &c->rig.args;
-    int64_t dims[4];
+    int64_t dims[MOST_AXES];
     int naxes;
 
     if (some_bottom(c, 1, dims, &naxes))
@@ -330,7 +352,7 @@ static int choose_pair_loss(struct engine_case *c)
 
 static int choose_rows_loss(struct engine_case *c)
 {
-    int64_t dims[4], length = 1;
+    int64_t dims[MOST_AXES], length = 1;
     int naxes;
 
     if (some_bottom(c, 2, dims, &naxes))
@@ -350,7 +372,7 @@ static int choose_rows_loss(struct engine_case *c)
 static int choose_infogain_loss(struct engine_case *c)
 {
     struct infogain_loss_args *a = &c->rig.args.u.infogain_loss;
-    int64_t dims[4], labels[2];
+    int64_t dims[MOST_AXES], labels[2];
     int naxes;
 
     if (some_bottom(c, 2, dims, &naxes))

@@ -24,29 +24,57 @@ static int64_t at4(const struct shape *s, int64_t n, int64_t c, int64_t h, int64
     return ((n * s->dim[1] + c) * s->dim[2] + h) * s->dim[3] + w;
 }
 
+int64_t reference_pixel(const struct conv_args *a, const struct shape *image,
+                        const struct shape *places, int64_t place, int64_t tap)
+{
+    int64_t pixel = 0, step = 1;
+
+    for (int i = image->naxes - 3; i >= 0; i--) {
+        int64_t at = place % places->dim[2 + i] * a->stride[i] - a->pad[i] +
+                     tap % a->kernel[i] * a->dilation[i];
+        if (at < 0 || at >= image->dim[2 + i])
+            return -1;
+        pixel += at * step;
+        step *= image->dim[2 + i];
+        place /= places->dim[2 + i];
+        tap /= a->kernel[i];
+    }
+    return pixel;
+}
+
+int64_t reference_pixels(const struct shape *shape)
+{
+    return (int64_t)shape_count(shape, 2, shape->naxes);
+}
+
+int64_t reference_taps(const struct conv_args *a, const struct shape *image)
+{
+    int64_t taps = 1;
+
+    for (int i = 0; i < image->naxes - 2; i++)
+        taps *= a->kernel[i];
+    return taps;
+}
+
 /* Calls for every product that a convolution consists of. */
 static void conv_visit(struct reference *r,
                        void (*visit)(struct reference *, int64_t x, int64_t k, int64_t y))
 {
     const struct conv_args *a = &r->args->u.conv;
     const struct shape *x = bottom_shape(r, 0), *y = top_shape(r, 0);
-    int64_t og = y->dim[1] / a->group, cg = x->dim[1] / a->group;
+    int64_t og = y->dim[1] / a->group, cg = x->dim[1] / a->group, taps = reference_taps(a, x);
+    int64_t pixels = reference_pixels(x), places = reference_pixels(y);
 
     for (int64_t n = 0; n < y->dim[0]; n++)
         for (int64_t o = 0; o < y->dim[1]; o++)
-            for (int64_t oh = 0; oh < y->dim[2]; oh++)
-                for (int64_t ow = 0; ow < y->dim[3]; ow++)
-                    for (int64_t c = 0; c < cg; c++)
-                        for (int64_t i = 0; i < a->kernel[0]; i++)
-                            for (int64_t j = 0; j < a->kernel[1]; j++) {
-                                int64_t h = oh * a->stride[0] - a->pad[0] + i * a->dilation[0];
-                                int64_t w = ow * a->stride[1] - a->pad[1] + j * a->dilation[1];
-                                if (h < 0 || w < 0 || h >= x->dim[2] || w >= x->dim[3])
-                                    continue;
-                                visit(r, at4(x, n, o / og * cg + c, h, w),
-                                      ((o * cg + c) * a->kernel[0] + i) * a->kernel[1] + j,
-                                      at4(y, n, o, oh, ow));
-                            }
+            for (int64_t p = 0; p < places; p++)
+                for (int64_t c = 0; c < cg; c++)
+                    for (int64_t k = 0; k < taps; k++) {
+                        int64_t pixel = reference_pixel(a, x, y, p, k);
+                        if (pixel >= 0)
+                            visit(r, (n * x->dim[1] + o / og * cg + c) * pixels + pixel,
+                                  (o * cg + c) * taps + k, (n * y->dim[1] + o) * places + p);
+                    }
 }
 
 static void conv_add(struct reference *r, int64_t x, int64_t k, int64_t y)
@@ -63,7 +91,7 @@ static void conv_add_back(struct reference *r, int64_t x, int64_t k, int64_t y)
 static void conv_forward(struct reference *r)
 {
     const struct shape *y = top_shape(r, 0);
-    int64_t pixels = y->dim[2] * y->dim[3];
+    int64_t pixels = reference_pixels(y);
 
     for (size_t i = 0; i < shape_elems(y); i++)
         r->top[0][i] = r->args->u.conv.bias ? r->param[1][(int64_t)i / pixels % y->dim[1]] : 0;
@@ -73,7 +101,7 @@ static void conv_forward(struct reference *r)
 static void conv_backward(struct reference *r)
 {
     const struct shape *y = top_shape(r, 0);
-    int64_t pixels = y->dim[2] * y->dim[3];
+    int64_t pixels = reference_pixels(y);
 
     conv_visit(r, conv_add_back);
     for (size_t i = 0; r->args->u.conv.bias && i < shape_elems(y); i++)
@@ -108,69 +136,71 @@ static void inner_product(struct reference *r, bool backward)
         }
 }
 
-static void pool_max_at(struct reference *r, bool backward, const int64_t box[4], int64_t plane,
+enum { MOST_TAPS = 9 * 9 * 9 };
+
+/* One window: its pixels' places in their plane, in reading order. */
+struct pool_window {
+    int64_t plane; /* where it begins in the bottom */
+    int64_t n, pixel[MOST_TAPS];
+    int64_t area; /* of the window within the padded image */
+};
+
+static void pool_max_at(struct reference *r, bool backward, const struct pool_window *win,
                         int64_t y)
 {
-    const struct shape *x = bottom_shape(r, 0);
     double best = -FLT_MAX;
     int64_t where = -1;
 
-    for (int64_t h = box[0]; h < box[1]; h++)
-        for (int64_t w = box[2]; w < box[3]; w++)
-            if (r->bottom[0][plane + h * x->dim[3] + w] > best) {
-                where = h * x->dim[3] + w;
-                best = r->bottom[0][plane + where];
-            }
+    for (int64_t i = 0; i < win->n; i++)
+        if (r->bottom[0][win->plane + win->pixel[i]] > best) {
+            where = win->pixel[i];
+            best = r->bottom[0][win->plane + where];
+        }
     if (!backward) {
         r->top[0][y] = best;
         if (r->args->ntops == 2)
             r->top[1][y] = (double)where;
     } else if (where >= 0) {
-        r->bottom_grad[0][plane + where] += r->top_grad[0][y];
+        r->bottom_grad[0][win->plane + where] += r->top_grad[0][y];
     }
 }
 
-static void pool_ave_at(struct reference *r, bool backward, const int64_t box[4], int64_t area,
-                        int64_t plane, int64_t y)
+static void pool_ave_at(struct reference *r, bool backward, const struct pool_window *win,
+                        int64_t y)
 {
-    const struct shape *x = bottom_shape(r, 0);
-
     if (!backward)
         r->top[0][y] = 0;
-    for (int64_t h = box[0]; h < box[1]; h++)
-        for (int64_t w = box[2]; w < box[3]; w++) {
-            int64_t i = plane + h * x->dim[3] + w;
-            if (backward)
-                r->bottom_grad[0][i] += r->top_grad[0][y] / (double)area;
-            else
-                r->top[0][y] += r->bottom[0][i] / (double)area;
-        }
+    for (int64_t i = 0; i < win->n; i++) {
+        int64_t x = win->plane + win->pixel[i];
+        if (backward)
+            r->bottom_grad[0][x] += r->top_grad[0][y] / (double)win->area;
+        else
+            r->top[0][y] += r->bottom[0][x] / (double)win->area;
+    }
 }
 
 /* What the sums of floats decide is decided by floats here, too. */
-static void pool_stochastic_at(struct reference *r, bool backward, const int64_t box[4],
-                               int64_t plane, int64_t y)
+static void pool_stochastic_at(struct reference *r, bool backward, const struct pool_window *win,
+                               int64_t y)
 {
-    const struct shape *x = bottom_shape(r, 0), *top = top_shape(r, 0);
+    const struct shape *top = top_shape(r, 0);
     int64_t sample_elems = (int64_t)shape_elems(top) / top->dim[0], picked = -1;
     struct rng rng = rng_make(r->run.seed, RNG_POOL, (uint32_t)r->args->layer_index,
                               r->run.first_sample + (uint64_t)(y / sample_elems));
     float u = rng_uniform(&rng, (uint64_t)(y % sample_elems)), sum = 0, running = 0;
     double squares = 0;
 
-    for (int64_t h = box[0]; h < box[1]; h++)
-        for (int64_t w = box[2]; w < box[3]; w++) {
-            double value = r->bottom[0][plane + h * x->dim[3] + w];
-            sum += (float)value;
-            squares += value * value;
-        }
+    for (int64_t i = 0; i < win->n; i++) {
+        double value = r->bottom[0][win->plane + win->pixel[i]];
+        sum += (float)value;
+        squares += value * value;
+    }
     if (!r->args->train) {
         r->top[0][y] = sum > 0 ? squares / (double)sum : 0;
         return;
     }
-    for (int64_t i = 0; i < (box[1] - box[0]) * (box[3] - box[2]); i++) {
-        int64_t width = box[3] - box[2];
-        picked = plane + (box[0] + i / width) * x->dim[3] + box[2] + i % width;
+    for (int64_t i = 0; i < win->n; i++) {
+        picked = win->plane + win->pixel[i];
         running += (float)r->bottom[0][picked];
         if (running >= u * sum)
             break;
@@ -186,28 +216,44 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The window at that place of the top's plane. */
+static void pool_window_fill(const struct conv_args *a, const struct shape *x,
+                             const struct shape *y, int64_t place, struct pool_window *win)
+{
+    win->n = 0;
+    win->area = 1;
+    for (int64_t k = 0; k < reference_taps(a, x); k++) {
+        int64_t pixel = reference_pixel(a, x, y, place, k);
+        if (pixel >= 0)
+            win->pixel[win->n++] = pixel;
+    }
+    for (int i = x->naxes - 3; i >= 0; place /= y->dim[2 + i], i--) {
+        int64_t begin = place % y->dim[2 + i] * a->stride[i] - a->pad[i];
+        win->area *= least(begin + a->kernel[i], x->dim[2 + i] + a->pad[i]) - begin;
+    }
+}
+
 static void pool(struct reference *r, bool backward)
 {
     const struct pool_args *a = &r->args->u.pool;
     const struct shape *x = bottom_shape(r, 0), *y = top_shape(r, 0);
+    struct conv_args window = {.dilation = {1, 1, 1}};
+    int64_t places = reference_pixels(y);
 
-    for (int64_t p = 0; p < x->dim[0] * x->dim[1]; p++)
-        for (int64_t i = 0; i < y->dim[2]; i++)
-            for (int64_t j = 0; j < y->dim[3]; j++) {
-                int64_t h0 = i * a->stride[0] - a->pad[0], w0 = j * a->stride[1] - a->pad[1];
-                int64_t h1 = least(h0 + a->kernel[0], x->dim[2] + a->pad[0]);
-                int64_t w1 = least(w0 + a->kernel[1], x->dim[3] + a->pad[1]);
-                int64_t box[4] = {h0 < 0 ? 0 : h0, least(h1, x->dim[2]), w0 < 0 ? 0 : w0,
-                                  least(w1, x->dim[3])};
-                int64_t plane = p * x->dim[2] * x->dim[3];
-                int64_t to = (p * y->dim[2] + i) * y->dim[3] + j;
-                if (a->method == POOL_MAX)
-                    pool_max_at(r, backward, box, plane, to);
-                else if (a->method == POOL_STOCHASTIC)
-                    pool_stochastic_at(r, backward, box, plane, to);
-                else
-                    pool_ave_at(r, backward, box, (h1 - h0) * (w1 - w0), plane, to);
-            }
+    memcpy(window.kernel, a->kernel, sizeof a->kernel);
+    memcpy(window.stride, a->stride, sizeof a->stride);
+    memcpy(window.pad, a->pad, sizeof a->pad);
+    for (int64_t to = 0; to < x->dim[0] * x->dim[1] * places; to++) {
+        struct pool_window win = {.plane = to / places * reference_pixels(x)};
+
+        pool_window_fill(&window, x, y, to % places, &win);
+        if (a->method == POOL_MAX)
+            pool_max_at(r, backward, &win, to);
+        else if (a->method == POOL_STOCHASTIC)
+            pool_stochastic_at(r, backward, &win, to);
+        else
+            pool_ave_at(r, backward, &win, to);
+    }
 }
 
 static void relu(struct reference *r, bool backward)

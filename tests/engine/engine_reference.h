@@ -17,6 +17,15 @@ void reference_forward(struct reference *r);
 /* Fills bottom_grad[] and param_grad[] from top_grad[] and what forward saw. */
 void reference_backward(struct reference *r);
 
+/* Windows over spatial axes, as many as the image has. The pixel, as its number in one channel's
+ * plane, that a place of the kernel (`tap`) meets in the window of that number; -1: in the padding.
+ */
+int64_t reference_pixel(const struct conv_args *a, const struct shape *image,
+                        const struct shape *places, int64_t place, int64_t tap);
+/* Pixels of one channel; places of the kernel. */
+int64_t reference_pixels(const struct shape *shape);
+int64_t reference_taps(const struct conv_args *a, const struct shape *image);
+
 /* Those in engine_reference_more.c; false: not one of them. Gradients must be 0 before. */
 bool reference_run_more(struct reference *r, bool backward);
 

@@ -199,7 +199,7 @@ static void mvn(struct reference *r, bool backward)
 
 /* Calls for every pair of a place in the image and a place in the columns (channel, kernel,
  * window). */
-static void windows(struct reference *r, const struct shape *image, const int64_t places[2],
+static void windows(struct reference *r, const struct shape *image, const struct shape *places,
                     bool backward,
                     void (*visit)(struct reference *, bool, int64_t image, int64_t plane,
                                   int64_t kernel, int64_t place))
@@ -207,14 +207,11 @@ static void windows(struct reference *r, const struct shape *image, const int64_
     const struct conv_args *a = &r->args->u.conv;
 
     for (int64_t p = 0; p < image->dim[0] * image->dim[1]; p++)
-        for (int64_t k = 0; k < a->kernel[0] * (int64_t)a->kernel[1]; k++)
-            for (int64_t i = 0; i < places[0] * places[1]; i++) {
-                int64_t h =
-                    i / places[1] * a->stride[0] - a->pad[0] + k / a->kernel[1] * a->dilation[0];
-                int64_t w =
-                    i % places[1] * a->stride[1] - a->pad[1] + k % a->kernel[1] * a->dilation[1];
-                if (h >= 0 && w >= 0 && h < image->dim[2] && w < image->dim[3])
-                    visit(r, backward, (p * image->dim[2] + h) * image->dim[3] + w, p, k, i);
+        for (int64_t k = 0; k < reference_taps(a, image); k++)
+            for (int64_t i = 0; i < reference_pixels(places); i++) {
+                int64_t pixel = reference_pixel(a, image, places, i, k);
+                if (pixel >= 0)
+                    visit(r, backward, p * reference_pixels(image) + pixel, p, k, i);
             }
 }
 
@@ -222,14 +219,14 @@ static void column(struct reference *r, bool backward, int64_t image, int64_t pl
                    int64_t place)
 {
     const struct shape *y = top_shape(r, 0);
-    int64_t places = y->dim[2] * y->dim[3], kernels = y->dim[1] / bottom_shape(r, 0)->dim[1];
+    int64_t places = reference_pixels(y), kernels = y->dim[1] / bottom_shape(r, 0)->dim[1];
 
     move(r, backward, (plane * kernels + kernel) * places + place, image, 1);
 }
 
 static void im2col(struct reference *r, bool backward)
 {
-    windows(r, bottom_shape(r, 0), top_shape(r, 0)->dim + 2, backward, column);
+    windows(r, bottom_shape(r, 0), top_shape(r, 0), backward, column);
 }
 
 /* One place of one channel of the top, and all channels of the bottom in its group. */
@@ -239,11 +236,10 @@ static void deconv_visit(struct reference *r, bool backward, int64_t image, int6
     const struct conv_args *a = &r->args->u.conv;
     const struct shape *x = bottom_shape(r, 0), *y = top_shape(r, 0);
     int64_t og = y->dim[1] / a->group, cg = x->dim[1] / a->group;
-    int64_t sample = plane / y->dim[1], o = plane % y->dim[1],
-            kernels = a->kernel[0] * (int64_t)a->kernel[1];
+    int64_t sample = plane / y->dim[1], o = plane % y->dim[1], kernels = reference_taps(a, y);
 
     for (int64_t c = o / og * cg; c < (o / og + 1) * cg; c++) {
-        int64_t from = (sample * x->dim[1] + c) * x->dim[2] * x->dim[3] + place;
+        int64_t from = (sample * x->dim[1] + c) * reference_pixels(x) + place;
         int64_t w = (c * og + o % og) * kernels + kernel;
         move(r, backward, image, from, r->param[0][w]);
         if (backward)
@@ -256,13 +252,13 @@ static void deconv(struct reference *r, bool backward)
     const struct shape *y = top_shape(r, 0);
 
     for (int64_t i = 0; r->args->u.conv.bias && i < elems(y); i++) {
-        int64_t o = i / (y->dim[2] * y->dim[3]) % y->dim[1];
+        int64_t o = i / reference_pixels(y) % y->dim[1];
         if (backward)
             r->param_grad[1][o] += r->top_grad[0][i];
         else
             r->top[0][i] = r->param[1][o];
     }
-    windows(r, y, bottom_shape(r, 0)->dim + 2, backward, deconv_visit);
+    windows(r, y, bottom_shape(r, 0), backward, deconv_visit);
 }
 
 static void embed(struct reference *r, bool backward)

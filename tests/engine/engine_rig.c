@@ -52,18 +52,19 @@ void rig_param(struct rig *rig, int naxes, const int64_t *dims)
 int rig_lay_out(struct rig *rig, int i)
 {
     struct rig maker;
-    int64_t channels = rig->bottom[i].value.shape.dim[1];
+    const struct shape *shape = &rig->bottom[i].value.shape;
+    int64_t in[2 + OP_SPATIAL], weight[2 + OP_SPATIAL] = {shape->dim[1], 16, 1, 1, 1};
     int status;
 
     rig_start(&maker, rig->engine, OP_CONV);
     maker.args.train = false;
-    maker.args.u.conv =
-        (struct conv_args){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .group = 1};
+    maker.args.u.conv = (struct conv_args){
+        .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .group = 1};
     /* many input channels: with few, the engine might keep them plain */
-    rig_bottom(&maker, 4,
-               (int64_t[]){rig->bottom[i].value.shape.dim[0], 16, rig->bottom[i].value.shape.dim[2],
-                           rig->bottom[i].value.shape.dim[3]});
-    rig_param(&maker, 4, (int64_t[]){channels, 16, 1, 1});
+    memcpy(in, shape->dim, sizeof in);
+    in[1] = 16;
+    rig_bottom(&maker, shape->naxes, in);
+    rig_param(&maker, shape->naxes, weight);
     maker.args.ntops = 1;
     maker.tops[0] = &rig->bottom[i];
     maker.args.bottoms = maker.bottoms;

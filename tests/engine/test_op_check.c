@@ -289,15 +289,35 @@ static const struct counted {
     {OP_DROPOUT, 1, 0, U(dropout = {.ratio = 0}), 0, 0, 0, 0, 0, 0},
 };
 
-START_TEST(a_pass_is_what_was_counted_by_hand)
+#define VOLUME_WINDOW .kernel = {3, 2, 2}, .stride = {1, 1, 1}, .pad = {0, 0, 0}
+#define VOLUME        VOLUME_WINDOW, .dilation = {1, 1, 1}, .group = 1
+
+/* The same over other numbers of spatial axes, with calls of their own. Over one: x 24, y 18, w 27,
+ * 9 products for each y. Over three: x 192, y 54, w 108, 36 products for each y; windows of 12, x
+ * 64, y 18. */
+static const struct {
+    struct counted counted;
+    struct call call;
+} counted_spatial[] = {
+    {{OP_CONV, 1, 1, NULL, 2 * 9 * 18, 24 + 18, 27, 4 * 9 * 18, 2 * (24 + 18), 27 + 27},
+     {OP_CONV, "1 3 8", "1 3 6", "3 3 3", CONV(.pad = {0}, .group = 1)}},
+    {{OP_CONV, 1, 1, NULL, 2 * 36 * 54, 192 + 54, 108, 4 * 36 * 54, 2 * (192 + 54), 108 + 108},
+     {OP_CONV, "1 3 4 4 4", "1 3 2 3 3", "3 3 3 2 2", CONV(VOLUME)}},
+    {{OP_DECONV, 1, 1, NULL, 2 * 36 * 54, 192 + 54, 108, 4 * 36 * 54, 2 * (192 + 54), 108 + 108},
+     {OP_DECONV, "1 3 2 3 3", "1 3 4 4 4", "3 3 3 2 2", CONV(VOLUME)}},
+    {{OP_POOL, 1, 0, NULL, 12 * 18, 64 + 18, 0, 12 * 18, 64 + 18, 0},
+     {OP_POOL, "1 1 4 4 4", "1 1 2 3 3", "", POOL(VOLUME_WINDOW)}},
+    {{OP_IM2COL, 1, 0, NULL, 12 * 64, 64 + 216, 0, 12 * 64, 64 + 216, 0},
+     {OP_IM2COL, "1 1 4 4 4", "1 12 2 3 3", "", CONV(VOLUME)}},
+};
+
+static void check_counted(const struct counted *c, const struct call *call)
 {
-    const struct counted *c = &counted[_i];
-    struct call call = *right_call(c->kind);
     struct op_work forward, backward;
     struct made m;
 
-    call.u = c->u ? c->u : call.u;
-    make(&m, &call);
+    make(&m, call);
+    ck_assert_msg(op_check(&m.args) == 0, "%s", error_text());
     for (int i = 0; i < MOST_BLOBS; i++) {
         m.propagate[i] = c->propagate >> i & 1;
         m.param[i].wants_grad = c->learns >> i & 1;
@@ -314,6 +334,21 @@ START_TEST(a_pass_is_what_was_counted_by_hand)
     m.args.train = false;
     ck_assert_double_eq(op_work(&m.args, OP_BACKWARD).blob_bytes, 0);
 }
+
+START_TEST(a_pass_is_what_was_counted_by_hand)
+{
+    const struct counted *c = &counted[_i];
+    struct call call = *right_call(c->kind);
+
+    call.u = c->u ? c->u : call.u;
+    check_counted(c, &call);
+}
+END_TEST
+
+START_TEST(a_pass_over_one_and_three_axes_is_what_was_counted_by_hand)
+{
+    check_counted(&counted_spatial[_i].counted, &counted_spatial[_i].call);
+}
 END_TEST
 
 SUITE("op_check")
@@ -329,4 +364,6 @@ SUITE("op_check")
     tcase_add_test(tests, an_engine_is_asked_for_right_calls_alone);
     tcase_add_loop_test(tests, a_pass_is_what_was_counted_by_hand, 0,
                         (int)(sizeof counted / sizeof *counted));
+    tcase_add_loop_test(tests, a_pass_over_one_and_three_axes_is_what_was_counted_by_hand, 0,
+                        (int)(sizeof counted_spatial / sizeof *counted_spatial));
 }

@@ -127,7 +127,7 @@ static void free_case(struct value_case *c)
 
 static bool laid_out(const struct record *r, bool layouts)
 {
-    return layouts && r->what == INPUT_VALUE && r->shape.naxes == 4;
+    return layouts && r->what == INPUT_VALUE && r->shape.naxes > 2 && r->shape.naxes < 6;
 }
 
 /* The case's layers, with the inputs before them. */

@@ -29,6 +29,22 @@ static const struct shape_case shape_cases[] = {
     {"1,1,9,9", CONV("num_output: 1 kernel_size: [3, 5] stride: [2, 1] pad: [0, 2]"), "1 1 4 9",
      2.0 * 36 * 15},
     {"1,1,9,9", CONV("num_output: 1 kernel_size: 1 axis: -3"), "1 1 9 9", 2.0 * 81},
+    /* one spatial axis; three: the first layers of C3D; and other windows on each axis */
+    {"2,3,20", CONV("num_output: 4 kernel_size: 5 stride: 2 pad: 1"), "2 4 9", 2.0 * 72 * 15},
+    {"1,3,16,112,112", CONV("num_output: 64 kernel_size: 3 pad: 1"), "1 64 16 112 112",
+     2.0 * 64 * 16 * 112 * 112 * 81},
+    {"1,4,9,9,9",
+     CONV("num_output: 2 kernel_size: [1, 3, 5] stride: [1, 2, 1] pad: [0, 1, 2] dilation: [1, 2, "
+          "1] group: 2"),
+     "1 2 9 4 9", 2.0 * 2 * 9 * 4 * 9 * 2 * 15},
+    {"1,64,16,112,112", POOL("kernel_size: [1, 2, 2] stride: [1, 2, 2]"), "1 64 16 56 56",
+     64.0 * 16 * 56 * 56 * 4},
+    {"1,2,5,6,7", POOL("kernel_size: 3 stride: 2 pad: [0, 1, 0]"), "1 2 2 4 3", 48.0 * 27},
+    {"1,2,5,6,7", POOL("kernel_size: 2 stride: 2 round_mode: FLOOR pool: AVE"), "1 2 2 3 3",
+     36.0 * 8},
+    {"2,3,20", POOL("kernel_size: 3 stride: 2"), "2 3 10", 60.0 * 3},
+    {"2,3,4,5,6", POOL("global_pooling: true pool: AVE"), "2 3 1 1 1", 6.0 * 120},
+    {"2,3,6,5", POOL("kernel_size: [3, 2] stride: [2, 1]"), "2 3 3 4", 72.0 * 6},
     /* pooling rounds up: Caffe's TestSetup, TestSetupPadded, TestSetupGlobalPooling */
     {"2,3,6,5", POOL("kernel_size: 3 stride: 2"), "2 3 3 2", 36.0 * 9},
     {"2,3,6,5", POOL("kernel_size: 3 stride: 2 pad: 1 pool: AVE"), "2 3 4 3", 72.0 * 9},
@@ -129,7 +145,9 @@ struct error_case {
     const char *message; /* part of it */
 };
 
-#define X INPUT("x", "2,4,6,5")
+#define X      INPUT("x", "2,4,6,5")
+#define VOLUME INPUT("x", "2,4,4,5,6")
+#define LINE   INPUT("x", "2,4,20")
 #define LOSS(scores, labels, rest)                                                                 \
     INPUT("s", scores)                                                                             \
     INPUT("t", labels)                                                                             \
@@ -177,20 +195,60 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 3 kernel_size: 3 group: 2"), "num_output 3 is not divisible by group 2"},
     {X CONV("num_output: 3 kernel_size: 3 group: 0"), "group is 0"},
     {X CONV("num_output: 4 kernel_size: 7"),
-     "kernel 7x7 (dilation 1x1) is larger than the padded input: height 7 > 6 + 2 * 0"},
+     "kernel 7 x 7 (dilation 1 x 1) is larger than the padded input: height 7 > 6 + 2 * 0"},
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
-     "only convolution over height and width is supported: expected a bottom of 4 axes (N,C,H,W), "
-     "found 'x' of "
-     "2: 2 4 (8)"},
-    {INPUT("x", "2,3,4,5,6")
+     "expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), found 'x' of 2: 2 "
+     "4 "
+     "(8)"},
+    {INPUT("x", "2,3,4,5,6,2")
          PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 }"),
-     "(Deconvolution): only convolution over height and width is supported: expected a bottom of 4 "
-     "axes "
-     "(N,C,H,W), found 'x' of 5: 2 3 4 5 6 (720)"},
-    {INPUT("x", "2,3,20") PLAIN("Im2col", "convolution_param { kernel_size: 1 }"),
-     "(Im2col): only convolution over height and width is supported: expected a bottom of 4 axes"},
+     "(Deconvolution): expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), "
+     "found 'x' of 6: 2 3 4 5 6 2 (1440)"},
+    {INPUT("x", "20") PLAIN("Im2col", "convolution_param { kernel_size: 1 }"),
+     "(Im2col): expected a bottom of 3, 4 or 5 axes"},
+    /* over one or three spatial axes */
+    {VOLUME CONV("num_output: 4"), "(Convolution): kernel_size is missing"},
+    {VOLUME CONV("num_output: 4 kernel_size: [3, 3]"),
+     "kernel_size has 2 values; expected one for all, or one for each spatial axis of 'x' (depth, "
+     "height, width)"},
+    {VOLUME CONV("num_output: 4 kernel_size: 3 stride: [1, 1, 1, 1]"),
+     "stride has 4 values; expected one for all, or one for each spatial axis of 'x' (depth, "
+     "height, "
+     "width)"},
+    {VOLUME CONV("num_output: 4 kernel_size: 3 dilation: [1, 2]"), "dilation has 2 values"},
+    {LINE CONV("num_output: 4 kernel_size: 3 pad: [1, 1]"),
+     "pad has 2 values; expected one, or one for each spatial axis of 'x' (length)"},
+    {X CONV("num_output: 4 kernel_size: [1, 2, 3]"),
+     "expected one for all, or one for each spatial axis of 'x' (height, width)"},
+    {VOLUME CONV("num_output: 4 kernel_h: 3 kernel_w: 3"),
+     "kernel_h and kernel_w are for bottoms of height and width alone, and 'x' has depth, height, "
+     "width: give kernel_size once, or once for each axis"},
+    {LINE CONV("num_output: 4 kernel_size: 3 pad_h: 1 pad_w: 1"),
+     "pad_h and pad_w are for bottoms of height and width alone, and 'x' has length: give pad "
+     "once"},
+    {VOLUME CONV("num_output: 4 kernel_size: [1, 0, 1]"),
+     "kernel_size must be at least 1 and at most 16777216, but it is 1 x 0 x 1"},
+    {VOLUME CONV("num_output: 4 kernel_size: [3, 3, 9]"),
+     "kernel 3 x 3 x 9 (dilation 1 x 1 x 1) is larger than the padded input: width 9 > 6 + 2 * 0"},
+    {VOLUME CONV("num_output: 4 kernel_size: 3 dilation: [2, 1, 1]"),
+     "kernel 3 x 3 x 3 (dilation 2 x 1 x 1) is larger than the padded input: depth 5 > 4 + 2 * 0"},
+    {LINE CONV("num_output: 4 kernel_size: 30"),
+     "kernel 30 (dilation 1) is larger than the padded input: length 30 > 20 + 2 * 0"},
+    {VOLUME PLAIN("Deconvolution", "convolution_param { num_output: 1 kernel_size: 1 pad: 3 }"),
+     "pad 3 leaves nothing of the top: depth 1 * (4 - 1) + 1 - 2 * 3"},
+    {VOLUME PLAIN("Im2col", "convolution_param { kernel_size: 16777216 pad: 16777216 }"),
+     "blob size exceeds INT_MAX"},
+    {X PLAIN("NdConvolution", ""),
+     "layer type NdConvolution is not supported: it belongs to a fork of Caffe for video; "
+     "Convolution "
+     "with kernel_size, stride and pad once for each axis does the same"},
+    {X PLAIN("NdPooling", ""), "for video; Pooling with kernel_size, stride and pad once"},
+    {X PLAIN("Convolution3D", ""), "(C3D); Convolution over a bottom of 5 axes, with kernel_size"},
+    {X PLAIN("Pooling3D", ""), "(C3D); Pooling over a bottom of 5 axes, with kernel_size"},
+    {X PLAIN("Conv3d", ""), "unknown layer type: Conv3d; did you mean Convolution?"},
+    {X PLAIN("AvgPool1d", ""), "unknown layer type: AvgPool1d; did you mean Pooling?"},
     {X INPUT("z",
              "2,4,6,6") "layer { name: 'l' type: 'Convolution' bottom: 'x' bottom: 'z' top: 'a' "
                         "top: 'b' convolution_param { num_output: 1 kernel_size: 1 } }",
@@ -229,7 +287,30 @@ static const struct error_case error_cases[] = {
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: AVE "
        "kernel_size: 2 } }",
      "found 2 tops; only pool: MAX has a second one"},
-    {INPUT("x", "2,4") POOL("kernel_size: 1"), "expected a bottom of 4 axes"},
+    {INPUT("x", "2,4") POOL("kernel_size: 1"), "(Pooling): expected a bottom of 3, 4 or 5 axes "
+                                               "(N,C, and one to three spatial ones), found 'x' "
+                                               "of 2: 2 4 (8)"},
+    {X POOL("kernel_size: [1, 2, 3]"),
+     "kernel_size has 3 values; expected one for all, or one for each spatial axis of 'x' (height, "
+     "width)"},
+    {VOLUME POOL("pool: AVE"), "(Pooling): kernel_size is missing"},
+    {VOLUME POOL("kernel_size: [2, 2]"), "kernel_size has 2 values"},
+    {VOLUME POOL("kernel_h: 2 kernel_w: 2"),
+     "kernel_h and kernel_w are for bottoms of height and width alone, and 'x' has depth, height, "
+     "width"},
+    {VOLUME POOL("kernel_size: 2 stride_h: 2 stride_w: 2"), "give stride once, or once for each"},
+    {VOLUME POOL("kernel_size: [1, 2, 2] pad: [1, 0, 0]"),
+     "pad 1 x 0 x 0 must be smaller than the kernel 1 x 2 x 2"},
+    {VOLUME POOL("kernel_size: [2, 2, 8]"),
+     "kernel 2 x 2 x 8 is larger than the padded input: width 8 > 6 + 2 * 0"},
+    {VOLUME POOL("global_pooling: true kernel_size: 2"),
+     "global_pooling takes the whole plane (4 x 5 x 6): kernel_size, kernel_h, kernel_w must not"},
+    {VOLUME POOL("global_pooling: true stride: [1, 1, 2]"),
+     "global_pooling needs pad 0 and stride 1, found pad 0 x 0 x 0, stride 1 x 1 x 2"},
+    {VOLUME POOL("kernel_size: 2 pad: [1, 0, 0] pool: STOCHASTIC"),
+     "pool: STOCHASTIC takes no padding, found pad 1 x 0 x 0"},
+    {LINE POOL("kernel_size: 30"),
+     "kernel 30 is larger than the padded input: length 30 > 20 + 2 * 0"},
     /* the rest */
     {X PLAIN("Dropout", "dropout_param { dropout_ratio: 1 }"),
      "dropout_ratio is 1; expected at least 0 and less than 1"},

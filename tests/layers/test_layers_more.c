@@ -256,7 +256,7 @@ static const struct error_case error_cases[] = {
     {X ONE("Im2col", ""), "convolution_param is missing; it must give kernel_size"},
     {X ONE("Im2col", "convolution_param { kernel_size: 9 }"), "larger than the padded input"},
     {INPUT("x", "3,4") ONE("Im2col", "convolution_param { kernel_size: 1 }"),
-     "expected a bottom of 4 axes"},
+     "expected a bottom of 3, 4 or 5 axes"},
     {X ONE("Interp", ""), "interp_param must give height and width, zoom_factor, or shrink_factor"},
     {X ONE("Interp", "interp_param { height: 3 }"), "interp_param must give height and width"},
     {X ONE("Interp", "interp_param { height: 3 width: 3 zoom_factor: 2 }"),

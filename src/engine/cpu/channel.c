@@ -44,7 +44,7 @@ bool cpu_channels_view(const struct shape *shape, const struct cpu_format *forma
         if (!channel && !(axis == 0 && naxes == 2))
             return false;
         channel_view_set(out, channel ? p.planes / p.groups : 1, channel ? p.groups : p.planes,
-                         p.height * p.width, p.block, shape->dim[1]);
+                         p.pixels, p.block, shape->dim[1]);
         out->padded_row = p.groups * p.block;
         out->coefficients = out->slots / out->padded_row * out->row;
     }

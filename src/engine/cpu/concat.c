@@ -41,7 +41,7 @@ static void concat_measure(struct concat *concat, const struct cpu_format *forma
 
     concat->outer = (int64_t)shape_count(top, 0, axis);
     if (channels_last && axis == 1)
-        concat->outer *= top->dim[2] * top->dim[3];
+        concat->outer *= (int64_t)shape_count(top, 2, top->naxes);
     concat->total = 0;
     for (int i = 0; i < op->args.nbottoms; i++) {
         size_t bytes = cpu_format_bytes(&op->args.bottoms[i]->value.shape, format);
@@ -209,7 +209,7 @@ static int slice_create(struct cpu_op *op)
         return error_memory((size_t)op->args.ntops * sizeof *slice->length, "a slice operator");
     slice->outer = (int64_t)shape_count(&bottom->value.shape, 0, axis);
     if (format && !format->block && axis == 1)
-        slice->outer *= bottom->value.shape.dim[2] * bottom->value.shape.dim[3];
+        slice->outer *= (int64_t)shape_count(&bottom->value.shape, 2, bottom->value.shape.naxes);
     for (int i = 0; i < op->args.ntops; i++) {
         cpu_top_set(op->args.tops[i], format);
         slice->length[i] = (int64_t)cpu_tensor_stored(&op->args.tops[i]->value) / slice->outer;

@@ -1,6 +1,7 @@
 /* What oneDNN is asked for, and in which formats. */
 #include "engine/cpu/conv.h"
 
+#include "engine/op_size.h"
 #include "util/error.h"
 
 #include <string.h>
@@ -19,8 +20,14 @@ void conv_descs_destroy(struct conv_descs *d)
     md_destroy(d->plain_weights);
 }
 
-/* (O, C/g, kh, kw), or (g, O/g, C/g, kh, kw): the same memory. Returns the number of axes. */
-static int conv_weight_dims(const struct cpu_op *op, dnnl_dims_t dims)
+/* The spatial axes that oneDNN is told of: the last ones of struct op_windows. */
+static int conv_first_axis(const struct cpu_op *op)
+{
+    return op->args.bottoms[0]->value.shape.naxes > 4 ? 0 : 1;
+}
+
+/* (O, C/g, kernel...), or (g, O/g, C/g, kernel...): the same memory. Returns the number of axes. */
+static int conv_weight_dims(const struct cpu_op *op, const struct op_windows *w, dnnl_dims_t dims)
 {
     const struct conv_args *a = &op->args.u.conv;
     int64_t outputs = op->args.tops[0]->value.shape.dim[1];
@@ -31,8 +38,8 @@ static int conv_weight_dims(const struct cpu_op *op, dnnl_dims_t dims)
         dims[n++] = a->group;
     dims[n++] = outputs / a->group;
     dims[n++] = inputs / a->group;
-    dims[n++] = a->kernel[0];
-    dims[n++] = a->kernel[1];
+    for (int i = conv_first_axis(op); i < OP_SPATIAL; i++)
+        dims[n++] = w->kernel[i];
     return n;
 }
 
@@ -49,19 +56,27 @@ static int conv_mds_create(const struct cpu_op *op, dnnl_format_tag_t tag, struc
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *bottom = &op->args.bottoms[0]->value.shape;
     const struct shape *top = &op->args.tops[0]->value.shape;
-    dnnl_dims_t dims = {0}, outputs = {top->dim[1]};
-    int naxes = conv_weight_dims(op, dims);
+    const struct op_windows w = op_conv_windows(a, bottom, top);
+    int first = conv_first_axis(op), naxes;
+    dnnl_dims_t dims, outputs = {top->dim[1]};
 
-    for (int i = 0; i < 2; i++) {
-        d->window.strides[i] = a->stride[i];
-        d->window.dilates[i] = a->dilation[i] - 1;
-        d->window.padding_l[i] = d->window.padding_r[i] = a->pad[i];
+    for (int i = first; i < OP_SPATIAL; i++) {
+        d->window.strides[i - first] = w.stride[i];
+        d->window.dilates[i - first] = w.dilation[i] - 1;
+        d->window.padding_l[i - first] = d->window.padding_r[i - first] = w.pad[i];
     }
-    if (cpu_check(md_create_tag(&d->src, 4, bottom->dim, tag)) ||
-        cpu_check(md_create_tag(&d->dst, 4, top->dim, tag)) ||
-        cpu_check(md_create_tag(&d->weights, naxes, dims, dnnl_format_tag_any)) ||
-        cpu_check(
-            md_create_tag(&d->plain_weights, naxes, dims, naxes == 5 ? dnnl_abcde : dnnl_abcd)))
+    naxes = cpu_md_dims(bottom, dims);
+    if (cpu_check(md_create_tag(&d->src, naxes, dims, tag)))
+        return -1;
+    naxes = cpu_md_dims(top, dims);
+    if (cpu_check(md_create_tag(&d->dst, naxes, dims, tag)))
+        return -1;
+    naxes = conv_weight_dims(op, &w, dims);
+    if (cpu_check(md_create_tag(&d->weights, naxes, dims, dnnl_format_tag_any)) ||
+        cpu_check(md_create_tag(&d->plain_weights, naxes, dims,
+                                naxes == 6   ? dnnl_abcdef
+                                : naxes == 5 ? dnnl_abcde
+                                             : dnnl_abcd)))
         return -1;
     return a->bias ? cpu_check(md_create_tag(&d->bias, 1, outputs, dnnl_a)) : 0;
 }
@@ -142,23 +157,28 @@ static bool conv_descs_pad(const struct cpu_op *op, const struct conv_descs *d)
 
 /* oneDNN 2.6's backward pass of weights has a race there, between threads that gather the pixels
  * that a stride leaves: seen as wrong values, once in a hundred runs, with channels last only. */
-static bool conv_strided_1x1(const struct conv_args *a)
+static bool conv_strided_1x1(const struct cpu_op *op)
 {
-    return a->kernel[0] * a->kernel[1] == 1 && (a->stride[0] > 1 || a->stride[1] > 1);
+    const struct conv_args *a = &op->args.u.conv;
+    int spatial = op->args.bottoms[0]->value.shape.naxes - 2;
+
+    return op_window_places(a->kernel, spatial) == 1 && op_window_places(a->stride, spatial) > 1;
 }
 
 /* The best formats for the direct algorithm. */
 static int conv_direct_choose(const struct cpu_op *op, struct conv_descs *d)
 {
     struct conv_descs last = {0};
+    bool volume = conv_first_axis(op) == 0;
 
     if (conv_descs_create(op, dnnl_format_tag_any, d)) {
         conv_descs_destroy(d);
-        return conv_descs_create(op, dnnl_abcd, d);
+        return conv_descs_create(op, volume ? dnnl_abcde : dnnl_abcd, d);
     }
-    if (!conv_descs_pad(op, d) || conv_strided_1x1(&op->args.u.conv))
+    if (!conv_descs_pad(op, d) || conv_strided_1x1(op))
         return 0;
-    if (conv_descs_create(op, dnnl_acdb, &last) == 0 && conv_descs_quick(&last)) {
+    if (conv_descs_create(op, volume ? dnnl_acdeb : dnnl_acdb, &last) == 0 &&
+        conv_descs_quick(&last)) {
         struct conv_descs padded = *d;
         *d = last;
         last = padded;

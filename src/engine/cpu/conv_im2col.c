@@ -3,43 +3,70 @@
  * A deconvolution is a matrix product followed by adding columns into an image; its backward takes
  * the top gradient's columns. All in plain memory, sample by sample. */
 #include "engine/cpu/cpu_internal.h"
+#include "engine/op_size.h"
 
-/* An image of channels x height x width and its windows' places, oh x ow. */
+/* The windows in an image of so many channels. */
 struct window {
-    int64_t channels, height, width, oh, ow;
-    const struct conv_args *a;
+    int64_t channels, pixels, places; /* pixels, windows of one channel */
+    int64_t taps;                     /* pixels of a window */
+    struct op_windows at;
 };
+
+static struct window window_of(const struct conv_args *a, const struct shape *image,
+                               const struct shape *places)
+{
+    return (struct window){.channels = image->dim[1],
+                           .pixels = (int64_t)shape_count(image, 2, image->naxes),
+                           .places = (int64_t)shape_count(places, 2, places->naxes),
+                           .taps = op_window_places(a->kernel, image->naxes - 2),
+                           .at = op_conv_windows(a, image, places)};
+}
 
 static int64_t columns_elems(const struct window *w)
 {
-    return w->channels * w->a->kernel[0] * w->a->kernel[1] * w->oh * w->ow;
+    return w->channels * w->taps * w->places;
+}
+
+/* The pixel on axis i that place `at` of the kernel meets in a window. */
+static inline int64_t pixel_at(const struct op_windows *w, int i, int64_t window, int64_t at)
+{
+    return window * w->stride[i] - w->pad[i] + at * w->dilation[i];
+}
+
+/* One row of windows: `line` is the image's row under them, NULL where it is padding. */
+static inline void column_line(const struct op_windows *w, float *line, float *row, int64_t tap,
+                               bool add)
+{
+    for (int64_t j = 0; j < w->places[2]; j++) {
+        int64_t at = pixel_at(w, 2, j, tap);
+        bool here = line && at >= 0 && at < w->size[2];
+        if (!add)
+            row[j] = here ? line[at] : 0;
+        else if (here)
+            line[at] += row[j];
+    }
 }
 
 /* Row r of the columns: one channel, one place in the kernel. add: columns into the image. */
-static void column_row(const struct window *w, float *image, float *columns, int64_t r, bool add)
+static void column_row(const struct window *window, float *image, float *columns, int64_t r,
+                       bool add)
 {
-    const struct conv_args *a = w->a;
-    int64_t kj = r % a->kernel[1], ki = r / a->kernel[1] % a->kernel[0];
-    float *plane = image + r / (a->kernel[0] * (int64_t)a->kernel[1]) * w->height * w->width;
-    float *row = columns + r * w->oh * w->ow;
+    const struct op_windows *w = &window->at;
+    int64_t kw = r % w->kernel[2], kh = r / w->kernel[2] % w->kernel[1];
+    int64_t kd = r / w->kernel[2] / w->kernel[1] % w->kernel[0];
+    float *plane = image + r / window->taps * window->pixels;
+    float *row = columns + r * window->places;
 
-    for (int64_t i = 0; i < w->oh; i++) {
-        int64_t h = i * a->stride[0] - a->pad[0] + ki * a->dilation[0];
-        bool inside = h >= 0 && h < w->height;
-        for (int64_t j = 0; j < w->ow; j++) {
-            int64_t at = j * a->stride[1] - a->pad[1] + kj * a->dilation[1];
-            bool here = inside && at >= 0 && at < w->width;
-            if (!add)
-                row[i * w->ow + j] = here ? plane[h * w->width + at] : 0;
-            else if (here)
-                plane[h * w->width + at] += row[i * w->ow + j];
-        }
+    for (int64_t p = 0; p < w->places[0] * w->places[1]; p++, row += w->places[2]) {
+        int64_t d = pixel_at(w, 0, p / w->places[1], kd), h = pixel_at(w, 1, p % w->places[1], kh);
+        bool inside = d >= 0 && d < w->size[0] && h >= 0 && h < w->size[1];
+        column_line(w, inside ? plane + (d * w->size[1] + h) * w->size[2] : NULL, row, kw, add);
     }
 }
 
 static void image_to_columns(const struct window *w, const float *image, float *columns)
 {
-    int64_t rows = w->channels * w->a->kernel[0] * w->a->kernel[1];
+    int64_t rows = w->channels * w->taps;
 
 #pragma omp parallel for
     for (int64_t r = 0; r < rows; r++)
@@ -49,11 +76,9 @@ static void image_to_columns(const struct window *w, const float *image, float *
 /* Adds; a channel's rows are all one thread's. */
 static void columns_to_image(const struct window *w, const float *columns, float *image)
 {
-    int64_t places = (int64_t)w->a->kernel[0] * w->a->kernel[1];
-
 #pragma omp parallel for
     for (int64_t c = 0; c < w->channels; c++)
-        for (int64_t r = c * places; r < (c + 1) * places; r++)
+        for (int64_t r = c * w->taps; r < (c + 1) * w->taps; r++)
             column_row(w, image, (float *)(uintptr_t)columns, r, true);
 }
 
@@ -69,7 +94,7 @@ static int im2col_create(struct cpu_op *op)
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
 
-    im2col->window = (struct window){x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], a};
+    im2col->window = window_of(a, x, y);
     cpu_top_set(op->args.tops[0], NULL);
     return cpu_plain_create(op, 0, false, &im2col->plain);
 }
@@ -78,7 +103,7 @@ static int im2col_forward(struct cpu_op *op, const struct run *run)
 {
     struct im2col *im2col = (struct im2col *)op;
     const struct window *w = &im2col->window;
-    int64_t image = w->channels * w->height * w->width;
+    int64_t image = w->channels * w->pixels;
 
     (void)run;
     if (cpu_input_load(op->engine, &im2col->plain.in))
@@ -93,7 +118,7 @@ static int im2col_backward(struct cpu_op *op, const struct run *run)
 {
     struct im2col *im2col = (struct im2col *)op;
     const struct window *w = &im2col->window;
-    int64_t image = w->channels * w->height * w->width;
+    int64_t image = w->channels * w->pixels;
     float *dx;
 
     (void)run;
@@ -135,11 +160,11 @@ static int deconv_create(struct cpu_op *op)
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
     void *memory = NULL;
 
-    deconv->window = (struct window){y->dim[1], y->dim[2], y->dim[3], x->dim[2], x->dim[3], a};
+    deconv->window = window_of(a, y, x);
     deconv->group = a->group;
-    deconv->pixels = x->dim[2] * x->dim[3];
+    deconv->pixels = deconv->window.places;
     deconv->inputs = x->dim[1] / a->group;
-    deconv->rows = y->dim[1] / a->group * a->kernel[0] * a->kernel[1];
+    deconv->rows = y->dim[1] / a->group * deconv->window.taps;
     if (cpu_alloc((size_t)columns_elems(&deconv->window) * sizeof(float), "columns", &memory))
         return -1;
     deconv->columns = memory;
@@ -154,8 +179,8 @@ static void deconv_add_bias(const struct deconv *deconv, float *y)
 
 #pragma omp parallel for
     for (int64_t c = 0; c < w->channels; c++)
-        for (int64_t i = 0; i < w->height * w->width; i++)
-            y[c * w->height * w->width + i] += bias[c];
+        for (int64_t i = 0; i < w->pixels; i++)
+            y[c * w->pixels + i] += bias[c];
 }
 
 /* Per group: columns (rows x pixels) = W^T (rows x inputs) x (inputs x pixels). */
@@ -163,7 +188,7 @@ static int deconv_forward(struct cpu_op *op, const struct run *run)
 {
     struct deconv *d = (struct deconv *)op;
     const struct window *w = &d->window;
-    int64_t image = w->channels * w->height * w->width, part = d->inputs * d->pixels;
+    int64_t image = w->channels * w->pixels, part = d->inputs * d->pixels;
     const float *weight = op->args.params[0]->value;
 
     (void)run;
@@ -190,7 +215,7 @@ static void deconv_bias_backward(const struct deconv *deconv)
     const struct window *w = &deconv->window;
     struct param *bias = deconv->op.args.params[1];
     const float *dy = deconv->op.args.tops[0]->grad.data;
-    int64_t pixels = w->height * w->width;
+    int64_t pixels = w->pixels;
 
 #pragma omp parallel for
     for (int64_t c = 0; c < w->channels; c++) {
@@ -225,7 +250,7 @@ static int deconv_backward(struct cpu_op *op, const struct run *run)
 {
     struct deconv *d = (struct deconv *)op;
     const struct window *w = &d->window;
-    int64_t image = w->channels * w->height * w->width, part = d->group * d->inputs * d->pixels;
+    int64_t image = w->channels * w->pixels, part = d->group * d->inputs * d->pixels;
     bool propagates = cpu_op_propagates(op, 0), add = op->args.params[0]->accumulate;
     const float *x = cpu_input_data(op->engine, &d->plain.in);
     float *dx = propagates ? cpu_output_data(op->engine, &d->plain.out) : NULL;

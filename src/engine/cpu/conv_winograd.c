@@ -1,4 +1,4 @@
-/* Winograd's algorithm in place of the direct one, pass by pass.
+/* Winograd's algorithm in place of the direct one, pass by pass, for images of height and width.
  *
  * oneDNN 2 has it for 3 x 3 windows of stride 1 on processors with AVX-512: a quarter of the
  * products for transforms of weights and activations. What that is worth depends on the shape, the
@@ -298,7 +298,8 @@ int conv_winograd_choose(const struct cpu_op *op, struct conv_descs *d)
 {
     const struct conv_args *a = &op->args.u.conv;
 
-    if (op->engine->convolution == CONVOLUTION_DIRECT || a->kernel[0] != 3 || a->kernel[1] != 3)
+    if (op->engine->convolution == CONVOLUTION_DIRECT ||
+        op->args.bottoms[0]->value.shape.naxes != 4 || a->kernel[0] != 3 || a->kernel[1] != 3)
         return 0;
     for (int pass = CONV_PASSES - 1; pass >= 0; pass--) /* forward last: it is the others' hint */
         if (choose_pass(op, d, (enum conv_pass)pass))

@@ -1,8 +1,9 @@
 /* What the files of the CPU engine share.
  *
- * Activations come in one of a few formats (struct cpu_format): plain row-major, or, for four axes,
- * the ones that oneDNN's convolutions choose. All of the latter, and plain too, are planes of H x W
- * x block contiguous floats (struct cpu_planes), so that pooling, LRN, ... need one loop for all.
+ * Activations come in one of a few formats (struct cpu_format): plain row-major, or, with one to
+ * three spatial axes, the ones that oneDNN's convolutions choose. All of the latter, and plain too,
+ * are planes of D x H x W x block contiguous floats (struct cpu_planes), so that pooling, LRN, ...
+ * need one loop for all. To oneDNN one spatial axis is an image of one row.
  * oneDNN itself does convolutions, reorders and matrix products; what is bound by memory is ours.
  */
 #ifndef POSEIDON_ENGINE_CPU_CPU_INTERNAL_H
@@ -59,16 +60,17 @@ struct cpu_engine {
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };
 
-/* A format of four-axis activations; plain is NULL. Static constants: nothing to free. */
+/* A format of activations with spatial axes; plain is NULL. Static constants: nothing to free. */
 struct cpu_format {
     const char *name;
-    dnnl_format_tag_t tag;
-    int block; /* channels stored together; 0: all of them */
+    dnnl_format_tag_t tag, tag_volume; /* of two spatial axes; of three */
+    int block;                         /* channels stored together; 0: all of them */
 };
 
-/* A tensor as `planes` times height x width x block contiguous floats; groups = planes / N. */
+/* A tensor as `planes` times depth x height x width x block contiguous floats, `pixels` times
+ * block; groups = planes / N. */
 struct cpu_planes {
-    int64_t planes, groups, height, width, block;
+    int64_t planes, groups, depth, height, width, pixels, block;
 };
 
 /* A primitive with its memory objects; the scratchpad is the last argument. */
@@ -163,10 +165,13 @@ int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t 
 const struct cpu_format *cpu_tensor_format(const struct tensor *tensor);
 /* The format that a memory descriptor describes; false where it is none of ours. */
 bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_format **out);
+/* The shape's sizes as oneDNN is told them: one spatial axis is the width of one row. Returns their
+ * number. */
+int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims);
 int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out);
 /* Bytes of a shape in a format, padding included. */
 size_t cpu_format_bytes(const struct shape *shape, const struct cpu_format *format);
-/* The shape needs four axes unless the format is plain and only the product matters. */
+/* Of more than three spatial axes, which only plain tensors have, the first ones are one depth. */
 struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_format *format);
 
 /* Gives a top its format: value and gradient, memory of its own. */

@@ -10,10 +10,10 @@
 #include <string.h>
 
 static const struct cpu_format formats[] = {
-    {"nChw8c", dnnl_aBcd8b, 8},
-    {"nChw16c", dnnl_aBcd16b, 16},
-    {"nChw4c", dnnl_aBcd4b, 4},
-    {"nhwc", dnnl_acdb, 0},
+    {"nChw8c", dnnl_aBcd8b, dnnl_aBcde8b, 8},
+    {"nChw16c", dnnl_aBcd16b, dnnl_aBcde16b, 16},
+    {"nChw4c", dnnl_aBcd4b, dnnl_aBcde4b, 4},
+    {"nhwc", dnnl_acdb, dnnl_acdeb, 0},
 };
 
 #define FORMATS (sizeof formats / sizeof formats[0])
@@ -59,15 +59,28 @@ const struct cpu_format *cpu_tensor_format(const struct tensor *tensor)
     return tensor->layout;
 }
 
+int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims)
+{
+    int naxes = 0;
+
+    for (int i = 0; i < shape->naxes; i++) {
+        if (shape->naxes == 3 && i == 2)
+            dims[naxes++] = 1;
+        dims[naxes++] = shape->dim[i];
+    }
+    if (naxes == 0)
+        dims[naxes++] = 1;
+    return naxes;
+}
+
 int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
 {
-    dnnl_dims_t dims = {1}, strides = {1};
-    int naxes = shape->naxes ? shape->naxes : 1;
+    dnnl_dims_t dims, strides;
+    int naxes = cpu_md_dims(shape, dims);
 
-    for (int i = 0; i < shape->naxes; i++)
-        dims[i] = shape->dim[i];
     if (format)
-        return cpu_check(md_create_tag(out, naxes, dims, format->tag));
+        return cpu_check(
+            md_create_tag(out, naxes, dims, naxes == 5 ? format->tag_volume : format->tag));
     strides[naxes - 1] = 1;
     for (int i = naxes - 1; i > 0; i--)
         strides[i - 1] = strides[i] * dims[i];
@@ -91,13 +104,13 @@ bool cpu_format_find(const_md_t md, const struct shape *shape, const struct cpu_
     *out = NULL;
     if (md_has_format(md, shape, NULL))
         return true;
-    if (shape->naxes != 4)
+    if (shape->naxes < 3 || shape->naxes > 2 + OP_SPATIAL)
         return false;
     for (size_t i = 0; i < FORMATS; i++) {
         if (!md_has_format(md, shape, &formats[i]))
             continue;
         /* one pixel or one channel: the order of axes means nothing */
-        if (formats[i].block || (shape->dim[1] > 1 && shape->dim[2] * shape->dim[3] > 1))
+        if (formats[i].block || (shape->dim[1] > 1 && shape_count(shape, 2, shape->naxes) > 1))
             *out = &formats[i];
         return true;
     }
@@ -120,11 +133,14 @@ struct cpu_planes cpu_planes_of(const struct shape *shape, const struct cpu_form
     int64_t channels = shape_dim(shape, 1);
     int64_t block = !format ? 1 : format->block ? format->block : channels;
     int64_t groups = (channels + block - 1) / block;
+    int last = shape->naxes - 1;
 
     return (struct cpu_planes){.planes = shape_dim(shape, 0) * groups,
                                .groups = groups,
-                               .height = shape_dim(shape, 2),
-                               .width = shape_dim(shape, 3),
+                               .depth = (int64_t)shape_count(shape, 2, last - 1),
+                               .height = last > 2 ? shape->dim[last - 1] : 1,
+                               .width = last > 1 ? shape->dim[last] : 1,
+                               .pixels = (int64_t)shape_count(shape, 2, shape->naxes),
                                .block = block};
 }
 
@@ -356,8 +372,8 @@ void cpu_clear_padding(float *data, const struct shape *shape, const struct cpu_
     p = cpu_planes_of(shape, format);
     used = shape->dim[1] % format->block;
     for (int64_t plane = p.groups - 1; plane < p.planes; plane += p.groups)
-        for (int64_t i = 0; i < p.height * p.width; i++)
-            memset(data + (plane * p.height * p.width + i) * p.block + used, 0,
+        for (int64_t i = 0; i < p.pixels; i++)
+            memset(data + (plane * p.pixels + i) * p.block + used, 0,
                    (size_t)(p.block - used) * sizeof *data);
 }
 

@@ -311,8 +311,6 @@ static int shuffle_create(struct cpu_op *op)
 
     shuffle->channels = x->shape.dim[1];
     shuffle->planes = cpu_planes_of(&x->shape, cpu_tensor_format(x));
-    shuffle->planes.height = (int64_t)shape_count(&x->shape, 2, x->shape.naxes);
-    shuffle->planes.width = 1;
     cpu_top_set(op->args.tops[0], cpu_tensor_format(x));
     return 0;
 }
@@ -321,7 +319,7 @@ static int shuffle_create(struct cpu_op *op)
 static void shuffle_run(const struct shuffle *s, int64_t rows, const float *x, float *y)
 {
     const struct cpu_planes *p = &s->planes;
-    int64_t columns = s->channels / rows, pixels = p->height;
+    int64_t columns = s->channels / rows, pixels = p->pixels;
     int64_t sample = p->groups * pixels * p->block, samples = p->planes / p->groups;
 
 #pragma omp parallel for collapse(2)

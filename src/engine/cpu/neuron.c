@@ -185,7 +185,7 @@ static void dropout_apply_channel(const uint32_t *mask, int64_t e, int64_t pixel
 static void dropout_apply_planes(const struct dropout *drop, float scale, const float *x, float *y)
 {
     const struct cpu_planes *p = &drop->planes;
-    int64_t pixels = p->height * p->width;
+    int64_t pixels = p->pixels;
 
 #pragma omp parallel for
     for (int64_t plane = 0; plane < p->planes; plane++) {

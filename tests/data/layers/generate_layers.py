@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from layer_case import CASES, Case, Values, draw, layer, simple, weigh
 from layer_operators import accuracy, linear, lrn_across, lrn_within, pool, pool_mask, softmax_loss
+from spatial_cases import spatial
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -457,7 +458,7 @@ def c_string(text):
 
 
 def main():
-    for make in (convolutions, poolings, inner_products, elements, joins, losses, nets):
+    for make in (convolutions, poolings, inner_products, elements, joins, losses, nets, spatial):
         make()
     numbers, at = [], 0
     cases, specs, expected = [], [], []

@@ -1,6 +1,9 @@
 """Operators as Caffe means them, in PyTorch: for generate_layers.py. Where PyTorch has none (the sizes and
 divisors of pooling, LRN within a channel, the first of equal maxima, accuracy), Caffe's rule is written
 out as loops over windows or rows."""
+import itertools
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -19,31 +22,39 @@ def windows(size, k, s, p, ceil=True):
         yield max(begin, 0), min(end, size), end - begin
 
 
+def volume_windows(x, k, s, p, ceil=True):
+    """Each window of all spatial axes: its part of x, its size with the padding, where it begins and
+    how long it is by axis."""
+    axes = [list(windows(x.shape[2 + i], k[i], s[i], p[i], ceil)) for i in range(x.dim() - 2)]
+    for window in itertools.product(*axes):
+        part = x[(slice(None), slice(None)) + tuple(slice(a, b) for a, b, _ in window)]
+        yield (part.reshape(x.shape[0], x.shape[1], -1), math.prod(n for _, _, n in window),
+               [a for a, _, _ in window], [b - a for a, b, _ in window])
+
+
+def places(x, k, s, p, ceil=True):
+    return [len(list(windows(x.shape[2 + i], k[i], s[i], p[i], ceil))) for i in range(x.dim() - 2)]
+
+
 def pool(x, method, k, s, p, ceil=True):
-    rows = []
-    for h0, h1, h in windows(x.shape[2], k[0], s[0], p[0], ceil):
-        row = []
-        for w0, w1, w in windows(x.shape[3], k[1], s[1], p[1], ceil):
-            part = x[:, :, h0:h1, w0:w1].reshape(x.shape[0], x.shape[1], -1)
-            if method == "AVE":
-                row.append(part.sum(2) / (h * w))
-            else:  # np.argmax takes the first of equals
-                at = torch.from_numpy(np.argmax(part.detach().numpy(), axis=2))
-                row.append(part.gather(2, at[..., None])[..., 0])
-        rows.append(torch.stack(row, 2))
-    return torch.stack(rows, 2)
+    tops = []
+    for part, size, _, _ in volume_windows(x, k, s, p, ceil):
+        if method == "AVE":
+            tops.append(part.sum(2) / size)
+        else:  # np.argmax takes the first of equals
+            at = torch.from_numpy(np.argmax(part.detach().numpy(), axis=2))
+            tops.append(part.gather(2, at[..., None])[..., 0])
+    return torch.stack(tops, 2).reshape(*x.shape[:2], *places(x, k, s, p, ceil))
 
 
 def pool_mask(x, k, s, p):
-    x = x.detach().numpy()
-    width = x.shape[3]
-    ph, pw = list(windows(x.shape[2], k[0], s[0], p[0])), list(windows(width, k[1], s[1], p[1]))
-    out = np.zeros(x.shape[:2] + (len(ph), len(pw)))
-    for i, (h0, h1, _) in enumerate(ph):
-        for j, (w0, w1, _) in enumerate(pw):
-            at = np.argmax(x[:, :, h0:h1, w0:w1].reshape(x.shape[0], x.shape[1], -1), axis=2)
-            out[:, :, i, j] = (at // (w1 - w0) + h0) * width + at % (w1 - w0) + w0
-    return torch.from_numpy(out)
+    """The place of each maximum in its plane."""
+    tops = []
+    for part, _, begin, length in volume_windows(x.detach(), k, s, p):
+        inside = np.unravel_index(np.argmax(part.numpy(), axis=2), length)
+        tops.append(np.ravel_multi_index([i + b for i, b in zip(inside, begin)], x.shape[2:]))
+    return torch.from_numpy(np.stack(tops, 2).astype(np.float64)).reshape(
+        *x.shape[:2], *places(x, k, s, p))
 
 
 def lrn_across(x, n, alpha, beta, k):

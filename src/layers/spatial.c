@@ -1,0 +1,106 @@
+/* What convolution and pooling are told of each spatial axis, by Caffe's rule: once for all axes,
+ * or once for each; of height and width also by name. */
+#include "layers/layers_internal.h"
+
+#include "util/error.h"
+
+#include <stdio.h>
+
+const char *layer_spatial_name(int naxes, int i)
+{
+    static const char *const names[] = {"depth", "height", "width"};
+
+    return naxes == 1 ? "length" : names[OP_SPATIAL - naxes + i];
+}
+
+/* "depth, height, width" */
+static const char *spatial_names(int naxes)
+{
+    static const char *const names[] = {"length", "height, width", "depth, height, width"};
+
+    return names[naxes - 1];
+}
+
+const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL_TEXT_BYTES])
+{
+    int used = 0;
+
+    for (int i = 0; i < naxes && used < SPATIAL_TEXT_BYTES; i++)
+        used += snprintf(buffer + used, SPATIAL_TEXT_BYTES - (size_t)used, "%s%d",
+                         i > 0 ? " x " : "", values[i]);
+    return buffer;
+}
+
+int layer_expect_spatial(const struct layer *layer, int bottom)
+{
+    const struct blob *blob = layer->bottoms[bottom];
+    char found[SHAPE_TEXT_BYTES];
+
+    if (blob->value.shape.naxes > 2 && blob->value.shape.naxes <= 2 + OP_SPATIAL)
+        return 0;
+    return error_set("expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), "
+                     "found '%s' of %d: %s",
+                     blob->name, blob->value.shape.naxes,
+                     shape_text(&blob->value.shape, found, sizeof(found)));
+}
+
+static int spatial_check(const struct spatial_field *field, const int *values, int naxes)
+{
+    const int most = 1 << 24;
+    char found[SPATIAL_TEXT_BYTES];
+
+    for (int i = 0; i < naxes; i++)
+        if (values[i] < field->least || values[i] > most)
+            return error_set("%s must be at least %d and at most %d, but it is %s", field->name,
+                             field->least, most, layer_spatial_text(values, naxes, found));
+    return 0;
+}
+
+/* By the names of height and width. */
+static int spatial_pair(const struct spatial_field *field, const struct blob *bottom, int naxes,
+                        int out[OP_SPATIAL])
+{
+    if (naxes != 2)
+        return error_set("%s and %s are for bottoms of height and width alone, and '%s' has %s: "
+                         "give %s once, or once for each axis",
+                         field->name_h, field->name_w, bottom->name, spatial_names(naxes),
+                         field->name);
+    if (!field->has_h || !field->has_w)
+        return error_set("%s is given without %s; both are needed",
+                         field->has_h ? field->name_h : field->name_w,
+                         field->has_h ? field->name_w : field->name_h);
+    out[0] = (int)field->h;
+    out[1] = (int)field->w;
+    return 0;
+}
+
+static int spatial_missing(const struct spatial_field *field, int naxes)
+{
+    if (naxes == 2)
+        return error_set("%s (or %s and %s) is missing", field->name, field->name_h, field->name_w);
+    return error_set("%s is missing", field->name);
+}
+
+int layer_spatial(const struct spatial_field *field, const struct blob *bottom, int out[OP_SPATIAL])
+{
+    int naxes = bottom->value.shape.naxes - 2;
+
+    if (field->n > 0 && (field->has_h || field->has_w))
+        return error_set("give either %s or %s and %s, not both", field->name, field->name_h,
+                         field->name_w);
+    if (field->n > 1 && field->n != (size_t)naxes)
+        return error_set("%s has %zu values; expected one%s, or one for each spatial axis of '%s' "
+                         "(%s)",
+                         field->name, field->n, naxes > 1 ? " for all" : "", bottom->name,
+                         spatial_names(naxes));
+    if (field->has_h || field->has_w) {
+        if (spatial_pair(field, bottom, naxes, out))
+            return -1;
+    } else if (field->n == 0 && field->absent < 0) {
+        return spatial_missing(field, naxes);
+    } else {
+        for (int i = 0; i < naxes; i++)
+            out[i] = field->n == 0 ? field->absent : (int)field->value[field->n > 1 ? i : 0];
+    }
+    return spatial_check(field, out, naxes);
+}
