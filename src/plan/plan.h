@@ -234,6 +234,14 @@ uint64_t plan_digest(const struct plan *plan, uint64_t seed);
 int wire_parse(const char *text, enum wire_format *out);
 const char *wire_name(enum wire_format wire);
 
+/* Of messages that wait to be sent the one with the least goes first. What is left of an iteration
+ * before all of the next one: a rank that is ahead has nothing from its gradients until those
+ * behind, who wait for this, have sent theirs. Then the bucket that forward needs first. */
+static inline int64_t plan_urgency(const struct plan *plan, int bucket, int64_t iteration)
+{
+    return iteration * plan->nbuckets + bucket;
+}
+
 /* ---- for schemes; leaders and buckets by number ---- */
 
 /* The share of the bucket that the leader is home of; NULL: it has none. */

@@ -100,18 +100,18 @@ int fabric_send(struct simulation *s, const struct parcel *parcel)
 
     if (!message)
         return -1;
-    *message =
-        (struct message){.entry = {.peer = parcel->to,
-                                   .urgency = parcel->bucket,
-                                   .bytes = (size_t)(parcel->bytes / (uint64_t)from->members)},
-                         .from = parcel->from,
-                         .to = parcel->to,
-                         .bucket = parcel->bucket,
-                         .unit = parcel->unit,
-                         .piece = parcel->piece,
-                         .iteration = parcel->iteration,
-                         .back = parcel->back,
-                         .bytes = parcel->bytes};
+    *message = (struct message){
+        .entry = {.peer = parcel->to,
+                  .urgency = plan_urgency(s->plan, parcel->bucket, parcel->iteration),
+                  .bytes = (size_t)(parcel->bytes / (uint64_t)from->members)},
+        .from = parcel->from,
+        .to = parcel->to,
+        .bucket = parcel->bucket,
+        .unit = parcel->unit,
+        .piece = parcel->piece,
+        .iteration = parcel->iteration,
+        .back = parcel->back,
+        .bytes = parcel->bytes};
     set_times(s, parcel, message);
     queue_put(&from->queue, &message->entry);
     if (parcel->iteration == 0) {

@@ -189,7 +189,7 @@ static int adam_post(struct sync *sync, int bucket, int64_t iteration)
     bucket_expect(sync, bucket, iteration, b->nchunks + (adam->owner ? 0 : 1));
     if (adam->owner)
         return adam_arrive(sync, bucket, sync->rank);
-    return bucket_send(sync, bucket,
+    return bucket_send(sync, bucket, iteration,
                        (struct wire_message){.buffer = factors_rows(&adam->factors, 0, 0),
                                              .bytes = factors_bytes(sync, bucket, sync->rank),
                                              .peer = plan_home(sync->plan, b->first_chunk),

@@ -155,14 +155,14 @@ int bucket_poll(struct sync *sync)
     return posted;
 }
 
-int bucket_send(struct sync *sync, int bucket, struct wire_message message)
+int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_message message)
 {
     message.comm = MPI_COMM_NULL;
     message.context = sync;
     message.peer = plan_rank(sync->plan, message.peer, message.tag / 2 % sync->plan->nchunks);
     /* under staleness nobody waits for the first layer before the others: what changes parameters
      * most goes first (managed communication of Bosen, Wei et al., SoCC'15) */
-    message.urgency = sync->options.staleness > 0 ? 0 : bucket;
+    message.urgency = sync->options.staleness > 0 ? 0 : plan_urgency(sync->plan, bucket, iteration);
     return wire_send(sync->wire, &message);
 }
 

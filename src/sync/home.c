@@ -121,7 +121,7 @@ static int send_back(struct sync *sync, struct home_part *part, const void *what
     for (int i = 0; i < workers - (sync->worker ? 1 : 0); i++) {
         int peer = sync->worker ? (sync->rank + first + i) % workers : (first + i) % workers;
         part->sum->sends++;
-        if (bucket_send(sync, chunk_of(sync, part->chunk)->bucket,
+        if (bucket_send(sync, chunk_of(sync, part->chunk)->bucket, iteration,
                         (struct wire_message){.buffer = (void *)(uintptr_t)what,
                                               .bytes = plan_back_bytes(plan, part->chunk),
                                               .peer = peer,
@@ -430,7 +430,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
                 return -1;
             continue;
         }
-        if (bucket_send(sync, bucket,
+        if (bucket_send(sync, bucket, iteration,
                         (struct wire_message){.buffer = message,
                                               .bytes = plan_gradient_bytes(sync->plan, part->chunk),
                                               .peer = plan_home(sync->plan, part->chunk),

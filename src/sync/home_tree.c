@@ -99,7 +99,7 @@ static int hand_up(struct sync *sync, struct home_tree *tree)
         tree->children[i].here = false;
     if (tree->parent < 0)
         return home_summed(sync, tree->chunk, sum);
-    return bucket_send(sync, chunk_of(sync, tree->chunk)->bucket,
+    return bucket_send(sync, chunk_of(sync, tree->chunk)->bucket, iteration,
                        (struct wire_message){.buffer = sum,
                                              .bytes = plan_gradient_bytes(sync->plan, tree->chunk),
                                              .peer = tree->parent,
@@ -174,7 +174,7 @@ int home_tree_answer(struct sync *sync, struct home_tree *tree, const void *what
     assert(tree->sends == 0);
     for (int i = tree->nchildren - 1; i >= 0; i--) {
         tree->sends++;
-        if (bucket_send(sync, chunk_of(sync, tree->chunk)->bucket,
+        if (bucket_send(sync, chunk_of(sync, tree->chunk)->bucket, iteration,
                         (struct wire_message){.buffer = (void *)(uintptr_t)what,
                                               .bytes = plan_back_bytes(sync->plan, tree->chunk),
                                               .peer = tree->children[i].rank,

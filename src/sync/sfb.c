@@ -270,16 +270,17 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
 static int send_slice(struct sync *sync, int bucket, float *rows, size_t bytes, int64_t round)
 {
     int chunk = bucket_of(sync, bucket)->first_chunk, workers = sync->plan->nworkers;
+    int64_t iteration = round / rounds_of(sync, bucket);
     struct wire_message message = {.buffer = rows,
                                    .bytes = bytes,
-                                   .tag =
-                                       tag_of(sync, false, chunk, round / rounds_of(sync, bucket)),
+
+                                   .tag = tag_of(sync, false, chunk, iteration),
                                    .done = sfb_sent,
                                    .user = (uint64_t)round};
 
     for (int i = 1; i < workers; i++) {
         message.peer = (sync->rank + i) % workers;
-        if (bucket_send(sync, bucket, message))
+        if (bucket_send(sync, bucket, iteration, message))
             return -1;
     }
     return 0;

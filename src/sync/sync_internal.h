@@ -169,9 +169,9 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration);
 /* What others bring is in place, and what this rank had to bring itself: the iteration is done. */
 void bucket_brought(struct sync *sync, int bucket);
 
-/* Sends training data of the bucket; fills in urgency and what is common to all. message: buffer,
- * bytes, peer (a leader), tag, weight, done, user. */
-int bucket_send(struct sync *sync, int bucket, struct wire_message message);
+/* Sends training data of the bucket's iteration; fills in urgency and what is common to all.
+ * message: buffer, bytes, peer (a leader), tag, weight, done, user. */
+int bucket_send(struct sync *sync, int bucket, int64_t iteration, struct wire_message message);
 
 /* Whether the compute thread has something to do for the bucket before its parameters are in
  * place. */

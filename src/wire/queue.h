@@ -27,11 +27,11 @@
  * never allocates one. The caller's until queue_put, and again from queue_take. */
 struct queue_entry {
     int peer; /* [0, peers) */
-    int urgency;
-    size_t bytes;
-    double weight;
     /* Set by queue_take. Without a reply nobody calls queue_sent. */
     bool reply;
+    int64_t urgency;
+    size_t bytes;
+    double weight;
     /* the queue's own: */
     uint64_t number;
     size_t covered; /* of those before it that share its reply */

@@ -53,7 +53,7 @@ struct wire_message {
     int tag;
     MPI_Comm comm;      /* MPI_COMM_NULL or zeros: wire_options.data. Sends on any other go at once,
                            past the queue, and count as control */
-    int urgency;        /* of sends: less goes first */
+    int64_t urgency;    /* of sends: less goes first */
     double weight;      /* among equals: more goes first; then the earlier */
     wire_done_fn *done; /* wire thread: the message is complete. NULL: nothing is to be done */
     void *context;      /* for done */

@@ -216,6 +216,19 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 }
 END_TEST
 
+START_TEST(what_is_left_of_an_iteration_goes_before_the_next_one)
+{
+    struct plan *plan = make("ps", 4, 0, 4096);
+
+    ck_assert_int_eq(plan->nbuckets, 3);
+    for (int64_t iteration = 0; iteration <= INT64_C(10000000000); iteration += 5000000000) {
+        ck_assert(plan_urgency(plan, 0, iteration) < plan_urgency(plan, 2, iteration));
+        ck_assert(plan_urgency(plan, 2, iteration) < plan_urgency(plan, 0, iteration + 1));
+    }
+    plan_destroy(plan);
+}
+END_TEST
+
 /* Leaders of three, three and one ranks; many rows at once, and in rounds. */
 START_TEST(factors_travel_in_slices_of_a_chunk_at_most)
 {
@@ -593,6 +606,7 @@ SUITE("plan")
     tcase_add_test(tcase, one_worker_of_a_node_sends_for_all);
     tcase_add_test(tcase, the_leaders_of_a_node_share_what_one_would_do);
     tcase_add_test(tcase, rails_carry_alike);
+    tcase_add_test(tcase, what_is_left_of_an_iteration_goes_before_the_next_one);
     tcase_add_loop_test(tcase, factors_travel_in_slices_of_a_chunk_at_most, 0, 10);
     tcase_add_test(tcase, the_papers_rule_counts_the_rows_of_a_node);
     tcase_add_test(tcase, neighbours_of_one_scheme_travel_together_until_they_hold_enough);

@@ -143,7 +143,7 @@ static int flood_post(struct sync *sync, int bucket, int64_t iteration)
     bucket_expect(sync, bucket, iteration, waits);
     for (int i = 1; i < workers; i++)
         if (bucket_send(
-                sync, bucket,
+                sync, bucket, iteration,
                 (struct wire_message){.buffer = gradient_message(sync, b->first_chunk, iteration),
                                       .bytes = b->elems * sizeof(float),
                                       .peer = (sync->rank + i) % workers,
