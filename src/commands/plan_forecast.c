@@ -94,9 +94,11 @@ static int choose(const struct forecast *f, const struct forecast_point *point,
                                      .registry = f->options->registry,
                                      .groups = f->groups,
                                      .overlap = overlap};
+    double seconds;
 
     how.merge_bytes = f->options->merge_bytes;
-    return cost_choose(&question, out);
+    return f->options->judge ? simulate_choose(&question, f->options->judge, out, &seconds)
+                             : cost_choose(&question, out);
 }
 
 /* The iteration where every layer goes as `comm` says. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "commands/model.h"
-#include "plan/timeline.h"
+#include "simulate/simulate.h"
 #include "util/json.h"
 
 #define FORECAST_MAX_POINTS 32
@@ -34,6 +34,8 @@ struct forecast_options {
     struct comm comm;
     const struct scheme *const *registry; /* what there is to choose from; borrowed */
     enum cost_overlap overlap;
+    const struct simulate_options *judge; /* auto's choice is played so (simulate_choose), as in
+                                             training; NULL: the cost model alone chooses */
     bool all_tables;          /* a layer table for every number of nodes, not for the last alone */
     const char *cluster_file; /* where figures come from, or NULL */
 };

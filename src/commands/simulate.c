@@ -126,29 +126,38 @@ static void dilate(struct cost_cluster *cluster, double by)
     cluster->update_Bps /= by;
 }
 
+/* How plans that are dilated so much are played; cluster: filled in, to be kept as long as what is
+ * returned. */
+static struct simulate_options options_of(const struct request *r, const struct forecast *f,
+                                          int dilated, struct cost_cluster *cluster)
+{
+    *cluster = f->cluster;
+    cluster->link_Bps = r->link_Bps;
+    if (dilated > 1) /* the plan's sizes are; products and updates take as long */
+        dilate(cluster, dilated);
+    return (struct simulate_options){.cluster = cluster,
+                                     .work = &f->work,
+                                     .overlap = r->plan.options.overlap,
+                                     .ranks_per_node = r->plan.options.ranks_per_node,
+                                     .window = r->window,
+                                     .fifo = !strcmp(r->order, "fifo"),
+                                     .transport_Bps = r->transport_Bps,
+                                     .leaf_nodes = r->leaf_nodes,
+                                     .oversubscription = r->oversubscription,
+                                     .seed = (uint64_t)r->seed};
+}
+
 static int run_plan(const struct request *r, const struct forecast *f, const struct plan *plan,
                     bool alone, const struct simulate_watch *watch, struct simulate_result *out,
                     struct simulate_rank *ranks)
 {
-    struct cost_cluster cluster = f->cluster;
-    struct simulate_options options = {.cluster = &cluster,
-                                       .work = &f->work,
-                                       .plan = plan,
-                                       .overlap = r->plan.options.overlap,
-                                       .ranks_per_node = r->plan.options.ranks_per_node,
-                                       .window = r->window,
-                                       .fifo = !strcmp(r->order, "fifo"),
-                                       .iterations = r->stragglers > 0 ? DRAWN_ITERATIONS : 0,
-                                       .transport_Bps = r->transport_Bps,
-                                       .leaf_nodes = r->leaf_nodes,
-                                       .oversubscription = r->oversubscription,
-                                       .stragglers = r->stragglers,
-                                       .seed = (uint64_t)r->seed,
-                                       .watch = watch};
+    struct cost_cluster cluster;
+    struct simulate_options options = options_of(r, f, plan->options.dilate, &cluster);
 
-    cluster.link_Bps = r->link_Bps;
-    if (plan->options.dilate > 1) /* the plan's sizes are; products and updates take as long */
-        dilate(&cluster, plan->options.dilate);
+    options.plan = plan;
+    options.watch = watch;
+    options.stragglers = r->stragglers;
+    options.iterations = r->stragglers > 0 ? DRAWN_ITERATIONS : 0;
     if (r->plan.baseline && !alone)
         options.manner = r->plan.baseline->manner;
     return simulate_run(&options, out, ranks);
@@ -316,11 +325,14 @@ int command_simulate(int argc, char **argv)
 {
     struct request request = {.window = COST_SIZE_CHOSEN, .order = "urgency", .seed = 1};
     struct row rows[FORECAST_MAX_POINTS] = {{.nodes = 0}};
-    struct cost_cluster cluster;
+    struct cost_cluster cluster, played;
+    struct simulate_options judge;
     struct forecast f;
     int status = parse(&request, argc, argv, &cluster);
 
     if (!status && !(status = forecast_open(&request.plan.options, &cluster, &f))) {
+        judge = options_of(&request, &f, request.plan.options.dilate, &played);
+        request.plan.options.judge = &judge;
         status = run_alone(&request, &f);
         for (int i = 0; i < request.plan.options.npoints && !status; i++)
             status = run_point(&request, &f, i, &rows[i]);

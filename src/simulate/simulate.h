@@ -109,4 +109,19 @@ struct simulate_result {
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,
                  struct simulate_rank *ranks);
 
+/* ---- the choice of schemes (choose.c) ---- */
+
+/* Seconds of an iteration of a plan that is made for it. Of options, what the question has, plan
+ * and iterations are not read; the cluster is the options'. Fails as plan_create does, and for want
+ * of memory. Not collective. */
+int simulate_predict(const struct cost_question *question, const struct simulate_options *options,
+                     const struct plan_options *how, double *seconds);
+
+/* cost_choose, whose answer is then played beside what the user could have named: every scheme that
+ * may be chosen, and the paper's rule, merged as the answer and as suits the network. Another one
+ * takes the answer's place where it is shorter by a hundredth. seconds: of an iteration as it was
+ * played; answer->iteration stays the cost model's. */
+int simulate_choose(const struct cost_question *question, const struct simulate_options *options,
+                    struct cost_answer *answer, double *seconds);
+
 #endif

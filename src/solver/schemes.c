@@ -1,5 +1,6 @@
-/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, where
- * there is more than one node (on one it is the paper's rule). It leaves the paper's choice only
+/* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, and
+ * the simulator between that and what could have been named, where there is more than one node (on
+ * one it is the paper's rule). It leaves the paper's choice only
  * for a gain worth its name, so that the noise of a measurement does not change the order of sums,
  * and with it the last bits, from one run to the next. (PS and allreduce give the same bits;
  * between them it is free.)
@@ -8,6 +9,7 @@
 #include "solver/trainer_internal.h"
 
 #include "plan/timeline.h"
+#include "simulate/simulate.h"
 #include "solver/groups.h"
 #include "solver/work.h"
 #include "util/agree.h"
@@ -39,14 +41,13 @@ struct decision {
     double seconds; /* predicted, of an iteration */
 };
 
-static void take_answer(const struct trainer *t, const struct cost_answer *answer,
+static void take_answer(const struct trainer *t, const struct cost_answer *answer, double seconds,
                         struct decision *out, int *scheme)
 {
-    if (answer->iteration.seconds >= GAIN_WORTH_CHANGING * out->seconds)
+    if (seconds >= GAIN_WORTH_CHANGING * out->seconds)
         return;
-    *out = (struct decision){.leaves_usual = true,
-                             .merge_bytes = answer->merge_bytes,
-                             .seconds = answer->iteration.seconds};
+    *out = (struct decision){
+        .leaves_usual = true, .merge_bytes = answer->merge_bytes, .seconds = seconds};
     for (int g = 0; g < t->net->ngroups; g++)
         scheme[g] = scheme_index(answer->scheme[g]);
 }
@@ -55,7 +56,10 @@ static void take_answer(const struct trainer *t, const struct cost_answer *answe
 static int choose(struct trainer *t, const struct plan_options *how, struct decision *out,
                   int *scheme)
 {
-    enum cost_overlap overlap = t->options->overlap;
+    struct simulate_options play = {.cluster = &t->probe.cluster,
+                                    .ranks_per_node = t->probe.ranks_per_node,
+                                    .window = t->sizes.window,
+                                    .fifo = t->options->fifo};
     struct plan_options usual = *how, free = *how;
     struct cost_work work = {0};
     struct cost_question question = {.work = &work,
@@ -64,9 +68,9 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
                                      .registry = scheme_registry,
                                      .except = in_teams(t) ? &scheme_sfb : NULL,
                                      .groups = t->groups,
-                                     .overlap = overlap};
+                                     .overlap = t->options->overlap};
     struct cost_answer answer;
-    struct cost_iteration base;
+    double base, seconds;
     int status;
 
     usual.comm = usual_comm(t);
@@ -77,11 +81,11 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
         return -1;
     if (t->blank)
         t->probe.cluster.device_Bps = 0; /* the profile's device copies, its stand-in does not */
-    status = cost_predict(&work, &t->probe.cluster, &usual, t->groups, overlap, &base) ||
-             cost_choose(&question, &answer);
+    status = simulate_predict(&question, &play, &usual, &base) ||
+             simulate_choose(&question, &play, &answer, &seconds);
     if (!status) {
-        *out = (struct decision){.merge_bytes = how->merge_bytes, .seconds = base.seconds};
-        take_answer(t, &answer, out, scheme);
+        *out = (struct decision){.merge_bytes = how->merge_bytes, .seconds = base};
+        take_answer(t, &answer, seconds, out, scheme);
         cost_answer_free(&answer);
     }
     cost_work_free(&work);

@@ -1,0 +1,103 @@
+/* The choice of schemes by what is played. The cost model adds averages up, so among choices that
+ * load the link nearly full it cannot tell which of them waits: those are played. */
+#include "simulate/simulate.h"
+
+#define WORTH_CHANGING 0.01 /* of an iteration */
+
+enum { PLAYED_ITERATIONS = 4 }; /* after those that are not measured */
+
+struct judge {
+    const struct cost_question *question;
+    struct simulate_options options;
+    double seconds; /* of the best plan; < 0: there is none yet */
+};
+
+int simulate_predict(const struct cost_question *question, const struct simulate_options *options,
+                     const struct plan_options *how, double *seconds)
+{
+    struct simulate_options play = *options;
+    struct simulate_result result;
+    struct plan *plan;
+    int status;
+
+    if (plan_create(how, question->work->ngroups, question->groups, &plan))
+        return -1;
+    play.work = question->work;
+    play.overlap = question->overlap;
+    play.plan = plan;
+    play.iterations = PLAYED_ITERATIONS;
+    status = simulate_run(&play, &result, NULL);
+    plan_destroy(plan);
+    *seconds = status ? 0 : result.seconds;
+    return status;
+}
+
+/* Every group by `comm`: the answer becomes that where it takes less. */
+static int offer(struct judge *j, struct comm comm, size_t merge, struct cost_answer *answer)
+{
+    const struct cost_question *q = j->question;
+    struct plan_options how = *q->how;
+    struct plan *plan;
+    double seconds;
+
+    how.comm = comm;
+    how.schemes = comm.policy == COMM_AUTO ? answer->scheme : NULL;
+    how.merge_bytes = merge;
+    if (simulate_predict(q, &j->options, &how, &seconds))
+        return -1;
+    if (j->seconds >= 0 && seconds >= (1 - WORTH_CHANGING) * j->seconds)
+        return 0;
+    j->seconds = seconds;
+    if (comm.policy == COMM_AUTO)
+        return 0; /* it is the answer */
+    if (plan_create(&how, q->work->ngroups, q->groups, &plan))
+        return -1;
+    for (int g = 0; g < q->work->ngroups; g++)
+        answer->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
+    plan_destroy(plan);
+    answer->merge_bytes = merge;
+    return cost_predict(q->work, q->cluster, &how, q->groups, q->overlap, &answer->iteration);
+}
+
+static bool is_allowed(const struct cost_question *q, const struct scheme *scheme)
+{
+    return scheme->lossless && scheme != q->except;
+}
+
+/* What the user could have named. */
+static int offer_named(struct judge *j, size_t merge, struct cost_answer *answer)
+{
+    const struct cost_question *q = j->question;
+    bool ps = false, sfb = false;
+
+    for (int s = 0; q->registry[s]; s++) {
+        const struct scheme *scheme = q->registry[s];
+        if (!is_allowed(q, scheme))
+            continue;
+        ps |= scheme == &scheme_ps;
+        sfb |= scheme == &scheme_sfb;
+        if (offer(j, (struct comm){COMM_SCHEME, scheme}, merge, answer))
+            return -1;
+    }
+    return ps && sfb ? offer(j, (struct comm){.policy = COMM_PAPER}, merge, answer) : 0;
+}
+
+int simulate_choose(const struct cost_question *question, const struct simulate_options *options,
+                    struct cost_answer *answer, double *seconds)
+{
+    struct judge j = {.question = question, .options = *options, .seconds = -1};
+    size_t usual = cost_sizes_for(question->cluster).merge, found;
+    int status;
+
+    if (cost_choose(question, answer))
+        return -1;
+    found = answer->merge_bytes;
+    status = offer(&j, (struct comm){.policy = COMM_AUTO}, found, answer) ||
+             offer_named(&j, found, answer) ||
+             (question->how->merge_bytes == COST_SIZE_CHOSEN && found != usual &&
+              offer_named(&j, usual, answer));
+    *seconds = j.seconds;
+    if (status)
+        cost_answer_free(answer);
+    return status ? -1 : 0;
+}
