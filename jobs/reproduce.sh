@@ -164,7 +164,7 @@ simulate() {
     all='vgg19_22k vgg19 googlenet inception_v3 resnet152 alexnet'
     for file in "$root"/models/profiles/*.csv; do
         name=${file##*/}
-        all="$all beyond-${name%.csv}"
+        case $name in cpu-*) ;; *) all="$all beyond-${name%.csv}" ;; esac
     done
     for table in $(words "${tables:-$all}"); do
         case " $all " in *" $table "*) ;; *) die "there is no table '$table' to simulate (there are: $all)" ;; esac
