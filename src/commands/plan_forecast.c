@@ -85,7 +85,7 @@ int forecast_set_up(const struct forecast *f, int nodes, struct forecast_point *
 }
 
 static int choose(const struct forecast *f, const struct forecast_point *point,
-                  enum cost_overlap overlap, struct cost_answer *out)
+                  enum cost_overlap overlap, struct cost_answer *out, size_t *window)
 {
     struct plan_options how = point->how;
     struct cost_question question = {.work = &f->work,
@@ -94,11 +94,14 @@ static int choose(const struct forecast *f, const struct forecast_point *point,
                                      .registry = f->options->registry,
                                      .groups = f->groups,
                                      .overlap = overlap};
-    double seconds;
+    struct simulate_choice choice = {.window = COST_SIZE_CHOSEN};
+    int status;
 
     how.merge_bytes = f->options->merge_bytes;
-    return f->options->judge ? simulate_choose(&question, f->options->judge, out, &seconds)
-                             : cost_choose(&question, out);
+    status = f->options->judge ? simulate_choose(&question, f->options->judge, out, &choice)
+                               : cost_choose(&question, out);
+    *window = choice.window;
+    return status;
 }
 
 /* The iteration where every layer goes as `comm` says. */
@@ -107,9 +110,10 @@ static int run_comm(const struct forecast *f, const struct forecast_point *point
 {
     struct plan_options how = point->how;
     struct cost_answer answer;
+    size_t window;
 
     if (comm.policy == COMM_AUTO) {
-        if (choose(f, point, f->options->overlap, &answer))
+        if (choose(f, point, f->options->overlap, &answer, &window))
             return -1;
         *out = answer.iteration;
         cost_answer_free(&answer);
@@ -163,8 +167,9 @@ int forecast_plan(const struct forecast *f, struct forecast_point *point, struct
     int status;
 
     how.comm = f->options->comm;
+    point->window = COST_SIZE_CHOSEN;
     if (how.comm.policy == COMM_AUTO) {
-        if (choose(f, point, f->options->overlap, &answer))
+        if (choose(f, point, f->options->overlap, &answer, &point->window))
             return -1;
         how.schemes = answer.scheme;
         how.merge_bytes = answer.merge_bytes;

@@ -52,6 +52,7 @@ struct forecast_point {
     struct cost *table;           /* per group and scheme (cost_table) */
     const struct scheme **chosen; /* per group, under options.comm */
     size_t merge_bytes;           /* as chosen */
+    size_t window;                /* the same, where options.judge chose; else COST_SIZE_CHOSEN */
     int buckets, chunks;
     uint64_t messages; /* of the rank that sends most */
     uint64_t memory;   /* of the rank that keeps most for communication */

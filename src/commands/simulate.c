@@ -147,14 +147,17 @@ static struct simulate_options options_of(const struct request *r, const struct 
                                      .seed = (uint64_t)r->seed};
 }
 
+/* window: where the user gave none. */
 static int run_plan(const struct request *r, const struct forecast *f, const struct plan *plan,
-                    bool alone, const struct simulate_watch *watch, struct simulate_result *out,
-                    struct simulate_rank *ranks)
+                    size_t window, bool alone, const struct simulate_watch *watch,
+                    struct simulate_result *out, struct simulate_rank *ranks)
 {
     struct cost_cluster cluster;
     struct simulate_options options = options_of(r, f, plan->options.dilate, &cluster);
 
     options.plan = plan;
+    if (r->window == COST_SIZE_CHOSEN)
+        options.window = window;
     options.watch = watch;
     options.stragglers = r->stragglers;
     options.iterations = r->stragglers > 0 ? DRAWN_ITERATIONS : 0;
@@ -165,13 +168,13 @@ static int run_plan(const struct request *r, const struct forecast *f, const str
 
 /* The same once more, watched. */
 static int run_watched(const struct request *r, const struct forecast *f, const struct plan *plan,
-                       struct row *out)
+                       size_t window, struct row *out)
 {
     struct simulate_watch watch = {
         .begin = out->result.begin, .seconds = out->result.seconds, .intervals = r->intervals};
 
     out->sent = watch.bytes = alloc_array((size_t)r->intervals, sizeof *out->sent, "intervals");
-    if (!out->sent || run_plan(r, f, plan, false, &watch, &out->result, NULL))
+    if (!out->sent || run_plan(r, f, plan, window, false, &watch, &out->result, NULL))
         return -1;
     for (int i = 0; i < r->intervals; i++)
         out->sent[i] /= (double)out->result.iterations * out->nodes;
@@ -190,12 +193,12 @@ static int run_point(const struct request *r, struct forecast *f, int point, str
     out->nodes = p->nodes;
     out->workers = p->workers;
     ranks = alloc_array((size_t)plan->nleaders, sizeof *ranks, "leaders");
-    status = ranks ? run_plan(r, f, plan, false, NULL, &out->result, ranks) : -1;
+    status = ranks ? run_plan(r, f, plan, p->window, false, NULL, &out->result, ranks) : -1;
     for (int i = 0; i < plan->nleaders && !status; i++)
         out->bytes_most = ranks[i].sent > out->bytes_most ? ranks[i].sent : out->bytes_most;
     free(ranks);
     if (!status && r->intervals > 0)
-        status = run_watched(r, f, plan, out);
+        status = run_watched(r, f, plan, p->window, out);
     plan_destroy(plan);
     if (status)
         return -1;
@@ -228,7 +231,7 @@ static int run_alone(const struct request *r, struct forecast *f)
 
     if (plan_create(&one, f->work.ngroups, f->groups, &plan))
         return -1;
-    status = run_plan(r, f, plan, true, NULL, &result, NULL);
+    status = run_plan(r, f, plan, COST_SIZE_CHOSEN, true, NULL, &result, NULL);
     plan_destroy(plan);
     if (!status)
         f->alone_seconds = f->cluster.update_Bps > 0 ? cost_work_seconds(&f->work) +

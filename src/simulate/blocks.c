@@ -10,6 +10,7 @@
 
 /* In one iteration; above it, a home's chunks, or slices of factors, travel several at a time. */
 #define MOST_MESSAGES 4e6
+#define MOST_SLICES   5e5 /* of factors, in one iteration */
 
 /* ---- actors ---- */
 
@@ -187,26 +188,26 @@ static int slices_of(const struct bucket *bucket)
     return to_all ? bucket->rounds * bucket->slices : 0;
 }
 
-static double count_messages(const struct simulation *s)
+static void cut_factors(struct simulation *s)
 {
-    double messages = 0;
+    double messages = 0, together;
+
+    for (int b = 0; b < s->plan->nbuckets; b++)
+        messages += (double)s->nworkers * s->nworkers * slices_of(&s->plan->buckets[b]);
+    together = fmax(1, messages / MOST_SLICES);
+    for (int b = 0; b < s->plan->nbuckets; b++)
+        s->slices[b] = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
+}
+
+/* As many pieces as a home has chunks, or fewer where that is too many messages in all. */
+static int cut_units(struct simulation *s)
+{
+    double messages = 0, together;
+    size_t came = 0;
 
     for (int u = 0; u < s->nunits; u++)
         messages += 2.0 * s->nworkers * divide_up(s->units[u].chunks, s->units[u].homes);
-    for (int b = 0; b < s->plan->nbuckets; b++)
-        messages += (double)s->nworkers * s->nworkers * slices_of(&s->plan->buckets[b]);
-    return messages;
-}
-
-/* As many pieces as a home has chunks, and factors have slices, or fewer where that is too many
- * messages in all. */
-static int cut_units(struct simulation *s)
-{
-    double messages = count_messages(s), together = fmax(1, messages / MOST_MESSAGES);
-    size_t came = 0;
-
-    for (int b = 0; b < s->plan->nbuckets; b++)
-        s->slices[b] = (int)ceil(slices_of(&s->plan->buckets[b]) / together);
+    together = fmax(1, messages / MOST_MESSAGES);
     for (int u = 0; u < s->nunits; u++) {
         struct unit *unit = &s->units[u];
         size_t rows = s->plan->buckets[unit->bucket].log_steps ? (size_t)s->nworkers : 1;
@@ -332,6 +333,7 @@ int blocks_open(struct simulation *s)
     if (open_actors(s) || open_buckets(s))
         return -1;
     find_units(s);
+    cut_factors(s);
     if (cut_units(s) || order_units(s))
         return -1;
     add_needs(s);

@@ -3,6 +3,8 @@
 #include "simulate/simulate.h"
 
 #define WORTH_CHANGING 0.01 /* of an iteration */
+#define WORTH_WIDENING 0.02
+#define HOPELESS       1.5 /* times the best as the cost model has it: not played */
 
 enum { PLAYED_ITERATIONS = 4 }; /* after those that are not measured */
 
@@ -37,12 +39,17 @@ static int offer(struct judge *j, struct comm comm, size_t merge, struct cost_an
 {
     const struct cost_question *q = j->question;
     struct plan_options how = *q->how;
+    struct cost_iteration iteration;
     struct plan *plan;
     double seconds;
 
     how.comm = comm;
     how.schemes = comm.policy == COMM_AUTO ? answer->scheme : NULL;
     how.merge_bytes = merge;
+    if (cost_predict(q->work, q->cluster, &how, q->groups, q->overlap, &iteration))
+        return -1;
+    if (iteration.seconds > HOPELESS * answer->iteration.seconds)
+        return 0;
     if (simulate_predict(q, &j->options, &how, &seconds))
         return -1;
     if (j->seconds >= 0 && seconds >= (1 - WORTH_CHANGING) * j->seconds)
@@ -56,7 +63,8 @@ static int offer(struct judge *j, struct comm comm, size_t merge, struct cost_an
         answer->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
     plan_destroy(plan);
     answer->merge_bytes = merge;
-    return cost_predict(q->work, q->cluster, &how, q->groups, q->overlap, &answer->iteration);
+    answer->iteration = iteration;
+    return 0;
 }
 
 static bool is_allowed(const struct cost_question *q, const struct scheme *scheme)
@@ -82,9 +90,32 @@ static int offer_named(struct judge *j, size_t merge, struct cost_answer *answer
     return ps && sfb ? offer(j, (struct comm){.policy = COMM_PAPER}, merge, answer) : 0;
 }
 
-int simulate_choose(const struct cost_question *question, const struct simulate_options *options,
-                    struct cost_answer *answer, double *seconds)
+static int offer_windows(struct judge *j, const struct cost_answer *answer, size_t *window)
 {
+    enum { WIDEST = 4 };
+    struct plan_options how = *j->question->how;
+    size_t usual = *window;
+    double seconds;
+
+    how.comm = (struct comm){.policy = COMM_AUTO};
+    how.schemes = answer->scheme;
+    how.merge_bytes = answer->merge_bytes;
+    for (size_t times = 2; times <= WIDEST; times *= 2) {
+        j->options.window = times * usual;
+        if (simulate_predict(j->question, &j->options, &how, &seconds))
+            return -1;
+        if (seconds >= (1 - WORTH_WIDENING) * j->seconds)
+            continue;
+        j->seconds = seconds;
+        *window = j->options.window;
+    }
+    return 0;
+}
+
+int simulate_choose(const struct cost_question *question, const struct simulate_options *options,
+                    struct cost_answer *answer, struct simulate_choice *choice)
+{
+    bool free = options->window == COST_SIZE_CHOSEN;
     struct judge j = {.question = question, .options = *options, .seconds = -1};
     size_t usual = cost_sizes_for(question->cluster).merge, found;
     int status;
@@ -96,7 +127,10 @@ int simulate_choose(const struct cost_question *question, const struct simulate_
              offer_named(&j, found, answer) ||
              (question->how->merge_bytes == COST_SIZE_CHOSEN && found != usual &&
               offer_named(&j, usual, answer));
-    *seconds = j.seconds;
+    choice->window = free ? cost_sizes_for(options->cluster).window : options->window;
+    if (free && question->how->nranks > 1 && !status)
+        status = offer_windows(&j, answer, &choice->window);
+    choice->seconds = j.seconds;
     if (status)
         cost_answer_free(answer);
     return status ? -1 : 0;

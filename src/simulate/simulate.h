@@ -117,11 +117,18 @@ int simulate_run(const struct simulate_options *options, struct simulate_result 
 int simulate_predict(const struct cost_question *question, const struct simulate_options *options,
                      const struct plan_options *how, double *seconds);
 
+struct simulate_choice {
+    double seconds; /* of an iteration as it was played */
+    size_t window;  /* as struct queue_options */
+};
+
 /* cost_choose, whose answer is then played beside what the user could have named: every scheme that
  * may be chosen, and the paper's rule, merged as the answer and as suits the network. Another one
- * takes the answer's place where it is shorter by a hundredth. seconds: of an iteration as it was
- * played; answer->iteration stays the cost model's. */
+ * takes the answer's place where it is shorter by a hundredth; answer->iteration stays the cost
+ * model's. If options->window is COST_SIZE_CHOSEN, wider ones are played, too: where many homes are
+ * busy, one that suits a few ranks is full of messages that wait for them while links to others
+ * stand idle; but what is urgent waits behind it. */
 int simulate_choose(const struct cost_question *question, const struct simulate_options *options,
-                    struct cost_answer *answer, double *seconds);
+                    struct cost_answer *answer, struct simulate_choice *choice);
 
 #endif

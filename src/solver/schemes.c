@@ -37,17 +37,19 @@ static struct comm usual_comm(const struct trainer *t)
 /* What rank 0 decides for all. */
 struct decision {
     bool leaves_usual; /* schemes and merging are the model's */
-    size_t merge_bytes;
+    size_t merge_bytes, window;
     double seconds; /* predicted, of an iteration */
 };
 
-static void take_answer(const struct trainer *t, const struct cost_answer *answer, double seconds,
-                        struct decision *out, int *scheme)
+static void take_answer(const struct trainer *t, const struct cost_answer *answer,
+                        const struct simulate_choice *choice, struct decision *out, int *scheme)
 {
-    if (seconds >= GAIN_WORTH_CHANGING * out->seconds)
+    if (choice->seconds >= GAIN_WORTH_CHANGING * out->seconds)
         return;
-    *out = (struct decision){
-        .leaves_usual = true, .merge_bytes = answer->merge_bytes, .seconds = seconds};
+    *out = (struct decision){.leaves_usual = true,
+                             .merge_bytes = answer->merge_bytes,
+                             .window = choice->window,
+                             .seconds = choice->seconds};
     for (int g = 0; g < t->net->ngroups; g++)
         scheme[g] = scheme_index(answer->scheme[g]);
 }
@@ -58,7 +60,7 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
 {
     struct simulate_options play = {.cluster = &t->probe.cluster,
                                     .ranks_per_node = t->probe.ranks_per_node,
-                                    .window = t->sizes.window,
+                                    .window = t->options->window,
                                     .fifo = t->options->fifo};
     struct plan_options usual = *how, free = *how;
     struct cost_work work = {0};
@@ -70,10 +72,12 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
                                      .groups = t->groups,
                                      .overlap = t->options->overlap};
     struct cost_answer answer;
-    double base, seconds;
+    struct simulate_choice choice;
+    double base;
     int status;
 
     usual.comm = usual_comm(t);
+    usual.dilate = free.dilate = 1; /* the link is as much faster already */
     if (t->options->merge == COST_SIZE_CHOSEN)
         free.merge_bytes = COST_SIZE_CHOSEN;
     if (t->blank ? work_read(t->net, t->options->profile, &t->probe.cluster, &work)
@@ -82,10 +86,11 @@ static int choose(struct trainer *t, const struct plan_options *how, struct deci
     if (t->blank)
         t->probe.cluster.device_Bps = 0; /* the profile's device copies, its stand-in does not */
     status = simulate_predict(&question, &play, &usual, &base) ||
-             simulate_choose(&question, &play, &answer, &seconds);
+             simulate_choose(&question, &play, &answer, &choice);
     if (!status) {
-        *out = (struct decision){.merge_bytes = how->merge_bytes, .seconds = base};
-        take_answer(t, &answer, seconds, out, scheme);
+        *out = (struct decision){
+            .merge_bytes = how->merge_bytes, .window = t->sizes.window, .seconds = base};
+        take_answer(t, &answer, &choice, out, scheme);
         cost_answer_free(&answer);
     }
     cost_work_free(&work);
@@ -236,6 +241,7 @@ static int choose_together(struct trainer *t, struct plan_options *options,
         return -1;
     t->predicted_seconds = decision.seconds;
     t->sizes.merge = options->merge_bytes = decision.merge_bytes;
+    t->sizes.window = decision.window;
     if (decision.leaves_usual)
         options->schemes = scheme;
     else

@@ -71,9 +71,12 @@ static double compare(uint32_t number)
                                      .overlap = COST_OVERLAP_WFBP};
     struct comm by = {.policy = COMM_AUTO};
     struct cost_answer played, averaged;
+    struct simulate_choice choice;
     double seconds, own;
 
-    ck_assert_msg(!simulate_choose(&question, &options, &played, &seconds), "%s", error_text());
+    ck_assert_msg(!simulate_choose(&question, &options, &played, &choice), "%s", error_text());
+    seconds = choice.seconds;
+    options.window = choice.window;
     ck_assert_msg(!cost_choose(&question, &averaged), "%s", error_text());
     ck_assert_double_eq_tol(play(&question, &options, by, played.scheme, played.merge_bytes),
                             seconds, 1e-9 * seconds);
