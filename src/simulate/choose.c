@@ -6,65 +6,98 @@
 #define WORTH_WIDENING 0.02
 #define HOPELESS       1.5 /* times the best as the cost model has it: not played */
 
+enum { MOST_PLANS = 64 };
 enum { PLAYED_ITERATIONS = 4 }; /* after those that are not measured */
 
 struct judge {
     const struct cost_question *question;
     struct simulate_options options;
+    uint64_t played[MOST_PLANS]; /* digests of plans: none is played twice */
+    int nplayed;
     double seconds; /* of the best plan; < 0: there is none yet */
 };
+
+static bool is_new(struct judge *j, const struct plan *plan)
+{
+    uint64_t digest = plan_digest(plan, 0);
+
+    for (int i = 0; i < j->nplayed; i++)
+        if (j->played[i] == digest)
+            return false;
+    if (j->nplayed < MOST_PLANS)
+        j->played[j->nplayed++] = digest;
+    return true;
+}
+
+static int play(const struct cost_question *question, const struct simulate_options *options,
+                const struct plan *plan, double *seconds)
+{
+    struct simulate_options how = *options;
+    struct simulate_result result;
+    int status;
+
+    how.work = question->work;
+    how.overlap = question->overlap;
+    how.plan = plan;
+    how.iterations = PLAYED_ITERATIONS;
+    status = simulate_run(&how, &result, NULL);
+    *seconds = status ? 0 : result.seconds;
+    return status;
+}
 
 int simulate_predict(const struct cost_question *question, const struct simulate_options *options,
                      const struct plan_options *how, double *seconds)
 {
-    struct simulate_options play = *options;
-    struct simulate_result result;
     struct plan *plan;
     int status;
 
     if (plan_create(how, question->work->ngroups, question->groups, &plan))
         return -1;
-    play.work = question->work;
-    play.overlap = question->overlap;
-    play.plan = plan;
-    play.iterations = PLAYED_ITERATIONS;
-    status = simulate_run(&play, &result, NULL);
+    status = play(question, options, plan, seconds);
     plan_destroy(plan);
-    *seconds = status ? 0 : result.seconds;
     return status;
 }
 
-/* Every group by `comm`: the answer becomes that where it takes less. */
-static int offer(struct judge *j, struct comm comm, size_t merge, struct cost_answer *answer)
+/* The plan becomes the answer where it takes less. */
+static int try_plan(struct judge *j, const struct plan_options *how, const struct plan *plan,
+                    struct cost_answer *answer)
 {
     const struct cost_question *q = j->question;
-    struct plan_options how = *q->how;
     struct cost_iteration iteration;
-    struct plan *plan;
     double seconds;
 
-    how.comm = comm;
-    how.schemes = comm.policy == COMM_AUTO ? answer->scheme : NULL;
-    how.merge_bytes = merge;
-    if (cost_predict(q->work, q->cluster, &how, q->groups, q->overlap, &iteration))
+    if (cost_predict(q->work, q->cluster, how, q->groups, q->overlap, &iteration))
         return -1;
     if (iteration.seconds > HOPELESS * answer->iteration.seconds)
         return 0;
-    if (simulate_predict(q, &j->options, &how, &seconds))
+    if (play(q, &j->options, plan, &seconds))
         return -1;
     if (j->seconds >= 0 && seconds >= (1 - WORTH_CHANGING) * j->seconds)
         return 0;
     j->seconds = seconds;
-    if (comm.policy == COMM_AUTO)
-        return 0; /* it is the answer */
-    if (plan_create(&how, q->work->ngroups, q->groups, &plan))
-        return -1;
     for (int g = 0; g < q->work->ngroups; g++)
         answer->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
-    plan_destroy(plan);
-    answer->merge_bytes = merge;
+    answer->merge_bytes = how->merge_bytes;
     answer->iteration = iteration;
     return 0;
+}
+
+/* Every group by `comm`. */
+static int offer(struct judge *j, struct comm comm, size_t merge, struct cost_answer *answer)
+{
+    const struct cost_question *q = j->question;
+    struct plan_options how = *q->how;
+    struct plan *plan;
+    int status;
+
+    how.comm = comm;
+    how.schemes = comm.policy == COMM_AUTO ? answer->scheme : NULL;
+    how.merge_bytes = merge;
+    if (plan_create(&how, q->work->ngroups, q->groups, &plan))
+        return -1;
+    status = is_new(j, plan) ? try_plan(j, &how, plan, answer) : 0;
+    plan_destroy(plan);
+    return status;
 }
 
 static bool is_allowed(const struct cost_question *q, const struct scheme *scheme)
