@@ -2,14 +2,17 @@
  *
  * Across channels or within, sums are over shifts of one flat array: channels x pixels, where a
  * channel is `step` floats away from the next, or a plane's row, where a pixel is. The compiler
- * vectorises that in every format; backward recomputes s rather than storing it. */
+ * vectorises that in every format; backward recomputes s rather than storing it. Where channels lie
+ * side by side, several pixels make one flat array with zeros between them: a shifted load soon
+ * after the store of what it reads would wait for the cache. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
-#define PIXELS 16 /* plain format: pixels taken together across the channels */
+#define PIXELS 16   /* plain format: pixels taken together across the channels */
+#define TILE   1024 /* other formats: floats of the pixels taken together, at most 16 of them */
 
 struct lrn {
     struct cpu_op op;
@@ -17,6 +20,7 @@ struct lrn {
     int64_t half; /* window reaches that far on either side */
     float scale, beta, k;
     bool quick_power; /* s and s^-beta are normal floats > 0, or as good as infinite */
+    int64_t together; /* across, channels side by side: pixels of a tile */
     int64_t tile;     /* floats of one work array */
     int arrays;       /* of them per thread */
 };
@@ -38,9 +42,14 @@ static int lrn_create(struct cpu_op *op)
     if (a->within_channel) {
         lrn->scale /= (float)a->local_size;
         lrn->tile = (p->height + 2 * lrn->half) * (p->width + 2 * lrn->half) * p->block;
+    } else if (p->block == 1) {
+        lrn->tile = (p->groups + 2 * lrn->half) * PIXELS;
     } else {
-        lrn->tile = (p->groups * p->block + 2 * lrn->half) * (p->block == 1 ? PIXELS : 1);
+        lrn->together = TILE / (p->groups * p->block);
+        lrn->together = lrn->together < 1 ? 1 : lrn->together > 16 ? 16 : lrn->together;
+        lrn->tile = lrn->together * (p->groups * p->block + lrn->half) + 2 * lrn->half;
     }
+    lrn->tile = (lrn->tile + 15) / 16 * 16;
     lrn->arrays = 6;
     lrn->quick_power = lrn->k > 1e-6f && lrn->k < 1e6f && lrn->scale >= 0 && fabsf(a->beta) <= 2;
     return cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
@@ -106,10 +115,19 @@ INLINE void lrn_power(const struct lrn *lrn, const float *restrict s, float *res
     }
 }
 
-/* sum[i] = over j = -half..half of from[i + j step]; from has half * step floats on either side */
+/* sum[i] = over j = -half..half of from[i + j step]; from has half * step floats on either side.
+ * Windows of five, which all nets have, in one pass: the same additions in the same order. */
 INLINE void lrn_shift_sum(const float *from, int64_t half, int64_t step, float *restrict sum,
                           int64_t n)
 {
+    const float *a = from - 2 * step, *b = from - step, *d = from + step, *e = from + 2 * step;
+
+    if (half == 2) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            sum[i] = a[i] + b[i] + from[i] + d[i] + e[i];
+        return;
+    }
     memcpy(sum, from - half * step, (size_t)n * sizeof *sum);
     for (int64_t j = 1 - half; j <= half; j++) {
         const float *restrict shifted = from + j * step;
@@ -144,58 +162,15 @@ INLINE void lrn_finish_scale(float *restrict s, float scale, float k, int64_t n)
         s[i] = k + scale * s[i];
 }
 
-/* n = channels * step floats in tile->x; leaves s and p = s^-beta */
-INLINE void lrn_across_scale(const struct lrn *lrn, const struct tile *tile, int64_t step,
-                             int64_t n)
-{
-    const float *restrict x = tile->x;
-    float *restrict square = tile->padded + lrn->half * step;
-
-    memset(tile->padded, 0, (size_t)(lrn->half * step) * sizeof(float));
-    memset(square + n, 0, (size_t)(lrn->half * step) * sizeof(float));
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        square[i] = x[i] * x[i];
-    lrn_shift_sum(square, lrn->half, step, tile->s, n);
-    lrn_finish_scale(tile->s, lrn->scale, lrn->k, n);
-    lrn_power(lrn, tile->s, tile->p, n);
-}
-
-/* The result is left in tile->t. */
-CPU_KERNEL static void lrn_across_forward(const struct lrn *lrn, const struct tile *tile,
-                                          int64_t step, int64_t n)
-{
-    const float *restrict x = tile->x;
-    float *restrict y = tile->t;
-
-    lrn_across_scale(lrn, tile, step, n);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * tile->p[i];
-}
-
-/* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1); left in tile->t */
-CPU_KERNEL static void lrn_across_backward(const struct lrn *lrn, const struct tile *tile,
-                                           int64_t step, int64_t n)
-{
-    const float *restrict x = tile->x, *restrict dy = tile->dy, *restrict s = tile->s;
-    const float *restrict p = tile->p;
-    float *restrict ratio = tile->padded + lrn->half * step, *restrict dx = tile->t;
-    float factor = 2 * lrn->scale * lrn->beta;
-
-    lrn_across_scale(lrn, tile, step, n);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        ratio[i] = dy[i] * x[i] * p[i] / s[i];
-    lrn_shift_sum(ratio, lrn->half, step, dx, n);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = dy[i] * p[i] - factor * x[i] * dx[i];
-}
-
-/* A tile's channels: `runs` pieces of `length` floats, `stride` floats apart in the tensor. */
-struct pieces {
-    int64_t runs, length, stride;
+/* A tile of pixels and all of their channels: outer x inner runs of `length` floats each, where
+ * they lie in the tensor and in the tile. */
+struct strip {
+    int64_t outer, inner, length;
+    int64_t tensor_outer, tensor_inner, tile_outer, tile_inner;
+    int64_t step; /* in the tile, from one channel to the next */
+    int64_t n;    /* floats in the tile, gaps included */
+    int64_t rows, row,
+        gap; /* in the tile, that many times: `row` floats, then `gap` without meaning */
 };
 
 /* Lengths that occur often are told to the compiler: calls would cost more than the copies. */
@@ -206,51 +181,143 @@ INLINE void lrn_copy_runs(float *to, int64_t to_stride, const float *from, int64
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)length * sizeof *to);
 }
 
-static void lrn_copy_pieces(float *to, int64_t to_stride, const float *from, int64_t from_stride,
-                            const struct pieces *p)
+static void lrn_copy(float *to, int64_t to_stride, const float *from, int64_t from_stride,
+                     const struct strip *strip)
 {
-    if (p->length == 8)
-        lrn_copy_runs(to, to_stride, from, from_stride, p->runs, 8);
-    else if (p->length == 16)
-        lrn_copy_runs(to, to_stride, from, from_stride, p->runs, 16);
+    if (strip->length == 8)
+        lrn_copy_runs(to, to_stride, from, from_stride, strip->inner, 8);
+    else if (strip->length == 16)
+        lrn_copy_runs(to, to_stride, from, from_stride, strip->inner, 16);
     else
-        lrn_copy_runs(to, to_stride, from, from_stride, p->runs, p->length);
+        lrn_copy_runs(to, to_stride, from, from_stride, strip->inner, strip->length);
 }
 
-static void lrn_gather(float *to, const float *from, const struct pieces *p)
+static void lrn_gather(float *to, const float *from, const struct strip *s)
 {
-    lrn_copy_pieces(to, p->length, from, p->stride, p);
+    for (int64_t o = 0; o < s->outer; o++)
+        lrn_copy(to + o * s->tile_outer, s->tile_inner, from + o * s->tensor_outer, s->tensor_inner,
+                 s);
 }
 
-static void lrn_scatter(float *to, const float *from, const struct pieces *p)
+static void lrn_scatter(float *to, const float *from, const struct strip *s)
 {
-    lrn_copy_pieces(to, p->stride, from, p->length, p);
+    for (int64_t o = 0; o < s->outer; o++)
+        lrn_copy(to + o * s->tensor_outer, s->tensor_inner, from + o * s->tile_outer, s->tile_inner,
+                 s);
+}
+
+/* What lies between the rows must not reach into them. */
+INLINE void lrn_clear_gaps(const struct strip *strip, float *at)
+{
+    for (int64_t r = 0; r < strip->rows; r++)
+        for (int64_t i = 0; i < strip->gap; i++)
+            at[r * (strip->row + strip->gap) + strip->row + i] = 0;
+}
+
+/* Of tile->x; leaves s and p = s^-beta */
+INLINE void lrn_across_scale(const struct lrn *lrn, const struct tile *tile,
+                             const struct strip *strip)
+{
+    const float *restrict x = tile->x;
+    int64_t n = strip->n, margin = lrn->half * strip->step;
+    float *restrict square = tile->padded + margin;
+
+    memset(tile->padded, 0, (size_t)margin * sizeof(float));
+    memset(square + n, 0, (size_t)margin * sizeof(float));
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        square[i] = x[i] * x[i];
+    lrn_shift_sum(square, lrn->half, strip->step, tile->s, n);
+    lrn_finish_scale(tile->s, lrn->scale, lrn->k, n);
+    lrn_power(lrn, tile->s, tile->p, n);
+}
+
+/* The result is left in tile->t. */
+CPU_KERNEL static void lrn_across_forward(const struct lrn *lrn, const struct tile *tile,
+                                          const struct strip *strip)
+{
+    const float *restrict x = tile->x;
+    float *restrict y = tile->t;
+
+    lrn_clear_gaps(strip, tile->x);
+    lrn_across_scale(lrn, tile, strip);
+#pragma omp simd
+    for (int64_t i = 0; i < strip->n; i++)
+        y[i] = x[i] * tile->p[i];
+}
+
+/* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1); left in tile->t */
+CPU_KERNEL static void lrn_across_backward(const struct lrn *lrn, const struct tile *tile,
+                                           const struct strip *strip)
+{
+    const float *restrict x = tile->x, *restrict dy = tile->dy, *restrict s = tile->s;
+    const float *restrict p = tile->p;
+    float *restrict ratio = tile->padded + lrn->half * strip->step, *restrict dx = tile->t;
+    float factor = 2 * lrn->scale * lrn->beta;
+
+    lrn_clear_gaps(strip, tile->x);
+    lrn_across_scale(lrn, tile, strip);
+#pragma omp simd
+    for (int64_t i = 0; i < strip->n; i++)
+        ratio[i] = dy[i] * x[i] * p[i] / s[i];
+    lrn_clear_gaps(strip, ratio);
+    lrn_shift_sum(ratio, lrn->half, strip->step, dx, strip->n);
+#pragma omp simd
+    for (int64_t i = 0; i < strip->n; i++)
+        dx[i] = dy[i] * p[i] - factor * x[i] * dx[i];
+}
+
+/* `width` pixels of a plane of `pixels`. */
+static struct strip lrn_strip(const struct lrn *lrn, int64_t pixels, int64_t width)
+{
+    const struct cpu_planes *p = &lrn->planes;
+    int64_t row = p->groups * p->block;
+
+    if (p->block == 1)
+        return (struct strip){.outer = 1,
+                              .inner = p->groups,
+                              .length = width,
+                              .tensor_inner = pixels,
+                              .tile_inner = width,
+                              .step = width,
+                              .n = p->groups * width};
+    return (struct strip){.outer = p->groups,
+                          .inner = width,
+                          .length = p->block,
+                          .tensor_outer = pixels * p->block,
+                          .tensor_inner = p->block,
+                          .tile_outer = p->block,
+                          .tile_inner = row + lrn->half,
+                          .step = 1,
+                          .n = width * (row + lrn->half),
+                          .rows = width,
+                          .row = row,
+                          .gap = lrn->half};
 }
 
 /* dy NULL: forward, to = y; else backward, to = dx */
 static void lrn_across_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
 {
     const struct cpu_planes *p = &lrn->planes;
-    int64_t pixels = p->height * p->width, step = p->block == 1 ? PIXELS : 1;
-    int64_t strips = (pixels + step - 1) / step, samples = p->planes / p->groups;
+    int64_t pixels = p->height * p->width, most = p->block == 1 ? PIXELS : lrn->together;
+    int64_t strips = (pixels + most - 1) / most, samples = p->planes / p->groups;
     int64_t sample = p->groups * pixels * p->block;
 
 #pragma omp parallel for
     for (int64_t i = 0; i < samples * strips; i++) {
         struct tile tile = lrn_tile_of(lrn);
-        int64_t first = i % strips * step;
-        int64_t width = pixels - first < step ? pixels - first : step;
+        int64_t first = i % strips * most;
+        int64_t width = pixels - first < most ? pixels - first : most;
         int64_t at = i / strips * sample + first * p->block;
-        struct pieces pieces = {p->groups, p->block == 1 ? width : p->block, pixels * p->block};
-        int64_t n = pieces.runs * pieces.length;
-        lrn_gather(tile.x, x + at, &pieces);
+        struct strip strip = lrn_strip(lrn, pixels, width);
+        lrn_gather(tile.x, x + at, &strip);
         if (dy) {
-            lrn_gather(tile.dy, dy + at, &pieces);
-            lrn_across_backward(lrn, &tile, p->block == 1 ? width : 1, n);
+            lrn_gather(tile.dy, dy + at, &strip);
+            lrn_across_backward(lrn, &tile, &strip);
         } else {
-            lrn_across_forward(lrn, &tile, p->block == 1 ? width : 1, n);
+            lrn_across_forward(lrn, &tile, &strip);
         }
-        lrn_scatter(to + at, tile.t, &pieces);
+        lrn_scatter(to + at, tile.t, &strip);
     }
 }
 
