@@ -3,6 +3,7 @@
  * Word i of the sequence (seed, RNG_FILLER, parameter) makes element i, so a parameter starts the
  * same whatever the other layers are filled with and however many ranks there are. Four words come
  * from one call of the generator; loops below therefore walk in fours. */
+#include "engine/normal.h"
 #include "layers/layer.h"
 
 #include "util/error.h"
@@ -54,21 +55,17 @@ static void fill_uniform(const struct rng *rng, size_t elems, float low, float h
     }
 }
 
-/* Box-Muller on words 2j and 2j+1 gives elements 2j and 2j+1. */
+/* Words 2j and 2j+1 give elements 2j and 2j+1. */
 static void fill_gaussian(const struct rng *rng, size_t elems, float mean, float std, float *out)
 {
-    const double two_pi = 6.283185307179586476925;
-    uint32_t words[4];
+    uint32_t words[1024];
+    const size_t most = sizeof words / sizeof *words;
 
-    for (size_t i = 0; i < elems; i += 2) {
-        if (i % 4 == 0)
-            rng_block(rng, (uint32_t)(i / 4), words);
-        double u = ((double)words[i % 4] + 1.0) * 0x1p-32; /* (0, 1]: the logarithm is finite */
-        double angle = two_pi * ((double)words[i % 4 + 1] * 0x1p-32);
-        double radius = std * sqrt(-2.0 * log(u));
-        out[i] = (float)(mean + radius * cos(angle));
-        if (i + 1 < elems)
-            out[i + 1] = (float)(mean + radius * sin(angle));
+    for (size_t at = 0; at < elems; at += most) {
+        size_t n = elems - at < most ? elems - at : most;
+        for (size_t i = 0; i < n; i += 4)
+            rng_block(rng, (uint32_t)((at + i) / 4), words + i);
+        normal_fill(words, mean, std, out + at, n);
     }
 }
 
