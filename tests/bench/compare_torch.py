@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times forward and backward of the same nets in poseidon and in PyTorch, one thread each, in turns.
 
-    compare_torch.py --bench=build/tests/bench/bench_net [--passes=N] [--threads=N] [NET...]
+    compare_torch.py --bench=build/tests/bench/bench_net [--passes=N] [--threads=N] [NET[:BATCH]...]
 
 Both sides are written from one list of layers: a prototxt for bench_net, modules for PyTorch (random
 input, training mode, no weight update). PyTorch runs in both memory formats, contiguous and
@@ -50,12 +50,16 @@ class Net:
         self.modules[key] = module
         return self.layer(kind, param, module, **more)
 
-    def conv(self, n, k, stride=1, pad=0, group=1):
-        m = nn.Conv2d(self.channels, n, k, stride, pad, groups=group)
+    def conv(self, n, k, stride=1, pad=0, group=1, bias=True):
+        m = nn.Conv2d(self.channels, n, k, stride, pad, groups=group, bias=bias)
         self.channels = n
         return self.module("Convolution", "convolution_param { num_output: %d kernel_size: %d stride: "
-                           "%d pad: %d group: %d weight_filler { type: 'msra' } }" % (
-                               n, k, stride, pad, group), m)
+                           "%d pad: %d group: %d weight_filler { type: 'msra' }%s }" % (
+                               n, k, stride, pad, group, "" if bias else " bias_term: false"), m)
+
+    def norm(self):
+        self.module("BatchNorm", "", nn.BatchNorm2d(self.channels))
+        return self.layer("Scale", "scale_param { bias_term: true }", lambda x: x, place=True)
 
     def relu(self):
         return self.layer("ReLU", "", lambda x: F.relu(x, inplace=True), place=True)
@@ -103,6 +107,16 @@ class Net:
         self.channels = total
         return self.layer("Concat", "", lambda *x: torch.cat(x, 1), bottoms=tops)
 
+    def sum(self, first, second):
+        """Of two branches; second None: the bottom itself."""
+        bottom, channels, tops = self.top, self.channels, []
+        for make in (first, second):
+            self.top, self.channels = bottom, channels
+            if make:
+                make(self)
+            tops.append(self.top)
+        return self.layer("Eltwise", "", lambda a, b: a + b, bottoms=tops)
+
     def run_shape(self):
         with torch.no_grad():
             self.features = self.forward(torch.zeros(1, *self.shape)).flatten(1).shape[1]
@@ -118,34 +132,34 @@ class Net:
                             "'label' top: 'loss' }\n" % self.top)
 
 
-def lenet():
-    n = Net("lenet, batch 64", 64, 1, 28, 10)
+def lenet(batch=64):
+    n = Net("lenet, batch %d" % batch, batch, 1, 28, 10)
     return n.conv(20, 5).pool("MAX", 2, 2).conv(50, 5).pool("MAX", 2, 2).fc(500).relu().fc(10)
 
 
-def cifar10_quick():
-    n = Net("cifar10_quick, batch 100", 100, 3, 32, 10)
+def cifar10_quick(batch=100):
+    n = Net("cifar10_quick, batch %d" % batch, batch, 3, 32, 10)
     n.conv(32, 5, pad=2).pool("MAX", 3, 2).relu().conv(32, 5, pad=2).relu().pool("AVE", 3, 2)
     return n.conv(64, 5, pad=2).relu().pool("AVE", 3, 2).fc(64).fc(10)
 
 
-def cifar10_full():
-    n = Net("cifar10_full, batch 100", 100, 3, 32, 10)
+def cifar10_full(batch=100):
+    n = Net("cifar10_full, batch %d" % batch, batch, 3, 32, 10)
     n.conv(32, 5, pad=2).pool("MAX", 3, 2).relu().lrn_within()
     n.conv(32, 5, pad=2).relu().pool("AVE", 3, 2).lrn_within()
     return n.conv(64, 5, pad=2).relu().pool("AVE", 3, 2).fc(10)
 
 
-def alexnet():
-    n = Net("alexnet, batch 16", 16, 3, 227, 1000)
+def alexnet(batch=16):
+    n = Net("alexnet, batch %d" % batch, batch, 3, 227, 1000)
     n.conv(96, 11, 4).relu().lrn().pool("MAX", 3, 2).conv(256, 5, pad=2, group=2).relu().lrn()
     n.pool("MAX", 3, 2).conv(384, 3, pad=1).relu().conv(384, 3, pad=1, group=2).relu()
     n.conv(256, 3, pad=1, group=2).relu().pool("MAX", 3, 2)
     return n.fc(4096).relu().dropout().fc(4096).relu().dropout().fc(1000)
 
 
-def squeezenet():
-    n = Net("squeezenet 1.0, batch 16", 16, 3, 227, 1000)
+def squeezenet(batch=16):
+    n = Net("squeezenet 1.0, batch %d" % batch, batch, 3, 227, 1000)
 
     def fire(squeeze, expand):
         n.conv(squeeze, 1).relu()
@@ -160,8 +174,8 @@ def squeezenet():
     return n.dropout().conv(1000, 1).relu().average()
 
 
-def googlenet():
-    n = Net("googlenet without its side losses, batch 8", 8, 3, 224, 1000)
+def googlenet(batch=8):
+    n = Net("googlenet without its side losses, batch %d" % batch, batch, 3, 224, 1000)
 
     def inception(a, b0, b, c0, c, d):
         n.branches(lambda m: m.conv(a, 1).relu(), lambda m: m.conv(b0, 1).relu().conv(b, 3, pad=1).relu(),
@@ -180,8 +194,8 @@ def googlenet():
     return n.average().dropout().fc(1000)
 
 
-def vgg16():
-    n = Net("vgg16, batch 4", 4, 3, 224, 1000)
+def vgg16(batch=4):
+    n = Net("vgg16, batch %d" % batch, batch, 3, 224, 1000)
     for width, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         for _ in range(depth):
             n.conv(width, 3, pad=1).relu()
@@ -189,8 +203,24 @@ def vgg16():
     return n.fc(4096).relu().dropout().fc(4096).relu().dropout().fc(1000)
 
 
+def resnet50(batch=16):
+    n = Net("resnet50, batch %d" % batch, batch, 3, 224, 1000)
+    n.conv(64, 7, 2, 3, bias=False).norm().relu().pool("MAX", 3, 2)
+    for width, depth in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(depth):
+            stride = 2 if block == 0 and width > 64 else 1
+
+            def straight(m, width=width, stride=stride):
+                m.conv(width, 1, stride, bias=False).norm().relu().conv(width, 3, pad=1, bias=False).norm().relu()
+                m.conv(4 * width, 1, bias=False).norm()
+
+            n.sum(straight, (lambda m, width=width, stride=stride:
+                             m.conv(4 * width, 1, stride, bias=False).norm()) if block == 0 else None).relu()
+    return n.average().fc(1000)
+
+
 NETS = {f.__name__: f for f in (lenet, cifar10_quick, cifar10_full, alexnet, squeezenet, googlenet,
-                                vgg16)}
+                                resnet50, vgg16)}
 
 
 class Torch:
@@ -262,7 +292,7 @@ def main():
     parser.add_argument("--passes", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--write", metavar="FOLDER", help="only write the prototxts there")
-    parser.add_argument("nets", nargs="*", metavar="NET", help=", ".join(NETS))
+    parser.add_argument("nets", nargs="*", metavar="NET[:BATCH]", help=", ".join(NETS))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if not options.write:
@@ -270,7 +300,8 @@ def main():
             torch.__version__, options.threads, options.passes))
         print("%-45s %9s %11s %14s %7s" % ("", "poseidon", "contiguous", "channels_last", "ratio"))
     for name in options.nets or NETS:
-        net = NETS[name]()
+        name, _, batch = name.partition(":")
+        net = NETS[name](int(batch)) if batch else NETS[name]()
         if options.write:
             with open(os.path.join(options.write, name + ".prototxt"), "w") as f:
                 f.write(net.prototxt())
