@@ -323,7 +323,7 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
          "the net wants red, green, blue; default is Caffe's blue, green, red"},
         {"top", OPTION_COUNT, &c->top, "N", "how many classes to print (default 5)"},
         {"blob", OPTION_TEXT, &c->blob, "NAME", "where the scores are (default: the last Softmax)"},
-        {"engine", OPTION_TEXT, &c->engine, "NAME", "who computes: cpu (default)"},
+        {"engine", OPTION_TEXT, &c->engine, "NAME", "compute engine: cpu (default)"},
         {"threads", OPTION_THREADS, &c->threads, "N", "compute threads"},
         {"json", OPTION_FLAG, &c->json, NULL, "print JSON instead"},
     };

@@ -69,12 +69,11 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
             "Writes the images of a published data set as DST.h5 for Data layers: `data`, uint8\n"
             "N x C x H x W, the original bytes, and `label`, int32 N.\n"
             "\n"
-            "  cifar10 SRC   the binary version: its folder, cifar-10-binary.tar.gz (or .tar), or "
-            "one\n"
-            "                or more .bin files\n"
-            "  mnist SRC     the folder with the IDX files (train-images-idx3-ubyte[.gz] ...), or "
-            "an\n"
-            "                images file whose labels file lies beside it; Fashion-MNIST likewise\n"
+            "  cifar10 SRC   the binary version: its folder, cifar-10-binary.tar.gz or .tar,\n"
+            "                or one or more .bin files\n"
+            "  mnist SRC     the folder with IDX files (train-images-idx3-ubyte[.gz] ...),\n"
+            "                or an images file whose labels file lies beside it;\n"
+            "                Fashion-MNIST likewise\n"
             "  images        JPEG and PNG files; see its own options below",
         .example = "  poseidon convert mnist /usr/share/datasets/fashion-mnist fashion.h5",
         .options = options,

@@ -297,7 +297,7 @@ int command_extract(int argc, char **argv)
         {"iterations", OPTION_COUNT, &x.iterations, "N", "batches to run (default 1)"},
         {"stage", OPTION_TEXT, &x.options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &x.options.level, "N", "level of the net's state"},
-        {"engine", OPTION_TEXT, &x.engine, "NAME", "who computes: cpu (default)"},
+        {"engine", OPTION_TEXT, &x.engine, "NAME", "compute engine: cpu (default)"},
         {"threads", OPTION_THREADS, &x.threads, "N", "compute threads"},
         {"force", OPTION_FLAG, &x.force, NULL, "replace OUT.h5 where it exists"},
         {"json", OPTION_FLAG, &x.json, NULL, "print names and shapes as JSON on standard output"},

@@ -106,7 +106,7 @@ static int command_help(int argc, char **argv)
 {
     char help[] = "--help";
 
-    if (argc < 2)
+    if (argc < 2 || argv[1][0] == '-')
         return print_usage(stdout);
     if (!strcmp(argv[1], "layers"))
         return print_layers();

@@ -4,6 +4,7 @@
 #include "util/suggest.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -15,12 +16,23 @@
 enum { HELP_WIDTH = 80 };
 
 /* Prints text in lines of at most HELP_WIDTH columns, from column `at` on; lines after the first
- * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept. */
+ * begin at `indent`. A line break of the text's own stays, and blanks behind it are kept; but in a
+ * paragraph (indent 0) the one before a letter is a blank. */
 static void print_wrapped(const char *text, int at, int indent)
 {
     while (*text) {
         int blanks = (int)strspn(text, " "), word = (int)strcspn(text + blanks, " \n");
 
+        if (*text == '\n' && indent == 0 && text[1] && !strchr(" \n", text[1])) {
+            blanks = 1;
+            word = (int)strcspn(text + 1, " \n");
+            printf(at + 1 + word > HELP_WIDTH ? "\n" : " ");
+            at = at + 1 + word > HELP_WIDTH ? 0 : at + 1;
+            printf("%.*s", word, text + 1);
+            at += word;
+            text += 1 + word;
+            continue;
+        }
         if (*text == '\n') {
             printf("\n%*s", text[1] && text[1] != '\n' ? indent : 0, "");
             at = indent;
@@ -59,7 +71,7 @@ static void print_help(const struct command_line *line)
 {
     bool grouped = line->noptions > 0 && line->options[0].type == OPTION_GROUP;
 
-    printf("usage: poseidon %s %s\n\n", line->command, line->synopsis);
+    printf("usage: poseidon %s%s%s\n\n", line->command, *line->synopsis ? " " : "", line->synopsis);
     print_wrapped(line->about, 0, 0);
     if (line->noptions > 0 && !grouped)
         printf("\noptions:\n");
@@ -305,6 +317,13 @@ static int parse_option(const struct command_line *line, int argc, char **argv, 
         return store(o, argv[++*i]);
     }
     return unknown(line, name);
+}
+
+void options_add(struct option_rows *rows, const struct option *more, int n)
+{
+    assert(rows->n + n <= OPTIONS_MOST);
+    memcpy(rows->row + rows->n, more, (size_t)n * sizeof *more);
+    rows->n += n;
 }
 
 int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)

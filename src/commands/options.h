@@ -50,6 +50,14 @@ struct command_line {
     int max_words; /* how many words that are no options may stand there */
 };
 
+/* A table that is made of several parts. */
+enum { OPTIONS_MOST = 128 };
+struct option_rows {
+    struct option row[OPTIONS_MOST];
+    int n;
+};
+void options_add(struct option_rows *rows, const struct option *more, int n);
+
 /* Parses argv[1..]; argv[0] is the command's name. The words that are no options are moved to the
  * front of argv[1..] and counted in *nwords. Returns 0, 1 if --help was asked for (and printed), -1
  * with the message set ("unknown option --x; did you mean --y?", "--x wants a number, found 'z'",

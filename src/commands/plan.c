@@ -13,7 +13,7 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
 {
     const struct option options[] = {
         {"layers", OPTION_FLAG, &r->plan.options.all_tables, NULL,
-         "the layer table for every number of nodes, not the last alone"},
+         "print the layer table for every number of nodes, not for the last alone"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead, with all tables"},
     };
     const struct command_line line = {

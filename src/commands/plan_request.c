@@ -6,7 +6,6 @@
 #include "util/error.h"
 #include "util/units.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +18,6 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
                                              .copy_Bps = 10e9,
                                              .sum_Bps = 10e9,
                                              .transport_Bps = 2.5e9};
-
-enum { MOST_ROWS = 40 };
 
 void plan_request_init(struct plan_request *request)
 {
@@ -64,21 +61,23 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"iter-size", OPTION_COUNT, &o->iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
         {"bandwidth", OPTION_TEXT, &r->bandwidth, "RATE",
-         "of a node, one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of a link"},
+         "rate of a node's link in one direction: 10Gb, 1.25GB (default 10Gb). TCP reaches 0.94 of "
+         "a link"},
         {"latency", OPTION_TEXT, &r->latency, "TIME",
-         "of a small message between nodes (default 30us)"},
+         "time of a small message between nodes (default 30us)"},
         {"message", OPTION_TEXT, &r->message, "TIME",
-         "each further message costs its sender (default 5us)"},
+         "time that each further message costs its sender (default 5us)"},
         {"gflops", OPTION_TEXT, &r->gflops, "N", "GFLOP/s of a rank in products (default 100)"},
         {"images-per-second", OPTION_TEXT, &r->images, "N",
-         "a rank alone trains so fast; else by --gflops"},
+         "what one rank alone trains (default: estimated from --gflops)"},
         {"profile", OPTION_TEXT, &r->profile, "WHAT",
          "the layers' times: a device (" PLAN_PROFILE_DEVICES ") whose profile of the model is "
          "installed, or a file of poseidon time --profile=FILE"},
         {"memory", OPTION_TEXT, &r->memory, "RATE",
-         "at which a rank copies and sums (default 10GB)"},
+         "rate at which a rank copies and sums (default 10GB)"},
         {"host-copy", OPTION_TEXT, &r->device, "RATE",
-         "between a rank's host and its device, each way (default: the profile's, else none "
+         "rate of copies between a rank's host and its device, each way (default: the profile's, "
+         "else none "
          "needed)"},
         {"cluster-file", OPTION_TEXT, &o->cluster_file, "FILE",
          "measured figures; options above override them"},
@@ -97,15 +96,13 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
          "ranks have no core to spare for the communication thread"},
     };
-    enum { SHARED = sizeof shared / sizeof *shared };
-    struct option rows[MOST_ROWS];
+    struct option_rows rows = {.n = 0};
     struct command_line all = *line;
 
-    assert(SHARED + line->noptions <= MOST_ROWS);
-    memcpy(rows, shared, sizeof shared);
-    memcpy(rows + SHARED, line->options, (size_t)line->noptions * sizeof *rows);
-    all.options = rows;
-    all.noptions = SHARED + line->noptions;
+    options_add(&rows, shared, (int)(sizeof shared / sizeof *shared));
+    options_add(&rows, line->options, line->noptions);
+    all.options = rows.row;
+    all.noptions = rows.n;
     comm_help(o->registry, OPTIONS_INDENT, comm_words);
     if (r->baselines)
         baseline_help(OPTIONS_INDENT, comm_words);

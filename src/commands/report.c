@@ -44,8 +44,8 @@ static int parse(struct request *r, int argc, char **argv)
         .about =
             "Makes tables (report.md, report.csv) and plots (SVG and PNG, by gnuplot) of runs.\n"
             "The runs of a folder make one table: *.json of 'train --summary=FILE' or of\n"
-            "'simulate --json'; NAME.trace.json of 'train --trace' beside NAME.json; *.log of\n"
-            "what train says, for losses. about.json may hold what summaries do not tell:\n"
+            "'simulate --json'; NAME.trace.json of 'train --trace' beside NAME.json; logs of\n"
+            "train, *.log, for losses. about.json may hold what summaries lack:\n"
             "{\"how\": \"emulated\", \"title\": \"...\", \"link_bytes_per_second\": 1.25e9}.",
     };
     int status = options_parse(&line, argc, argv, &r->nfolders);

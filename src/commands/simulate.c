@@ -73,19 +73,20 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         {"order", OPTION_TEXT, &r->order, "HOW",
          "which waiting message goes first: urgency (default) or fifo"},
         {"transport", OPTION_TEXT, &r->transport, "RATE",
-         "what a rank's communication thread can send, and as much receive, a second (default: as "
-         "much as the link takes)"},
+         "rate at which a rank's communication thread sends, and receives as much (default: as "
+         "much as "
+         "the link takes)"},
         {"switch", OPTION_TEXT, &r->leaf, "NODES:X",
          "leaf switches of so many nodes, their way up X times oversubscribed (default: one "
          "switch)"},
         {"stragglers", OPTION_REAL, &r->stragglers, "S",
          "workers' passes differ in every iteration, log-normally: 0.05 is about 5 % (default: "
          "none)"},
-        {"seed", OPTION_SEED, &r->seed, "N", "of the stragglers (default 1)"},
+        {"seed", OPTION_SEED, &r->seed, "N", "random seed of the stragglers (default 1)"},
         {"intervals", OPTION_COUNT, &r->intervals, "N",
          "with --json: the bytes a node sends in each N-th of an iteration"},
         {"dilate", OPTION_COUNT, &r->plan.options.dilate, "K",
-         "what goes over the network is a K-th, nothing else: as train's, to compare with that"},
+         "divide what goes over the network by K, nothing else: as train does, to compare with it"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {

@@ -42,7 +42,7 @@ static int parse(struct test_run *t, int argc, char **argv)
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
-        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
+        {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
         {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads per rank"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",
          "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},

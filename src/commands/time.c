@@ -47,7 +47,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
          "input size if neither the net nor its data says"},
         {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
-        {"engine", OPTION_TEXT, &t->engine, "NAME", "who computes: cpu (default), cuda"},
+        {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
         {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads"},
         {"device", OPTION_INT, &t->engine_options.device, "N", "cuda: which GPU (default 0)"},
         {"convolution", OPTION_TEXT, &convolution, "HOW",

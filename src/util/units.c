@@ -148,7 +148,7 @@ int units_parse_counts(const char *name, const char *text, int most, int room, i
                              name, most, text);
         for (int i = 0; i < n; i++)
             if (counts[i] == (int)value)
-                return error_set("--%s=%s: %ld stands there twice", name, text, value);
+                return error_set("--%s=%s: %ld appears twice", name, text, value);
         if (n == room)
             return error_set("--%s=%s: at most %d numbers", name, text, room);
         counts[n++] = (int)value;

@@ -196,7 +196,7 @@ refuses "--memory expects a rate with its unit" --model="$net" --memory=x
 refuses "--gflops expects a number above 0, found '-3'" --model="$net" --gflops=-3
 refuses "--images-per-second expects a number above 0" --model="$net" --images-per-second=0
 refuses "--nodes expects whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'" --model="$net" --nodes=1,,2
-refuses "--nodes=2,2: 2 stands there twice" --model="$net" --nodes=2,2
+refuses "--nodes=2,2: 2 appears twice" --model="$net" --nodes=2,2
 refuses "--comm=best is not known (auto, paper, none, ps" --model="$net" --comm=best
 refuses "--overlap=some is not known (none, backward or wfbp)" --model="$net" --overlap=some
 refuses "--hierarchy=4 is not known (auto or off)" --model="$net" --hierarchy=4

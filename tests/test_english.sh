@@ -1,0 +1,47 @@
+#!/bin/sh
+# Words at which readers stumbled, in what users see: README.md, the guides, the man page, every --help, and the texts
+# that the program is made of. Each line of the list: a pattern of grep -E, and what to write.
+set -u
+cd "${abs_top_srcdir:?}" || exit 99
+list=$(mktemp)
+texts=$(mktemp)
+trap 'rm -f "$list" "$texts"' EXIT
+cat >"$list" <<'END'
+\bditto\b	the thing itself
+\bthat one\b	the thing's name
+\b[Ww]ho computes\b	compute engine
+\b[Ww]ho sends what\b	communication scheme
+\bstands there twice\b	appears twice
+\bis no number\b	NaN or infinite
+\b1 (ranks|nodes|workers|layers|times|channels|images|iterations)\b	the singular
+\b(net|file|shape|solver|log|header|name) tells\b	says, names, or has
+\bdoes not tell\b	does not say
+\bwhosever\b	of whichever
+\bsilently\b.*\bsilently\b	once
+END
+
+find README.md docs man data/README.md packaging -name '*.md' -o -name '*.1' -o -name '*.1.in' | sort | while read -r page; do
+    sed "s|^|$page: |" "$page"
+done >"$texts"
+for command in train test time summary plan simulate report 'convert cifar10' 'convert images' mean classify extract draw upgrade \
+    doctor device_query; do
+    # shellcheck disable=SC2086 # words
+    "$POSEIDON" $command --help | sed "s|^|$command --help: |"
+done >>"$texts"
+# literals, a file's own name before each; comments are for others
+find src cuda \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | sort | while read -r source; do
+    grep -o '"\([^"\\]\|\\.\)*"' "$source" | sed "s|^|$source: |"
+done >>"$texts"
+[ "$(wc -l <"$texts")" -gt 10000 ] || { echo "only $(wc -l <"$texts") lines of text were found"; exit 1; }
+
+failures=0
+while IFS='	' read -r pattern instead; do
+    grep -E -e "$pattern" "$texts" | grep -v 'docs/REPRODUCTION.md: |' >"$list.found" || continue
+    echo "'$pattern' (write: $instead):"
+    head -n 5 "$list.found"
+    failures=1
+done <"$list"
+rm -f "$list.found"
+long=$(grep -e '--help: ' "$texts" | sed 's/^[^:]*: //' | awk 'length($0) > 80')
+[ -z "$long" ] || { echo "wider than 80 columns: $long"; failures=1; }
+exit $failures
