@@ -19,6 +19,8 @@ static const struct cost_cluster defaults = {.latency_seconds = 30e-6,
                                              .sum_Bps = 10e9,
                                              .transport_Bps = 2.5e9};
 
+enum { SLOWEST_LINK_BPS = 125 };
+
 void plan_request_init(struct plan_request *request)
 {
     *request = (struct plan_request){
@@ -123,6 +125,11 @@ static int parse_cluster(struct plan_request *r, struct cost_cluster *out)
     }
     if (r->bandwidth && units_parse_rate("bandwidth", r->bandwidth, &out->link_Bps))
         return -1;
+    if (out->link_Bps < SLOWEST_LINK_BPS)
+        return error_set(
+            "--bandwidth=%s is less than 1 kbit/s, at which nothing trains; expected a "
+            "rate such as 10Gb or 1.25GB",
+            r->bandwidth);
     if (r->latency && units_parse_time("latency", r->latency, &out->latency_seconds))
         return -1;
     if (r->message && units_parse_time("message", r->message, &out->message_seconds))

@@ -46,6 +46,11 @@ void net_use_arenas(struct net *net, float *values, float *grads, bool fill)
     net->internals->leave_values = !fill;
 }
 
+void net_limit_memory(struct net *net, size_t bytes)
+{
+    net->internals->limit = bytes;
+}
+
 size_t net_param_begin(const struct net *net, int param)
 {
     const struct param_group *group = net->groups;

@@ -263,16 +263,27 @@ static size_t input_bytes(const struct net *net, int64_t *batch)
     return bytes;
 }
 
+/* What net_limit_memory leaves for blobs; 0: it sets no limit. */
+static size_t limited_room(const struct net *net)
+{
+    const struct net_internals *internals = net->internals;
+
+    if (internals->limit == 0)
+        return 0;
+    return internals->limit > internals->bytes ? internals->limit - internals->bytes : 1;
+}
+
 /* Blobs did not fit: what they take, and how large a batch would have. What fits grows with the
  * batch. */
 static int no_room(const struct net *net)
 {
     const struct engine *engine = net->engine;
-    size_t need = net->internals->plan.bytes,
-           room = engine->i->room ? engine->i->room(engine->context) : 0;
+    size_t need = net->internals->plan.bytes, room = limited_room(net);
     int64_t batch;
     size_t input = input_bytes(net, &batch);
 
+    if (room == 0 && engine->i->room)
+        room = engine->i->room(engine->context);
     if (room == 0 || batch == 0)
         return error_context("the net's blobs need %.1f MiB", (double)need / 1048576);
     /* a device of its own is sent one batch of input while it works on another */
@@ -316,6 +327,11 @@ int net_place_blobs(struct net *net)
     if (arrange(plan))
         goto done;
     find_peak(plan);
+    if (limited_room(net) && plan->bytes > limited_room(net)) {
+        error_set("nothing was allocated");
+        no_room(net);
+        goto done;
+    }
     if (plan->npieces > 0 && net_allocate(net, plan->bytes, "the arena of blobs", &arena)) {
         no_room(net);
         goto done;

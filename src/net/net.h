@@ -112,6 +112,10 @@ void net_use_arenas(struct net *net, float *values, float *grads, bool fill);
  * are sure to hold their values still. */
 void net_keep(struct net *net, const struct blob *blob);
 
+/* Before net_build, which then fails before the blobs are allocated where all of the net's memory
+ * would be more than so many bytes. */
+void net_limit_memory(struct net *net, size_t bytes);
+
 /* Ops, memory, and (where not shared) the parameters' initial values by their fillers. */
 int net_build(struct net *net, struct engine *engine, uint64_t seed);
 

@@ -43,6 +43,7 @@ struct net_internals {
     int nmemory;
     void *memory[NET_ALLOCATIONS]; /* engine memory; owned */
     size_t bytes;                  /* all of it */
+    size_t limit;                  /* of bytes; 0: none */
     struct net_graphs
         *graphs; /* recorded stretches; NULL where the engine records nothing. Owned */
 };

@@ -234,14 +234,26 @@ static int check_profile(const struct trainer *t)
     return 0;
 }
 
+/* Within t->room, if there is one. */
+static int build_net(struct trainer *t, struct net *net)
+{
+    size_t taken = net == t->net ? 0 : net_memory(t->net);
+
+    if (t->room)
+        net_limit_memory(net, t->room > taken ? t->room - taken : 1);
+    if (net_build(net, &t->engine, t->seed) == 0)
+        return 0;
+    return t->room ? error_context("not fit to train") : -1;
+}
+
 static int build_nets(struct trainer *t)
 {
     if (!t->worker)
         return 0;
-    if (net_build(t->net, &t->engine, t->seed))
+    if (build_net(t, t->net))
         return -1;
     for (int i = 0; i < t->defs.ntests && !t->blank; i++)
-        if (net_build(t->tests[i], &t->engine, t->seed))
+        if (build_net(t, t->tests[i]))
             return error_context("test net #%d", i);
     return 0;
 }
@@ -491,8 +503,10 @@ int trainer_create(MPI_Comm world, const struct trainer_options *options, struct
     if (trainer_open_run(t) || error_agree(world, create_nets(t)) || trainer_identify(t) ||
         error_agree(world, t->rank == 0 ? trainer_check_run(t) : 0) ||
         error_agree(world, options->dry_run && t->rank == 0 ? trainer_look_at_data(t) : 0) ||
-        open_engine(t) || error_agree(world, check_profile(t)) || trainer_find_nodes(t) ||
-        build_alike(t) || trainer_plan(t) || error_agree(world, load_files(t, &history)))
+        open_engine(t) || error_agree(world, check_profile(t)) ||
+        error_agree(world, trainer_check_room(t)) || trainer_find_nodes(t) || build_alike(t) ||
+        trainer_plan(t) || error_agree(world, trainer_check_pace(t)) ||
+        error_agree(world, load_files(t, &history)))
         goto fail;
     MPI_TRY(MPI_Bcast(&t->at, (int)sizeof t->at, MPI_BYTE, 0, world));
     MPI_TRY(MPI_Bcast(&t->resumed, (int)sizeof t->resumed, MPI_BYTE, 0, world));

@@ -161,6 +161,8 @@ struct trainer {
     char *damage;       /* rank 0: a line for each damaged record that was left out. Owned */
     struct late *late;  /* late.c; NULL: nobody can be late. Owned */
 
+    size_t room; /* bytes that this rank's nets may take; 0: as many as there are */
+
     /* of a dry run, rank 0 */
     struct strbuf survey; /* lines about data. Owned */
     struct strbuf unfit;  /* why the run cannot train, clauses between "; ". Owned */
@@ -217,6 +219,16 @@ int trainer_identify(struct trainer *trainer);
 /* What the data layers read, into trainer->survey, and what is wrong with it, into
  * trainer->unfit. After net_create, before net_build. Rank 0. */
 int trainer_look_at_data(struct trainer *trainer);
+
+/* ---- room.c ---- */
+
+/* Of a dry run: whether the parameters can lie in the memory that is left, and how much of it there
+ * is for this rank's nets, trainer->room. After the engine is open, before anything is allocated.
+ */
+int trainer_check_room(struct trainer *trainer);
+
+/* Whether options->mbps lets an iteration's messages through. After the plan is made. */
+int trainer_check_pace(const struct trainer *trainer);
 
 /* ---- run.c ---- */
 

@@ -69,19 +69,48 @@ refuses 'labels of .*train.h5 are 0 to 9, but layer .loss. has 5 scores: expecte
 sed 's/param { lr_mult: [12]\(.*\)}/param { lr_mult: 0\1}/; s/lr_mult: [12]/lr_mult: 0/' net.prototxt >still.prototxt
 dry 1 1 'nothing trains' --set "net='still.prototxt'" --set snapshot=1 --max-iter=20000000
 refuses 'nothing trains: every lr_mult of the net is 0.*; the disk of snapshot_prefix has .* left, and 20000000 snapshots of 3.45 MB'
-cat >little <<'EOF'
-MemTotal:       24000000 kB
-MemAvailable:       1024 kB
-EOF
-if unshare -m sh -c 'mount --bind little /proc/meminfo' 2>/dev/null; then
+# little KB NAME: a dry run where so much memory is left
+little() {
+    name=$2
+    printf 'MemTotal:       24000000 kB\nMemAvailable:    %s kB\n' "$1" >little
     # shellcheck disable=SC2016 # for the inner shell
     unshare -m sh -c 'mount --bind little /proc/meminfo && exec "$0" "$@"' \
         "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --dry-run --solver=solver.prototxt >dry.out 2>dry.err </dev/null
-    name='little memory'
-    refuses 'host .* has 1.05 MB of memory left beside the [0-9.]+ MB that its 1 rank holds .start fewer there, or make the batch smaller'
+}
+echo >little
+if unshare -m mount --bind little /proc/meminfo 2>/dev/null; then
+    little 30000 'little memory'
+    refuses 'host .* has 30.7 MB of memory left beside the [0-9.]+ MB that its 1 rank holds .start fewer there, or make the batch smaller'
+    little 1024 'less memory'
+    refuses "not fit to train: the net's 431080 parameters, their gradients and the solver's history take at least 5.17 MB on host .* with its 1 rank, and 1.05 MB of memory are left there"
+    little 8000 'no memory for blobs'
+    refuses "not fit to train: the net's blobs need [0-9.]+ MiB at batch 64, and [0-9.]+ MiB are free: about batch [0-9]+ would fit: nothing was allocated"
 else
     echo 'left out: a machine with little memory (needs the right to mount)'
 fi
+
+# nets that fit no machine end with a verdict, and take none of its memory: 400 layers of 8 GB, or of as much input
+giant() { # SIDE BATCH OUTPUTS [WEIGHT]: all layers share a weight of that name
+    for i in $(seq 400); do
+        echo "layer { name: 'data$i' type: 'DummyData' top: 'data$i' top: 'label$i' dummy_data_param {
+  shape { dim: [$2, 3, $1, $1] } shape { dim: $2 } } }
+layer { name: 'ip$i' type: 'InnerProduct' bottom: 'data$i' top: 'ip$i' param { name: '${4:-weight$i}' } inner_product_param { num_output: $3 } }
+layer { name: 'loss$i' type: 'SoftmaxWithLoss' bottom: 'ip$i' bottom: 'label$i' }"
+    done >giant.prototxt
+}
+echo "net: 'giant.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'run/s'" >giant_solver.prototxt
+for ranks in 1 2; do
+    giant 512 1 2500
+    dry $ranks 1 'giant parameters' --solver=giant_solver.prototxt
+    refuses "not fit to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, and .* of memory are left there"
+    giant 1000 700 2 weight
+    dry $ranks 1 'a giant batch' --solver=giant_solver.prototxt
+    refuses "not fit to train: the net's blobs need [0-9.]+ MiB at batch 700, and .* are free: about batch [0-9]+ would fit: nothing was allocated"
+done
+
+# a rate at which nothing arrives, whether anything is trained or not
+dry 2 1 'a slow trickle' --comm=ps --bandwidth-mbps=0.001
+refuses '--bandwidth-mbps=0.001: rank 0 sends 1.72 MB an iteration, which takes 13795 s at that rate; expected at least 0.023, at which it takes 10 minutes'
 
 # what set-up refuses stays refused, and what a dry run cannot give is said
 dry 2 1 'no folder' --snapshot-prefix=nowhere/s
