@@ -59,6 +59,10 @@ static int conv_read_channels(const struct layer *layer, const Caffe__Convolutio
     int64_t channels = layer->bottoms[0]->value.shape.dim[1];
     bool implied = layer->i == &layer_convolution_depthwise;
 
+    if (implied && p->has_group && p->group != channels)
+        return error_set("group is %" PRIu32 "; expected the bottom's channels, %" PRId64
+                         ", or nothing",
+                         p->group, channels);
     state->args.group = (int)p->group;
     state->outputs = p->num_output;
     if (implied && p->has_num_output && p->num_output != channels)
@@ -195,11 +199,24 @@ static int conv_declare_params(struct layer *layer, const struct convolution *st
     return layer_declare_param(layer, &shape, p->bias_filler);
 }
 
+/* Of the channels. */
+static int conv_check_axis(const struct layer *layer, const Caffe__ConvolutionParameter *p)
+{
+    int axis;
+
+    if (layer_resolve_axis(layer, "axis", p->axis, &axis))
+        return -1;
+    if (axis == 1)
+        return 0;
+    return error_set("axis is %d; only channels at axis 1, behind the batch, are supported (a "
+                     "Reshape layer before it joins axes of the batch)",
+                     p->axis);
+}
+
 static int convolution_setup(struct layer *layer, const struct layer_env *env)
 {
     const Caffe__ConvolutionParameter *p = layer->param->convolution_param;
     struct convolution *state;
-    int axis;
 
     (void)env;
     if (!p)
@@ -207,12 +224,8 @@ static int convolution_setup(struct layer *layer, const struct layer_env *env)
     if (layer->ntops != layer->nbottoms)
         return error_set("expected one top per bottom, found %d bottoms and %d tops",
                          layer->nbottoms, layer->ntops);
-    if (conv_check_bottoms(layer) || layer_resolve_axis(layer, "axis", p->axis, &axis))
+    if (conv_check_bottoms(layer) || conv_check_axis(layer, p))
         return -1;
-    if (axis != 1)
-        return error_set("axis is %d; only channels at axis 1, behind the batch, are supported "
-                         "(a Reshape layer before it joins axes of the batch)",
-                         p->axis);
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)
         return error_memory(sizeof(*state), "a convolution");
@@ -321,7 +334,7 @@ static int im2col_setup(struct layer *layer, const struct layer_env *env)
     (void)env;
     if (!p)
         return error_set("convolution_param is missing; it must give kernel_size");
-    if (conv_check_bottoms(layer))
+    if (conv_check_bottoms(layer) || conv_check_axis(layer, p))
         return -1;
     layer->state = state = calloc(1, sizeof(*state));
     if (!state)

@@ -25,6 +25,16 @@ static int data_open(struct layer *layer, struct data *state, const struct layer
     return status;
 }
 
+/* The fields of that name in today's form; V1 nets had theirs moved. */
+static int data_notice_transform(const struct layer *layer, const struct layer_env *env,
+                                 const char *param)
+{
+    return layer_notice(layer, env,
+                        "scale, mean_file, crop_size and mirror have no effect in %s, as in "
+                        "Caffe; they belong into transform_param",
+                        param);
+}
+
 /* Fields that look as if they did something. */
 static int data_notices(const struct layer *layer, const struct layer_env *env,
                         const Caffe__DataParameter *p)
@@ -35,11 +45,8 @@ static int data_notices(const struct layer *layer, const struct layer_env *env,
             "data_param's force_encoded_color has no effect, as in Caffe; transform_param's "
             "force_color has"))
         return -1;
-    if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
-        layer_notice(layer, env,
-                     "scale, mean_file, crop_size and mirror have no effect in data_param, as in "
-                     "Caffe; they belong into transform_param"))
-        return -1;
+    if (p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file)
+        return data_notice_transform(layer, env, "data_param");
     return 0;
 }
 
@@ -121,6 +128,9 @@ static int image_data_setup(struct layer *layer, const struct layer_env *env)
             "large",
             (unsigned long)p->new_height, (unsigned long)p->new_width);
     if (data_check_batch(layer, env, true, p->batch_size, &batch))
+        return -1;
+    if ((p->has_scale || p->has_mirror || p->has_crop_size || p->mean_file) &&
+        data_notice_transform(layer, env, "image_data_param"))
         return -1;
     state = data_make_state(layer, env, batch);
     if (!state)

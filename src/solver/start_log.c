@@ -6,6 +6,26 @@
 
 #include <string.h>
 
+/* Fields of Caffe's that do nothing here. */
+static void warn_of_unused(const struct trainer *t)
+{
+    const Caffe__SolverParameter *solver = t->solver;
+    const char *file = t->options->solver;
+
+    if (solver->debug_info || t->defs.train->param->debug_info)
+        LOG_WARNING(t->log,
+                    "%s: debug_info has no effect: values and gradients are not printed ('poseidon "
+                    "extract' writes a layer's values)",
+                    solver->debug_info ? file : t->defs.train->file);
+    if (solver->snapshot_diff)
+        LOG_WARNING(t->log, "%s: snapshot_diff has no effect: snapshots hold no gradients", file);
+    if (solver->has_layer_wise_reduce && !solver->layer_wise_reduce)
+        LOG_WARNING(t->log,
+                    "%s: layer_wise_reduce: false has no effect; --overlap=none sends gradients "
+                    "when all are there",
+                    file);
+}
+
 /* What is well-formed and yet hardly what was meant. */
 static void warn_of_settings(const struct trainer *t)
 {
@@ -103,6 +123,7 @@ void trainer_log_start(struct trainer *t)
     else
         LOG_INFO(t->log, "Use %s.", words ? words : "CPU");
     warn_of_settings(t);
+    warn_of_unused(t);
     trainer_log_paths(t);
     if (t->worker && !t->blank && !words)
         cores_log(&t->cores, t->rank, t->threads, t->log);

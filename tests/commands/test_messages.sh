@@ -60,6 +60,10 @@ has "$err" 'solver_mode is GPU, but training runs on the CPU; --engine=cuda*trai
 has "$err" '--math has no effect on --engine=cpu, which computes in single precision' --math
 has "$err" 'test_iter is 0: test net #0 is not run' 'test_iter 0'
 lacks "$err" 'Test net output' 'test_iter 0'
+solver "base_lr: 1 lr_policy: 'fixed' debug_info: true snapshot_diff: true layer_wise_reduce: false"
+works '*wrong.prototxt: debug_info has no effect: values and gradients are not printed*' train --solver=wrong.prototxt --max-iter=1
+has "$err" 'wrong.prototxt: snapshot_diff has no effect: snapshots hold no gradients' snapshot_diff
+has "$err" 'wrong.prototxt: layer_wise_reduce: false has no effect; --overlap=none sends' layer_wise_reduce
 sed "s/num_output: 2/& } param { lr_mult: 0 } param { lr_mult: 0/" net.prototxt >frozen.prototxt
 sed -i 's/xavier/constant/' frozen.prototxt
 sed "s/net.prototxt/frozen.prototxt/" solver.prototxt >frozen_solver.prototxt

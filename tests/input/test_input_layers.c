@@ -117,7 +117,16 @@ START_TEST(fields_without_effect_are_said_aloud)
                    "batch_size: 4 force_encoded_color: true scale: 2 } }",
                    true, 0, 1, 0));
     ck_assert_ptr_nonnull(strstr(made.notices, "layer 'd': data_param's force_encoded_color"));
-    ck_assert_ptr_nonnull(strstr(made.notices, "transform_param"));
+    ck_assert_ptr_nonnull(strstr(made.notices, "have no effect in data_param, as in Caffe; they "
+                                               "belong into transform_param"));
+    struct layer_env look = {.nranks = 1, .look_only = true};
+    unmake_net(&made);
+    expect_ok(make_net(&made,
+                       "layer { name: 'i' type: 'ImageData' top: 'data' top: 'label' "
+                       "image_data_param { batch_size: 4 crop_size: 2 } }",
+                       true, &look, NULL));
+    ck_assert_ptr_nonnull(strstr(made.notices, "layer 'i': scale, mean_file, crop_size and mirror "
+                                               "have no effect in image_data_param, as in Caffe"));
 }
 END_TEST
 
