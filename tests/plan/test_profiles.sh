@@ -69,7 +69,8 @@ while read -r name batch published above; do
     esac
     grep -q "^# Grade: $grade" "$file" || fail "$name: its head does not grade it"
     "$POSEIDON" plan --model="$source/models/${name#*-}/train_val.prototxt" --profile="$file" \
-        --batch="$batch" --nodes=1,2 --json >"$folder/plan" 2>"$folder/errors" || {
+        --batch="$batch" --input-shape="$(sed -n 's/^# input [0-9]* \([0-9]*\) \([0-9]*\) \([0-9]*\).*/\1,\2,\3/p' "$file")" \
+        --nodes=1,2 --json >"$folder/plan" 2>"$folder/errors" || {
         fail "$name: the plan failed: $(cat "$folder/errors")"
         continue
     }
@@ -91,6 +92,7 @@ while read -r name batch published above; do
         }' "$file" >"$folder/wrong"
     [ ! -s "$folder/wrong" ] || fail "$(cat "$folder/wrong")"
 done <"$folder/published"
-"$POSEIDON" simulate --model="$source/models/lenet/train_val.prototxt" --profile=cpu --nodes=2 >"$folder/played" 2>&1 &&
+"$POSEIDON" simulate --model="$source/models/lenet/train_val.prototxt" --profile=cpu --input-shape=1,28,28 \
+    --nodes=2 >"$folder/played" 2>&1 &&
     grep -q 'of 64 images' "$folder/played" || fail "simulate --profile=cpu: $(cat "$folder/played")"
 exit $((failures > 0))
