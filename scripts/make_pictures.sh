@@ -1,9 +1,10 @@
 #!/bin/sh
-# make_pictures.sh POSEIDON [nets] [logs] [reproduction]
+# make_pictures.sh POSEIDON [nets] [logs] [bars] [reproduction]
 #
 # Makes the pictures of README.md and docs/ anew where they stand, from what the repository has: nets (by draw, which
-# needs Graphviz's library), committed logs of trainings (by jobs/plot_log.sh, which needs gnuplot), and, together
-# with its page, docs/REPRODUCTION.md's simulations (by jobs/reproduce.sh: many minutes). Without names all three.
+# needs Graphviz's library), committed logs of trainings (by jobs/plot_log.sh, which needs gnuplot), measured
+# times of docs/pytorch.csv (gnuplot), and, together with its page, docs/REPRODUCTION.md's simulations (by
+# jobs/reproduce.sh: many minutes). Without names all four.
 set -eu
 case ${1:--h} in
 -*) sed -n '2,/^set /{s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
@@ -43,14 +44,39 @@ logs() {
         $schemes/adam.log $schemes/1-bit.log $schemes/staleness-1.log $schemes/staleness-3.log
 }
 
+# Bars of images/s over PyTorch's, which is 1: the faster of its two memory formats.
+bars() {
+    awk -F, '!/^#/ && $1 != "net" {
+        best = $4 < $5 ? $4 : $5
+        printf "%s %d 1 %.3f\n", $1, $2, best / $3
+    }' docs/pytorch.csv >"$scratch/bars"
+    gnuplot <<END
+set terminal svg size 760,360 font "sans-serif,13" background "white"
+set output "docs/pictures/pytorch.svg"
+set style data histogram
+set style histogram clustered gap 1
+set style fill solid 0.9 noborder
+set boxwidth 0.9
+set key outside top center horizontal
+set ylabel "rate, PyTorch = 1"
+set yrange [0:*]
+set xtics noenhanced scale 0
+set bmargin 4
+set grid y lc rgb "#dddddd"
+plot "$scratch/bars" using 3:xtic(sprintf("%s\nbatch %s", strcol(1), strcol(2))) title "PyTorch 1.13, its better memory format" \\
+    lc rgb "#999999", "" using 4 title "poseidon" lc rgb "#1f77b4", \\
+    "" using (column(0) + 0.17):(\$4 + 0.12):(sprintf("%.1f", \$4)) with labels notitle
+END
+}
+
 reproduction() {
     POSEIDON=$poseidon sh jobs/reproduce.sh --where=simulate --out="$scratch/reproduction" --publish=docs
 }
 
-[ $# -gt 0 ] || set -- nets logs reproduction
+[ $# -gt 0 ] || set -- nets logs bars reproduction
 for part; do
     case $part in
-    nets | logs | reproduction) $part ;;
-    *) echo "$0: no part '$part' (nets, logs, reproduction)" >&2; exit 2 ;;
+    nets | logs | bars | reproduction) $part ;;
+    *) echo "$0: no part '$part' (nets, logs, bars, reproduction)" >&2; exit 2 ;;
     esac
 done

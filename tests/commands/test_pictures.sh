@@ -14,6 +14,15 @@ for scheme in bf16 1-bit synchronous staleness-1 staleness-3; do
     grep -q -F "$score" README.md || fail "README.md does not say $score, which docs/curves/schemes/$scheme.log ends at"
 done
 
+# what is drawn of PyTorch is what was recorded
+while IFS=, read -r net batch poseidon contiguous channels_last; do
+    case $net in
+    '#'* | net) continue ;;
+    esac
+    grep -q "^| ${net}[^|]*, batch $batch | $poseidon | $contiguous | $channels_last |" "$abs_top_srcdir/tests/bench/RESULTS.md" ||
+        fail "tests/bench/RESULTS.md has no such row as $net at batch $batch of docs/pytorch.csv"
+done <docs/pytorch.csv
+
 # shown PAGE: the pictures that it shows, from its folder
 shown() {
     grep -o '([^()]*\.svg)' "$1" | tr -d '()' | sed "s|^|$(dirname "$1")/|"
@@ -30,7 +39,7 @@ command -v gnuplot >/dev/null || { [ $failures -eq 0 ] || exit 1; echo 'nothing 
 "$POSEIDON" --version | grep -q "by Graphviz's library" ||
     { [ $failures -eq 0 ] || exit 1; echo "nothing was drawn: built without Graphviz's library"; exit 77; }
 find docs/pictures models -name '*.svg' -exec rm {} +
-timeout 120 sh scripts/make_pictures.sh "$POSEIDON" nets logs >log 2>&1 || fail "make_pictures.sh: $(cat log)"
+timeout 120 sh scripts/make_pictures.sh "$POSEIDON" nets logs bars >log 2>&1 || fail "make_pictures.sh: $(cat log)"
 while read -r picture; do
     grep -q '</svg>' "$picture" || fail "$picture is shown, and scripts/make_pictures.sh does not make it"
 done <pictures
