@@ -236,7 +236,8 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
     const struct option group[] = {
         {.type = OPTION_GROUP, .help = "snapshots and signals"},
         {"sigint-effect", OPTION_TEXT, &r->words.effect[SIGNAL_INT], "EFFECT",
-         "SIGINT: stop (default; writes a snapshot), snapshot or none"},
+         "SIGINT: stop (default; writes a snapshot), snapshot or none. Under mpirun Ctrl-C leaves "
+         "two seconds for it"},
         {"sighup-effect", OPTION_TEXT, &r->words.effect[SIGNAL_HUP], "EFFECT",
          "SIGHUP: snapshot (default), stop or none"},
         {"sigterm-effect", OPTION_TEXT, &r->words.effect[SIGNAL_TERM], "EFFECT",

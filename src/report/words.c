@@ -243,10 +243,12 @@ void report_advise(const struct figures *figures, struct report_advice *out)
                  units_print_seconds(input.mean, one));
     }
     if (out->change == CHANGE_NOTHING)
-        snprintf(out->text, sizeof out->text,
-                 "nothing but faster computation: %.0f %% of the time is computing, so more ranks, "
-                 "or more threads per rank, shorten training almost in proportion",
-                 percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)));
+        snprintf(
+            out->text, sizeof out->text,
+            "nothing but faster computation: %.0f %% of the time is computing%s, so more ranks, "
+            "or more threads per rank, shorten training almost in proportion",
+            percent(figures, compute.mean + (figures->nranks == 1 ? stall : 0)),
+            figures->nranks == 1 ? ", updates included" : "");
 }
 
 /* ---- words ---- */

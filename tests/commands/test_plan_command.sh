@@ -190,6 +190,8 @@ fi
 
 refuses 'Need a model definition to plan for'
 refuses "--bandwidth expects a rate with its unit" --model="$net" --bandwidth=10
+refuses "--bandwidth=1e-9Gb is less than 1 kbit/s, at which nothing trains; expected a rate such as 10Gb or 1.25GB" \
+    --model="$net" --bandwidth=1e-9Gb
 refuses "--latency expects a time with its unit" --model="$net" --latency=30
 refuses "--message expects a time with its unit" --model="$net" --message=1h
 refuses "--memory expects a rate with its unit" --model="$net" --memory=x
