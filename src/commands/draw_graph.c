@@ -131,6 +131,8 @@ static void describe_blob(const struct net *net, struct draw_blob *blob)
     for (int i = 0; found && i < found->value.shape.naxes && used < sizeof blob->shape; i++)
         used += (size_t)snprintf(blob->shape + used, sizeof blob->shape - used, "%s%" PRId64,
                                  i > 0 ? " x " : "", found->value.shape.dim[i]);
+    if (used > 0 && used < sizeof blob->shape && net_is_assumed(net))
+        snprintf(blob->shape + used, sizeof blob->shape - used, " assumed");
 }
 
 static void append(char *list, size_t bytes, const char *text)
