@@ -58,7 +58,7 @@ static int conv_mds_create(const struct cpu_op *op, dnnl_format_tag_t tag, struc
     const struct shape *top = &op->args.tops[0]->value.shape;
     const struct op_windows w = op_conv_windows(a, bottom, top);
     int first = conv_first_axis(op), naxes;
-    dnnl_dims_t dims, outputs = {top->dim[1]};
+    dnnl_dims_t dims = {0}, outputs = {top->dim[1]};
 
     for (int i = first; i < OP_SPATIAL; i++) {
         d->window.strides[i - first] = w.stride[i];

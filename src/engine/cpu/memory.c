@@ -75,7 +75,7 @@ int cpu_md_dims(const struct shape *shape, dnnl_dims_t dims)
 
 int cpu_md_create(const struct shape *shape, const struct cpu_format *format, md_t *out)
 {
-    dnnl_dims_t dims, strides;
+    dnnl_dims_t dims = {0}, strides;
     int naxes = cpu_md_dims(shape, dims);
 
     if (format)
