@@ -1,5 +1,6 @@
-/* The choice of schemes by what is played. The cost model adds averages up, so among choices that
- * load the link nearly full it cannot tell which of them waits: those are played. */
+/* The choice of schemes by simulation. The cost model adds averages up, so where the link is nearly
+ * full it cannot tell which choice waits for it. Its answer is therefore simulated beside every
+ * other that the user could have named. */
 #include "simulate/simulate.h"
 
 #define WORTH_CHANGING 0.01 /* of an iteration */

@@ -38,7 +38,7 @@ fail:
     return -1;
 }
 
-/* Whether `lines`, which end in a newline, have that one. */
+/* Whether `line` is among `lines`, each of which ends in a newline. */
 static bool has_line(const char *lines, const char *line, size_t length)
 {
     for (; *lines; lines += strcspn(lines, "\n") + 1)

@@ -6,24 +6,14 @@
 #include "util/machine.h"
 #include "util/units.h"
 
-/* Seconds that one iteration's messages may take: who limits the rate shares a network, and means
- * to see the end. */
+/* Seconds that one iteration's messages may take. A rate is limited to share a network with others,
+ * not to train for ever. */
 #define LONGEST_ITERATION 600.0
-
-/* Of this rank's machine. */
-static int count_locals(const struct trainer *t)
-{
-    int count = 0;
-
-    for (int r = 0; r < t->nranks; r++)
-        count += t->topology.machine[r] == t->topology.machine[t->rank];
-    return count;
-}
 
 int trainer_check_room(struct trainer *t)
 {
     uint64_t left = machine_free_memory();
-    int locals = count_locals(t);
+    int locals = t->topology.local_ranks;
     double params = (double)t->net->elems * sizeof(float), need;
     char needed[UNITS_CELL], free_now[UNITS_CELL];
 

@@ -273,7 +273,6 @@ static int send_slice(struct sync *sync, int bucket, float *rows, size_t bytes, 
     int64_t iteration = round / rounds_of(sync, bucket);
     struct wire_message message = {.buffer = rows,
                                    .bytes = bytes,
-
                                    .tag = tag_of(sync, false, chunk, iteration),
                                    .done = sfb_sent,
                                    .user = (uint64_t)round};

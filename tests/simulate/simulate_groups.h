@@ -18,8 +18,20 @@ static const struct group_param small_param = {.elems = 2000, .lr_mult = 1, .dec
         .params = &big_param, .trains = true                                                       \
     }
 
+/* Behind them, a fully connected layer of 1000 x 1000 whose factors have so many rows. */
+#define FULLY_CONNECTED(rows)                                                                      \
+    {                                                                                              \
+        .name = "fc", .layer = 2, .begin = 2000 + BIG, .elems = BIG, .nparams = 1,                 \
+        .params = &big_param, .trains = true, .factorable = true, .m = 1000, .n = 1000,            \
+        .k = (rows)                                                                                \
+    }
+
 static double ten[] = {0.01, 0.01, 0.01}, twenty[] = {0.02, 0.02, 0.02};
 static int layers[] = {0, 1, 2};
+static const struct cost_work one_layer = {
+    .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
+static const struct cost_work three_layers = {
+    .nlayers = LAYERS, .forward = ten, .backward = twenty, .ngroups = LAYERS, .layer = layers};
 
 /* 1 GB/s, 1 ms; all else costs nothing. */
 static const struct cost_cluster only_link = {.latency_seconds = 1e-3,

@@ -9,21 +9,7 @@
 
 enum { DRAWS = 48, RANKS = 24 };
 
-static const struct group groups[LAYERS] = {TWO_CONVOLUTIONS,
-                                            {.name = "fc",
-                                             .layer = 2,
-                                             .begin = 2000 + BIG,
-                                             .elems = BIG,
-                                             .nparams = 1,
-                                             .params = &big_param,
-                                             .trains = true,
-                                             .factorable = true,
-                                             .m = 1000,
-                                             .n = 1000,
-                                             .k = 16}};
-
-static const struct cost_work work = {
-    .nlayers = LAYERS, .forward = ten, .backward = twenty, .ngroups = LAYERS, .layer = layers};
+static const struct group groups[LAYERS] = {TWO_CONVOLUTIONS, FULLY_CONNECTED(16)};
 
 /* Links of 20 MB/s to 2 GB/s, products of 0.2 to 20 TFLOP/s. */
 static struct cost_cluster draw(uint32_t number)
@@ -63,7 +49,7 @@ static double compare(uint32_t number)
                                .iter_size = 1,
                                .chunk_bytes = cost_sizes_for(&cluster).chunk,
                                .merge_bytes = COST_SIZE_CHOSEN};
-    struct cost_question question = {.work = &work,
+    struct cost_question question = {.work = &three_layers,
                                      .cluster = &cluster,
                                      .how = &how,
                                      .registry = scheme_registry,

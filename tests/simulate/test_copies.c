@@ -8,22 +8,7 @@
 #include "util/error.h"
 
 static const struct group groups[LAYERS] = {TWO_CONVOLUTIONS,
-                                            {.name = "fc",
-                                             .layer = 2,
-                                             .begin = 2000 + BIG,
-                                             .elems = BIG,
-                                             .nparams = 1,
-                                             .params = &big_param,
-                                             .trains = true,
-                                             .factorable = true,
-                                             .m = 1000,
-                                             .n = 1000,
-                                             .k = 125}}; /* 1 MB of factors */
-
-static const struct cost_work one_layer = {
-    .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
-static const struct cost_work three_layers = {
-    .nlayers = LAYERS, .forward = ten, .backward = twenty, .ngroups = LAYERS, .layer = layers};
+                                            FULLY_CONNECTED(125)}; /* 1 MB of factors */
 
 static struct cost_cluster cluster;
 

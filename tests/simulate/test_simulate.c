@@ -29,37 +29,10 @@ static const struct group one[] = {{.name = "fc",
                                     .k = 32}};
 
 /* A small convolution, a large one, a fully connected layer. */
-static const struct group three[LAYERS] = {TWO_CONVOLUTIONS,
-                                           {.name = "fc",
-                                            .layer = 2,
-                                            .begin = 2000 + BIG,
-                                            .elems = BIG,
-                                            .nparams = 1,
-                                            .params = &big_param,
-                                            .trains = true,
-                                            .factorable = true,
-                                            .m = 1000,
-                                            .n = 1000,
-                                            .k = 32}};
+static const struct group three[LAYERS] = {TWO_CONVOLUTIONS, FULLY_CONNECTED(32)};
 
 /* The same, with 16,384 rows. */
-static const struct group wide[LAYERS] = {TWO_CONVOLUTIONS,
-                                          {.name = "fc",
-                                           .layer = 2,
-                                           .begin = 2000 + BIG,
-                                           .elems = BIG,
-                                           .nparams = 1,
-                                           .params = &big_param,
-                                           .trains = true,
-                                           .factorable = true,
-                                           .m = 1000,
-                                           .n = 1000,
-                                           .k = 16384}};
-
-static const struct cost_work one_layer = {
-    .nlayers = 1, .forward = ten, .backward = twenty, .ngroups = 1, .layer = layers};
-static const struct cost_work three_layers = {
-    .nlayers = LAYERS, .forward = ten, .backward = twenty, .ngroups = LAYERS, .layer = layers};
+static const struct group wide[LAYERS] = {TWO_CONVOLUTIONS, FULLY_CONNECTED(16384)};
 
 static const char *const schemes[] = {"ps", "sfb", "allreduce", "adam", "onebit"};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
