@@ -126,12 +126,12 @@ static void describe(const Caffe__LayerParameter *p, int axes, struct draw_node 
 static void describe_blob(const struct net *net, struct draw_blob *blob)
 {
     const struct blob *found = net != NULL ? net_find_blob(net, blob->name) : NULL;
-    size_t used = 0;
+    size_t used;
 
-    for (int i = 0; found && i < found->value.shape.naxes && used < sizeof blob->shape; i++)
-        used += (size_t)snprintf(blob->shape + used, sizeof blob->shape - used, "%s%" PRId64,
-                                 i > 0 ? " x " : "", found->value.shape.dim[i]);
-    if (used > 0 && used < sizeof blob->shape && net_is_assumed(net))
+    if (!found)
+        return;
+    used = strlen(shape_product(&found->value.shape, blob->shape, sizeof blob->shape));
+    if (used > 0 && net_is_assumed(net))
         snprintf(blob->shape + used, sizeof blob->shape - used, " assumed");
 }
 

@@ -68,6 +68,17 @@ const char *shape_text(const struct shape *shape, char *buffer, size_t size)
     return buffer;
 }
 
+const char *shape_product(const struct shape *shape, char *buffer, size_t size)
+{
+    size_t used = 0;
+
+    buffer[0] = '\0';
+    for (int i = 0; i < shape->naxes && used < size; i++)
+        used += (size_t)snprintf(buffer + used, size - used, "%s%" PRId64, i > 0 ? " x " : "",
+                                 shape->dim[i]);
+    return buffer;
+}
+
 int64_t shape_dim(const struct shape *shape, int axis)
 {
     return axis < shape->naxes ? shape->dim[axis] : 1;

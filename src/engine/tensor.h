@@ -66,6 +66,9 @@ int shape_axis(const struct shape *shape, int axis, int *out);
 /* "64 1 28 28 (50176)", Caffe's form; truncated to the buffer. Returns buffer. */
 const char *shape_text(const struct shape *shape, char *buffer, size_t size);
 
+/* "64 x 1 x 28 x 28", "" of a scalar; truncated to the buffer. Returns buffer. */
+const char *shape_product(const struct shape *shape, char *buffer, size_t size);
+
 /* Axis i, 1 where the shape is shorter: Caffe's legacy num/channels/height/width. */
 int64_t shape_dim(const struct shape *shape, int axis);
 

@@ -55,12 +55,10 @@ static void print_table_flops(double flops, char *cell)
 
 static void print_table_shape(const struct shape *shape, char *cell)
 {
-    size_t used = 0;
-
-    snprintf(cell, CELL_BYTES, "%s", shape->naxes ? "" : "scalar");
-    for (int i = 0; i < shape->naxes && used < CELL_BYTES; i++)
-        used += (size_t)snprintf(cell + used, CELL_BYTES - used, "%s%" PRId64, i ? " x " : "",
-                                 shape->dim[i]);
+    if (shape->naxes)
+        shape_product(shape, cell, CELL_BYTES);
+    else
+        snprintf(cell, CELL_BYTES, "scalar");
 }
 
 static void print_table_layer(const struct net *net, int l, const struct net_table_scheme *scheme,

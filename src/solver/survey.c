@@ -84,6 +84,7 @@ static int look_at(struct trainer *t, const char *phase, const struct net *net,
                    const struct layer *layer)
 {
     struct source_survey s;
+    char shape[SHAPE_MAX_AXES * 24];
 
     if (layer->i->look(layer, LOOK_SECONDS, &s))
         return error_context("layer '%s'", layer->def->name);
@@ -91,8 +92,7 @@ static int look_at(struct trainer *t, const char *phase, const struct net *net,
         return 0;
     strbuf_printf(&t->survey, "%-10s  layer '%s': %s, %" PRIu64 " record%s of ", phase,
                   layer->def->name, s.path, s.nrecords, s.nrecords == 1 ? "" : "s");
-    for (int a = 0; a < s.shape.naxes; a++)
-        strbuf_printf(&t->survey, "%s%" PRId64, a ? " x " : "", s.shape.dim[a]);
+    strbuf_puts(&t->survey, shape_product(&s.shape, shape, sizeof shape));
     strbuf_puts(&t->survey, s.type == SOURCE_U8 ? " bytes" : " floats");
     put_labels(&t->survey, &s);
     strbuf_putc(&t->survey, '\n');
