@@ -16,7 +16,7 @@ enum { MOST_INTERVALS = 10000 };
 
 struct request {
     struct plan_request plan;
-    size_t window;
+    size_t window, headers;
     const char *order;
     /* texts that parse turns into what is below, or into the cluster's; NULL: not given */
     const char *leaf, *transport;
@@ -76,6 +76,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
          "rate at which a rank's communication thread sends, and receives as much (default: as "
          "much as "
          "the link takes)"},
+        {"headers", OPTION_BYTES, &r->headers, "SIZE",
+         "what headers and replies add to each message on a link (default 0)"},
         {"switch", OPTION_TEXT, &r->leaf, "NODES:X",
          "leaf switches of so many nodes, their way up X times oversubscribed (default: one "
          "switch)"},
@@ -143,6 +145,7 @@ static struct simulate_options options_of(const struct request *r, const struct 
                                      .window = r->window,
                                      .fifo = !strcmp(r->order, "fifo"),
                                      .transport_Bps = r->transport_Bps,
+                                     .header_bytes = (double)r->headers,
                                      .leaf_nodes = r->leaf_nodes,
                                      .oversubscription = r->oversubscription,
                                      .seed = (uint64_t)r->seed};

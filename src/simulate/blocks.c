@@ -85,6 +85,8 @@ static int open_queues(struct simulation *s)
                     : o->window == COST_SIZE_CHOSEN ? cost_sizes_for(s->cluster).window
                                                     : o->window;
 
+    if (s->plan->options.dilate > 1) /* the window shrinks with what goes through it */
+        window /= (size_t)s->plan->options.dilate;
     for (int i = 0; i < s->nactors; i++) {
         /* a message between blocks is as many of one rank as the other block has */
         struct queue_options options = {.peers = s->nactors,

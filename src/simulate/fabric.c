@@ -76,7 +76,8 @@ static void set_times(const struct simulation *s, const struct parcel *parcel,
                       struct message *message)
 {
     const struct actor *from = &s->actors[parcel->from], *to = &s->actors[parcel->to];
-    double bytes = (double)parcel->bytes * remote_share(from, to);
+    double bytes =
+        ((double)parcel->bytes + s->options->header_bytes * parcel->count) * remote_share(from, to);
     int hosts = from->hosts < to->hosts ? from->hosts : to->hosts;
     int active = parcel->narrow < hosts ? parcel->narrow : hosts;
 

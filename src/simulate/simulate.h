@@ -70,7 +70,8 @@ struct simulate_options {
     const struct plan *plan; /* of the work's groups */
     enum cost_overlap overlap;
     int ranks_per_node;      /* world ranks that share a link, in their order; at least 1 */
-    size_t window;           /* as struct queue_options; COST_SIZE_CHOSEN: what suits the network */
+    size_t window;           /* as struct queue_options, of a plan that is not dilated;
+                                COST_SIZE_CHOSEN: what suits the network */
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
     int most_actors;         /* more leaders are folded into blocks; 0: SIMULATE_ACTORS */
@@ -79,6 +80,8 @@ struct simulate_options {
     struct simulate_manner manner;
     double transport_Bps;    /* bytes that a rank's wire thread sends, and as many that it receives,
                                 per second of its time; 0: that takes it no time */
+    double header_bytes;     /* that a message takes of its links beside its own, for headers and
+                                for the reply, which is taken to go its way; counted nowhere */
     int leaf_nodes;          /* nodes on one leaf switch; 0: all are on one switch */
     double oversubscription; /* the links of a leaf's nodes over its link up; at least 1 */
     double stragglers; /* every worker's passes take exp(stragglers z - stragglers^2 / 2) times as

@@ -91,6 +91,11 @@ far='--latency=5ms --chunk=256k'
 # shellcheck disable=SC2086
 awk -v a="$(seconds $far)" -v b="$(seconds $far --window=4k)" 'BEGIN { exit !(1.2 * a < b) }' ||
     fail 'one message at a time is as good as a window of them over a far network'
+# a hundredth of the bytes on a hundredth of the link, through a hundredth of the window
+near='--memory=100000GB --message=1us --latency=20us --window=1m'
+# shellcheck disable=SC2086
+awk -v a="$(seconds $near)" -v b="$(seconds $near --dilate=100 --bandwidth=100Mb)" 'BEGIN { exit !(b > 0.995 * a && b < 1.005 * a) }' ||
+    fail "--dilate changes more than bytes: $(seconds $near), $(seconds $near --dilate=100 --bandwidth=100Mb)"
 
 # a thousand nodes, several ranks on each, dedicated servers
 run simulate --nodes=1024 --bandwidth=40Gb --comm=ps >"$folder/table" || fail "1024 nodes: $(cat "$folder/errors")"
@@ -148,9 +153,9 @@ net=$folder/vgg19.prototxt
 
 # copies, a slow thread, an oversubscribed switch and stragglers cost time; a seed repeats itself
 awk -v a="$(seconds)" -v b="$(seconds --host-copy=1GB)" -v c="$(seconds --transport=500MB)" -v d="$(seconds --switch=4:4)" \
-    -v e="$(seconds --switch=8:4)" -v f="$(seconds --stragglers=0.2)" -v g="$(seconds --stragglers=0.2 --seed=1)" -v h="$(seconds --stragglers=0.2 --seed=2)" \
-    'BEGIN { exit !(a > 0 && b > a && c > a && d > 1.5 * a && e == a && f > a && f == g && f != h) }' ||
-    fail 'copies, transport, switch or stragglers cost nothing'
+    -v i="$(seconds --headers=16k)" -v e="$(seconds --switch=8:4)" -v f="$(seconds --stragglers=0.2)" -v g="$(seconds --stragglers=0.2 --seed=1)" -v h="$(seconds --stragglers=0.2 --seed=2)" \
+    'BEGIN { exit !(a > 0 && b > a && c > a && i > a && d > 1.5 * a && e == a && f > a && f == g && f != h) }' ||
+    fail 'copies, transport, headers, switch or stragglers cost nothing'
 
 refuses 'Need a model definition to simulate'
 refuses "there is no line for layer 'fc7'" --model="$net" --profile="$folder/other.csv"
@@ -168,6 +173,7 @@ refuses "--switch wants NODES:X" --model="$net" --switch=0:4
 refuses "--switch wants NODES:X" --model="$net" --switch=4:0.5
 refuses '--host-copy' --model="$net" --host-copy=0GB
 refuses '--transport' --model="$net" --transport=fast
+refuses '--headers' --model="$net" --headers=some
 refuses '--stragglers' --model="$net" --stragglers=-1
 refuses 'unknown option' --model="$net" --layers
 refuses '--intervals adds to the rows of --json' --model="$net" --intervals=5

@@ -126,6 +126,14 @@ START_TEST(a_thread_sends_and_receives_in_turn)
 }
 END_TEST
 
+START_TEST(headers_take_room_on_a_link)
+{
+    start(2);
+    options.header_bytes = 250e3; /* an eighth of 2 MB, each way */
+    takes(0.0365, 1e-6);
+}
+END_TEST
+
 START_TEST(a_leaf_is_left_on_a_narrow_way)
 {
     start(2);
@@ -238,6 +246,7 @@ SUITE("parts")
     tcase_add_test(parts, who_is_alone_copies_only_where_it_knows_no_other_way);
     tcase_add_test(parts, copies_of_one_layer_hide_behind_the_passes_of_others);
     tcase_add_test(parts, a_thread_sends_and_receives_in_turn);
+    tcase_add_test(parts, headers_take_room_on_a_link);
     tcase_add_test(parts, a_leaf_is_left_on_a_narrow_way);
     tcase_add_test(parts, a_way_up_is_shared_by_all_of_a_leaf);
     tcase_add_test(parts, the_slowest_of_many_is_waited_for);
