@@ -49,12 +49,25 @@ train() {
     "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --force "$@" >"$log" 2>&1 </dev/null
 }
 
-# await TEXT: until the run of process $launcher says it in $log.
+# begin RANKS LOG OPTION...: a training in the background, of small batches. Its launcher is process $launcher, its ranks
+# are in pid.RANK. A test that does something to it meanwhile gives it no end of its own (a max_iter out of reach): on
+# some machine every other run is over before.
+begin() {
+    ranks=$1 log=$2
+    shift 2
+    rm -f pid.*
+    : >"$log" # else the run before is what is seen
+    # shellcheck disable=SC2016 # every rank expands it
+    "$POSEIDON_MPIRUN" "$ranks" sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
+        --batch=8 --threads=1 "$@" >"$log" 2>&1 </dev/null &
+    launcher=$!
+}
+
+# await TEXT: until the run of process $launcher says it in $log. A run that hangs is tests/mpirun.sh's to end.
 await() {
-    tries=0
     until grep -q -e "$1" "$log"; do
-        kill -0 "$launcher" 2>/dev/null && [ $tries -lt 1200 ] || { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
-        tries=$((tries + 1))
+        kill -0 "$launcher" 2>/dev/null || grep -q -e "$1" "$log" ||
+            { fail "$log: '$1' was never said"; tail -n 5 "$log"; return 1; }
         sleep 0.05
     done
 }
