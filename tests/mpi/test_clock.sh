@@ -1,9 +1,10 @@
 #!/bin/sh
 # A clock that jumps an hour, ahead or back, in the middle of a run: nobody is silent, no time limit is over, and the
-# parameters are those of the run whose clock goes on. tests/mpi/jumping_clock.c is the clock.
+# parameters are those of the run whose clock goes on. tests/mpi/jumping_clock.c is the clock; the run's own first
+# snapshot makes it jump.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 jumping=$abs_top_builddir/tests/mpi/jumping_poseidon
-make_solver solver.prototxt 'max_iter: 200' 'snapshot: 100' "snapshot_prefix: \"$work/run\"" 'display: 20'
+make_solver solver.prototxt 'max_iter: 200' 'snapshot: 40' "snapshot_prefix: \"$work/run\"" 'display: 20'
 POSEIDON=$jumping
 options='--solver=solver.prototxt --batch=8 --threads=1 --comm=ps --snapshot-every=10min --stall-timeout=20s'
 # shellcheck disable=SC2086
@@ -12,17 +13,11 @@ hash=$(json_value even.json parameters_sha256)
 for jump in 3600 -3600; do
     for ranks in all one; do
         rm -f run_iter_* run.run
-        rm -f jumps
-        : >jump.log # else the run before is what is seen
-        export POSEIDON_JUMP_FILE="$work/jumps" POSEIDON_JUMP=$jump
         # shellcheck disable=SC2016,SC2086 # every rank expands it
-        "$POSEIDON_MPIRUN" 3 sh -c '[ '$ranks' = all ] || [ $OMPI_COMM_WORLD_RANK = 1 ] || unset POSEIDON_JUMP; exec "$0" "$@"' \
-            "$jumping" train $options --force --time-limit=40min --summary=jump.json >jump.log 2>&1 </dev/null &
-        launcher=$!
-        until grep -q 'Iteration 20 ' jump.log || ! kill -0 $launcher 2>/dev/null; do sleep 0.05; done
-        : >jumps
-        wait $launcher || { fail "$jump on $ranks: exit status $?"; tail -n 3 jump.log; }
-        unset POSEIDON_JUMP
+        POSEIDON_JUMP_FILE="$work/run_iter_40.solverstate.h5" POSEIDON_JUMP=$jump \
+            "$POSEIDON_MPIRUN" 3 sh -c '[ '$ranks' = all ] || [ $OMPI_COMM_WORLD_RANK = 1 ] || unset POSEIDON_JUMP; exec "$0" "$@"' \
+            "$jumping" train $options --force --time-limit=40min --summary=jump.json >jump.log 2>&1 </dev/null ||
+            { fail "$jump on $ranks: exit status $?"; tail -n 3 jump.log; }
         [ "$(json_value jump.json parameters_sha256)" = "$hash" ] || fail "$jump on $ranks: the parameters differ"
         grep -e silent -e 'has waited' -e 'stopping after' jump.log && fail "$jump on $ranks: somebody is accused, or stopped"
         hours=$(sed -n 's/^[IWE][0-9]* \([0-9][0-9]\):.*/\1/p' jump.log | sort -u | wc -l)

@@ -70,18 +70,15 @@ fi
 cp "$abs_top_srcdir/data/fashion-mnist-test.h5" data.h5
 sed "s|source: .*fashion-mnist-train.h5.|source: \"$work/data.h5\"|" net.prototxt >moving.prototxt
 grep -q "$work/data.h5" moving.prototxt || fail 'the net does not read the copy'
-make_solver moving.solver "net: \"$work/moving.prototxt\"" 'max_iter: 100000' 'display: 20' 'snapshot_after_train: false'
-begin() {
-    log=moving.log
-    : >$log # else the run before is what is seen
-    "$POSEIDON_MPIRUN" 2 "$POSEIDON" train --solver=moving.solver --batch=8 --threads=1 >$log 2>&1 </dev/null &
-    launcher=$!
+make_solver moving.solver "net: \"$work/moving.prototxt\"" 'max_iter: 1000000' 'display: 20' 'snapshot_after_train: false'
+move() { # what is read is under way
+    begin 2 moving.log --solver=moving.solver
     await 'Iteration 20 '
 }
-begin && touch data.h5 && await 'data.h5 was written to while training reads it' && kill -INT $launcher
+move && touch data.h5 && await 'data.h5 was written to while training reads it' && kill -INT $launcher
 wait $launcher
-begin && cp data.h5 other.h5 && mv other.h5 data.h5 && await 'data.h5 was replaced by another file while training reads it' && kill -INT $launcher
+move && cp data.h5 other.h5 && mv other.h5 data.h5 && await 'data.h5 was replaced by another file while training reads it' && kill -INT $launcher
 wait $launcher
-begin && truncate -s 100000 data.h5 && await 'poseidon train: .*data.h5: \(the data have shrunk while they are read: [0-9]* bytes when training began, now 100000\|.*read\)'
+move && truncate -s 100000 data.h5 && await 'poseidon train: .*data.h5: \(the data have shrunk while they are read: [0-9]* bytes when training began, now 100000\|.*read\)'
 wait $launcher && fail 'data that shrink end as a success'
 finish

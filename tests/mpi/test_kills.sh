@@ -23,18 +23,11 @@ while [ $n -lt "$kills" ] && [ $failures -eq 0 ]; do
     runs=$((runs + 1)) starts=0 finished=
     while [ -z "$finished" ] && [ $starts -lt 60 ]; do
         starts=$((starts + 1))
-        rm -f pid.*
-        # shellcheck disable=SC2016,SC2086
-        "$POSEIDON_MPIRUN" 4 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
-            $options --run=job$runs --resume --summary=run$runs.json >killed.log 2>&1 </dev/null &
-        launcher=$!
+        # shellcheck disable=SC2086
+        begin 4 killed.log $options --run=job$runs --resume --summary=run$runs.json
         if [ $n -lt "$kills" ]; then
             # once it has begun, a random moment
-            tries=0
-            until grep -q 'Solving' killed.log || ! kill -0 $launcher 2>/dev/null || [ $tries -gt 1200 ]; do
-                tries=$((tries + 1))
-                sleep 0.02
-            done
+            until grep -q 'Solving' killed.log || ! kill -0 $launcher 2>/dev/null; do sleep 0.02; done
             sleep "$(random 0.8)"
             case $(random 6) in
             [0-3].*) victim=$(cat pid."$(random 4 | cut -c 1)") ;;
@@ -48,7 +41,7 @@ while [ $n -lt "$kills" ] && [ $failures -eq 0 ]; do
         status=$?
         # ranks whose launcher died end by themselves
         tries=0
-        while kill -0 "$(cat pid.0)" 2>/dev/null && [ $tries -lt 600 ]; do
+        while kill -0 "$(cat pid.0)" 2>/dev/null && [ $tries -lt 2400 ]; do
             tries=$((tries + 1))
             sleep 0.05
         done

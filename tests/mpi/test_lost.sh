@@ -4,15 +4,10 @@
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 1000000' 'display: 10' 'snapshot: 50' "snapshot_prefix: \"$work/run\""
 
-begin() { # RANKS LOG OPTION...
-    ranks=$1 log=$2
-    shift 2
-    rm -f pid.* run_iter_* run.run
-    : >"$log"
-    # shellcheck disable=SC2016 # every rank expands it
-    "$POSEIDON_MPIRUN" "$ranks" sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
-        --solver=solver.prototxt --batch=8 --threads=1 "$@" >"$log" 2>&1 </dev/null &
-    launcher=$!
+# start RANKS LOG OPTION...: from nothing
+start() {
+    rm -f run_iter_* run.run
+    begin "$1" "$2" --solver=solver.prototxt "$3"
 }
 
 # lost WHAT RANK TEXT: the run ends so, for that rank.
@@ -24,7 +19,7 @@ lost() {
     [ "$(grep -c 'poseidon train: lost: ' "$log")" = 1 ] || fail "$1: not said once that it is lost: $(grep lost: "$log")"
     tries=0
     for rank in 0 1 2; do
-        while kill -0 "$(cat pid.$rank)" 2>/dev/null && [ $tries -lt 100 ]; do
+        while kill -0 "$(cat pid.$rank)" 2>/dev/null && [ $tries -lt 600 ]; do
             tries=$((tries + 1))
             sleep 0.1
         done
@@ -32,19 +27,19 @@ lost() {
     done
 }
 
-begin 3 stopped.log --stall-timeout=10s
+start 3 stopped.log --stall-timeout=10s
 await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.2)"
 await 'rank 2 on [^ ]* silent for [0-9]* s'
 grep -q 'silent for [0-9]* s, .*; ranks 0, 1 wait for it' stopped.log || fail "who waits is not said: $(grep silent stopped.log)"
 lost 'SIGSTOP for ever' 2 '\( after layer [a-z0-9]*\)*; ranks 0, 1 wait for it'
 [ "$(ls run_iter_*.solverstate.h5 2>/dev/null | wc -l)" -gt 0 ] || echo 'no snapshot was due before'
 
-begin 3 zero.log --stall-timeout=10s
+start 3 zero.log --stall-timeout=10s
 await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.0)"
 lost 'rank 0 stopped for ever' 0 ''
 
 # It comes back in time: told of, waited for, and the run goes on.
-begin 3 back.log --stall-timeout=24s
+start 3 back.log --stall-timeout=24s
 await 'Iteration 20 ' && kill -STOP "$(cat pid.1)" && await 'rank 1 on [^ ]* silent for' && kill -CONT "$(cat pid.1)"
 at=$(sed -n 's/.*Iteration \([0-9]*\) .*/\1/p' back.log | tail -n 1)
 await "Iteration $((at + 40)) " && kill -USR1 "$(cat pid.1)"

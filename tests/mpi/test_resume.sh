@@ -84,50 +84,32 @@ train 2 again.log --solver=whole.prototxt --batch=32 || fail 'the run to be resu
 train 4 more.log --solver=whole.prototxt --batch=16 --summary=more.json \
     --snapshot="$work/whole_iter_20.solverstate.h5" || { fail "another number of ranks"; tail more.log; }
 
-# SIGKILL, again and again, in a run that does little but write snapshots.
+# SIGKILL, again and again, in a run that does little but write snapshots, and has no end before the last kill.
 kills=${POSEIDON_KILLS:-20}
-make_solver killed.prototxt 'max_iter: 60' 'snapshot: 1' "snapshot_prefix: \"$work/killed\"" 'display: 20'
-train 2 unharmed.log --solver=killed.prototxt --batch=8 --summary=unharmed.json || fail "the run to be killed"
-hash=$(hash_of unharmed.json)
-rm -f killed_iter_*
-resume=
-mid=0
-n=0
+make_solver killed.prototxt 'max_iter: 1000000' 'snapshot: 1' "snapshot_prefix: \"$work/killed\"" 'display: 20'
+newest() { # by number: the clock may not tell two snapshots apart; 0: there is none
+    ls killed_iter_*.solverstate.h5 2>/dev/null | sed 's/.*_iter_\([0-9]*\)\..*/\1/' | sort -n | tail -n 1 | grep . || echo 0
+}
+last=0 resume='' mid=0 n=0
 while [ $n -lt "$kills" ]; do
     n=$((n + 1))
-    # Not through mpirun: the two processes' ids are needed, and the launcher would be one more.
-    "$POSEIDON_MPIRUN" 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
-        --solver=killed.prototxt --batch=8 $resume >killed.log 2>&1 </dev/null &
-    launcher=$!
-    before=$(ls -t killed_iter_*.solverstate.h5 2>/dev/null | head -n 1)
-    # wait until this run has written one snapshot more, then a random moment
-    tries=0
-    while [ "$(ls -t killed_iter_*.solverstate.h5 2>/dev/null | head -n 1)" = "$before" ] && [ $tries -lt 600 ]; do
-        kill -0 $launcher 2>/dev/null || break
-        tries=$((tries + 1))
-        sleep 0.02
-    done
+    # shellcheck disable=SC2086 # none, or one word
+    begin 2 killed.log --solver=killed.prototxt $resume
+    # once this run has written a snapshot more, a random moment
+    until [ "$(newest)" -gt "$last" ] || ! kill -0 $launcher 2>/dev/null; do sleep 0.02; done
     sleep "$(awk -v seed="$n$$" 'BEGIN { srand(seed); printf "%.3f", rand() * 0.12 }')"
-    kill -9 "$(cat pid.0)" "$(cat pid.1)" 2>/dev/null
+    # not through mpirun, which would be one more
+    kill -9 "$(cat pid.0)" "$(cat pid.1)" 2>/dev/null || { fail "kill $n: it ended by itself"; tail -n 5 killed.log; break; }
     wait $launcher 2>/dev/null
     ls killed_iter_*.tmp >/dev/null 2>&1 && mid=$((mid + 1))
-    # by number: the clock may not tell two snapshots apart
-    newest=$(ls killed_iter_*.solverstate.h5 2>/dev/null | sed 's/.*_iter_\([0-9]*\)\..*/\1/' | sort -n | tail -n 1)
-    [ -n "$newest" ] || continue
-    if [ "$newest" -ge 55 ]; then
-        # nearly done: start over, so that every kill strikes a run that writes
-        train 2 end.log --solver=killed.prototxt --batch=8 --summary=end.json \
-            --snapshot="$work/killed_iter_$newest.solverstate.h5" || { fail "kill $n"; tail end.log; }
-        [ "$(hash_of end.json)" = "$hash" ] || fail "kill $n: resumed at $newest, the end differs"
-        rm -f killed_iter_* pid.*
-        resume=
-    else
-        resume=--snapshot=$work/killed_iter_$newest.solverstate.h5
-    fi
+    last=$(newest)
+    resume=--snapshot=$work/killed_iter_$last.solverstate.h5
+    mkdir kept && mv killed_iter_"$last".* kept && rm -f killed_iter_* && mv kept/* . && rmdir kept
 done
-if [ -n "$resume" ]; then
-    train 2 end.log --solver=killed.prototxt --batch=8 --summary=end.json "$resume" || { fail "last"; tail end.log; }
-    [ "$(hash_of end.json)" = "$hash" ] || fail "after $kills kills the end differs"
-fi
-echo "$kills kills, $mid of them with a file half written"
+end=$((last + 5))
+train 2 end.log --solver=killed.prototxt --batch=8 --threads=1 --max-iter=$end --summary=end.json "$resume" &&
+    train 2 unharmed.log --solver=killed.prototxt --batch=8 --threads=1 --max-iter=$end --summary=unharmed.json \
+        --set snapshot=0 --snapshot-prefix="$work/unharmed" || { fail 'after the kills'; tail -n 5 end.log unharmed.log; }
+[ "$(hash_of end.json)" = "$(hash_of unharmed.json)" ] || fail "after $kills kills iteration $end has other parameters"
+echo "$kills kills on the way to iteration $end, $mid of them with a file half written"
 finish

@@ -85,15 +85,8 @@ runs 1 'none of [0-9]* snapshots of run .* can be read' --resume --max-iter=30
 rm -f run_iter_* run.run
 make_solver solver.prototxt 'max_iter: 1000000' "snapshot_prefix: \"$work/run\""
 for start in 1 2 3; do
-    rm -f pid.*
-    : >start.log # else the start before is what is seen
-    "$POSEIDON_MPIRUN" 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
-        --solver=solver.prototxt --batch=8 --threads=1 --resume >start.log 2>&1 </dev/null &
-    tries=0
-    until grep -q 'Solving' start.log || [ $tries -gt 1200 ]; do
-        tries=$((tries + 1))
-        sleep 0.05
-    done
+    begin 2 start.log --solver=solver.prototxt --resume
+    await 'Solving'
     # a second job meanwhile
     [ $start -ne 2 ] || runs 1 'run.lock: run .* writes snapshots under this prefix'
     kill -9 "$(cat pid.0)" "$(cat pid.1)"
