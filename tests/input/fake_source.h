@@ -13,6 +13,7 @@ struct fake {
     uint64_t fail_at;     /* reading this record fails; UINT64_MAX: none */
     bool fail_from_there; /* so do all behind it */
     int delay_us;
+    _Atomic uint64_t held_from; /* reading waits before these records; UINT64_MAX: none */
     _Atomic uint64_t calls;
     bool floats_at_4;    /* record 4 says it has floats */
     _Atomic int *closed; /* counts closings, may be NULL */
@@ -32,6 +33,8 @@ static inline int fake_read(struct source *source, uint64_t first, uint64_t coun
     struct fake *fake = (struct fake *)source;
 
     atomic_fetch_add(&fake->calls, 1);
+    while (first + count > atomic_load(&fake->held_from))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
     if (fake->delay_us)
         nanosleep(&(struct timespec){0, 1000L * fake->delay_us}, NULL);
     if (first + count > source->nrecords)
@@ -82,6 +85,7 @@ static inline struct fake *fake_create(uint64_t nrecords)
     fake->source.field[0] = (struct source_field){(char *)"data", {3, {1, 4, 4}}, SOURCE_U8};
     fake->source.field[1] = (struct source_field){(char *)"label", {0, {0}}, SOURCE_F32};
     fake->fail_at = UINT64_MAX;
+    atomic_store(&fake->held_from, UINT64_MAX);
     return fake;
 }
 

@@ -162,7 +162,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
-    alarm(100);
+    alarm(600);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct seam_case *c = &cases[i];
         if (c->servers >= nranks)
