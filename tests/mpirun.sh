@@ -6,7 +6,7 @@
 # standard error are PROGRAM's alone: harmless warnings of the MPI library are switched off.
 #
 #   MPIRUN                the launcher (mpirun), with any options of its own
-#   POSEIDON_MPI_TIMEOUT  seconds until a hanging run is ended (120)
+#   POSEIDON_MPI_TIMEOUT  seconds until a hanging run is ended (600: no measure of how long a run may take)
 #   OMP_NUM_THREADS       threads per rank; set to cores / N where it is not set
 set -u
 
@@ -22,7 +22,7 @@ case $ranks in
     exit 2
     ;;
 esac
-limit=${POSEIDON_MPI_TIMEOUT:-120}
+limit=${POSEIDON_MPI_TIMEOUT:-600}
 launcher=${MPIRUN:-mpirun}
 
 if [ -z "${OMP_NUM_THREADS:-}" ]; then

@@ -29,11 +29,13 @@
     }                                                                                              \
     static void suite_fill(Suite *suite)
 
-/* A new case of the suite, which owns it. */
+/* A new case of the suite, which owns it. A test that takes ten minutes hangs; how fast a machine
+ * is ends none. */
 static inline TCase *suite_case(Suite *suite, const char *name)
 {
     TCase *tcase = tcase_create(name);
 
+    tcase_set_timeout(tcase, 600);
     suite_add_tcase(suite, tcase);
     return tcase;
 }

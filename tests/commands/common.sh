@@ -12,7 +12,7 @@ fail() {
 
 # run ARGUMENT...: standard output in $out, standard error in $err, the status in $status.
 run() {
-    timeout "${limit:-120}" "${program:-$POSEIDON}" "$@" >"$folder/.out" 2>"$folder/.err"
+    timeout "${limit:-600}" "${program:-$POSEIDON}" "$@" >"$folder/.out" 2>"$folder/.err"
     status=$?
     out=$(cat "$folder/.out")
     err=$(cat "$folder/.err")

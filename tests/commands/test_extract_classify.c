@@ -415,7 +415,6 @@ SUITE_IN(folder, "extract_classify")
 
     if (chdir(folder))
         abort();
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, extracted_features_are_those_of_the_net);
     tcase_add_test(tcase, training_an_old_net_says_so_once);
     tcase_add_loop_test(tcase, extract_says_what_is_wrong_and_writes_nothing, 0,

@@ -115,7 +115,7 @@ done
 
 # another MPI's launcher
 for sign in SLURM_STEP_NUM_TASKS OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS MV2_COMM_WORLD_SIZE; do
-    err=$(env "$sign=2" timeout 60 "$POSEIDON" train --solver=solver.prototxt 2>&1)
+    err=$(env "$sign=2" timeout 600 "$POSEIDON" train --solver=solver.prototxt 2>&1)
     case $sign in
     OMPI_*) [ -n "$err" ] ;; # Open MPI itself may say so first
     *) has "$err" "started 2 separate programs instead of one job of 2 ranks ($sign=2): use" $sign ;;

@@ -127,7 +127,7 @@ option() { # NAME: its value in the fence line
 ran=0 left=0
 paste_block() {
     sed 1d "$block" >pasted.sh
-    (cd "$clean" && timeout 300 sh -eu "$folder/pasted.sh") >pasted.log 2>&1 </dev/null
+    (cd "$clean" && timeout 1200 sh -eu "$folder/pasted.sh") >pasted.log 2>&1 </dev/null
     status=$?
     ran=$((ran + 1))
     [ -z "${PASTED_VERBOSE:-}" ] || { cat pasted.sh; tail -n 6 pasted.log; }
@@ -144,7 +144,7 @@ with_run() { # a training under way, which the block stops
         --snapshot-prefix="$folder/stopped") >run.log 2>&1 &
     pid=$!
     echo "echo $pid" | stand pgrep
-    for _ in $(seq 60); do grep -q 'Iteration 0' run.log && break; sleep 1; done
+    until grep -q 'Iteration 0' run.log || ! kill -0 $pid 2>/dev/null; do sleep 0.2; done
     paste_block
     wait $pid
     status=$?

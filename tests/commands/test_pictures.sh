@@ -39,7 +39,7 @@ command -v gnuplot >/dev/null || { [ $failures -eq 0 ] || exit 1; echo 'nothing 
 "$POSEIDON" --version | grep -q "by Graphviz's library" ||
     { [ $failures -eq 0 ] || exit 1; echo "nothing was drawn: built without Graphviz's library"; exit 77; }
 find docs/pictures models -name '*.svg' -exec rm {} +
-timeout 120 sh scripts/make_pictures.sh "$POSEIDON" nets logs bars >log 2>&1 || fail "make_pictures.sh: $(cat log)"
+timeout 600 sh scripts/make_pictures.sh "$POSEIDON" nets logs bars >log 2>&1 || fail "make_pictures.sh: $(cat log)"
 while read -r picture; do
     grep -q '</svg>' "$picture" || fail "$picture is shown, and scripts/make_pictures.sh does not make it"
 done <pictures

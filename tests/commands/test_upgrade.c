@@ -90,7 +90,6 @@ SUITE_IN(folder, "upgrade")
 
     if (chdir(folder))
         abort();
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, upgrade_writes_todays_form, 0,
                         (int)(sizeof upgrades / sizeof *upgrades));
     tcase_add_test(tcase, upgrade_takes_the_net_out_of_a_model);

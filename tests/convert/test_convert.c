@@ -376,7 +376,6 @@ SUITE("convert")
     TCase *tcase = suite_case(suite, "readers");
 
     tcase_add_checked_fixture(tcase, folder_make, folder_remove);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, idx_is_read_plain_packed_and_mixed);
     tcase_add_test(tcase, idx_cut_at_any_offset_names_file_and_offset);
     tcase_add_test(tcase, packed_idx_cut_or_damaged_anywhere_is_never_taken_for_good);

@@ -65,7 +65,7 @@ class Convert(unittest.TestCase):
 
     def run_convert(self, *arguments, **options):
         return subprocess.run([POSEIDON, "convert", *arguments], capture_output=True, text=True,
-                              timeout=120, **options)
+                              timeout=600, **options)
 
     def good(self, *arguments):
         done = self.run_convert(*arguments)
@@ -318,7 +318,7 @@ class Convert(unittest.TestCase):
             before = sorted(os.listdir(self.dir))
             done = subprocess.run(["bash", "-c", command, "bash", POSEIDON, "convert", "mnist",
                                    self.dir, self.path("x.h5"), "--mean=" + self.path("m.h5")],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=600)
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
             self.assertIn("x.h5", done.stderr)
             self.assertIn("File too large", done.stderr)
@@ -336,7 +336,7 @@ class Convert(unittest.TestCase):
                                        stderr=subprocess.DEVNULL)
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
-            status = process.wait(60)
+            status = process.wait(600)
             if status == 0:
                 os.unlink(self.path("x.h5"))
             else:

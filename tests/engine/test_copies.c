@@ -493,7 +493,6 @@ SUITE("copies and services")
     TCase *tcase = suite_case(suite, "copies and services");
 
     tcase_add_checked_fixture(tcase, open_engine, close_engine);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, host_memory_is_aligned_and_zeroed_even_when_used_again);
     tcase_add_test(tcase, host_memory_that_is_not_there_is_asked_for_in_vain);
     tcase_add_test(tcase, rows_are_copied_at_their_strides_and_nothing_between_them);

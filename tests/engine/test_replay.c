@@ -393,7 +393,6 @@ SUITE("replay")
 {
     TCase *tests = suite_case(suite, "replay");
 
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, profile_skips_comments_and_blank_lines);
     tcase_add_test(tests, profile_knows_its_batch);
     tcase_add_loop_test(tests, profile_says_what_is_wrong_where, 0, sizeof bad / sizeof *bad);

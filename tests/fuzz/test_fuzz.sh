@@ -15,7 +15,7 @@ while read -r target seeds; do
     done
     # The seeds' names have no blanks.
     # shellcheck disable=SC2086
-    timeout "${POSEIDON_FUZZ_LIMIT:-100}" "$build/tests/fuzz/fuzz_$target" --runs="${POSEIDON_FUZZ_RUNS:-1000}" --keep="$keep" \
+    timeout "${POSEIDON_FUZZ_LIMIT:-600}" "$build/tests/fuzz/fuzz_$target" --runs="${POSEIDON_FUZZ_RUNS:-1000}" --keep="$keep" \
         $files </dev/null
     status=$?
     [ $status -ne 0 ] || continue

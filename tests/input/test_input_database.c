@@ -458,7 +458,6 @@ SUITE("input_database")
     TCase *tcase = suite_case(suite, "databases and lists");
 
     tcase_add_checked_fixture(tcase, folder_make, clean_up);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, lmdb_records_come_in_the_order_of_their_keys_at_any_place);
     tcase_add_test(tcase, lmdb_values_on_pages_of_their_own_are_found);
     tcase_add_test(tcase, float_data_is_read_packed_or_not);

@@ -56,7 +56,7 @@ class Errors(unittest.TestCase):
             f.write(NET % {"type": type, "param": param})
         return subprocess.run([MPIRUN, str(ranks), POSEIDON, "train", "--solver=solver.prototxt",
                                *more],
-                              cwd=self.dir, capture_output=True, text=True, timeout=90)
+                              cwd=self.dir, capture_output=True, text=True, timeout=600)
 
     def refused(self, done, *says):
         self.assertNotIn(done.returncode, (0, 124), done.stderr)

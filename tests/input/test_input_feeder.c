@@ -308,7 +308,6 @@ SUITE("input: feeder")
 {
     TCase *tcase = suite_case(suite, "feeder");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, samples_come_in_order_and_wrap_around, 0, 2);
     tcase_add_loop_test(tcase, a_batch_larger_than_the_source_repeats_it, 0, 2);
     tcase_add_loop_test(tcase, samples_crops_and_mirrors_are_the_same_at_any_number_of_ranks, 0, 2);

@@ -343,7 +343,6 @@ SUITE_IN(folder, "input: HDF5 sources")
 {
     TCase *tcase = suite_case(suite, "hdf5");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, images_of_bytes_stay_bytes_and_int64_labels_become_floats);
     tcase_add_test(tcase, images_of_doubles_and_labels_n_by_1_are_read_as_floats);
     tcase_add_test(tcase, images_of_other_integers_are_read_as_floats);

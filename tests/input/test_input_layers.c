@@ -327,7 +327,6 @@ SUITE("input_layers")
     TCase *tcase = suite_case(suite, "layers");
 
     tcase_add_checked_fixture(tcase, open_all, close_all);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, data_reads_lmdb_by_content_whatever_the_backend_says);
     tcase_add_test(tcase, data_reads_leveldb);
     tcase_add_test(tcase, data_decodes_encoded_images_to_the_forced_colours);

@@ -239,7 +239,6 @@ SUITE("input_layers_made")
     TCase *tcase = suite_case(suite, "layers");
 
     tcase_add_checked_fixture(tcase, open_all, close_all);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, memory_data_is_refused_with_what_to_use_instead);
     tcase_add_test(tcase, dummy_constants_stay_and_random_numbers_change_with_the_sample);
     tcase_add_test(tcase, dummy_samples_are_the_same_at_any_number_of_ranks);

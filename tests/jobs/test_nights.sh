@@ -64,7 +64,7 @@ for word in $play; do
     case $word in
     begin) say 'Solving LeNet' ;;
     stopped) say 'Optimization stopped early.' ;;
-    until) n=0; until [ -n "$heard" ] || [ $n -eq 200 ]; do sleep 0.05; n=$((n + 1)); done ;;
+    until) n=0; until [ -n "$heard" ] || [ $n -eq 2400 ]; do sleep 0.05; n=$((n + 1)); done ;;
     hang) n=0; while [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done ;;
     @*) say "Snapshotting solver state to HDF5 file it's${newline:-} lenet_iter_${word#@}.solverstate.h5" ;;
     *) exit "$word" ;;

@@ -124,7 +124,7 @@ same 'bytes by PS on two ranks of one machine' 3448640 "$(awk -F, '$4 == "ps" &&
 
 # in a box: real ranks on hosts of this machine
 if "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1; then
-    timeout 200 sh "$jobs/reproduce.sh" --where=box --table=lenet --nodes=2 --comm=ps --iterations=3 --out=boxed >said 2>errors ||
+    timeout 1200 sh "$jobs/reproduce.sh" --where=box --table=lenet --nodes=2 --comm=ps --iterations=3 --out=boxed >said 2>errors ||
         fail "in a box: $(cat errors)"
     same 'rows of a box' 3 "$(wc -l <boxed/report.csv | tr -d ' ')"
     grep -q '^lenet,LeNet,emulated,ps,2,2,16,1,' boxed/report.csv || fail "in a box: $(cat boxed/report.csv)"

@@ -134,6 +134,5 @@ SUITE("gradients")
 {
     TCase *tests = suite_case(suite, "layers");
 
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, gradient_is_the_slope_of_the_loss, 0, case_count());
 }

@@ -4,9 +4,9 @@
 # and where nothing else is asked for, trees from 32 leaders on.
 set -u
 . "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
-POSEIDON_MPI_TIMEOUT=1800
+POSEIDON_MPI_TIMEOUT=14400
 export POSEIDON_MPI_TIMEOUT
-conformance --limit=600 --iterations=6 <<TABLE
+conformance --limit=3600 --iterations=6 <<TABLE
 11 --comm=ps --chunk=4096 --node=3 --net=small
 11 --comm=sfb --chunk=4096 --node=5 --net=small --clip=0.2
 13 --comm=allreduce --chunk=4096 --node=5 --net=small --iter-size=2

@@ -46,7 +46,7 @@ static const struct row {
     {"iterations", COUNT, AT(iterations), NULL, "12", "of each training"},
     {"end", WORD, AT(fails), ends, "history",
      "rank 0 collects the history, or the last rank fails instead of giving its own"},
-    {"limit", COUNT, AT(limit), NULL, "60", "seconds after which a case counts as hanging"},
+    {"limit", COUNT, AT(limit), NULL, "600", "seconds after which a case counts as hanging"},
 #undef AT
 };
 enum { ROWS_OF_OPTIONS = sizeof rows / sizeof *rows };

@@ -2,8 +2,6 @@
 # Ranks that were given different solvers, nets or options: refused before training by one message, which
 # says what differs and who has what; no hang. What each rank may have for itself is let through.
 . "$abs_top_srcdir/tests/mpi/common.sh"
-POSEIDON_MPI_TIMEOUT=${POSEIDON_MPI_TIMEOUT:-60}
-export POSEIDON_MPI_TIMEOUT
 make_solver solver.prototxt 'max_iter: 4' 'snapshot_after_train: false' 'clip_gradients: 10' 'display: 1'
 
 # apart LOG WORDS OTHERS: ranks 0 and 2 of three train with the options WORDS, rank 1 with OTHERS.

@@ -3,8 +3,6 @@
 # past them, or since there are more servers than chunks: training ends, pauses for snapshots on its way,
 # and shows the norms of one rank.
 . "$abs_top_srcdir/tests/mpi/common.sh"
-POSEIDON_MPI_TIMEOUT=60
-export POSEIDON_MPI_TIMEOUT
 make_solver solver.prototxt 'max_iter: 3' 'clip_gradients: 0.1' 'snapshot: 1' 'display: 1' \
     "snapshot_prefix: \"$work/clip\""
 

@@ -2,8 +2,6 @@
 # Messages straight from and to the memory of an engine that has its own: on which ranks' word, after which
 # trial, with which refusals; and that nothing is copied to the host which it does not need.
 . "$abs_top_srcdir/tests/mpi/common.sh"
-POSEIDON_MPI_TIMEOUT=60
-export POSEIDON_MPI_TIMEOUT
 
 # goes RANKS ARGUMENTS PATTERN
 goes() {

@@ -2,8 +2,6 @@
 # train --dry-run on one and two ranks: it says what would be trained, and whether it can be; nothing is trained, nothing
 # is written.
 . "$abs_top_srcdir/tests/mpi/common.sh"
-POSEIDON_MPI_TIMEOUT=60
-export POSEIDON_MPI_TIMEOUT
 make_net net.prototxt
 make_solver solver.prototxt 'max_iter: 250' 'snapshot: 100' 'snapshot_prefix: "run/s"' 'test_iter: 2' 'test_interval: 100'
 mkdir run

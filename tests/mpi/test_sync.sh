@@ -7,7 +7,7 @@
 # multiplication takes (--iter-size=43).
 set -u
 . "${abs_top_srcdir:?}/tests/mpi/conformance.sh"
-POSEIDON_MPI_TIMEOUT=300
+POSEIDON_MPI_TIMEOUT=${POSEIDON_MPI_TIMEOUT:-2400}
 export POSEIDON_MPI_TIMEOUT
 conformance <<TABLE
 1 --comm=ps --chunk=1024

@@ -484,7 +484,6 @@ SUITE("memory of blobs")
 {
     TCase *tc = suite_case(suite, "memory of blobs");
 
-    tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, open_engine, close_engine);
     tcase_add_loop_test(tc, pieces_that_live_at_once_lie_apart, 0, COUNT(models));
     tcase_add_loop_test(tc, models_compute_the_same_in_shared_memory, 0, COUNT(models));

@@ -18,7 +18,7 @@ expect() { # WHAT PATTERN TEXT
 }
 
 run() {
-    POSEIDON_MPI_TIMEOUT=60 "$POSEIDON_MPIRUN" "$@" 2>&1
+    "$POSEIDON_MPIRUN" "$@" 2>&1
 }
 
 for ranks in 1 2 3 5; do

@@ -360,7 +360,6 @@ SUITE_IN(folder, "snapshot")
 {
     TCase *tcase = suite_case(suite, "model");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, model_of_caffe_is_read_by_layer_name);
     tcase_add_test(tcase, escaped_slashes_are_understood);
     tcase_add_test(tcase, model_comes_back_bit_for_bit);

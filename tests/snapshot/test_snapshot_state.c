@@ -286,7 +286,6 @@ SUITE_IN(folder, "snapshot: state")
 {
     TCase *tcase = suite_case(suite, "state");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, state_of_caffe_is_read);
     tcase_add_test(tcase, state_of_h5py_with_variable_text_and_extras_is_read);
     tcase_add_test(tcase, state_comes_back_and_h5py_reads_it);

@@ -411,7 +411,6 @@ SUITE_IN(folder, "models")
 {
     TCase *shapes = suite_case(suite, "shapes"), *steps = suite_case(suite, "steps");
 
-    tcase_set_timeout(steps, 600);
     tcase_add_loop_test(shapes, parameters_are_those_that_were_published, 0, COUNT(models));
     tcase_add_loop_test(shapes, stages_have_the_sizes_of_the_papers_tables, 0, COUNT(models));
     tcase_add_loop_test(shapes, solver_names_its_net_and_trains, 0, COUNT(models));

@@ -387,7 +387,6 @@ SUITE("netdef")
 {
     TCase *tcase = suite_case(suite, "netdef");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, layer_is_kept_by_its_include_and_exclude_rules, 0, COUNT(filters));
     tcase_add_test(tcase, states_merge_as_solver_and_net_give_them);
     tcase_add_loop_test(tcase, net_is_wired_with_splits_where_blobs_are_shared, 0, COUNT(nets));

@@ -372,7 +372,6 @@ SUITE_IN(folder, "commands")
 
     if (chdir(folder))
         abort();
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, summary_is_a_table);
     tcase_add_test(tcase, summary_as_json_lists_splits_and_sorted_outputs);
     tcase_add_test(tcase, summary_obeys_stage_level_and_batch);

@@ -380,7 +380,6 @@ SUITE_IN(folder, "models")
 {
     TCase *tcase = suite_case(suite, "files");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, weights_of_every_form_are_found, 0, COUNT(models));
     tcase_add_loop_test(tcase, net_inside_a_model_is_read_without_its_weights, 0, COUNT(nets));
     tcase_add_test(tcase, number_without_a_name_in_a_net_is_refused);

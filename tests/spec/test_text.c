@@ -560,7 +560,6 @@ SUITE_IN(folder, "text")
 {
     TCase *tcase = suite_case(suite, "text");
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, text_is_accepted_and_read_as_protoc_does, 0, COUNT(text_cases));
     tcase_add_loop_test(tcase, printed_message_reads_back_as_it_was, 0, COUNT(text_cases));
     tcase_add_loop_test(tcase, error_says_where_what_was_expected_and_found, 0, COUNT(errors));

@@ -3,8 +3,6 @@
 # POSEIDON_SEEDS: how many times traffic is repeated, with other delays each time (16).
 set -u
 program=${abs_top_builddir:?}/tests/wire/wire_ranks
-POSEIDON_MPI_TIMEOUT=${POSEIDON_MPI_TIMEOUT:-120}
-export POSEIDON_MPI_TIMEOUT
 seeds=${POSEIDON_SEEDS:-16}
 failures=0
 while read -r ranks scenario; do
