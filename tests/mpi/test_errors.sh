@@ -1,8 +1,6 @@
 #!/bin/sh
 # Bad input on four ranks: one message, from one rank, that says where and what; no hang; status not 0.
 . "$abs_top_srcdir/tests/mpi/common.sh"
-POSEIDON_MPI_TIMEOUT=60
-export POSEIDON_MPI_TIMEOUT
 
 # refused NAME REGEX OPTION...
 refused() {
@@ -105,14 +103,8 @@ if python=$(command -v python3); then
     sed 's|weight_filler {[^}]*}|weight_filler { type: "constant" value: 0.12345679 }|' net.prototxt >constant.prototxt
     make_solver still.prototxt 'max_iter: 1000000' 'base_lr: 0' 'display: 10' 'snapshot_after_train: false'
     sed -i "s|net.prototxt|constant.prototxt|" still.prototxt
-    # shellcheck disable=SC2016
-    "$POSEIDON_MPIRUN" 2 sh -c 'echo $$ >pid.$OMPI_COMM_WORLD_RANK; exec "$0" "$@"' "$POSEIDON" train \
-        --solver=still.prototxt --batch=8 --threads=1 --check-sync=5 --hierarchy=off >still.log 2>&1 </dev/null &
-    tries=0
-    until grep -q 'Iteration 20 ' still.log || [ $tries -gt 600 ]; do
-        tries=$((tries + 1))
-        sleep 0.05
-    done
+    begin 2 still.log --solver=still.prototxt --check-sync=5 --hierarchy=off
+    await 'Iteration 20 '
     "$python" - "$(cat pid.1)" <<'END' || fail 'the memory of rank 1 could not be changed'
 import struct, sys
 old, new, changed = struct.pack('<f', 0.12345679) * 16, struct.pack('<f', 0.5), 0
