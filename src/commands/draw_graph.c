@@ -1,6 +1,7 @@
 /* The net as a graph for drawing. */
 #include "commands/draw_graph.h"
 
+#include "layers/spatial.h"
 #include "spec/names.h"
 #include "util/alloc.h"
 #include "util/error.h"
@@ -29,46 +30,42 @@ static const char *fill_of(const char *type)
     return "#f4f4f4";
 }
 
-/* What a window is told of each spatial axis: `values` for all or one by one, else h and w. */
-struct window_field {
-    size_t n;
-    const uint32_t *values;
-    bool has_h;
-    uint32_t h, w;
-};
-
-/* "3 x 3", for so many axes; one value for all where `brief`. Returns what it took. */
-static size_t put_window(const struct window_field *field, int axes, bool brief, char *out,
-                         size_t bytes)
+/* "3 x 3", for so many axes; "?" where a value is missing. Returns what it took. */
+static size_t put_window(const struct spatial_field *field, int axes, char *out, size_t bytes)
 {
     size_t used = 0;
 
-    if (brief && field->n < 2)
-        axes = 1;
-    for (int i = 0; i < axes && used < bytes; i++)
-        used += (size_t)snprintf(out + used, bytes - used, "%s%" PRIu32, i > 0 ? " x " : "",
-                                 field->has_h    ? (i > 0 ? field->w : field->h)
-                                 : field->n == 0 ? 0
-                                                 : field->values[(size_t)i < field->n ? i : 0]);
+    for (int i = 0; i < axes && used < bytes; i++) {
+        int64_t value = spatial_at(field, i);
+        used += (size_t)(value < 0 ? snprintf(out + used, bytes - used, "%s?", i > 0 ? " x " : "")
+                                   : snprintf(out + used, bytes - used, "%s%" PRId64,
+                                              i > 0 ? " x " : "", value));
+    }
     return used;
+}
+
+/* How many values say it: one where those of all axes are alike. */
+static int window_values(const struct spatial_field *field, int axes)
+{
+    for (int i = 1; i < axes; i++)
+        if (spatial_at(field, i) != spatial_at(field, 0))
+            return axes;
+    return 1;
 }
 
 static void convolution_detail(const Caffe__ConvolutionParameter *p, int axes, char *out,
                                size_t bytes)
 {
-    const uint32_t one = 1;
-    const struct window_field kernel = {p->n_kernel_size, p->kernel_size, p->has_kernel_h,
-                                        p->kernel_h, p->kernel_w};
-    const struct window_field stride = {p->n_stride ? p->n_stride : 1,
-                                        p->n_stride ? p->stride : &one, p->has_stride_h,
-                                        p->stride_h, p->stride_w};
+    const struct spatial_field kernel = spatial_of_convolution(p, SPATIAL_KERNEL);
+    const struct spatial_field stride = spatial_of_convolution(p, SPATIAL_STRIDE);
     size_t used = (size_t)snprintf(out, bytes, "%" PRIu32 ", ", p->num_output);
-    char text[48];
+    int strides = window_values(&stride, axes);
 
-    used += put_window(&kernel, axes, false, out + used, bytes - used);
-    put_window(&stride, axes, true, text, sizeof text);
-    if (strcmp(text, "1") != 0)
-        used += (size_t)snprintf(out + used, bytes - used, ", stride %s", text);
+    used += put_window(&kernel, axes, out + used, bytes - used);
+    if (strides > 1 || spatial_at(&stride, 0) != 1) {
+        used += (size_t)snprintf(out + used, bytes - used, ", stride ");
+        used += put_window(&stride, strides, out + used, bytes - used);
+    }
     if (p->group != 1)
         snprintf(out + used, bytes - used, ", group %" PRIu32, p->group);
 }
@@ -77,21 +74,17 @@ static void pooling_detail(const Caffe__PoolingParameter *p, int axes, char *out
 {
     static const char *const names[] = {"MAX", "AVE", "STOCHASTIC"};
     const char *name = p->pool >= 0 && p->pool < 3 ? names[p->pool] : "?";
-    const uint32_t one = 1;
-    const struct window_field kernel = {p->n_kernel_size, p->kernel_size, p->has_kernel_h,
-                                        p->kernel_h, p->kernel_w};
-    const struct window_field stride = {p->n_stride ? p->n_stride : 1,
-                                        p->n_stride ? p->stride : &one, p->has_stride_h,
-                                        p->stride_h, p->stride_w};
+    const struct spatial_field kernel = spatial_of_pooling(p, SPATIAL_KERNEL);
+    const struct spatial_field stride = spatial_of_pooling(p, SPATIAL_STRIDE);
     size_t used = (size_t)snprintf(out, bytes, "%s, ", name);
 
     if (p->global_pooling) {
         snprintf(out + used, bytes - used, "whole plane");
         return;
     }
-    used += put_window(&kernel, axes, false, out + used, bytes - used);
+    used += put_window(&kernel, axes, out + used, bytes - used);
     used += (size_t)snprintf(out + used, bytes - used, ", stride ");
-    put_window(&stride, axes, true, out + used, bytes - used);
+    put_window(&stride, window_values(&stride, axes), out + used, bytes - used);
 }
 
 /* The axes behind batch and channels of what the layer reads; two where that is not known. */

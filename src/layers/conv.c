@@ -24,31 +24,19 @@ static int conv_read_geometry(const struct layer *layer, const Caffe__Convolutio
                               struct conv_args *args)
 {
     const struct blob *bottom = layer->bottoms[0];
-    const struct spatial_field kernel = {"kernel_size",
-                                         "kernel_h",
-                                         "kernel_w",
-                                         p->n_kernel_size,
-                                         p->kernel_size,
-                                         p->has_kernel_h,
-                                         p->has_kernel_w,
-                                         p->kernel_h,
-                                         p->kernel_w,
-                                         -1,
-                                         1};
-    const struct spatial_field stride = {
-        "stride",        "stride_h",  "stride_w",  p->n_stride, p->stride, p->has_stride_h,
-        p->has_stride_w, p->stride_h, p->stride_w, 1,           1};
-    const struct spatial_field pad = {
-        "pad",        "pad_h",  "pad_w",  p->n_pad, p->pad, p->has_pad_h,
-        p->has_pad_w, p->pad_h, p->pad_w, 0,        0};
-    const struct spatial_field dilation = {
-        "dilation", "dilation_h", "dilation_w", p->n_dilation, p->dilation, false, false, 0, 0, 1,
-        1};
+    const struct {
+        enum spatial_kind kind;
+        int *out;
+    } fields[] = {{SPATIAL_KERNEL, args->kernel},
+                  {SPATIAL_STRIDE, args->stride},
+                  {SPATIAL_PAD, args->pad},
+                  {SPATIAL_DILATION, args->dilation}};
 
-    if (layer_spatial(&kernel, bottom, args->kernel) ||
-        layer_spatial(&stride, bottom, args->stride) || layer_spatial(&pad, bottom, args->pad) ||
-        layer_spatial(&dilation, bottom, args->dilation))
-        return -1;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        struct spatial_field field = spatial_of_convolution(p, fields[i].kind);
+        if (layer_spatial(&field, bottom, fields[i].out))
+            return -1;
+    }
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #define POSEIDON_LAYERS_LAYERS_INTERNAL_H
 
 #include "layers/layer.h"
+#include "layers/spatial.h"
 
 /* All layer types, one line each: the table layer_NAME of one of this folder's files. In
  * alphabetical order, for the message that lists them. */
@@ -76,19 +77,6 @@ LAYERS(LAYER_TABLE)
 
 /* Room for any shape_text. */
 #define SHAPE_TEXT_BYTES 288
-
-/* What convolution and pooling are told of each spatial axis: `name` once, for all axes, or once
- * for each; or, of two axes, `name_h` and `name_w`. */
-struct spatial_field {
-    const char *name; /* "kernel_size", "stride", "pad", ... */
-    const char *name_h, *name_w;
-    size_t n; /* values of `name` */
-    const uint32_t *value;
-    bool has_h, has_w;
-    uint32_t h, w;
-    int absent; /* what an absent field means; -1: it must be there */
-    int least;  /* smallest allowed value */
-};
 
 /* Resolves the field for the bottom's spatial axes, one to three. */
 int layer_spatial(const struct spatial_field *field, const struct blob *bottom,

@@ -17,17 +17,7 @@ static int pooling_read_kernel(const struct layer *layer, const Caffe__PoolingPa
                                struct pool_args *args)
 {
     const struct shape *bottom = &layer->bottoms[0]->value.shape;
-    const struct spatial_field kernel = {"kernel_size",
-                                         "kernel_h",
-                                         "kernel_w",
-                                         p->n_kernel_size,
-                                         p->kernel_size,
-                                         p->has_kernel_h,
-                                         p->has_kernel_w,
-                                         p->kernel_h,
-                                         p->kernel_w,
-                                         -1,
-                                         1};
+    const struct spatial_field kernel = spatial_of_pooling(p, SPATIAL_KERNEL);
     char whole[SPATIAL_TEXT_BYTES];
 
     if (!p->global_pooling)
@@ -73,12 +63,8 @@ static int pooling_read_geometry(const struct layer *layer, const Caffe__Pooling
                                  struct pool_args *args)
 {
     const struct blob *bottom = layer->bottoms[0];
-    const struct spatial_field stride = {
-        "stride",        "stride_h",  "stride_w",  p->n_stride, p->stride, p->has_stride_h,
-        p->has_stride_w, p->stride_h, p->stride_w, 1,           1};
-    const struct spatial_field pad = {
-        "pad",        "pad_h",  "pad_w",  p->n_pad, p->pad, p->has_pad_h,
-        p->has_pad_w, p->pad_h, p->pad_w, 0,        0};
+    const struct spatial_field stride = spatial_of_pooling(p, SPATIAL_STRIDE);
+    const struct spatial_field pad = spatial_of_pooling(p, SPATIAL_PAD);
 
     if (pooling_read_kernel(layer, p, args) || layer_spatial(&stride, bottom, args->stride) ||
         layer_spatial(&pad, bottom, args->pad))

@@ -6,6 +6,69 @@
 
 #include <stdio.h>
 
+static const struct spatial_field absent[] = {
+    [SPATIAL_KERNEL] = {"kernel_size", "kernel_h", "kernel_w", .absent = -1, .least = 1},
+    [SPATIAL_STRIDE] = {"stride", "stride_h", "stride_w", .absent = 1, .least = 1},
+    [SPATIAL_PAD] = {"pad", "pad_h", "pad_w", .absent = 0, .least = 0},
+    [SPATIAL_DILATION] = {"dilation", "dilation_h", "dilation_w", .absent = 1, .least = 1},
+};
+
+/* Both messages have these fields. */
+#define TAKE(p, field, all, pair)                                                                  \
+    ((field)->n = (p)->n_##all, (field)->value = (p)->all, (field)->has_h = (p)->has_##pair##_h,   \
+     (field)->has_w = (p)->has_##pair##_w, (field)->h = (p)->pair##_h, (field)->w = (p)->pair##_w)
+
+struct spatial_field spatial_of_convolution(const Caffe__ConvolutionParameter *p,
+                                            enum spatial_kind kind)
+{
+    struct spatial_field field = absent[kind];
+
+    switch (kind) {
+    case SPATIAL_KERNEL:
+        TAKE(p, &field, kernel_size, kernel);
+        break;
+    case SPATIAL_STRIDE:
+        TAKE(p, &field, stride, stride);
+        break;
+    case SPATIAL_PAD:
+        TAKE(p, &field, pad, pad);
+        break;
+    case SPATIAL_DILATION:
+        field.n = p->n_dilation;
+        field.value = p->dilation;
+    }
+    return field;
+}
+
+struct spatial_field spatial_of_pooling(const Caffe__PoolingParameter *p, enum spatial_kind kind)
+{
+    struct spatial_field field = absent[kind];
+
+    switch (kind) {
+    case SPATIAL_KERNEL:
+        TAKE(p, &field, kernel_size, kernel);
+        break;
+    case SPATIAL_STRIDE:
+        TAKE(p, &field, stride, stride);
+        break;
+    case SPATIAL_PAD:
+        TAKE(p, &field, pad, pad);
+        break;
+    case SPATIAL_DILATION: /* Caffe's pooling has none */
+        break;
+    }
+    return field;
+}
+
+int64_t spatial_at(const struct spatial_field *field, int i)
+{
+    if (field->has_h || field->has_w)
+        return i > 0 ? field->w : field->h;
+    if (field->n == 0)
+        return field->absent;
+    return field->value[field->n > 1 && (size_t)i < field->n ? i : 0];
+}
+
 const char *layer_spatial_name(int naxes, int i)
 {
     static const char *const names[] = {"depth", "height", "width"};
@@ -69,8 +132,8 @@ static int spatial_pair(const struct spatial_field *field, const struct blob *bo
         return error_set("%s is given without %s; both are needed",
                          field->has_h ? field->name_h : field->name_w,
                          field->has_h ? field->name_w : field->name_h);
-    out[0] = (int)field->h;
-    out[1] = (int)field->w;
+    out[0] = (int)spatial_at(field, 0);
+    out[1] = (int)spatial_at(field, 1);
     return 0;
 }
 
@@ -100,7 +163,7 @@ int layer_spatial(const struct spatial_field *field, const struct blob *bottom, 
         return spatial_missing(field, naxes);
     } else {
         for (int i = 0; i < naxes; i++)
-            out[i] = field->n == 0 ? field->absent : (int)field->value[field->n > 1 ? i : 0];
+            out[i] = (int)spatial_at(field, i);
     }
     return spatial_check(field, out, naxes);
 }

@@ -42,6 +42,23 @@ for edge in 'n0:b0:s -> n1' 'n0:b0:s -> n2' 'n1:b0:s -> n3' 'n0:b0:s -> n3'; do
     counts 1 "^  $edge;"
 done
 
+# Windows: by name for height and width, one by one, once where axes are alike; not known where the file does not say.
+cat >windows.prototxt <<'END'
+layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 2, 9, 9] } } }
+layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'a' convolution_param { num_output: 4 kernel_h: 3 kernel_w: 1 stride_h: 2 stride_w: 1 } }
+layer { name: 'b' type: 'Convolution' bottom: 'x' top: 'b' convolution_param { num_output: 5 kernel_size: [1, 3] stride: [2, 2] } }
+layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE kernel_size: 3 stride_h: 1 stride_w: 2 } }
+END
+draws windows.dot --model=windows.prototxt
+counts 1 ';Convolution  4, 3 x 1, stride 2 x 1&'
+counts 1 ';Convolution  5, 1 x 3, stride 2&'
+counts 1 ';Pooling  AVE, 3 x 3, stride 1 x 2&'
+echo "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 6 } }" >>windows.prototxt
+run draw --model=windows.prototxt unknown.dot
+has "$err" 'kernel_size (or kernel_h and kernel_w) is missing' 'draw of a convolution without its kernel'
+picture=unknown.dot
+counts 1 ';Convolution  6, ? x ?&'
+
 # What cannot be built is drawn without shapes.
 echo "layer { name: 'd' type: 'Python' top: 'blob' } layer { name: 'l' type: 'Mystery' bottom: 'blob' }" >odd.prototxt
 run draw --model=odd.prototxt odd.dot
