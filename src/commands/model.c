@@ -106,9 +106,10 @@ static int fit_input(const struct model_options *o, struct layer_env *env, struc
     model_file_close(file);
     if (fits && env->input_chw)
         return layer_notice(model->net->layers, env,
-                            "taking images of %d channels, %d x %d pixels, which the weights fit; "
+                            "taking images of %d channel%s, %d x %d pixels, which the weights fit; "
                             "--input-shape=C,H,W says otherwise",
-                            (int)env->input_chw[0], (int)env->input_chw[1], (int)env->input_chw[2]);
+                            (int)env->input_chw[0], env->input_chw[0] == 1 ? "" : "s",
+                            (int)env->input_chw[1], (int)env->input_chw[2]);
     env->input_chw = NULL;
     return fits ? 0 : create(o, env, model);
 }

@@ -58,6 +58,7 @@ struct layer_i {
     int min_bottoms, max_bottoms; /* max -1: any number */
     int min_tops, max_tops;
     bool is_data;              /* a source of samples: has no bottoms */
+    bool transforms;           /* reads transform_param */
     bool no_in_place;          /* refuses a top named like its bottom */
     unsigned no_gradient_to;   /* bit b: bottom b never receives a gradient (labels) */
     unsigned drops_gradient;   /* of those, the ones whose wish for a gradient is passed over in

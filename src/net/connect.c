@@ -197,6 +197,19 @@ static int allocate_layer(struct net *net, struct layer *layer)
     return 0;
 }
 
+/* What stands in the layer, looks as if it did something, and does nothing. */
+static int notice_unused(const struct layer *layer, const struct layer_env *env)
+{
+    if (layer->param->n_blobs > 0 &&
+        layer_notice(layer, env,
+                     "the values in blobs { } are not used: --weights=FILE starts from weights"))
+        return -1;
+    if (layer->param->transform_param && !layer->i->transforms)
+        return layer_notice(layer, env, "transform_param has no effect in a layer of type %s",
+                            layer->i->type);
+    return 0;
+}
+
 static int wire_layer(struct wiring *wiring, struct layer *layer, const struct layer_env *env)
 {
     struct net *net = wiring->net;
@@ -210,7 +223,7 @@ static int wire_layer(struct wiring *wiring, struct layer *layer, const struct l
     for (int t = 0; t < layer->ntops; t++)
         if (connect_top(wiring, layer, t))
             return -1;
-    if (layer->i->setup(layer, env))
+    if (notice_unused(layer, env) || layer->i->setup(layer, env))
         return -1;
     for (int t = 0; t < layer->ntops; t++)
         layer->tops[t]->grad.shape = layer->tops[t]->value.shape;

@@ -134,8 +134,8 @@ static void log_signal(struct trainer *t, enum signal_kind kind, const double *v
         snprintf(where, sizeof where, " to rank %.0f", values[NUMBERS + kind]);
     else if (t->nranks > 1)
         snprintf(where, sizeof where, " to %.0f of %d ranks", values[RANKS + kind], t->nranks);
-    LOG_INFO(t->log, "%s%s: %s after %" PRId64 " iterations", signal_kind_name(kind), where,
-             words[t->options->signals[kind]], iteration);
+    LOG_INFO(t->log, "%s%s: %s after %" PRId64 " iteration%s", signal_kind_name(kind), where,
+             words[t->options->signals[kind]], iteration, iteration == 1 ? "" : "s");
 }
 
 /* The strongest effect of what has come. Whoever is told twice to do one thing does it once. */
@@ -169,8 +169,9 @@ static int read_answer(struct trainer *t, int64_t iteration)
     }
     if (values[ENDS] > 0.5) {
         if (t->signals.effect != SIGNAL_STOP)
-            LOG_INFO(t->log, "%s ends in %.0f s: stopping after %" PRId64 " iterations",
-                     t->options->deadline.whence, t->ends - clock_seconds(), iteration);
+            LOG_INFO(t->log, "%s ends in %.0f s: stopping after %" PRId64 " iteration%s",
+                     t->options->deadline.whence, t->ends - clock_seconds(), iteration,
+                     iteration == 1 ? "" : "s");
         t->signals.effect = SIGNAL_STOP;
         t->signals.keep = true;
     }

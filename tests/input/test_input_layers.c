@@ -127,6 +127,16 @@ START_TEST(fields_without_effect_are_said_aloud)
                        true, &look, NULL));
     ck_assert_ptr_nonnull(strstr(made.notices, "layer 'i': scale, mean_file, crop_size and mirror "
                                                "have no effect in image_data_param, as in Caffe"));
+    unmake_net(&made);
+    expect_ok(make_net(&made,
+                       "layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label' "
+                       "memory_data_param { batch_size: 2 channels: 3 height: 4 width: 5 } "
+                       "transform_param { crop_size: 2 } blobs { data: 1 } }",
+                       true, &look, NULL));
+    ck_assert_str_eq(made.notices, "layer 'm': the values in blobs { } are not used: "
+                                   "--weights=FILE starts from weights\n"
+                                   "layer 'm': transform_param has no effect in a layer of type "
+                                   "MemoryData\n");
 }
 END_TEST
 
@@ -304,7 +314,7 @@ START_TEST(looking_only_takes_shapes_from_the_definition)
                        "image_data_param { source: 'nowhere' is_color: false } }",
                        true, &env, NULL));
     ck_assert_str_eq(shape_of(made.net, "data"), "1 1 224 224");
-    ck_assert_ptr_nonnull(strstr(made.notices, "assuming images of 1 channels, 224 x 224"));
+    ck_assert_ptr_nonnull(strstr(made.notices, "assuming images of 1 channel, 224 x 224"));
     unmake_net(&made);
     expect_ok(make_net(&made,
                        "layer { name: 'd' type: 'Data' top: 'data' data_param { source: 'none' "
