@@ -1,8 +1,13 @@
-# Spack's recipe. In the folder of an unpacked release (a file of "make dist"), or of the repository after autoreconf -fi:
+# Spack's recipe, for Spack 1.0 or later. In the folder of an unpacked release (a file of "make dist"), or of the repository
+# after autoreconf -fi:
 #
-#     spack repo create ~/mine && mkdir -p ~/mine/packages/poseidon
-#     cp packaging/spack/package.py ~/mine/packages/poseidon && spack repo add ~/mine
+#     spack repo create ~/mine mine
+#     mkdir ~/mine/spack_repo/mine/packages/poseidon
+#     cp packaging/spack/package.py ~/mine/spack_repo/mine/packages/poseidon
+#     spack repo add ~/mine/spack_repo/mine
 #     spack dev-build poseidon@0.1.0
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
+
 from spack.package import *
 
 
@@ -29,8 +34,8 @@ class Poseidon(AutotoolsPackage):
 
     depends_on("openmpi@4:")
     depends_on("hdf5~mpi@1.10:")
-    # version 2 has Winograd's algorithm, which version 3 dropped
-    depends_on("onednn@2.6:")
+    # version 3 would do, without Winograd's algorithm
+    depends_on("onednn@2.6:2")
     depends_on("protobuf-c")
     depends_on("zlib-api")
     depends_on("lmdb", when="+lmdb")
@@ -45,7 +50,7 @@ class Poseidon(AutotoolsPackage):
 
     def configure_args(self):
         spec = self.spec
-        args = ["MPICC=" + spec["mpi"].mpicc, "--with-hdf5=" + spec["hdf5"].prefix, "--with-dnnl=" + spec["onednn"].prefix]
+        args = ["MPICC=" + spec["openmpi"].mpicc, "--with-hdf5=" + spec["hdf5"].prefix, "--with-dnnl=" + spec["onednn"].prefix]
         args += ["--with-lmdb" if "+lmdb" in spec else "--without-lmdb"]
         args += ["--with-leveldb" if "+leveldb" in spec else "--without-leveldb"]
         args += ["--with-jpeg" if "+images" in spec else "--without-jpeg"]

@@ -43,11 +43,10 @@ cmp -s wanted named || fail "apptainer.def and setup.sh differ in packages: $(di
 
 # Spack's recipe, with a stand-in for Spack
 if [ -n "${POSEIDON_PYTHON:-}" ]; then
-    mkdir -p spack hdf5
+    mkdir -p spack spack_repo/builtin/build_systems
     touch spack/__init__.py
+    echo 'class AutotoolsPackage: pass' >spack_repo/builtin/build_systems/autotools.py
     cat >spack/package.py <<'EOF'
-class AutotoolsPackage:
-    pass
 def ignore(*args, **keywords):
     pass
 license = ignore
@@ -69,7 +68,9 @@ class Part:
     mpicc = "mpicc"
     def __init__(self, name): self.prefix = sys.argv[2] + "/" + name
 class Spec:
-    def __getitem__(self, name): return Part(name)
+    def __getitem__(self, name): # as Spack's: what is asked for must be depended on by that name
+        assert name in spack.package.dependencies, name
+        return Part(name)
     def __contains__(self, text): return spack.package.variants[text[1:]]
 package = recipe.Poseidon()
 package.spec = Spec()
