@@ -212,8 +212,8 @@ static int plot_speedup(const struct tables *tables, const struct run_table *tab
     add_published(&d, tables->published, link);
     strbuf_printf(&d.settings, "set xlabel '%ss'\n", runs_unit(table));
     strbuf_puts(&d.settings, "set ylabel 'speed-up over one worker'\n"
-                             "set key inside left top vertical Left reverse opaque samplen 2 "
-                             "spacing 0.9 font ',12'\n");
+                             "set key outside bottom center horizontal maxcols 3 Left reverse "
+                             "samplen 2 font ',12'\nset bmargin 9\n");
     if (most > 64)
         strbuf_puts(&d.settings, "set logscale xy 2\n");
     else
