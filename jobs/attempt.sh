@@ -138,8 +138,9 @@ attempt_noted() {
 }
 
 # attempt_judge DEAD-HOSTS: sets verdict (done, again, fail) and why. Statuses of "poseidon train": 0 done, 75 stopped and
-# saved, 76 a rank was lost; others are mistakes that another start would repeat, or its user's interrupt. But where hosts died, or the launcher
-# tells of a signal or of its own daemons (128 and more) after training had begun, it was no mistake.
+# saved, 76 a rank was lost, 1 a mistake that another start would repeat, 130 its user's interrupt. All others are the
+# launcher's, of a signal or of its own daemons (mpirun has 9, 205 and more for these): before training had begun it
+# is told about a mistake, later it has lost something. Where hosts died, nothing is a mistake.
 attempt_judge() {
     verdict=again
     if [ -n "$attempt_is_late" ]; then
@@ -150,10 +151,13 @@ attempt_judge() {
         verdict='done'
     elif [ -n "$1" ]; then
         why="lost $1 (status $status)"
-    elif [ "$status" -eq 76 ] || { [ "$status" -ge 128 ] && attempt_noted begun; }; then
-        why="lost a rank (status $status)"
     else
-        verdict=fail why="training failed with status $status"
+        case $status in
+        76) why="lost a rank (status 76)" ;;
+        1 | 130) verdict=fail ;;
+        *) if attempt_noted begun; then why="lost a rank (status $status)"; else verdict=fail; fi ;;
+        esac
+        [ "$verdict" = again ] || why="training failed with status $status"
     fi
     if [ "$verdict" = again ] && [ "$(attempt_idle)" -ge "${RESTARTS:-3}" ]; then
         verdict=fail

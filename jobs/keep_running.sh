@@ -99,12 +99,13 @@ answering() {
     done
 }
 
-# While training runs: a host that is silent twice is lost, whether its connections broke or not.
+# While training runs: a host that is silent twice in a row is lost, whether its connections broke or not.
 watch() {
     suspects=
     while sleep 30; do
         # shellcheck disable=SC2086
         here=$(answering $1)
+        silent=
         for host in $1; do
             echo "$here" | grep -qxF "$host" && continue
             case " $suspects " in
@@ -114,14 +115,16 @@ watch() {
                 return
                 ;;
             esac
-            suspects="$suspects $host"
+            silent="$silent $host"
         done
+        suspects=$silent
     done
 }
 
+# shellcheck disable=SC2086
+here=$(answering $all)
 while :; do
-    # shellcheck disable=SC2086
-    hosts=$(answering $all | head -n "$wanted")
+    hosts=$(echo "$here" | head -n "$wanted")
     count=$(echo "$hosts" | grep -c .)
     if [ "$count" -eq 0 ] || { [ "$count" -lt "$wanted" ] && [ -z "$elastic" ]; }; then
         [ -n "${until:-}" ] || until=$(($(date +%s) + patience))
@@ -130,6 +133,8 @@ while :; do
             die "$count of $wanted hosts answer: give more in $files, or --global-batch=N to train with fewer of them"
         attempt_say "$count of $wanted hosts answer; waiting for the others"
         sleep 10
+        # shellcheck disable=SC2086
+        here=$(answering $all)
         continue
     fi
     until=
@@ -145,7 +150,7 @@ while :; do
     0 | 75) ;;
     *)
         # shellcheck disable=SC2086
-        here=$(answering $hosts)
+        here=$(answering $all)
         dead=$(echo "$hosts" | grep -vxF "${here:-none}" | tr '\n' ' ' | sed 's/ $//')
         ;;
     esac

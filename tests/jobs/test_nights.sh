@@ -49,10 +49,21 @@ stand_in() { # NAME, its text on standard input
 }
 
 # mpirun notes its words, each in <>, and plays the next line of "plays": a snapshot is a number, "until" waits for
-# USR1 and "hang" does not hear it, the last word is its status. A program's log lines go to standard error.
+# USR1 and "hang" does not hear it, "asked" waits until a host was asked seven times, the last word is its status. A program's log
+# lines go to standard error.
 stand_in mpirun <<'END'
 [ "$*" != "-np 1 --host ${DEAD:-none} true" ] || exit 1
-case $* in *' true') exit 0 ;; esac
+case $* in
+"-np 1 --host ${BLINKS:-none} true") # every other time
+    echo >>asked
+    exit $((1 - $(wc -l <asked) % 2))
+    ;;
+"-np 1 --host ${DIES:-none} true") # but for the first time
+    echo >>asked
+    exit $(($(wc -l <asked) > 1))
+    ;;
+*' true') exit 0 ;;
+esac
 printf '<%s>' "$@" | sed 's/<--bind-to><none>//; s/=keep-[0-9-]*>/=keep>/' >>calls
 echo >>calls
 play=$(head -n 1 plays)
@@ -65,6 +76,7 @@ for word in $play; do
     begin) say 'Solving LeNet' ;;
     stopped) say 'Optimization stopped early.' ;;
     until) n=0; until [ -n "$heard" ] || [ $n -eq 2400 ]; do sleep 0.05; n=$((n + 1)); done ;;
+    asked) until [ "$(wc -l <asked)" -ge 7 ]; do sleep 0.05; done ;;
     hang) n=0; while [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done ;;
     @*) say "Snapshotting solver state to HDF5 file it's${newline:-} lenet_iter_${word#@}.solverstate.h5" ;;
     *) exit "$word" ;;
@@ -199,6 +211,20 @@ plays 1
 DEAD='n1 n2 n3' slurm --solver=a
 same "$name" "1 0" "$status $(grep -c requeue calls)"
 
+name="Slurm: what is the launcher's own, and what is not"
+for status in 9 205; do # a daemon that died early, and later
+    plays "begin $status"
+    slurm --solver=a
+    same "$name" "75 1" "$status $(grep -c requeue calls)"
+    rm -f .poseidon-77
+done
+for status in 1 130; do
+    plays "begin @10 $status"
+    expected=$status
+    slurm --solver=a
+    same "$name" "$expected 0" "$status $(grep -c requeue calls)"
+done
+
 name='Slurm: a rank that died under all nodes alive'
 plays 'begin @10 137'
 slurm --solver=a
@@ -326,7 +352,7 @@ stand_in qstat <<'END'
 printf 'Job Id: 5.head\n    Job_Name = poseidon\n    Resource_List.walltime = %s\n    Variable_List = PBS_O_HOME=/root\n' "$(cat "$SPOOL/wall")"
 END
 stand_in sleep <<'END'
-case $1 in 5) exec /bin/sleep 0.1 ;; esac
+case $1 in 5 | 10 | 30) exec /bin/sleep 0.1 ;; esac
 exec /bin/sleep "$1"
 END
 SPOOL=$folder/spool
@@ -432,6 +458,17 @@ same "$name" '137 6' "$status $(wc -l <calls | tr -d ' ')"
 plays 'begin @5 stopped 75'
 keep -- --solver=a
 same "$name" '75 2' "$status $(wc -l <calls | tr -d ' ')"
+name='keep_running.sh: a host that is silent now and then is not lost, one that stays silent is'
+plays 'begin @10 asked 0'
+BLINKS=n2 keep -- --solver=a
+same "$name" '0 2' "$status $(wc -l <calls | tr -d ' ')"
+plays 'begin @10 hang 0' 'begin @10 0'
+rm -f asked
+DIES=n2 keep --hosts=2 -- --solver=a
+same "$name" '0 4' "$status $(wc -l <calls | tr -d ' ')"
+said 'n2 answers no more'
+said 'starting on n1 n3'
+rm -f asked
 refuses() { # PATTERN ARGUMENT...
     name="keep_running.sh $2"
     pattern=$1
