@@ -1,7 +1,7 @@
 #!/bin/sh
 # A real OpenPBS over a cluster in a box (box.sh): each host runs a mom, this machine server and scheduler.
 #
-#     pbs.sh --prefix=/opt/pbs [--hosts=4] [--] COMMAND...
+#     pbs.sh --prefix=/opt/pbs [--hosts=4] [--rate=1gbit] [--delay=50us] [--] COMMAND...
 #     pbs.sh --prefix=/opt/pbs --check
 #
 # --prefix (or PBS_PREFIX) is where OpenPBS was installed: make install from github.com/openpbs/openpbs, for nothing else
@@ -80,7 +80,7 @@ fi
 options='' check=false prefix=${PBS_PREFIX:-/opt/pbs}
 while [ $# -gt 0 ]; do
     case $1 in
-    --hosts=*) options=$1 ;;
+    --hosts=* | --rate=* | --delay=*) options="$options $1" ;;
     --prefix=*) prefix=${1#*=} ;;
     --check) check=true ;;
     --help | -h)

@@ -22,6 +22,7 @@ for jump in 3600 -3600; do
         grep -e silent -e 'has waited' -e 'stopping after' jump.log && fail "$jump on $ranks: somebody is accused, or stopped"
         hours=$(sed -n 's/^[IWE][0-9]* \([0-9][0-9]\):.*/\1/p' jump.log | sort -u | wc -l)
         [ $ranks = one ] || [ "$hours" -ge 2 ] || fail "$jump on $ranks: the clock did not jump within the run"
+        [ $failures -gt 0 ] || echo "counted: the clock jumps by $jump s on $ranks of the ranks in the middle of a run | 1 | 1 | 0"
     done
 done
 finish
