@@ -1,10 +1,12 @@
-/* bench_net --model=FILE [--batch=N] [--threads=N] [--passes=N] [--layers] [--no-fusion] [--direct]
+/* bench_net --model=FILE [--batch=N] [--threads=N] [--passes=N] [--layers] [--no-fusion]
+ *           [--direct] [--update]
  *
  * Forward and backward of a net in the TRAIN phase on random input, with weights that change from
  * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
  * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
  * it: a script can then take turns with another program. --layers: a table of mean times at the
- * end. --no-fusion, --direct: as poseidon time has --no-fusion and --convolution=direct. */
+ * end. --no-fusion, --direct: as poseidon time has --no-fusion and --convolution=direct. --update:
+ * each pass ends with SGD's update, with momentum and weight decay. */
 #include "tests/bench/bench_clock.h"
 
 #include "net/net.h"
@@ -19,12 +21,13 @@
 struct bench {
     const char *model;
     int batch, threads, passes;
-    bool by_layer, no_fusion, direct;
+    bool by_layer, no_fusion, direct, update;
     struct engine engine;
     struct text_doc *doc;
     struct net_def *def;
     struct net *net;
     double *forward, *backward; /* per layer, seconds */
+    float *history;
 };
 
 static int read_options(struct bench *b, int argc, char **argv)
@@ -43,6 +46,8 @@ static int read_options(struct bench *b, int argc, char **argv)
             b->no_fusion = true;
         else if (strcmp(argv[i], "--direct") == 0)
             b->direct = true;
+        else if (strcmp(argv[i], "--update") == 0)
+            b->update = true;
         else if (strcmp(argv[i], "--layers") == 0)
             b->by_layer = true;
         else
@@ -79,7 +84,8 @@ static int open_net(struct bench *b)
         return -1;
     b->forward = calloc((size_t)b->net->nlayers, sizeof *b->forward);
     b->backward = calloc((size_t)b->net->nlayers, sizeof *b->backward);
-    return b->forward && b->backward ? 0 : error_memory(1, "timings");
+    b->history = calloc(b->net->elems, sizeof *b->history);
+    return b->forward && b->backward && b->history ? 0 : error_memory(1, "timings");
 }
 
 /* Labels are class numbers: 0 fits every net. All else is uniform noise. */
@@ -105,6 +111,26 @@ static int fill_inputs(struct bench *b)
     return 0;
 }
 
+static int update(struct bench *b)
+{
+    const struct rule rule = {
+        .kind = RULE_SGD, .momentum = 0.9f, .weight_decay = 5e-4f, .nhistory = 1};
+    const struct engine *engine = &b->engine;
+    const struct net *net = b->net;
+    struct engine_update u;
+
+    rule_describe(&rule, 0, 1e-6f, 1, 1, 1, &u);
+    for (int g = 0; g < net->ngroups; g++) {
+        size_t begin = net->groups[g].begin, n = net->groups[g].elems;
+        if (net->groups[g].trains &&
+            engine->i->services->update(engine->context, &u, net->engine_values + begin,
+                                        net->engine_grads + begin, b->history + begin, n, n,
+                                        ENGINE_IN_TURN))
+            return -1;
+    }
+    return 0;
+}
+
 static int one_pass(struct bench *b, const struct run *run)
 {
     struct net *net = b->net;
@@ -123,7 +149,7 @@ static int one_pass(struct bench *b, const struct run *run)
             return -1;
         b->backward[l] += bench_seconds(b->threads) - start;
     }
-    return 0;
+    return b->update ? update(b) : 0;
 }
 
 static int measure(struct bench *b, int *passes)
@@ -186,6 +212,7 @@ int main(int argc, char **argv)
     text_free(b.doc);
     free(b.forward);
     free(b.backward);
+    free(b.history);
     engine_close(&b.engine);
     return status ? 1 : 0;
 }

@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""Times forward and backward of the same nets in poseidon and in PyTorch, one thread each, in turns.
+"""Times training steps of the same nets in poseidon and in PyTorch: forward, backward, update.
 
-    compare_torch.py --bench=build/tests/bench/bench_net [--passes=N] [--threads=N] [NET[:BATCH]...]
+    compare_torch.py --bench=build/tests/bench/bench_net [--python=PYTHON]... [--forms=LIST] [--passes=N]
+                     [--threads=N] [--seconds=S] [NET[:BATCH]...]
 
 Both sides are written from one list of layers: a prototxt for bench_net, modules for PyTorch (random
-input, training mode, no weight update). PyTorch runs in both memory formats, contiguous and
-channels_last; the faster counts. Passes alternate between the three, the median of each is shown: of
-processor time with one thread, since others may be at work, else of time on the wall. For
-PyTorch's fully connected layers to be fast, let libblas.so.3 be OpenBLAS (LD_LIBRARY_PATH does).
+input, training mode, SGD with momentum and weight decay). --python: an interpreter whose PyTorch is
+measured, as often as there are; this one's otherwise. Each takes the forms of --forms: contiguous,
+channels_last, and both by torch.compile (compiled, compiled_last) where its PyTorch has that. Every side
+is a process of its own and makes a step when it is its turn; of each the median of N steps is shown, or
+of as many as S seconds allow, and the most memory it had (VmHWM): of processor time with one thread,
+since others may be at work, else of time on the wall. For Debian's PyTorch to have fast fully connected
+layers, let libblas.so.3 be OpenBLAS (LD_LIBRARY_PATH does). All sides inherit the environment:
+ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell
+keep them to AVX2, with a bench_net that was built for that (configure CFLAGS="-g -O2 -march=x86-64-v3
+-DKERNEL= -DCPU_KERNEL=").
 """
 import argparse
 import os
@@ -223,90 +230,116 @@ NETS = {f.__name__: f for f in (lenet, cifar10_quick, cifar10_full, alexnet, squ
                                 resnet50, vgg16)}
 
 
+FORMS = ("contiguous", "channels_last", "compiled", "compiled_last")
+
+
 class Torch:
-    def __init__(self, net, memory_format, threads):
-        self.net = net
+    """One PyTorch in one form, in a process of its own."""
+
+    def __init__(self, net, form, threads):
+        torch.set_num_threads(threads)
+        memory_format = torch.channels_last if form.endswith("last") else torch.contiguous_format
         self.clock = time.process_time if threads == 1 else time.perf_counter
-        self.format = memory_format
         self.x = torch.rand(net.batch, *net.shape).contiguous(memory_format=memory_format)
         self.label = torch.zeros(net.batch, dtype=torch.long)
-
-    def ready(self):
-        self.net.modules.to(memory_format=self.format)
+        net.modules.to(memory_format=memory_format)
+        self.forward = torch.compile(net.forward) if form.startswith("compiled") else net.forward
+        settings = {"lr": 1e-6, "momentum": 0.9, "weight_decay": 5e-4}
+        try:
+            self.solver = torch.optim.SGD(net.modules.parameters(), fused=True, **settings)
+        except (TypeError, RuntimeError):  # before 2.4
+            self.solver = torch.optim.SGD(net.modules.parameters(), **settings)
 
     def __call__(self):
         start = self.clock()
-        for p in self.net.modules.parameters():
-            p.grad = None
-        F.cross_entropy(self.net.forward(self.x).flatten(1), self.label).backward()
+        self.solver.zero_grad(set_to_none=True)
+        F.cross_entropy(self.forward(self.x).flatten(1), self.label).backward()
+        self.solver.step()
         return (self.clock() - start) * 1e3
 
 
-class Poseidon:
-    def __init__(self, bench, path, threads):
-        self.process = subprocess.Popen([bench, "--model=" + path, "--threads=%d" % threads,
-                                         "--passes=0"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if line != "ready\n":
-            sys.exit("bench_net did not get ready: %r" % line)
+def serve(net, options):
+    """Says "ready", and then makes a step for every line that comes, as bench_net does."""
+    side = Torch(net, options.serve, options.threads)
+    side(), side()
+    print("ready", torch.__version__, flush=True)
+    for _ in sys.stdin:
+        print("%.4f" % side(), flush=True)
 
-    def __call__(self):
+
+class Side:
+    def __init__(self, name, command):
+        self.name, self.times = name, []
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        words = self.process.stdout.readline().split()
+        if words[:1] != ["ready"]:
+            sys.exit("%s did not get ready: %r" % (name, words))
+        if len(words) > 1:
+            self.name = "%s %s" % (words[1], name)
+
+    def step(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        self.times.append(float(self.process.stdout.readline()))
 
     def close(self):
+        with open("/proc/%d/status" % self.process.pid) as f:
+            self.peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM")) / 1024
         self.process.stdin.close()
         self.process.wait()
 
 
-def compare(net, options):
+def compare(net, spec, options):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "net.prototxt")
         with open(path, "w") as f:
             f.write(net.prototxt())
-        ours = Poseidon(options.bench, path, options.threads)
-        times = {"poseidon": [], "contiguous": [], "channels_last": []}
-        theirs = {"contiguous": Torch(net, torch.contiguous_format, options.threads),
-                  "channels_last": Torch(net, torch.channels_last, options.threads)}
-        for i in range(options.passes + 1):
-            values = {"poseidon": ours()}
-            for name, run in theirs.items():
-                run.ready()
-                values[name] = run()
-            for name, value in values.items():
-                if i > 0:
-                    times[name].append(value)
-        ours.close()
-    medians = {name: statistics.median(v) for name, v in times.items()}
-    best = min(medians["contiguous"], medians["channels_last"])
-    print("%-45s %9.2f %11.2f %14.2f %7.2f" % (net.name, medians["poseidon"], medians["contiguous"],
-                                              medians["channels_last"], best / medians["poseidon"]),
-          flush=True)
+        sides = [Side("poseidon", [options.bench, "--model=" + path, "--threads=%d" % options.threads, "--passes=0",
+                                   "--update"])]
+        for python in options.python or [sys.executable]:
+            sides += [Side(form, [python, os.path.abspath(__file__), "--serve=" + form, "--threads=%d" %
+                                  options.threads, spec]) for form in options.forms.split(",")]
+        start, count = time.monotonic(), 0
+        while count < options.passes and (count < 1 or time.monotonic() - start < options.seconds):
+            for side in sides if count % 2 == 0 else sides[::-1]:
+                side.step()
+            count += 1
+        for side in sides:
+            side.close()
+    ours = sides[0]
+    for side in sides:
+        ratios = [theirs / mine for mine, theirs in zip(ours.times, side.times)]
+        print("| %s | %s | %.2f | %.2f | %.0f |" % (net.name, side.name, statistics.median(side.times),
+                                                  statistics.median(ratios), side.peak), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bench", required=True)
+    parser.add_argument("--bench", metavar="PROGRAM")
+    parser.add_argument("--python", action="append", metavar="PROGRAM")
+    parser.add_argument("--forms", default="contiguous,channels_last", help=", ".join(FORMS))
     parser.add_argument("--passes", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=1e9, help="of a net, after which no pass begins")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--serve", choices=FORMS, help="be the PyTorch of that form")
     parser.add_argument("--write", metavar="FOLDER", help="only write the prototxts there")
     parser.add_argument("nets", nargs="*", metavar="NET[:BATCH]", help=", ".join(NETS))
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    if not options.write:
-        print("PyTorch %s, %d thread(s) each; milliseconds of forward and backward, medians of %d" % (
-            torch.__version__, options.threads, options.passes))
-        print("%-45s %9s %11s %14s %7s" % ("", "poseidon", "contiguous", "channels_last", "ratio"))
-    for name in options.nets or NETS:
-        name, _, batch = name.partition(":")
+    if not options.write and not options.serve:
+        if not options.bench:
+            parser.error("--bench=PROGRAM is missing")
+        print("%d thread(s) each; milliseconds of a step, medians; over poseidon's, medians; MiB at most\n\n"
+              "| net | | ms | ratio | MiB |\n|---|---|---:|---:|---:|" % options.threads, flush=True)
+    for spec in options.nets or NETS:
+        name, _, batch = spec.partition(":")
         net = NETS[name](int(batch)) if batch else NETS[name]()
         if options.write:
             with open(os.path.join(options.write, name + ".prototxt"), "w") as f:
                 f.write(net.prototxt())
+        elif options.serve:
+            serve(net, options)
         else:
-            compare(net, options)
+            compare(net, spec, options)
 
 
 if __name__ == "__main__":

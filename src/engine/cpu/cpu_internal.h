@@ -17,7 +17,8 @@
  * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
  * Sanitizers are not ready yet when the choice is made. The sets are named by level: an `arch=` of
  * one maker's processors is never chosen on another's. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) &&   \
+#if defined(CPU_KERNEL) /* a benchmark compiles for one instruction set */
+#elif defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if __GNUC__ >= 12
 #define CPU_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
