@@ -19,7 +19,7 @@ counts() {
     make_solver solver.prototxt "max_iter: $iterations" "display: ${display:-0}" 'snapshot_after_train: false' \
         'lr_policy: "fixed"'
     "$POSEIDON_MPIRUN" "$ranks" env LD_PRELOAD="$counter" COUNT_CALLS="$work/called" "$POSEIDON" train --force \
-        --solver=solver.prototxt "$@" >log 2>&1 </dev/null || fail "$ranks ranks, $iterations iterations: $(tail -n 3 log)"
+        --solver=solver.prototxt --batch=8 "$@" >log 2>&1 </dev/null || fail "$ranks ranks, $iterations iterations: $(tail -n 3 log)"
     cat called.* | awk '$1 == "at" { sum[$1 " " $2 " " $3 " " $4] += $5; next } { sum[$1 " " $2] += $3 }
         END { for (key in sum) print key, sum[key] }' | sort >"counts.$iterations"
 }
@@ -40,7 +40,8 @@ places() {
     done
 }
 
-# at_most RATE WHAT: half a one is what set-up and displays by the clock differ by
+# at_most RATE WHAT: half a one is what set-up and what is done by the clock differ by, as long as an iteration takes far
+# less than the half second between two questions of the ranks: batches are small
 at_most() {
     rate=$(each program "$2")
     awk -v rate="$rate" -v most="$1" 'BEGIN { exit !(rate != "" && rate <= most + 0.5) }' && return
@@ -58,8 +59,8 @@ display=0
     fail 'the counter does not see the strings that a display prints'
 
 for ranks in 1 2; do
-    counts $ranks $few --threads=2
-    counts $ranks $many --threads=2
+    counts $ranks $few --threads=$((3 - ranks)) # more than there are cores wait for each other
+    counts $ranks $many --threads=$((3 - ranks))
     at_most 0 allocation
     at_most 0 string
     at_most 1 lock
