@@ -76,6 +76,7 @@ for word in $play; do
     begin) say 'Solving LeNet' ;;
     stopped) say 'Optimization stopped early.' ;;
     until) n=0; until [ -n "$heard" ] || [ $n -eq 2400 ]; do sleep 0.05; n=$((n + 1)); done ;;
+    heard) [ -n "$heard" ] || exit 1 ;;
     asked) until [ "$(wc -l <asked)" -ge 7 ]; do sleep 0.05; done ;;
     hang) n=0; while [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done ;;
     @*) say "Snapshotting solver state to HDF5 file it's${newline:-} lenet_iter_${word#@}.solverstate.h5" ;;
@@ -426,6 +427,17 @@ ARGUMENTS=--solver=a WALLTIME=0:04 WARN_SECONDS=1 qsub -v ARGUMENTS,WALLTIME,WAR
 pbs_run 5.head
 same "$name but WALLTIME" 75 "$status"
 rm "$SPOOL/silent"
+name='PBS: the clock counts from the start of the job'
+plays 'begin until heard @40 stopped 75'
+stand_in date <<'END'
+[ "$*" != +%s ] || [ ! -e later ] || exec expr "$(/bin/date +%s)" + 1000
+exec /bin/date "$@"
+END
+echo ': >later # a thousand seconds of modules' >"set up"
+ARGUMENTS=--solver=a SETUP='./set up' WALLTIME=1004 WARN_SECONDS=1 qsub -v ARGUMENTS,SETUP,WALLTIME,WARN_SECONDS jobs/train.pbs
+pbs_run 5.head
+same "$name" 75 "$status"
+rm "$folder/bin/date" later
 
 # ---- hosts without a scheduler ----
 
