@@ -17,7 +17,7 @@ reference() { # RANKS ARGUMENTS...: all is done at once
     expected=$(value parameters_sha256)
     loss=$(value final_loss)
     ranks=$1; shift
-    timeout 100 "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" >cpu 2>&1 ||
+    "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --threads=1 --seed=3 --force --summary=out.json "$@" >cpu 2>&1 ||
         { cat cpu; fail "the CPU engine: $configuration"; return; }
     awk -v a="$(value final_loss)" -v b="$loss" 'BEGIN { exit !(a > 0 && b > 0 && (a - b)^2 < (1e-3 * a)^2) }' ||
         fail "$configuration: loss $loss, and $(value final_loss) on the CPU"
@@ -86,7 +86,7 @@ no_more 3 '--comm=allreduce --direct=on' '--comm=allreduce --wire=bf16 --direct=
 POSEIDON_EMULATED_AWARE=0
 export POSEIDON_EMULATED_BYTES
 for POSEIDON_EMULATED_BYTES in $(seq 400000 20000 900000); do
-    timeout 60 "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt --max-iter=1 \
+    "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt --max-iter=1 \
         --comm=allreduce --wire=bf16 >log 2>&1 && break
     grep -q 'memory is full: what encoded gradients leave for the next ones needs .* MiB' log && told=yes
 done
