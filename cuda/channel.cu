@@ -42,6 +42,12 @@ struct pair {
     double first, second;
 };
 
+static DEVICE int channel_at(const struct kernel_channels *v, int position, int c)
+{
+    return v->inner == 1 ? position * v->channels + c
+                         : (position / v->inner * v->channels + c) * v->inner + position % v->inner;
+}
+
 template <int WHAT, typename T>
 static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, const T *x,
                                              const T *dy, float mean, float inverse, float gamma,
@@ -53,8 +59,7 @@ static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, co
         float first = 0, second = 0;
         int until = from + SUMS_RUN * step < end ? from + SUMS_RUN * step : end;
         for (int p = from; p < until; p += step) {
-            int at = v->inner == 1 ? p * v->channels + c
-                                   : (p / v->inner * v->channels + c) * v->inner + p % v->inner;
+            int at = channel_at(v, p, c);
             float a = element(x[at]), d = WHAT >= SUMS_BATCH_NORM ? element(dy[at]) : 0;
             if (WHAT == SUMS_X)
                 first += a;
@@ -84,20 +89,17 @@ static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, co
 /* Adds what the lanes of each channel have; lane 0's threads know the result. */
 static DEVICE struct pair channel_lanes_sum(struct pair sum, int wide)
 {
-#ifdef __CUDACC__
-    __shared__ double first[THREADS], second[THREADS];
+    SHARED double first[THREADS], second[THREADS];
 
     first[threadIdx.x] = sum.first;
     second[threadIdx.x] = sum.second;
-    __syncthreads();
+    BARRIER();
     for (unsigned t = threadIdx.x + (unsigned)wide; threadIdx.x < (unsigned)wide && t < blockDim.x;
          t += (unsigned)wide) {
         sum.first += first[t];
         sum.second += second[t];
     }
-    __syncthreads();
-#endif
-    (void)wide;
+    BARRIER();
     return sum;
 }
 
@@ -147,9 +149,6 @@ static void sums_launch(cudaStream_t stream, const struct kernel_channels *v, co
         groups = (v->channels + wide - 1) / wide;
     double *partial = scratch + 2 * v->channels;
 
-#ifndef __CUDACC__
-    groups = v->channels; /* one thread per block: one channel each */
-#endif
     LAUNCH((sums_partial<WHAT, T>), grid_rows(stripes * groups), THREADS, stream, *v, (const T *)x,
            (const T *)dy, mean, inverse, gamma, beta, wide, stripes, partial);
     LAUNCH(sums_finish, grid_for((size_t)v->channels * 2), THREADS, stream, (const double *)partial,

@@ -7,24 +7,6 @@
 
 #include "engine/codec.h"
 
-/* How many threads make one of the words of bits: on a GPU a warp, one bit each. Blocks are of
- * whole warps. */
-#ifdef __CUDACC__
-enum { TOGETHER = 32 };
-
-static DEVICE uint32_t word_part(bool bit, uint32_t place)
-{
-    return __ballot_sync(0xFFFFFFFFu, bit);
-}
-#else
-enum { TOGETHER = 1 };
-
-static DEVICE uint32_t word_part(bool bit, uint32_t place)
-{
-    return (uint32_t)bit << place;
-}
-#endif
-
 KERNEL void encode_bf16(const float *__restrict__ x, float *__restrict__ residual, size_t n,
                         struct bf16 *out)
 {
@@ -50,13 +32,14 @@ struct row_sums {
     uint32_t others[CODEC_LANES];
 };
 
-/* residual: what was lost before becomes the value that is encoded. */
+/* residual: what was lost before becomes the value that is encoded. A warp makes each word of bits:
+ * one vote of 32 threads, or 32 of one. */
 static DEVICE void add_row(const float *__restrict__ x, float *__restrict__ residual, uint32_t n,
                            struct row_sums *sums, uint32_t *words)
 {
-    for (uint32_t w = threadIdx.x / TOGETHER; 32 * w < n; w += blockDim.x / TOGETHER) {
+    for (uint32_t w = threadIdx.x / WARP; 32 * w < n; w += blockDim.x / WARP) {
         uint32_t word = 0;
-        for (uint32_t k = threadIdx.x % TOGETHER; k < 32; k += TOGETHER) {
+        for (uint32_t k = threadIdx.x % WARP; k < 32; k += WARP) {
             uint32_t j = 32 * w + k, lane = j % CODEC_LANES;
             bool other = false;
             if (j < n) {
@@ -66,9 +49,9 @@ static DEVICE void add_row(const float *__restrict__ x, float *__restrict__ resi
                 sums->sum[other][lane] += (double)value;
                 sums->others[lane] += other;
             }
-            word |= word_part(other, k);
+            word |= VOTE(other) << (k - threadIdx.x % WARP);
         }
-        if (threadIdx.x % TOGETHER == 0)
+        if (threadIdx.x % WARP == 0)
             words[w] = word;
     }
 }

@@ -1,7 +1,8 @@
 /* What the .cu files share: element types, launching, sums over a block.
  *
  * Every kernel is right for any number of threads per block, one included. So the same source can
- * be compiled for the host, where a launch is a loop over blocks of one thread: tests/cuda. */
+ * be compiled for the host, where a launch is a loop over blocks of one thread, or of all of them
+ * in turns: tests/cuda. */
 #ifndef POSEIDON_CUDA_KERNEL_CUH
 #define POSEIDON_CUDA_KERNEL_CUH
 
@@ -15,6 +16,11 @@
 #define KERNEL    static __global__
 #define SHARED    __shared__
 #define BARRIER() __syncthreads()
+/* Threads that vote together, all of them; the block is made of such. */
+#define WARP         32
+#define VOTE(bit)    __ballot_sync(0xFFFFFFFFu, (bit))
+#define UNROLL       _Pragma("unroll")
+#define MOVED(bytes) ((void)0)
 #define LAUNCH(kernel, blocks, threads, stream, ...)                                               \
     do {                                                                                           \
         auto launched_ = (kernel);                                                                 \
@@ -29,8 +35,10 @@ struct bf16 {
     uint16_t bits;
 };
 
+/* Elements of activations, read and written: the emulation counts them. */
 static DEVICE float element(float x)
 {
+    MOVED(sizeof x);
     return x;
 }
 
@@ -43,12 +51,14 @@ static DEVICE float element(struct bf16 x)
 {
     union float_bits u;
 
+    MOVED(sizeof x);
     u.bits = (uint32_t)x.bits << 16;
     return u.value;
 }
 
 static DEVICE void element_set(float *to, float value)
 {
+    MOVED(sizeof *to);
     *to = value;
 }
 
@@ -57,6 +67,7 @@ static DEVICE void element_set(struct bf16 *to, float value)
 {
     union float_bits u;
 
+    MOVED(sizeof *to);
     u.value = value;
     if (value != value)
         to->bits = 0x7FC0;
@@ -107,19 +118,17 @@ static inline unsigned grid_rows(int rows)
  * 256. */
 template <typename T> static DEVICE T block_sum(T value)
 {
-#ifdef __CUDACC__
-    __shared__ T part[THREADS];
+    SHARED T part[THREADS];
 
     part[threadIdx.x] = value;
     for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
+        BARRIER();
         if (threadIdx.x < half && threadIdx.x + half < blockDim.x)
             part[threadIdx.x] += part[threadIdx.x + half];
     }
-    __syncthreads();
+    BARRIER();
     value = part[0];
-    __syncthreads();
-#endif
+    BARRIER();
     return value;
 }
 

@@ -20,20 +20,18 @@ static DEVICE int label_of(const struct kernel_labels *l, float value)
 /* The lowest position whose label is no class: threads look through every blockDim-th one. */
 static DEVICE int first_bad(const struct kernel_labels *l, const float *labels)
 {
+    SHARED int part[THREADS];
     int bad = 0, n = l->outer * l->inner;
 
     for (int i = threadIdx.x; i < n && !bad; i += blockDim.x)
         if (label_of(l, labels[i]) == LABEL_BAD)
             bad = i + 1;
-#ifdef __CUDACC__
-    __shared__ int part[THREADS];
     part[threadIdx.x] = bad;
-    __syncthreads();
+    BARRIER();
     if (threadIdx.x == 0)
         for (unsigned t = 1; t < blockDim.x; t++)
             if (part[t] && (!bad || part[t] < bad))
                 bad = part[t];
-#endif
     return bad;
 }
 

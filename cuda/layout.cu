@@ -14,7 +14,6 @@ KERNEL void transpose(const From *from, To *to, int rows, int columns, size_t n,
     }
 }
 
-#ifdef __CUDACC__
 #define TILE 32
 
 /* Through shared memory, so that both sides are walked along their rows. Tiles are numbered in x.
@@ -22,26 +21,26 @@ KERNEL void transpose(const From *from, To *to, int rows, int columns, size_t n,
 template <typename From, typename To>
 KERNEL void transpose_tiles(const From *from, To *to, int rows, int columns, int tiles, bool add)
 {
-    __shared__ float tile[TILE][TILE + 1];
+    SHARED float tile[TILE][TILE + 1];
     int wide = (columns + TILE - 1) / TILE, high = (rows + TILE - 1) / TILE;
-    int tx = (int)(threadIdx.x % TILE), ty = (int)(threadIdx.x / TILE);
 
     for (int t = blockIdx.x; t < tiles; t += gridDim.x) {
         int at = t / (wide * high) * rows * columns;
         int row = t / wide % high * TILE, column = t % wide * TILE;
-        for (int j = ty; j < TILE; j += THREADS / TILE)
-            if (row + j < rows && column + tx < columns)
-                tile[j][tx] = element(from[at + (row + j) * columns + column + tx]);
-        __syncthreads();
-        for (int j = ty; j < TILE; j += THREADS / TILE) {
-            int i = at + (column + j) * rows + row + tx;
-            if (column + j < columns && row + tx < rows)
-                element_set(&to[i], add ? element(to[i]) + tile[tx][j] : tile[tx][j]);
+        for (int e = threadIdx.x; e < TILE * TILE; e += blockDim.x) {
+            int j = e / TILE, k = e % TILE;
+            if (row + j < rows && column + k < columns)
+                tile[j][k] = element(from[at + (row + j) * columns + column + k]);
         }
-        __syncthreads();
+        BARRIER();
+        for (int e = threadIdx.x; e < TILE * TILE; e += blockDim.x) {
+            int j = e / TILE, k = e % TILE, i = at + (column + j) * rows + row + k;
+            if (column + j < columns && row + k < rows)
+                element_set(&to[i], add ? element(to[i]) + tile[k][j] : tile[k][j]);
+        }
+        BARRIER();
     }
 }
-#endif
 
 template <typename From, typename To>
 static void transpose_launch(cudaStream_t stream, const void *from, void *to, int outer, int rows,
@@ -51,14 +50,12 @@ static void transpose_launch(cudaStream_t stream, const void *from, void *to, in
 
     if (rows == 1 || columns == 1) /* no difference but the type */
         columns = rows * columns, rows = 1;
-#ifdef __CUDACC__
     if (rows >= TILE / 2 && columns >= TILE / 2) {
         int tiles = outer * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
         LAUNCH((transpose_tiles<From, To>), grid_rows(tiles), THREADS, stream, (const From *)from,
                (To *)to, rows, columns, tiles, add);
         return;
     }
-#endif
     LAUNCH((transpose<From, To>), grid_for(n), THREADS, stream, (const From *)from, (To *)to, rows,
            columns, n, add);
 }

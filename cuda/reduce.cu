@@ -70,12 +70,11 @@ static DEVICE bool argmax_before(float x, int i, float y, int j)
  */
 template <typename T> static DEVICE int argmax_block_first(const T *row, int inner, int best)
 {
-#ifdef __CUDACC__
-    __shared__ int part[THREADS];
+    SHARED int part[THREADS];
 
     part[threadIdx.x] = best;
     for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
+        BARRIER();
         if (threadIdx.x < half && threadIdx.x + half < blockDim.x) {
             int i = part[threadIdx.x], j = part[threadIdx.x + half];
             if (j >= 0 &&
@@ -83,12 +82,9 @@ template <typename T> static DEVICE int argmax_block_first(const T *row, int inn
                 part[threadIdx.x] = j;
         }
     }
-    __syncthreads();
+    BARRIER();
     best = part[0];
-    __syncthreads();
-#endif
-    (void)row;
-    (void)inner;
+    BARRIER();
     return best;
 }
 

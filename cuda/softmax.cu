@@ -4,19 +4,17 @@
 
 static DEVICE float softmax_block_max(float value)
 {
-#ifdef __CUDACC__
-    __shared__ float part[THREADS];
+    SHARED float part[THREADS];
 
     part[threadIdx.x] = value;
     for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
+        BARRIER();
         if (threadIdx.x < half && threadIdx.x + half < blockDim.x)
             part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + half]);
     }
-    __syncthreads();
+    BARRIER();
     value = part[0];
-    __syncthreads();
-#endif
+    BARRIER();
     return value;
 }
 

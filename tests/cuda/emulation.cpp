@@ -49,7 +49,9 @@ extern "C" {
 #include "../../cuda/libs.h"
 }
 
-thread_local struct emulated_place blockIdx, threadIdx, blockDim, gridDim;
+struct emulated_place blockIdx, threadIdx, blockDim, gridDim;
+
+#include "emulated_blocks.cpp"
 
 /* What this thread captures: until then it must not wait, allocate or ask. */
 static thread_local cudaStream_t capturing;
@@ -128,8 +130,7 @@ static bool try_reach(cudaEvent_t event, cudaStream_t in, unsigned long wanted)
 /* What waits for another process leaves the lock to other threads meanwhile. */
 template <typename F> static void insist(F attempt)
 {
-    for (time_t end = time(NULL) + 40;
-         time(NULL) <= end;) { /* before whoever started this gives up */
+    for (time_t end = time(NULL) + 300; time(NULL) <= end;) { /* a hang: before tests/mpirun.sh */
         pthread_mutex_lock(&lock);
         bool done = attempt();
         pthread_mutex_unlock(&lock);
@@ -510,6 +511,7 @@ int MPIX_Query_cuda_support(void)
 
 #include "emulated_cublaslt.cpp"
 #include "emulated_cudnn.cpp"
+#include "emulated_faults.cpp"
 
 int cuda_libs_open(struct cuda_libs *libs)
 {
