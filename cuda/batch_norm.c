@@ -1,5 +1,5 @@
 /* Batch normalisation, with the affine map of a Scale layer and the ReLU behind it if there are:
- * two passes for the statistics, one that applies them; backward is one pass for the sums and one
+ * one pass for the statistics, one that applies them; backward is one pass for the sums and one
  * for dx. */
 #include "cuda_internal.h"
 
@@ -49,14 +49,11 @@ static int batch_norm_statistics(struct batch_norm *bn, enum cuda_type type, con
         return cuda_check(kernel_batch_global(engine->stream, &bn->args, channels,
                                               params[MEAN]->value, params[VARIANCE]->value,
                                               params[WEIGHT]->value, bn->mean, bn->inverse));
-    if (cuda_check(
-            kernel_sums(engine->stream, type, SUMS_X, &bn->view, x, NULL, NULL, NULL, sums)) ||
-        cuda_check(kernel_batch_mean(engine->stream, &bn->args, sums, channels, bn->mean)) ||
-        cuda_check(kernel_sums(engine->stream, type, SUMS_VARIANCE, &bn->view, x, NULL, bn->mean,
-                               NULL, sums)) ||
-        cuda_check(kernel_batch_variance(engine->stream, &bn->args, sums, channels, bn->mean,
-                                         bn->inverse, params[MEAN]->value, params[VARIANCE]->value,
-                                         params[WEIGHT]->value)))
+    if (cuda_check(kernel_sums(engine->stream, type, SUMS_MOMENTS, &bn->view, x, NULL, NULL, NULL,
+                               sums)) ||
+        cuda_check(kernel_batch_statistics(engine->stream, &bn->args, sums, channels, bn->mean,
+                                           bn->inverse, params[MEAN]->value,
+                                           params[VARIANCE]->value, params[WEIGHT]->value)))
         return -1;
     for (int i = MEAN; i <= WEIGHT; i++)
         params[i]->version++;

@@ -16,15 +16,17 @@ cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_nor
     return cudaGetLastError();
 }
 
-KERNEL void batch_norm_variance(struct kernel_batch_norm b, const double *sums, int channels,
-                                const float *mean, float *inverse, float *mean_sum,
-                                float *variance_sum, float *weight)
+KERNEL void batch_norm_statistics(struct kernel_batch_norm b, const double *sums, int channels,
+                                  float *mean, float *inverse, float *mean_sum, float *variance_sum,
+                                  float *weight)
 {
     double unbias = b.elems > 1 ? b.elems / (b.elems - 1) : 1;
 
     FOR_EACH(c, channels)
     {
-        double variance = sums[c] / b.elems;
+        double m = sums[c] / b.elems, variance = sums[channels + c] / b.elems - m * m;
+        variance = variance < 0 ? 0 : variance; /* NaN stays */
+        mean[c] = (float)m;
         inverse[c] = (float)(1 / sqrt(variance + (double)b.eps));
         mean_sum[c] = b.fraction * mean_sum[c] + mean[c];
         variance_sum[c] = b.fraction * variance_sum[c] + (float)(variance * unbias);
@@ -33,12 +35,11 @@ KERNEL void batch_norm_variance(struct kernel_batch_norm b, const double *sums, 
     }
 }
 
-cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
-                                  const double *sums, int channels, const float *mean,
-                                  float *inverse, float *mean_sum, float *variance_sum,
-                                  float *weight)
+cudaError_t kernel_batch_statistics(cudaStream_t stream, const struct kernel_batch_norm *b,
+                                    const double *sums, int channels, float *mean, float *inverse,
+                                    float *mean_sum, float *variance_sum, float *weight)
 {
-    LAUNCH(batch_norm_variance, grid_for((size_t)channels), THREADS, stream, *b, sums, channels,
+    LAUNCH(batch_norm_statistics, grid_for((size_t)channels), THREADS, stream, *b, sums, channels,
            mean, inverse, mean_sum, variance_sum, weight);
     return cudaGetLastError();
 }

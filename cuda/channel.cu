@@ -8,6 +8,7 @@
 
 #define SUMS_STRIPES 512
 #define SUMS_RUN     32
+#define MOMENTS_RUN  16
 
 static int channel_positions(const struct kernel_channels *v)
 {
@@ -46,6 +47,36 @@ static DEVICE int channel_at(const struct kernel_channels *v, int position, int 
 {
     return v->inner == 1 ? position * v->channels + c
                          : (position / v->inner * v->channels + c) * v->inner + position % v->inner;
+}
+
+/* Of x and x^2. Each number is read once: a run of them is held while its mean is taken away, and
+ * that mean's part is added in double, where the difference of the sums loses nothing. A run's
+ * first number is taken away from all before, so that runs of one number have no variance. */
+template <typename T>
+static DEVICE struct pair channel_moments(const struct kernel_channels *v, const T *x, int c,
+                                          int begin, int end, int step)
+{
+    struct pair sum = {0, 0};
+
+    for (int from = begin; from < end; from += MOMENTS_RUN * step) {
+        int n = (end - from + step - 1) / step;
+        float run[MOMENTS_RUN], first = 0, second = 0;
+        n = n < MOMENTS_RUN ? n : MOMENTS_RUN;
+        UNROLL
+        for (int k = 0; k < MOMENTS_RUN; k++)
+            run[k] = k < n ? element(x[channel_at(v, from + k * step, c)]) : 0;
+        UNROLL
+        for (int k = 0; k < MOMENTS_RUN; k++)
+            first += k < n ? run[k] - run[0] : 0;
+        float mean = first / (float)n;
+        UNROLL
+        for (int k = 0; k < MOMENTS_RUN; k++)
+            second += k < n ? (run[k] - run[0] - mean) * (run[k] - run[0] - mean) : 0;
+        double all = n * (double)run[0] + (double)first;
+        sum.first += all;
+        sum.second += (double)second + all * all / n;
+    }
+    return sum;
 }
 
 template <int WHAT, typename T>
@@ -118,9 +149,11 @@ KERNEL void sums_partial(struct kernel_channels v, const T *x, const T *dy, cons
         int end = (int)((int64_t)(stripe + 1) * positions / stripes);
         struct pair sum = {0, 0};
         if (c < v.channels)
-            sum = channel_stripe_sum<WHAT, T>(&v, x, dy, mean ? mean[c] : 0,
-                                              inverse ? inverse[c] : 0, gamma ? gamma[c] : 1,
-                                              beta ? beta[c] : 0, c, begin + lane, end, lanes);
+            sum = WHAT == SUMS_MOMENTS
+                      ? channel_moments(&v, x, c, begin + lane, end, lanes)
+                      : channel_stripe_sum<WHAT, T>(
+                            &v, x, dy, mean ? mean[c] : 0, inverse ? inverse[c] : 0,
+                            gamma ? gamma[c] : 1, beta ? beta[c] : 0, c, begin + lane, end, lanes);
         sum = channel_lanes_sum(sum, wide);
         if (lane > 0 || c >= v.channels)
             continue;
@@ -163,6 +196,10 @@ cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_su
     case SUMS_X:
         WITH_TYPE(type,
                   (sums_launch<SUMS_X, T>(stream, v, x, dy, mean, inverse, NULL, NULL, scratch)));
+        break;
+    case SUMS_MOMENTS:
+        WITH_TYPE(type, (sums_launch<SUMS_MOMENTS, T>(stream, v, x, dy, mean, inverse, NULL, NULL,
+                                                      scratch)));
         break;
     case SUMS_VARIANCE:
         WITH_TYPE(type, (sums_launch<SUMS_VARIANCE, T>(stream, v, x, dy, mean, inverse, NULL, NULL,

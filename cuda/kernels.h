@@ -63,10 +63,12 @@ static inline size_t kernel_channels_elems(const struct kernel_channels *v)
     return (size_t)v->outer * (size_t)(v->channels * v->inner);
 }
 
-/* Sums over all that is not the channel: of x; of (x - mean)^2; of |x|; of dy and of dy (x - mean)
- * inverse; of dy x and of dy; of dy x where x <= 0. */
+/* Sums over all that is not the channel: of x; of x and of x^2, so that their difference is a
+ * variance to single precision; of (x - mean)^2; of |x|; of dy and of dy (x - mean) inverse; of dy
+ * x and of dy; of dy x where x <= 0. */
 enum kernel_sums {
     SUMS_X,
+    SUMS_MOMENTS,
     SUMS_VARIANCE,
     SUMS_ABS,
     SUMS_BATCH_NORM,
@@ -100,11 +102,10 @@ struct kernel_batch_norm {
 /* mean[c] = sums[c] / elems */
 cudaError_t kernel_batch_mean(cudaStream_t stream, const struct kernel_batch_norm *b,
                               const double *sums, int channels, float *mean);
-/* inverse[c] = 1 / sqrt(variance + eps), and the running sums of both */
-cudaError_t kernel_batch_variance(cudaStream_t stream, const struct kernel_batch_norm *b,
-                                  const double *sums, int channels, const float *mean,
-                                  float *inverse, float *mean_sum, float *variance_sum,
-                                  float *weight);
+/* mean and inverse = 1 / sqrt(variance + eps) of SUMS_MOMENTS, and the running sums of both */
+cudaError_t kernel_batch_statistics(cudaStream_t stream, const struct kernel_batch_norm *b,
+                                    const double *sums, int channels, float *mean, float *inverse,
+                                    float *mean_sum, float *variance_sum, float *weight);
 /* mean and inverse of the running sums */
 cudaError_t kernel_batch_global(cudaStream_t stream, const struct kernel_batch_norm *b,
                                 int channels, const float *mean_sum, const float *variance_sum,
