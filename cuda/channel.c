@@ -26,6 +26,13 @@ int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns)
     return cuda_work_reserve(engine, WORK_SCRATCH, kernel_sums_scratch(&view) * sizeof(double));
 }
 
+static int bias_store(struct cuda_engine *engine, const double *sums, int columns,
+                      struct param *bias)
+{
+    return cuda_check(
+        kernel_sums_store(engine->stream, sums, columns, bias->grad, bias->accumulate));
+}
+
 int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
                        int columns, struct param *bias)
 {
@@ -34,6 +41,16 @@ int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const vo
 
     if (cuda_check(kernel_sums(engine->stream, type, SUMS_X, &view, dy, NULL, NULL, NULL, sums)))
         return -1;
-    return cuda_check(
-        kernel_sums_store(engine->stream, sums, columns, bias->grad, bias->accumulate));
+    return bias_store(engine, sums, columns, bias);
+}
+
+int cuda_bias_gradient_behind_relu(struct cuda_engine *engine, enum cuda_type type, const void *y,
+                                   void *dy, int rows, int columns, struct param *bias)
+{
+    struct kernel_channels view = {rows, columns, 1};
+    double *sums = engine->work[WORK_SCRATCH].data;
+
+    if (cuda_check(kernel_sums_cut(engine->stream, type, &view, y, dy, sums)))
+        return -1;
+    return bias->wants_grad ? bias_store(engine, sums, columns, bias) : 0;
 }

@@ -92,6 +92,12 @@ static DEVICE struct pair channel_stripe_sum(const struct kernel_channels *v, co
         for (int p = from; p < until; p += step) {
             int at = channel_at(v, p, c);
             float a = element(x[at]), d = WHAT >= SUMS_BATCH_NORM ? element(dy[at]) : 0;
+            if (WHAT == SUMS_CUT) {
+                d = a > 0 ? d : 0 * d;
+                element_set((T *)(uintptr_t)&dy[at],
+                            d); /* kernel_sums_cut was given it to change */
+                first += d;
+            }
             if (WHAT == SUMS_X)
                 first += a;
             if (WHAT == SUMS_VARIANCE)
@@ -222,6 +228,7 @@ cudaError_t kernel_sums(cudaStream_t stream, enum cuda_type type, enum kernel_su
                                                     scratch)));
         break;
     case SUMS_BEHIND_RELU:
+    case SUMS_CUT:
         return cudaErrorInvalidValue;
     }
     return cudaGetLastError();
@@ -234,6 +241,14 @@ cudaError_t kernel_sums_behind_relu(cudaStream_t stream, enum cuda_type type,
 {
     WITH_TYPE(type, (sums_launch<SUMS_BEHIND_RELU, T>(stream, v, x, dy, mean, inverse, gamma, beta,
                                                       scratch)));
+    return cudaGetLastError();
+}
+
+cudaError_t kernel_sums_cut(cudaStream_t stream, enum cuda_type type,
+                            const struct kernel_channels *v, const void *y, void *dy,
+                            double *scratch)
+{
+    WITH_TYPE(type, (sums_launch<SUMS_CUT, T>(stream, v, y, dy, NULL, NULL, NULL, NULL, scratch)));
     return cudaGetLastError();
 }
 

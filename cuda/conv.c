@@ -49,7 +49,7 @@ struct conv {
     struct cuda_pair bottom;
     struct cuda_input top_grad;
     struct weight weight;
-    bool biased;            /* the plan adds the bias */
+    bool biased;            /* the plan adds the bias, and does the ReLU */
     struct cuda_param bias; /* for such a plan */
 };
 
@@ -122,7 +122,8 @@ static int conv_create_forward(struct conv *conv)
         return cuda_plan_create(engine, PLAN_BACK_DATA, s, &conv->to_image);
     if (!conv->op.args.u.conv.bias)
         return cuda_plan_create(engine, PLAN_FORWARD, s, &conv->to_places);
-    return cuda_plan_create_biased(engine, s, &conv->to_places, &conv->biased);
+    return cuda_plan_create_biased(engine, s, conv->op.args.u.conv.relu, &conv->to_places,
+                                   &conv->biased);
 }
 
 static int conv_weight_create(struct conv *conv)
@@ -215,7 +216,8 @@ static int conv_forward(struct cuda_op *op, const struct run *run)
     if (!op->args.u.conv.bias || conv->biased)
         return 0;
     return cuda_check(kernel_add_bias(engine->stream, engine->type, top, op->args.params[1]->value,
-                                      conv_top_rows(conv), conv_top_channels(conv)));
+                                      op->args.u.conv.relu, conv_top_rows(conv),
+                                      conv_top_channels(conv)));
 }
 
 static int conv_weight_backward(struct conv *conv, const void *image, const void *places)
@@ -242,11 +244,27 @@ static int conv_weight_backward(struct conv *conv, const void *image, const void
                                        param->accumulate));
 }
 
+/* The bias's gradient, and what a fused ReLU lets through of dy: its place is this op's alone from
+ * here on, as a ReLU in place would have it. */
+static int conv_bias_backward(struct conv *conv, const void *dy)
+{
+    const struct cuda_op *op = &conv->op;
+    struct cuda_engine *engine = op->engine;
+    struct param *bias = op->args.u.conv.bias ? op->args.params[1] : NULL;
+    int rows = conv_top_rows(conv), columns = conv_top_channels(conv);
+
+    if (op->args.u.conv.relu)
+        return cuda_bias_gradient_behind_relu(engine, engine->type, op->args.tops[0]->value.data,
+                                              (void *)(uintptr_t)dy, rows, columns, bias);
+    return bias && bias->wants_grad
+               ? cuda_bias_gradient(engine, engine->type, dy, rows, columns, bias)
+               : 0;
+}
+
 static int conv_backward(struct cuda_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
     struct cuda_engine *engine = op->engine;
-    struct param *bias = op->args.u.conv.bias ? op->args.params[1] : NULL;
     const void *x = cuda_input_data(engine, &conv->bottom.in);
     const void *dy = cuda_input_data(engine, &conv->top_grad);
     void *dx;
@@ -254,11 +272,7 @@ static int conv_backward(struct cuda_op *op, const struct run *run)
     (void)run;
     if (!conv_needs_backward(conv))
         return 0;
-    if (cuda_input_load(engine, &conv->top_grad))
-        return -1;
-    if (bias && bias->wants_grad &&
-        cuda_bias_gradient(engine, engine->type, dy, conv_top_rows(conv), conv_top_channels(conv),
-                           bias))
+    if (cuda_input_load(engine, &conv->top_grad) || conv_bias_backward(conv, dy))
         return -1;
     if (op->args.params[0]->wants_grad &&
         conv_weight_backward(conv, conv->transposed ? dy : x, conv->transposed ? x : dy))

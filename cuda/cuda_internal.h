@@ -224,10 +224,13 @@ int cuda_gemm(void *context, bool trans_a, bool trans_b, int64_t m, int64_t n, i
 /* The tensor as outer x channels x inner, the channels being `naxes` axes from `axis` on; false
  * where its format has no such view: then the view is of the plain tensor. */
 bool cuda_channels_view(const struct tensor *x, int axis, int naxes, struct kernel_channels *out);
-/* The gradient of a bias: sums over the rows of dy. reserve: at set-up. */
+/* The gradient of a bias: sums over the rows of dy. reserve: at set-up. behind_relu: makes dy 0
+ * first where y, of its type, is not positive; the bias's gradient only if it wants one. */
 int cuda_bias_reserve(struct cuda_engine *engine, int rows, int columns);
 int cuda_bias_gradient(struct cuda_engine *engine, enum cuda_type type, const void *dy, int rows,
                        int columns, struct param *bias);
+int cuda_bias_gradient_behind_relu(struct cuda_engine *engine, enum cuda_type type, const void *y,
+                                   void *dy, int rows, int columns, struct param *bias);
 
 /* Bytes that the operands of cuDNN's kernels are promised to be aligned to. */
 enum { CUDA_ALIGNMENT = 16 };
@@ -266,14 +269,21 @@ static inline size_t cuda_conv_elems(int outer, int channels, const int size[3])
 void cuda_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
 
 /* plan.c: convolutions by cuDNN, each direction with the fastest of its kernels. */
-enum cuda_plan_kind { PLAN_FORWARD, PLAN_BACK_DATA, PLAN_BACK_WEIGHT, PLAN_FORWARD_BIAS };
+enum cuda_plan_kind {
+    PLAN_FORWARD,
+    PLAN_BACK_DATA,
+    PLAN_BACK_WEIGHT,
+    PLAN_FORWARD_BIAS,
+    PLAN_FORWARD_BIAS_RELU,
+    PLAN_KINDS
+};
 struct cuda_plan;
 /* *out NULL: cuDNN has no kernel for it under the engine's precision. */
 int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct kernel_conv *conv, struct cuda_plan **out);
-/* Forward with a bias: in one, or, *biased false, without it, whichever is faster with what is left
- * to do. */
-int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv,
+/* Forward with a bias, and a ReLU if asked: all in one, or, *biased false, without either,
+ * whichever is faster with what is left to do. What loses NaN is not taken. */
+int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv, bool relu,
                             struct cuda_plan **out, bool *biased);
 /* x, w, y: values, or the gradients in their place. The one that the kind computes is overwritten.
  * bias: of the engine's type; read by plans with bias alone. */

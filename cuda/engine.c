@@ -217,7 +217,7 @@ static bool cuda_fuses(void *context, enum op_kind kind, enum op_kind next)
     const struct cuda_engine *engine = context;
 
     return !engine->no_fusion && next == OP_RELU &&
-           (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT);
+           (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT || kind == OP_CONV);
 }
 
 static int cuda_op_create(void *context, const struct op_args *args, struct op **out)

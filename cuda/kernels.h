@@ -37,9 +37,9 @@ cudaError_t kernel_copy_rows(cudaStream_t stream, enum cuda_type type, const voi
 cudaError_t kernel_relu_rows(cudaStream_t stream, enum cuda_type type, const void *from,
                              const void *y, int from_stride, void *to, int to_stride, int width,
                              int rows);
-/* y[row][c] += bias[c] */
+/* y[row][c] += bias[c]; relu: 0 where that is negative */
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
-                            int rows, int columns);
+                            bool relu, int rows, int columns);
 
 struct engine_window;
 /* y = (x - mean) scale, turned where its window says so; x: bytes, plain. mean: an image of
@@ -74,7 +74,8 @@ enum kernel_sums {
     SUMS_BATCH_NORM,
     SUMS_SCALE,
     SUMS_PRELU,
-    SUMS_BEHIND_RELU /* kernel_sums_behind_relu alone */
+    SUMS_BEHIND_RELU, /* kernel_sums_behind_relu alone */
+    SUMS_CUT          /* kernel_sums_cut alone */
 };
 /* Doubles of scratch that kernel_sums needs. */
 size_t kernel_sums_scratch(const struct kernel_channels *v);
@@ -89,6 +90,10 @@ cudaError_t kernel_sums_behind_relu(cudaStream_t stream, enum cuda_type type,
                                     const struct kernel_channels *v, const void *x, const void *dy,
                                     const float *mean, const float *inverse, const float *gamma,
                                     const float *beta, double *scratch);
+/* Makes dy 0 where y is not positive, and sums it. */
+cudaError_t kernel_sums_cut(cudaStream_t stream, enum cuda_type type,
+                            const struct kernel_channels *v, const void *y, void *dy,
+                            double *scratch);
 /* out[c] (+)= sums[c] */
 cudaError_t kernel_sums_store(cudaStream_t stream, const double *sums, int channels, float *out,
                               bool add);

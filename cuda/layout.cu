@@ -131,19 +131,23 @@ cudaError_t kernel_relu_rows(cudaStream_t stream, enum cuda_type type, const voi
     return cudaGetLastError();
 }
 
-template <typename T> KERNEL void layout_add_bias(T *y, const float *bias, int columns, size_t n)
+template <typename T>
+KERNEL void layout_add_bias(T *y, const float *bias, bool relu, int columns, size_t n)
 {
     FOR_EACH(i, n)
-    element_set(&y[i], element(y[i]) + bias[i % columns]);
+    {
+        float value = element(y[i]) + bias[i % columns];
+        element_set(&y[i], relu && value < 0 ? 0 : value); /* NaN stays */
+    }
 }
 
 cudaError_t kernel_add_bias(cudaStream_t stream, enum cuda_type type, void *y, const float *bias,
-                            int rows, int columns)
+                            bool relu, int rows, int columns)
 {
     size_t n = (size_t)(rows * columns);
 
-    WITH_TYPE(type,
-              LAUNCH(layout_add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, columns, n));
+    WITH_TYPE(type, LAUNCH(layout_add_bias<T>, grid_for(n), THREADS, stream, (T *)y, bias, relu,
+                           columns, n));
     return cudaGetLastError();
 }
 

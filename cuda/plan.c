@@ -7,6 +7,7 @@
 
 #include "util/error.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,7 +223,7 @@ static int plan_run_once(struct cuda_engine *engine, struct cuda_plan *plan,
 {
     if (plan)
         return cuda_plan_run(engine, plan, data[0], data[1], data[2], data[3]);
-    return cuda_check(kernel_add_bias(engine->stream, engine->type, data[2], data[3],
+    return cuda_check(kernel_add_bias(engine->stream, engine->type, data[2], data[3], true,
                                       (int)cuda_conv_elems(c->samples, 1, c->places), c->outputs));
 }
 
@@ -264,7 +265,7 @@ static struct cuda_plan *plan_build(struct cuda_engine *engine, enum cuda_plan_k
         error_memory(sizeof *plan, "a convolution's plan");
         return NULL;
     }
-    plan->bias = kind == PLAN_FORWARD_BIAS;
+    plan->bias = kind == PLAN_FORWARD_BIAS || kind == PLAN_FORWARD_BIAS_RELU;
     if (cuda_config_build(engine, config, &plan->plan, &plan->workspace) ||
         cuda_work_reserve(engine, WORK_LIBRARY, (size_t)plan->workspace)) {
         cuda_plan_destroy(engine, plan);
@@ -290,8 +291,39 @@ static int plan_take_buffers(const struct cuda_engine *engine, const struct kern
                : 0;
 }
 
-/* Which candidate is the fastest, and its plan; -1 if none runs. Where there is no room to time
- * them, the library's first guess, with no seconds. */
+static bool plan_is_nan(enum cuda_type type, const unsigned char bytes[4])
+{
+    float value = 0;
+
+    memcpy(type == CUDA_BF16 ? (char *)&value + 2 : (char *)&value, bytes, cuda_type_bytes(type));
+    return isnan(value);
+}
+
+/* Whether NaN comes out where it goes in. A ReLU that makes 0 of it would hide lost weights behind
+ * finite losses; the library's answer is asked for, since notes on its kernels tell of some alone.
+ */
+static bool plan_keeps_nan(struct cuda_engine *engine, struct cuda_plan *plan,
+                           const struct kernel_conv *c, void *const data[4])
+{
+    size_t size = cuda_type_bytes(engine->type), bias = (size_t)c->outputs * sizeof(float);
+    size_t last = cuda_conv_elems(c->samples, c->outputs, c->places) - 1;
+    unsigned char found[2][4];
+    bool ran;
+
+    ran = !cuda_check(cudaMemsetAsync(data[3], 0xFF, bias, engine->stream)) &&
+          !cuda_plan_run(engine, plan, data[0], data[1], data[2], data[3]) &&
+          !cuda_check(
+              cudaMemcpyAsync(found[0], data[2], size, cudaMemcpyDeviceToHost, engine->stream)) &&
+          !cuda_check(cudaMemcpyAsync(found[1], (char *)data[2] + last * size, size,
+                                      cudaMemcpyDeviceToHost, engine->stream)) &&
+          !cuda_check(cudaMemsetAsync(data[3], 0, bias, engine->stream)) &&
+          !cuda_check(cudaStreamSynchronize(engine->stream));
+    return ran && plan_is_nan(engine->type, found[0]) && plan_is_nan(engine->type, found[1]);
+}
+
+/* Which candidate is the fastest, and its plan; -1 if none runs, NEVER if those that do lose NaN.
+ * Where there is no room to time them, the library's first guess, with no seconds; but none with a
+ * ReLU, whose NaN nobody saw. */
 static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
                      const struct cuda_configs *configs, const struct kernel_conv *conv,
                      struct cuda_plan **out)
@@ -299,13 +331,17 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     void *data[4] = {NULL};
     double best = -1;
     int winner = -1, timed = 0;
+    bool loses_nan = false;
 
     *out = NULL;
     if (plan_take_buffers(engine, conv, data))
         timed = TIMED;
     for (int i = 0; i < configs->count && timed < TIMED; i++) {
         struct cuda_plan *plan = plan_build(engine, kind, configs->config[i]);
-        double seconds = plan ? plan_measure(engine, plan, conv, data) : -1;
+        bool unfit =
+            plan && kind == PLAN_FORWARD_BIAS_RELU && !plan_keeps_nan(engine, plan, conv, data);
+        double seconds = plan && !unfit ? plan_measure(engine, plan, conv, data) : -1;
+        loses_nan |= unfit;
         timed += seconds >= 0;
         if (seconds >= 0 && (best < 0 || seconds < best)) {
             cuda_plan_destroy(engine, *out);
@@ -323,7 +359,9 @@ static int plan_race(struct cuda_engine *engine, enum cuda_plan_kind kind,
     }
     for (int i = 0; i < 4; i++)
         cuda_free(data[i]);
-    for (int i = 0; i < configs->count && winner < 0; i++) {
+    if (winner < 0 && loses_nan)
+        winner = NEVER;
+    for (int i = 0; i < configs->count && winner < 0 && kind != PLAN_FORWARD_BIAS_RELU; i++) {
         *out = plan_build(engine, kind, configs->config[i]);
         winner = *out ? i : -1;
     }
@@ -344,18 +382,20 @@ int cuda_plan_create(struct cuda_engine *engine, enum cuda_plan_kind kind,
     if (!*out && configs.count > 0 && known != NEVER)
         winner = plan_race(engine, kind, &configs, conv, out);
     cuda_configs_drop(engine, &configs);
-    if (winner >= 0 && (*out)->seconds > 0) /* a guess is not kept: the next run may have room */
+    if (winner == NEVER ||
+        (winner >= 0 && (*out)->seconds > 0)) /* a guess is not kept: the next run may have room */
         cuda_choice_note(engine, kind, conv, winner);
     return 0;
 }
 
-int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv,
+int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv *conv, bool relu,
                             struct cuda_plan **out, bool *biased)
 {
+    enum cuda_plan_kind kind = relu ? PLAN_FORWARD_BIAS_RELU : PLAN_FORWARD_BIAS;
     struct cuda_plan *apart = NULL;
 
     *biased = true;
-    if (cuda_plan_create(engine, PLAN_FORWARD_BIAS, conv, out))
+    if (cuda_plan_create(engine, kind, conv, out))
         return -1;
     if (*out && (*out)->seconds <= 0)
         return 0; /* it won an earlier race */
@@ -370,7 +410,7 @@ int cuda_plan_create_biased(struct cuda_engine *engine, const struct kernel_conv
         return 0;
     }
     if (*out)
-        cuda_choice_note(engine, PLAN_FORWARD_BIAS, conv, NEVER);
+        cuda_choice_note(engine, kind, conv, NEVER);
     cuda_plan_destroy(engine, *out);
     *out = apart;
     *biased = false;

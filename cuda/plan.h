@@ -22,13 +22,14 @@ int cuda_descriptor_set_descriptor(struct cuda_engine *engine, cudnnBackendDescr
                                    cudnnBackendDescriptor_t value);
 
 /* Tensors' names in a graph. */
-enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's' };
+enum { UID_X = 'x', UID_W = 'w', UID_Y = 'y', UID_BIAS = 'b', UID_SUM = 's', UID_BIASED = 't' };
 
 /* What one graph is made of. All of it is dropped together, also after a failure; NULL members are
  * passed over. */
 struct cuda_plan_parts {
     cudnnBackendDescriptor_t x, w, y, conv, operation, graph;
-    cudnnBackendDescriptor_t bias, sum, add, addition; /* PLAN_FORWARD_BIAS */
+    cudnnBackendDescriptor_t bias, sum, add, addition;    /* PLAN_FORWARD_BIAS */
+    cudnnBackendDescriptor_t biased, relu, rectification; /* PLAN_FORWARD_BIAS_RELU, besides */
 };
 int cuda_plan_parts_make(struct cuda_engine *engine, enum cuda_plan_kind kind,
                          const struct kernel_conv *c, struct cuda_plan_parts *p);

@@ -56,7 +56,7 @@ static int plan_make_tensor(struct cuda_engine *engine, int64_t uid, const struc
     const int first = dims->depth ? 0 : 1, naxes = 5 - first;
     const int64_t alignment = CUDA_ALIGNMENT;
     int64_t dim[5] = {dims->n, dims->c}, stride[5] = {0, 1}, step = dims->c;
-    bool is_virtual = uid == UID_SUM;
+    bool is_virtual = uid == UID_SUM || uid == UID_BIASED;
 
     for (int i = naxes - 1; i > 1; i--) {
         dim[i] = dims->size[first + i - 2];
@@ -109,46 +109,45 @@ static int plan_make_convolution(struct cuda_engine *engine, const struct kernel
 
 /* The attributes' names differ by direction only. */
 struct direction {
-    const char *name;
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
 };
 
 static const struct direction directions[] = {
-    [PLAN_FORWARD] = {"forward", CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    [PLAN_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
                       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    [PLAN_BACK_DATA] = {"data", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    [PLAN_BACK_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    [PLAN_BACK_WEIGHT] = {"weight", CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    [PLAN_BACK_WEIGHT] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
-    [PLAN_FORWARD_BIAS] = {"forward with bias",
-                           CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
 };
+
+static bool plan_adds(enum cuda_plan_kind kind)
+{
+    return kind == PLAN_FORWARD_BIAS || kind == PLAN_FORWARD_BIAS_RELU;
+}
 
 void cuda_plan_parts_drop(struct cuda_engine *engine, struct cuda_plan_parts *p)
 {
     cuda_descriptor_drop(engine, &p->graph);
+    cuda_descriptor_drop(engine, &p->rectification);
+    cuda_descriptor_drop(engine, &p->relu);
+    cuda_descriptor_drop(engine, &p->biased);
     cuda_descriptor_drop(engine, &p->addition);
     cuda_descriptor_drop(engine, &p->add);
     cuda_descriptor_drop(engine, &p->sum);
@@ -163,7 +162,7 @@ void cuda_plan_parts_drop(struct cuda_engine *engine, struct cuda_plan_parts *p)
 static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind kind,
                                struct cuda_plan_parts *p)
 {
-    const struct direction *d = &directions[kind];
+    const struct direction *d = &directions[plan_adds(kind) ? PLAN_FORWARD : kind];
     const double one = 1, zero = 0;
 
     if (cuda_descriptor_make(engine, d->type, &p->operation) ||
@@ -177,29 +176,46 @@ static int plan_make_operation(struct cuda_engine *engine, enum cuda_plan_kind k
     return cuda_descriptor_finalize(engine, p->operation);
 }
 
-/* y = sum + bias, where sum is what the convolution gives and is never stored. */
-static int plan_make_addition(struct cuda_engine *engine, struct cuda_plan_parts *p)
+/* to = mode(from), or mode(from, with), element by element. */
+static int plan_make_pointwise(struct cuda_engine *engine, cudnnPointwiseMode_t mode,
+                               cudnnBackendDescriptor_t from, cudnnBackendDescriptor_t with,
+                               cudnnBackendDescriptor_t to, cudnnBackendDescriptor_t *how,
+                               cudnnBackendDescriptor_t *operation)
 {
-    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
 
-    if (cuda_descriptor_make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &p->add) ||
-        cuda_descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
+    if (cuda_descriptor_make(engine, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, how) ||
+        cuda_descriptor_set(engine, *how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
                             &mode) ||
-        cuda_descriptor_set(engine, p->add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
+        cuda_descriptor_set(engine, *how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
                             &compute) ||
-        cuda_descriptor_finalize(engine, p->add) ||
-        cuda_descriptor_make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &p->addition) ||
-        cuda_descriptor_set_descriptor(engine, p->addition,
-                                       CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p->add) ||
-        cuda_descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
-                                       p->sum) ||
-        cuda_descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-                                       p->bias) ||
-        cuda_descriptor_set_descriptor(engine, p->addition, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
-                                       p->y))
+        cuda_descriptor_finalize(engine, *how) ||
+        cuda_descriptor_make(engine, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, operation) ||
+        cuda_descriptor_set_descriptor(engine, *operation,
+                                       CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, *how) ||
+        cuda_descriptor_set_descriptor(engine, *operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                       from) ||
+        (with && cuda_descriptor_set_descriptor(engine, *operation,
+                                                CUDNN_ATTR_OPERATION_POINTWISE_BDESC, with)) ||
+        cuda_descriptor_set_descriptor(engine, *operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+                                       to))
         return -1;
-    return cuda_descriptor_finalize(engine, p->addition);
+    return cuda_descriptor_finalize(engine, *operation);
+}
+
+/* y = sum + bias, or max(sum + bias, 0): what the convolution gives, and what lies between the two,
+ * is never stored. */
+static int plan_make_addition(struct cuda_engine *engine, bool relu, const struct plan_dims *y,
+                              struct cuda_plan_parts *p)
+{
+    if (relu && plan_make_tensor(engine, UID_BIASED, y, CUDNN_DATA_FLOAT, &p->biased))
+        return -1;
+    if (plan_make_pointwise(engine, CUDNN_POINTWISE_ADD, p->sum, p->bias, relu ? p->biased : p->y,
+                            &p->add, &p->addition))
+        return -1;
+    return relu ? plan_make_pointwise(engine, CUDNN_POINTWISE_RELU_FWD, p->biased, NULL, p->y,
+                                      &p->relu, &p->rectification)
+                : 0;
 }
 
 static struct plan_dims plan_dims(const struct kernel_conv *conv, int n, int c, const int size[3])
@@ -215,21 +231,24 @@ int cuda_plan_parts_make(struct cuda_engine *engine, enum cuda_plan_kind kind,
                            y = plan_dims(c, c->samples, c->outputs, c->places),
                            bias = plan_dims(c, 1, c->outputs, (const int[3]){1, 1, 1});
     cudnnDataType_t type = engine->type == CUDA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t operations[2];
-    int count = kind == PLAN_FORWARD_BIAS ? 2 : 1;
+    cudnnBackendDescriptor_t operations[3];
+    bool relu = kind == PLAN_FORWARD_BIAS_RELU;
+    int count = relu ? 3 : plan_adds(kind) ? 2 : 1;
 
     if (plan_make_tensor(engine, UID_X, &x, type, &p->x) ||
         plan_make_tensor(engine, UID_W, &w, type, &p->w) ||
         plan_make_tensor(engine, UID_Y, &y, type, &p->y) ||
         plan_make_convolution(engine, c, &p->conv))
         return -1;
-    if (count == 2 && (plan_make_tensor(engine, UID_BIAS, &bias, type, &p->bias) ||
-                       plan_make_tensor(engine, UID_SUM, &y, CUDNN_DATA_FLOAT, &p->sum)))
+    if (count > 1 && (plan_make_tensor(engine, UID_BIAS, &bias, type, &p->bias) ||
+                      plan_make_tensor(engine, UID_SUM, &y, CUDNN_DATA_FLOAT, &p->sum)))
         return -1;
-    if (plan_make_operation(engine, kind, p) || (count == 2 && plan_make_addition(engine, p)))
+    if (plan_make_operation(engine, kind, p) ||
+        (count > 1 && plan_make_addition(engine, relu, &y, p)))
         return -1;
     operations[0] = p->operation;
     operations[1] = p->addition;
+    operations[2] = p->rectification;
     if (cuda_descriptor_make(engine, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &p->graph) ||
         cuda_descriptor_set(engine, p->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
                             CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations))
@@ -239,5 +258,12 @@ int cuda_plan_parts_make(struct cuda_engine *engine, enum cuda_plan_kind kind,
 
 const char *cuda_plan_kind_name(enum cuda_plan_kind kind)
 {
-    return directions[kind].name;
+    static const char *const names[PLAN_KINDS] = {[PLAN_FORWARD] = "forward",
+                                                  [PLAN_BACK_DATA] = "data",
+                                                  [PLAN_BACK_WEIGHT] = "weight",
+                                                  [PLAN_FORWARD_BIAS] = "forward with bias",
+                                                  [PLAN_FORWARD_BIAS_RELU] =
+                                                      "forward with bias and ReLU"};
+
+    return names[kind];
 }

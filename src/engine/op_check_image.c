@@ -38,6 +38,8 @@ static int conv_check_params(const struct op_args *args)
         return error_set("%d groups do not divide %" PRId64 " input and %" PRId64
                          " output channels",
                          a->group, in, out);
+    if (a->relu && (args->kind != OP_CONV || !a->bias))
+        return error_set("only a convolution with a bias does the work of a ReLU, too");
     if (op_check_param_count(args, a->bias ? 2 : 1) ||
         op_check_param_elems(args, 0, "weight", in * (out / a->group) * places))
         return -1;

@@ -245,15 +245,17 @@ static bool backward_reads_values(const struct op_args *args)
     }
 }
 
-/* Parameters' and bottoms' gradients come of two products, each with dy and one other factor. */
+/* Parameters' and bottoms' gradients come of two products, each with dy and one other factor. A
+ * fused ReLU cuts dy where y tells it to, first. */
 static struct traffic product_backward(const struct op_args *args)
 {
     double learnt = param_elems(args, true), written = written_elems(args);
     double x = blob_elems(args->bottoms[0]), dy = blob_elems(args->tops[0]);
+    bool relu = args->kind == OP_CONV && args->u.conv.relu && (learnt > 0 || written > 0);
 
-    return (struct traffic){(learnt > 0 ? x + dy : 0) + (written > 0 ? dy + written : 0),
-                            learnt +
-                                (written > 0 ? (double)shape_elems(&args->params[0]->shape) : 0)};
+    return (struct traffic){
+        (relu ? 3 * dy : 0) + (learnt > 0 ? x + dy : 0) + (written > 0 ? dy + written : 0),
+        learnt + (written > 0 ? (double)shape_elems(&args->params[0]->shape) : 0)};
 }
 
 static struct traffic batch_norm_backward(const struct op_args *args)

@@ -75,6 +75,7 @@ struct conv_args {
     int dilation[OP_SPATIAL]; /* 1 = dense */
     int group;
     bool bias; /* params: weight (O, C/group, kernel...), then bias (O) */
+    bool relu; /* of OP_CONV with a bias: a fused ReLU, see below */
 };
 
 struct inner_product_args {

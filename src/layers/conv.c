@@ -241,6 +241,7 @@ static int convolution_build(struct layer *layer, struct engine *engine)
         args.tops += b;
         args.propagate += b;
         args.u.conv = state->args;
+        args.u.conv.relu = layer->fused != NULL;
         if (engine_op_create(engine, &args, &state->ops[b]))
             return -1;
     }
@@ -272,6 +273,14 @@ static int convolution_backward(struct layer *layer, const struct run *run)
     return 0;
 }
 
+static enum op_kind convolution_takes_relu(const struct layer *layer)
+{
+    const struct convolution *state = layer->state;
+    bool fits = layer->nbottoms == 1 && state->args.bias && layer->i != &layer_deconvolution;
+
+    return fits ? OP_CONV : OP_KINDS;
+}
+
 static const struct op *convolution_op_at(const struct layer *layer, int number)
 {
     const struct convolution *state = layer->state;
@@ -298,6 +307,8 @@ static void convolution_destroy(struct layer *layer)
         .min_tops = 1,                                                                             \
         .max_tops = -1,                                                                            \
         .no_in_place = true,                                                                       \
+        .takes_relu = convolution_takes_relu,                                                      \
+        .takes_relu_last = true,                                                                   \
         .setup = convolution_setup,                                                                \
         .build = convolution_build,                                                                \
         .forward = convolution_forward,                                                            \

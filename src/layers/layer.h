@@ -81,6 +81,7 @@ struct layer_i {
     /* The operator that would do the work of a ReLU in place behind it, too; OP_KINDS: none. Asked
      * before build; NULL: none. */
     enum op_kind (*takes_relu)(const struct layer *layer);
+    bool takes_relu_last;    /* if no other will: forward has it for nothing, backward does not */
     bool takes_relus_before; /* its operator would do that of ReLUs in place on its bottoms */
     bool ignores_bottoms;    /* backward does not read its bottoms' values */
     /* Checks the definition and the bottoms' shapes, sets tops[i]->value.shape and flops, declares

@@ -84,15 +84,23 @@ static void take_before(struct net *net, struct layer *layer)
     }
 }
 
-void net_fuse(struct net *net)
+/* last: those that take a ReLU only where no other does. */
+static void fuse_behind(struct net *net, bool last)
 {
     for (int l = 0; l < net->nlayers; l++) {
         struct layer *layer = &net->layers[l], *before = find_doer(net, layer);
-        if (!before || !layer_takes(before, layer, net->engine))
+        if (!before || before->i->takes_relu_last != last ||
+            !layer_takes(before, layer, net->engine))
             continue;
         before->fused = layer;
         layer->idle = true;
     }
+}
+
+void net_fuse(struct net *net)
+{
+    fuse_behind(net, false);
     for (int l = 0; l < net->nlayers; l++)
         take_before(net, &net->layers[l]);
+    fuse_behind(net, true);
 }

@@ -5,7 +5,8 @@
  * POSEIDON_EMULATED_CUDNN: how many candidates each convolution has; none unless it is set. All but
  * the last four round as tensor cores do. Of these four, two are exact, one gives wrong sums, as
  * reduced precision does in the extreme, and one says that it is not deterministic. Some cannot be
- * built, some want more memory than anyone has, and each has a running time of its own. */
+ * built, some want more memory than anyone has, the ReLU of some makes 0 of NaN, and each has a
+ * running time of its own. */
 
 enum { FAKE_ATTRIBUTES = 12, FAKE_BYTES = 64, FAKE_WORKSPACE = 1000 };
 
@@ -50,6 +51,11 @@ static bool fake_is_wrong(int candidate)
 static bool fake_is_unordered(int candidate)
 {
     return candidate == fake_candidates() - 1;
+}
+
+static bool fake_loses_nan(int candidate)
+{
+    return candidate % 3 == 0;
 }
 
 static double fake_milliseconds(int candidate)
@@ -205,11 +211,11 @@ static int64_t fake_number(const struct fake_tensor *t, const int64_t at[5])
     return i;
 }
 
-/* A graph, read: one convolution, and a bias added to what it gives. */
+/* A graph, read: one convolution, a bias added to what it gives, and a ReLU behind. */
 struct fake_conv {
     cudnnBackendDescriptorType_t type;
     struct fake_tensor x, w, y, bias;
-    bool biased;
+    bool biased, relu;
     int64_t pad[3], stride[3], dilation[3]; /* depth, height, width */
 };
 
@@ -282,25 +288,38 @@ static bool fake_read_operation(const struct fake_descriptor *d, struct fake_con
     return false;
 }
 
+/* A pointwise operation of that mode on what the graph gives so far, which is not stored; `y` is
+ * what it gives then. */
+static bool fake_read_pointwise(const struct fake_descriptor *d, cudnnPointwiseMode_t expected,
+                                struct fake_conv *out)
+{
+    const struct fake_descriptor *x = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+                                 *y = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
+                                 *how = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    const void *mode =
+        how ? fake_find(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1) : NULL;
+    struct fake_tensor before = out->y, from;
+
+    return d->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR && x && y && mode &&
+           *(const cudnnPointwiseMode_t *)mode == expected && fake_tensor_of(x, &from) &&
+           fake_tensor_of(y, &out->y) && before.is_virtual && before.uid == from.uid;
+}
+
 /* y = what the convolution gives + b */
 static bool fake_read_addition(const struct fake_descriptor *d, struct fake_conv *out)
 {
-    const struct fake_descriptor *x = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
-                                 *b = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
-                                 *y = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
-                                 *add = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-    const void *mode =
-        add ? fake_find(add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1) : NULL;
-    struct fake_tensor sum = out->y, from;
+    const struct fake_descriptor *b = fake_part(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
 
-    if (d->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || !x || !b || !y || !mode ||
-        *(const cudnnPointwiseMode_t *)mode != CUDNN_POINTWISE_ADD || !fake_tensor_of(x, &from) ||
-        !fake_tensor_of(b, &out->bias) || !fake_tensor_of(y, &out->y))
-        return false;
     out->biased = true;
-    return sum.is_virtual && sum.uid == from.uid && !out->y.is_virtual &&
+    return fake_read_pointwise(d, CUDNN_POINTWISE_ADD, out) && b && fake_tensor_of(b, &out->bias) &&
            out->bias.dim[1] == out->y.dim[1] && out->bias.dim[0] == 1 &&
            fake_pixels(&out->bias) == 1;
+}
+
+static bool fake_read_relu(const struct fake_descriptor *d, struct fake_conv *out)
+{
+    out->relu = true;
+    return fake_read_pointwise(d, CUDNN_POINTWISE_RELU_FWD, out);
 }
 
 static bool fake_read_graph(const struct fake_descriptor *graph, struct fake_conv *out)
@@ -311,8 +330,9 @@ static bool fake_read_graph(const struct fake_descriptor *graph, struct fake_con
     struct fake_descriptor *const *operation = (struct fake_descriptor *const *)found;
 
     memset(out, 0, sizeof *out);
-    return found && (count == 1 || count == 2) && fake_read_operation(operation[0], out) &&
-           (count == 1 || fake_read_addition(operation[1], out));
+    return found && count >= 1 && count <= 3 && fake_read_operation(operation[0], out) &&
+           (count < 2 || fake_read_addition(operation[1], out)) &&
+           (count < 3 || fake_read_relu(operation[2], out)) && !out->y.is_virtual;
 }
 
 /* ---- candidates ---- */
@@ -466,7 +486,7 @@ static void fake_add_up(const struct fake_conv *c, bool rounded, const void *x, 
 }
 
 static void fake_store(const struct fake_conv *c, const struct fake_tensor *to, const double *sums,
-                       const void *bias, bool wrong, void *data)
+                       const void *bias, int candidate, void *data)
 {
     for (int64_t i = 0; i < fake_elems(to); i++) {
         int64_t at[5], place = 0;
@@ -474,9 +494,11 @@ static void fake_store(const struct fake_conv *c, const struct fake_tensor *to, 
         for (int axis = 0; axis < 5; axis++)
             place += at[axis] * to->stride[axis];
         int64_t of_bias[5] = {0, at[1], 0, 0, 0};
-        float value = (float)(sums[i] + (wrong ? 1 : 0));
+        float value = (float)(sums[i] + (fake_is_wrong(candidate) ? 1 : 0));
         if (c->biased)
             value += fake_value(&c->bias, bias, of_bias, false);
+        if (c->relu && (fake_loses_nan(candidate) ? !(value > 0) : value < 0))
+            value = 0;
         if (to->type == CUDNN_DATA_BFLOAT16)
             element_set(&((struct bf16 *)data)[place], value);
         else
@@ -496,7 +518,7 @@ static void fake_run(const struct fake_conv *c, int candidate, const void *x, co
         to = &c->w, data = w;
     double *sums = (double *)calloc((size_t)fake_elems(to), sizeof *sums);
     fake_add_up(c, fake_is_rounded(candidate), x, w, y, sums);
-    fake_store(c, to, sums, bias, fake_is_wrong(candidate), (void *)(uintptr_t)data);
+    fake_store(c, to, sums, bias, candidate, (void *)(uintptr_t)data);
     free(sums);
 }
 

@@ -94,7 +94,7 @@ static int describe(struct cuda_engine *engine, const struct device *device)
 static int try_layer(struct cuda_engine *engine, const struct conv_layer *layer,
                      enum cuda_plan_kind kind)
 {
-    static const char *const names[] = {"forward", "data", "weight", "biased"};
+    static const char *const names[] = {"forward", "data", "weight", "biased", "+ ReLU"};
     struct cuda_configs configs;
     cudnnBackendDescriptor_t plan;
     int64_t workspace = 0;
@@ -134,9 +134,9 @@ static int try_device(struct cuda_engine *engine, const struct device *device)
         engine->deterministic = modes[m].deterministic;
         printf("%s, %s\n", device->name, modes[m].name);
         for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
-            for (int kind = PLAN_FORWARD; kind <= PLAN_FORWARD_BIAS; kind++)
+            for (int kind = PLAN_FORWARD; kind < PLAN_KINDS; kind++)
                 if (!try_layer(engine, &layers[l], (enum cuda_plan_kind)kind) &&
-                    engine->math != MATH_FP32 && kind != PLAN_FORWARD_BIAS)
+                    engine->math != MATH_FP32 && kind < PLAN_FORWARD_BIAS)
                     failed++;
     }
     engine->libs.cudnnBackendDestroyDescriptor_(engine->described);

@@ -1,6 +1,5 @@
 /* The operators' definitions. Backward is written as the transpose of forward's loops where the
- * operator is linear, and from the derivative's formula elsewhere; tests check it by differences.
- */
+ * operator is linear, and from the derivative's formula elsewhere; differences check it. */
 #include "tests/engine/engine_reference.h"
 
 #include "util/rng.h"
@@ -82,10 +81,15 @@ static void conv_add(struct reference *r, int64_t x, int64_t k, int64_t y)
     r->top[0][y] += r->bottom[0][x] * r->param[0][k];
 }
 
+static double conv_dy(const struct reference *r, int64_t y)
+{
+    return r->args->u.conv.relu && !(r->top[0][y] > 0) ? 0 : r->top_grad[0][y];
+}
+
 static void conv_add_back(struct reference *r, int64_t x, int64_t k, int64_t y)
 {
-    r->bottom_grad[0][x] += r->top_grad[0][y] * r->param[0][k];
-    r->param_grad[0][k] += r->top_grad[0][y] * r->bottom[0][x];
+    r->bottom_grad[0][x] += conv_dy(r, y) * r->param[0][k];
+    r->param_grad[0][k] += conv_dy(r, y) * r->bottom[0][x];
 }
 
 static void conv_forward(struct reference *r)
@@ -96,16 +100,16 @@ static void conv_forward(struct reference *r)
     for (size_t i = 0; i < shape_elems(y); i++)
         r->top[0][i] = r->args->u.conv.bias ? r->param[1][(int64_t)i / pixels % y->dim[1]] : 0;
     conv_visit(r, conv_add);
+    for (size_t i = 0; r->args->u.conv.relu && i < shape_elems(y); i++)
+        r->top[0][i] = fmax(r->top[0][i], 0);
 }
 
 static void conv_backward(struct reference *r)
 {
     const struct shape *y = top_shape(r, 0);
-    int64_t pixels = reference_pixels(y);
-
     conv_visit(r, conv_add_back);
     for (size_t i = 0; r->args->u.conv.bias && i < shape_elems(y); i++)
-        r->param_grad[1][(int64_t)i / pixels % y->dim[1]] += r->top_grad[0][i];
+        r->param_grad[1][(int64_t)i / reference_pixels(y) % y->dim[1]] += conv_dy(r, (int64_t)i);
 }
 
 static void inner_product(struct reference *r, bool backward)
