@@ -16,7 +16,7 @@ layer { name: "label" type: "Input" top: "y" input_param { shape { dim: 8 } } }
 layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "y" top: "loss" }
 EOF
 
-works '*forward: *GFLOP/s, * % of the peak; *; bound by arithmetic, * times the floor)*' time --model=net.prototxt --iterations=2
+works '*forward: *GFLOP/s, * % of the peak; *; bound by [am]*, * times the floor)*' time --model=net.prototxt --iterations=2
 has "$err" '*Measured here: products * GFLOP/s, memory * GB/s. The floor, *: * ms; Forward-Backward takes * times that.*' 'time'
 has "$err" '*scale*does the work of: bn.*' 'time'
 
