@@ -66,7 +66,6 @@ SUITE("whole blocks of the emulated GPU")
 {
     TCase *tests = suite_case(suite, "faults");
 
-    tcase_set_timeout(tests, 600); /* a hang */
     tcase_add_test(tests, a_barrier_shows_what_others_wrote);
     tcase_add_test(tests, a_missing_barrier_gives_wrong_numbers);
     tcase_add_test(tests, a_vote_counts_the_warp);

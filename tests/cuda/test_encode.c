@@ -158,7 +158,6 @@ SUITE("cuda codec")
 {
     TCase *tcase = suite_case(suite, "cuda codec");
 
-    tcase_set_timeout(tcase, 600); /* a hang */
     tcase_add_loop_test(tcase, the_bits_are_those_of_the_host, 0, 2);
     tcase_add_test(tcase, bfloat16_is_that_of_the_host_for_every_float);
 }

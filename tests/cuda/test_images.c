@@ -146,6 +146,5 @@ SUITE("images")
 {
     TCase *tcase = suite_case(suite, "images");
 
-    tcase_set_timeout(tcase, 600); /* a hang */
     tcase_add_test(tcase, bytes_become_the_values_that_the_host_makes);
 }

@@ -196,7 +196,6 @@ SUITE_IN(folder, "libraries of the CUDA engine")
     TCase *tcase = suite_case(suite, "libraries");
 
     setenv("POSEIDON_CACHE", folder, 1);
-    tcase_set_timeout(tcase, 600); /* a hang */
     tcase_add_test(tcase, forbidden_candidates_do_not_hide_the_others);
     tcase_add_test(tcase, the_fastest_is_chosen_and_kept);
     tcase_add_test(tcase, what_was_not_timed_is_not_kept);

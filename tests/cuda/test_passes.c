@@ -99,6 +99,5 @@ SUITE("passes over activations on the emulated GPU")
 {
     TCase *tests = suite_case(suite, "passes");
 
-    tcase_set_timeout(tests, 600); /* a hang */
     tcase_add_loop_test(tests, kernels_move_what_operators_say, 0, 2);
 }
