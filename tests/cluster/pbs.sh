@@ -65,7 +65,7 @@ if [ "${1:-}" = inside ]; then
             "$prefix" "$home/$host" >>"$home/log" 2>&1
         # shellcheck disable=SC2016
         printf '$clienthost %s\n$usecp *:/ /\n' "$server" >"$home/$host/mom_priv/config"
-        { echo "PATH=$PATH"; echo "PBS_CONF_FILE=$PBS_CONF_FILE"; env | grep '^OMPI_'; } >"$home/$host/pbs_environment"
+        { echo "PATH=$PATH"; echo "PBS_CONF_FILE=$home/$host.conf"; env | grep '^OMPI_'; } >"$home/$host/pbs_environment"
         "$BOX_AGENT" "$host" env PBS_CONF_FILE="$home/$host.conf" "$prefix/sbin/pbs_mom" >>"$home/log" 2>&1
     done
     tries=0
