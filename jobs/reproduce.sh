@@ -318,11 +318,22 @@ curves() { # FOLDER
     echo "![loss over iterations](reproduction/${1##*/}-loss-iterations.svg)"
 }
 
+# What synchronising costs on one machine, as tests/bench/bench_overhead.py measured it.
+overhead() {
+    echo
+    echo '| net | images a rank | ranks | `none` | scheme | with it | longer | rounds |'
+    echo '|---|---:|---:|---:|---|---:|---:|---|'
+    awk -F, '!/^#/ && $1 != "net" {
+        printf "| %s | %d | %d | %.1f ms | `%s` | %.1f ms | %.1f %% | %.1f to %.1f %% |\n", $1, $3, $2, $5, $4, $6, $7, $8, $9
+    }' "$root/docs/overhead.csv"
+}
+
 # The page: its words, with the tables in their places; of 32 nodes of today's the tables are enough.
 if [ -n "$publish" ]; then
     mkdir -p "$publish/reproduction" || die "$publish cannot be written"
     curves "$root/docs/curves/cifar10_quick" >"$out/curves.md" || exit 1
-    awk -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" '
+    overhead >"$out/overhead.md" || exit 1
+    awk -v compare="$out/compare.md" -v report="$out/report.md" -v curves="$out/curves.md" -v overhead="$out/overhead.md" '
         function put(file, from,    line, on) {
             on = from == ""
             while ((getline line < file) > 0) {
@@ -333,6 +344,7 @@ if [ -n "$publish" ]; then
         }
         $0 == "@COMPARE@" { put(compare, ""); next }
         $0 == "@CURVES@" { put(curves, ""); next }
+        $0 == "@OVERHEAD@" { put(overhead, ""); next }
         $0 == "@TABLES@" { put(report, "^## "); next }
         { print }' "$root/docs/reproduction.md.in" >"$publish/REPRODUCTION.md" || die "$publish/REPRODUCTION.md cannot be written"
     sed -n 's/.*(reproduction\/\(.*\.svg\)).*/\1/p' "$publish/REPRODUCTION.md" | while read -r picture; do
