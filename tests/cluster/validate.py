@@ -37,20 +37,18 @@ FIELDS = ["net", "hosts", "rate_mbit", "scheme", "seconds", "low", "high", "busy
 NETS = [("alexnet", "titanx"), ("googlenet", "titanx"), ("inception_v3", "titanx"), ("vgg19", "titanx"),
         ("resnet50", "p100")]
 HOSTS, RATES, SCHEMES = [2, 4, 8], [50, 100, 400], ["ps", "allreduce", "sfb"]
-DILATE, CHUNK, MERGE, WINDOW = 100, 65536, 4096, 1 << 20
+DILATE, MERGE = 100, 4096
+# Bytes of a chunk, larger as training chooses them on faster links; as small ones, eight hosts would have more messages
+# at 400 Mbit/s than two cores can move.
+CHUNK = {50: 65536, 100: 65536, 400: 262144}
+CHUNKS_A_WINDOW = 16
 BUFFER = 32768
 # What an idle link may have saved up: little beside what an iteration sends, and yet a packet as the kernel hands it to
 # the link (64 kB and its header): with 64 kB it cuts each up, and four links of 400 Mbit/s reach 0.62 of it, not 0.93.
 BURST = "96k"
 ITERATIONS, LEAVE_OUT = 9, 3
-# What the table's cells lack of the present program; empty once they are measured again.
-MEASURED_BEFORE = (
-    "The cells were measured before what is left of an iteration was sent ahead of the next one, and factors in slices, "
-    "and without noting how busy the cores were. Where the network sets the pace, iterations took turns then: AlexNet by "
-    "PS on 2 hosts at 50 Mbit/s 464 and 920 ms, median 691. Since then that cell takes 519 to 551 ms, also with other "
-    "work on the machine. They are to be measured again (remove `validation.csv` first).")
 BUSY = 0.85  # of the time: where cores are busy for longer they, and not links, set the pace
-LEAST_GOODPUT = 0.9  # of a link's rate; less is reached where others compute
+LEAST_GOODPUT = 0.75  # of a link's rate; less is reached where others compute (eight hosts at 400 Mbit/s alone keep two cores busy)
 
 
 def fitted(cell):
@@ -90,6 +88,12 @@ def model_of(net):
     return os.path.join(ROOT, "models", net, "train_val.prototxt")
 
 
+def sizes_of(rate):
+    """Options of train and simulate alike."""
+    return ["--dilate=%d" % DILATE, "--chunk=%d" % CHUNK[rate], "--merge=%d" % MERGE,
+            "--window=%d" % (CHUNKS_A_WINDOW * CHUNK[rate])]
+
+
 def input_of(net):
     with open(profile_of(net)) as file:
         return next(line.split()[2:] for line in file if line.startswith("# input "))
@@ -104,7 +108,7 @@ def processor_ticks():
     return sum(ticks) - ticks[3] - ticks[4], ticks[3] + ticks[4]
 
 
-def measure_cell(o, net, hosts, scheme, folder):
+def measure_cell(o, net, hosts, rate, scheme, folder):
     """Seconds of each iteration but the first ones, and the share of them in which cores were busy."""
     batch, shape = input_of(net)[0], ",".join(input_of(net)[1:])
     solver = os.path.join(folder, "solver.prototxt")
@@ -114,8 +118,7 @@ def measure_cell(o, net, hosts, scheme, folder):
     buffers = [word for side in ("snd", "rcv") for word in ("--mca", "btl_tcp_%sbuf" % side, str(BUFFER))]
     command = ["mpirun"] + buffers + ["-np", str(hosts), "-x", "OMP_NUM_THREADS=1", o.poseidon, "train", "--solver=" + solver,
                "--engine=replay", "--profile=" + profile_of(net), "--batch=" + batch, "--input-shape=" + shape,
-               "--comm=" + scheme, "--dilate=%d" % DILATE, "--chunk=%d" % CHUNK, "--merge=%d" % MERGE,
-               "--window=%d" % WINDOW]
+               "--comm=" + scheme] + sizes_of(rate)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(o.timeout, process.kill)
     alarm.start()
@@ -148,7 +151,7 @@ def measure_inside(o):
                 continue
             if time.time() > o.until:
                 return
-            seconds, busy = measure_cell(o, net, hosts, scheme, folder)
+            seconds, busy = measure_cell(o, net, hosts, rate, scheme, folder)
             append(dict(zip(FIELDS, list(cell) + ["%.5f" % statistics.median(seconds), "%.5f" % min(seconds),
                                                   "%.5f" % max(seconds), "%.2f" % busy, "%.0f" % goodput])))
 

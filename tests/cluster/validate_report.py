@@ -33,11 +33,10 @@ def table(head, rows):
 # ---- the box ----
 
 def simulate_cell(o, cell, goodput, constants):
-    net, hosts, _, scheme = cell
+    net, hosts, rate, scheme = cell
     return simulate(o, ["--model=" + validate.model_of(net), "--profile=" + dict(validate.NETS)[net],
-                        "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput,
-                        "--dilate=%d" % validate.DILATE, "--chunk=%d" % validate.CHUNK, "--merge=%d" % validate.MERGE,
-                        "--window=%d" % validate.WINDOW, "--host-copy=1000GB"] + constants)[0]["seconds"]
+                        "--nodes=%d" % hosts, "--comm=" + scheme, "--bandwidth=%.0fB" % goodput, "--host-copy=1000GB"] +
+                    validate.sizes_of(rate) + constants)[0]["seconds"]
 
 
 def goodputs(cells):
@@ -55,11 +54,11 @@ def errors(o, cells, constants):
 
 
 def fit(o, cells):
-    """The latency and the overhead of a message with the least mean square error on the cells for fitting."""
+    """Latency, a message's time and its headers with the least mean square error on the cells for fitting."""
     half = {cell: row for cell, row in cells.items() if validate.fitted(cell)}
     best = None
-    for latency, message in itertools.product(("50us", "200us", "500us", "1ms"), ("10us", "50us", "150us")):
-        constants = ["--latency=" + latency, "--message=" + message]
+    for latency, message, headers in itertools.product(("20us", "50us", "100us"), ("2us", "10us"), (0, 128, 192, 256)):
+        constants = ["--latency=" + latency, "--message=" + message, "--headers=%d" % headers]
         _, off = errors(o, half, constants)
         score = sum(e * e for e in off.values())
         if best is None or score < best[0]:
@@ -112,11 +111,13 @@ def report_box(o):
     lines += [
         "%d of %d cells: nets with the layer times of a device (`models/profiles`), computation slept, real buffers "
         "and messages of a %dth of their bytes, so that links of 50, 100 and 400 Mbit/s stand for 5, 10 and 40 "
-        "Gbit/s. `simulate` is given what plain TCP streams reached on these links (%s) and two constants, fitted on "
-        "one half of the cells, which was fixed before anything was measured (`fitted` of `validate.py`): `%s`." % (
+        "Gbit/s. `simulate` is given what plain TCP streams reached on these links (%s) and three constants, fitted on "
+        "one half of the cells, which was fixed before anything was measured (`fitted` of `validate.py`): `%s`. A chunk "
+        "is a message of %s bytes here, and beside it the headers of Ethernet, IP, TCP and MPI, of the message and of "
+        "the reply to it, count: beside a chunk of its true size they are nothing." % (
             len(cells), len(validate.all_cells()), validate.DILATE,
             ", ".join("%.1f MB/s of %g" % (link / 1e6, rate / 8) for rate, link in sorted(goodputs(cells).items())),
-            " ".join(constants)), ""]
+            " ".join(constants), " or ".join("%d" % size for size in sorted({chunk // validate.DILATE for chunk in validate.CHUNK.values()}))), ""]
     lines += table(["cells", "number", "median error", "worst error"],
                    [[name] + size_of(part.values()) for name, part in
                     (("used for the constants", half), ("not looked at before", held_out),
@@ -125,8 +126,6 @@ def report_box(o):
                      ("of these, not looked at before", {cell: e for cell, e in held_out.items() if cell in free}),
                      ("steady: their slowest iteration is within a quarter of the fastest", steady),
                      ("all", off)) if part])
-    if validate.MEASURED_BEFORE:
-        lines += [validate.MEASURED_BEFORE, ""]
     lines += ["Two cores move what all hosts of the box send and receive. Where they are busy nearly all the time, what "
               "is measured is theirs: real hosts have cores of their own, and `simulate` knows nothing of a box.", ""]
     lines += ["Of %d pairs of schemes that differ by 5 %% or more, %s." % (pairs, say_wrong(wrong))]
