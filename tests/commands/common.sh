@@ -1,14 +1,6 @@
-# For the scripts of this folder: a folder of their own in $folder, and what poseidon says and leaves.
-# A script ends with: exit $((failures > 0))
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-failures=0
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
+# For the scripts of this folder: what poseidon says and leaves.
+# shellcheck shell=sh
+. "${abs_top_srcdir:?}/tests/common.sh"
 
 # run ARGUMENT...: standard output in $out, standard error in $err, the status in $status.
 run() {

@@ -37,7 +37,7 @@ bad 'one side' '--resize_width and --resize_height go together'
 
 case $("$POSEIDON" --version) in
 *LMDB*PNG*) ;;
-*) echo 'left out: data bases of photographs (built without LMDB or PNG)'; exit $((failures > 0)) ;;
+*) echo 'left out: data bases of photographs (built without LMDB or PNG)'; finish ;;
 esac
 mkdir root
 cp "$abs_top_srcdir/tests/data/input/images/gray.png" root/a.png
@@ -108,4 +108,4 @@ echo "net: 'net.prototxt' solver_type: ADAM base_lr: 0.1 lr_policy: 'fixed'" >ol
 tool upgrade_solver_proto_text old_solver.prototxt new_solver.prototxt
 ok 'upgrade_solver_proto_text' '*written as a solver*'
 grep -q 'type: "Adam"' new_solver.prototxt || fail "upgrade_solver_proto_text: $(cat new_solver.prototxt)"
-exit $((failures > 0))
+finish

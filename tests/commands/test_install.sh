@@ -91,4 +91,4 @@ rm "$place/usr/bin/convert_imageset"
 left=$(find "$place" ! -type d)
 [ -z "$left" ] || fail "uninstall left $left"
 [ ! -d "$there" ] || fail "uninstall left $there"
-exit $((failures > 0))
+finish

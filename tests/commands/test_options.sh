@@ -56,4 +56,4 @@ for command in train test time summary plan simulate convert 'convert images' me
     printf '%s\n' "$out" | grep -q ' $' && fail "$command --help has blanks at the end of lines"
 done
 works '*what to train:*communication:*reports:*' train --help
-exit $((failures > 0))
+finish

@@ -2,16 +2,9 @@
 # poseidon plan: the paper's figures come out of real net files, tables keep to 100 columns, JSON agrees
 # with them, and every wrong word is refused with what was wanted.
 set -u
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
+. "${abs_top_srcdir:?}/tests/common.sh"
 net=$folder/vgg19_22k.prototxt
 sh "${abs_top_srcdir:?}/tests/data/cost/vgg19.sh" 21841 32 >"$net" || exit 1
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
 
 plan() {
     "$POSEIDON" plan --model="$net" "$@" 2>"$folder/errors"
@@ -217,4 +210,4 @@ refuses "$folder/absent" --model="$folder/absent"
 if [ -w /dev/full ] && plan --nodes=2 >/dev/full; then
     fail 'a full disk goes unnoticed'
 fi
-exit $((failures > 0))
+finish

@@ -2,14 +2,7 @@
 # poseidon report: speed-ups, shares and bytes are those that the files tell, every row says how it was obtained, plots
 # have their scripts, and every folder that makes no table is refused with what is wrong.
 set -u
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
+. "${abs_top_srcdir:?}/tests/common.sh"
 
 # summary FILE COMM NODES IMAGES_PER_SECOND [NET [BATCH]]: as train writes it
 summary() {
@@ -209,4 +202,4 @@ rm -rf "$folder/refused"
 touch "$folder/refused"
 refuses 'refused' "$folder/tiny"
 
-exit $((failures > 0))
+finish

@@ -2,16 +2,9 @@
 # poseidon simulate: the paper's speed-ups come out of a real net file and keep below plan's bound, JSON
 # agrees with the table, and every wrong word is refused with what was wanted.
 set -u
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
+. "${abs_top_srcdir:?}/tests/common.sh"
 net=$folder/vgg19.prototxt
 sh "${abs_top_srcdir:?}/tests/data/cost/vgg19.sh" 1000 32 >"$net" || exit 1
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
 
 run() { # COMMAND ARGUMENT...
     command=$1
@@ -179,4 +172,4 @@ refuses 'unknown option' --model="$net" --layers
 refuses '--intervals adds to the rows of --json' --model="$net" --intervals=5
 refuses '--intervals wants a number from 1 to 10000' --model="$net" --json --intervals=20000
 
-[ "$failures" -eq 0 ]
+finish

@@ -100,4 +100,4 @@ EOF
 else
     echo 'left out: the recipe of Spack (no python3)'
 fi
-exit $((failures > 0))
+finish

@@ -1,20 +1,8 @@
-# What the scripts of this folder and of tests/cuda share: a private folder, solvers made to order, a count of failures.
+# What the scripts of this folder and of tests/cuda share: what tests/common.sh has, solvers made to order, trainings.
 # shellcheck shell=sh
 : "${POSEIDON:?}" "${POSEIDON_MPIRUN:?}" "${abs_top_srcdir:?}"
-work=$(mktemp -d "${TMPDIR:-/tmp}/poseidon-test.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-cd "$work" || exit 99
-failures=0
-
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-
-finish() {
-    exit $((failures > 0))
-}
+. "$abs_top_srcdir/tests/common.sh"
+work=$folder
 
 # make_net FILE: LeNet on the images of data/, by absolute path.
 make_net() {
@@ -75,6 +63,11 @@ await() {
 # json_value FILE KEY
 json_value() {
     tr -d '\n\r\t ' <"$1" | grep -o "\"$2\":[^,}]*" | head -n 1 | sed 's/^[^:]*://; s/"//g'
+}
+
+# hash_of SUMMARY: of the parameters at the end
+hash_of() {
+    json_value "$1" parameters_sha256
 }
 
 make_net net.prototxt

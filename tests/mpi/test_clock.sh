@@ -9,7 +9,7 @@ POSEIDON=$jumping
 options='--solver=solver.prototxt --batch=8 --threads=1 --comm=ps --snapshot-every=10min --stall-timeout=20s'
 # shellcheck disable=SC2086
 train 3 even.log $options --summary=even.json || { fail 'the run whose clock goes on'; tail -n 3 even.log; }
-hash=$(json_value even.json parameters_sha256)
+hash=$(hash_of even.json)
 for jump in 3600 -3600; do
     for ranks in all one; do
         rm -f run_iter_* run.run
@@ -18,7 +18,7 @@ for jump in 3600 -3600; do
             "$POSEIDON_MPIRUN" 3 sh -c '[ '$ranks' = all ] || [ $OMPI_COMM_WORLD_RANK = 1 ] || unset POSEIDON_JUMP; exec "$0" "$@"' \
             "$jumping" train $options --force --time-limit=40min --summary=jump.json >jump.log 2>&1 </dev/null ||
             { fail "$jump on $ranks: exit status $?"; tail -n 3 jump.log; }
-        [ "$(json_value jump.json parameters_sha256)" = "$hash" ] || fail "$jump on $ranks: the parameters differ"
+        [ "$(hash_of jump.json)" = "$hash" ] || fail "$jump on $ranks: the parameters differ"
         grep -e silent -e 'has waited' -e 'stopping after' jump.log && fail "$jump on $ranks: somebody is accused, or stopped"
         hours=$(sed -n 's/^[IWE][0-9]* \([0-9][0-9]\):.*/\1/p' jump.log | sort -u | wc -l)
         [ $ranks = one ] || [ "$hours" -ge 2 ] || fail "$jump on $ranks: the clock did not jump within the run"

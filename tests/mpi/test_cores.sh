@@ -53,8 +53,8 @@ for threads in 1 2 3; do
             shift 2
             exec "$@"' sh $((ranks - 1)) "$threads" "$POSEIDON" train --solver=solver.prototxt --batch=4 --comm=ps \
             --servers=1 --summary="server-$ranks-$threads.json" >server 2>&1 || fail "$threads threads: $(tail -n 3 server)"
-        hash=$(json_value "server-$ranks-$threads.json" parameters_sha256)
-        [ -n "$hash" ] && [ "$hash" = "$(json_value "server-$ranks-1.json" parameters_sha256)" ] ||
+        hash=$(hash_of "server-$ranks-$threads.json")
+        [ -n "$hash" ] && [ "$hash" = "$(hash_of "server-$ranks-1.json")" ] ||
             fail "$ranks ranks: a server of $threads threads gives other parameters than one of 1"
     done
 done

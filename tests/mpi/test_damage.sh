@@ -35,10 +35,10 @@ run() { # RANKS NAME OPTION...
 for ranks in 1 2; do
     for name in bad mended; do net $name $((8 / ranks)); done
     run $ranks mended || { fail 'data without damage'; tail -n 2 run.log; }
-    whole=$(json_value run.json parameters_sha256)
+    whole=$(hash_of run.json)
     grep -q '"damaged_records": *\[ *\]' run.json || fail 'the summary of whole data lists damage'
     run $ranks bad --max-bad=2 || { fail "$ranks ranks: two damaged records of two"; tail -n 2 run.log; }
-    [ "$(json_value run.json parameters_sha256)" = "$whole" ] || fail "$ranks ranks: the records behind do not take the places"
+    [ "$(hash_of run.json)" = "$whole" ] || fail "$ranks ranks: the records behind do not take the places"
     for record in 'image 5: .*cut.jpg' 'image 16: .*text.jpg'; do
         grep -q "bad.txt, $record.*: left out, the record behind takes its place ([12] of --max-bad=2)" run.log ||
             { fail "$ranks ranks: $record is not said"; grep -e 'left out' run.log; }

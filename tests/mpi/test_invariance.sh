@@ -88,7 +88,7 @@ for again in paper-wfbp-2-shared paper-wfbp-4-of-which-1-server; do
     *2-shared) train 2 again.log --solver=solver.prototxt --global-batch=96 --summary=again.json ;;
     *) train 4 again.log --solver=solver.prototxt --global-batch=96 --servers=1 --summary=again.json ;;
     esac
-    first=$(json_value $again.json parameters_sha256) second=$(json_value again.json parameters_sha256)
+    first=$(hash_of $again.json) second=$(hash_of again.json)
     [ -n "$first" ] && [ "$first" = "$second" ] || fail "$again twice: $first, then $second"
 done
 

@@ -9,7 +9,7 @@ make_solver killed.prototxt 'max_iter: 60' 'snapshot: 4' "snapshot_prefix: \"$wo
 options='--solver=killed.prototxt --batch=4 --threads=1 --comm=paper'
 # shellcheck disable=SC2086
 train 4 unharmed.log $options --summary=unharmed.json || { fail 'the run that nobody disturbs'; tail -n 3 unharmed.log; }
-hash=$(json_value unharmed.json parameters_sha256)
+hash=$(hash_of unharmed.json)
 rm -f killed_iter_* killed.run
 
 random() { # BELOW: of the seed and of how often it was asked
@@ -55,7 +55,7 @@ while [ $n -lt "$kills" ] && [ $failures -eq 0 ]; do
         fi
     done
     [ -n "$finished" ] || { fail "run $runs: not done after $starts starts, seed $seed"; tail -n 4 killed.log; break; }
-    [ "$(json_value run$runs.json parameters_sha256)" = "$hash" ] ||
+    [ "$(hash_of run$runs.json)" = "$hash" ] ||
         fail "run $runs, seed $seed: killed $((starts - 1)) times, its parameters differ"
     survived=$((survived + starts - 1))
     # the next run finds this one's snapshots beside its own

@@ -44,18 +44,18 @@ awk "BEGIN { exit !(3 * $(json_value nodes.json bytes_sent_per_iteration) == $(j
     fail "two nodes of two send $(json_value nodes.json bytes_sent_per_iteration) bytes, not a third of the ranks alone"
 list nodes.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,0,[1-9][0-9.]*,0$' ||
     fail "ranks 1 and 3 do not leave the sending to 0 and 2"
-[ "$(json_value nodes.json parameters_sha256)" = "$(json_value again.json parameters_sha256)" ] ||
+[ "$(hash_of nodes.json)" = "$(hash_of again.json)" ] ||
     fail 'twice the same nodes, other parameters'
 # two leaders send what one did, and change no bit
 list slices.json bytes_sent_per_iteration_by_rank | grep -q '^[1-9][0-9.]*,[1-9][0-9.]*,[1-9][0-9.]*,[1-9][0-9.]*$' ||
     fail 'two leaders of two ranks: not all send'
 [ "$(json_value nodes.json bytes_sent_per_iteration)" = "$(json_value slices.json bytes_sent_per_iteration)" ] ||
     fail 'two leaders do not send as much as one'
-[ "$(json_value nodes.json parameters_sha256)" = "$(json_value slices.json parameters_sha256)" ] ||
+[ "$(hash_of nodes.json)" = "$(hash_of slices.json)" ] ||
     fail 'two leaders, other parameters'
 grep -q '4 workers on 2 nodes .*; 2 leaders of each communicate' slices.log || fail 'the leaders are not told'
 # on one machine nothing is gained, so nothing changes
-[ "$(json_value flat.json parameters_sha256)" = "$(json_value auto.json parameters_sha256)" ] ||
+[ "$(hash_of flat.json)" = "$(hash_of auto.json)" ] ||
     fail 'one machine: --hierarchy=auto is not off'
 for key in final_loss accuracy; do
     awk "BEGIN { a = $(json_value flat.json $key); b = $(json_value nodes.json $key); exit !((a - b) ^ 2 <= (1e-2 * a) ^ 2) }" ||
@@ -76,7 +76,7 @@ if "$box" --check >/dev/null 2>&1; then
         }
     }
     boxed two 2 2 4 --comm=ps
-    [ "$(json_value two.json parameters_sha256)" = "$(json_value nodes.json parameters_sha256)" ] ||
+    [ "$(hash_of two.json)" = "$(hash_of nodes.json)" ] ||
         fail 'two machines: --hierarchy=auto is not what nodes of 2 are on one'
     boxed uneven 3 2 5 --comm=sfb
     grep -q '5 workers on 3 nodes' uneven.log || fail 'five ranks on three machines are not three nodes'

@@ -5,10 +5,6 @@
 make_solver whole.prototxt 'max_iter: 40' 'snapshot: 20' "snapshot_prefix: \"$work/whole\"" \
     'display: 10' 'average_loss: 3'
 
-hash_of() {
-    json_value "$1" parameters_sha256
-}
-
 # went_on NAME RANKS OPTION...: from the snapshot in the middle to the end.
 went_on() {
     name=$1 ranks=$2

@@ -159,7 +159,7 @@ whole() {
         --summary="$name-b.json" "$@" || { fail "$name: the last part"; tail -n 5 "$name-last.log"; }
     train "$n" "$name.log" --solver="$name.prototxt" --batch=8 --threads=1 --max-iter=$length --summary="$name-a.json" \
         --snapshot-prefix="$work/undisturbed-$name" "$@" || { fail "$name"; tail -n 5 "$name.log"; }
-    [ "$(json_value "$name-a.json" parameters_sha256)" = "$(json_value "$name-b.json" parameters_sha256)" ] ||
+    [ "$(hash_of "$name-a.json")" = "$(hash_of "$name-b.json")" ] ||
         fail "$name: stopped five times, the parameters after $length iterations differ"
     echo "$name: stopped at $(sed -n 's/.*stopping after \([0-9]*\) iterations.*/\1/p' "$name"-[1-5].log | tr '\n' ' ')of $length"
 }
