@@ -75,7 +75,7 @@ done
 case $where in
 simulate | box | slurm | pbs) ;;
 '') die 'where? --where=simulate, box, slurm or pbs' ;;
-*) die "--where=$where is not known (simulate, box, slurm or pbs)" ;;
+*) die "--where=$where: expected simulate, box, slurm or pbs" ;;
 esac
 [ -z "$publish" ] || [ "$where" = simulate ] || die '--publish is for --where=simulate: others differ from machine to machine'
 [ "$where" != slurm ] || [ -n "${SLURM_JOB_ID:-}" ] || die 'this is not in a job: sbatch --nodes=N jobs/reproduce.slurm'

@@ -9,19 +9,25 @@ escape() {
     sed -e 's/\\/\\\\/g' -e 's/-/\\-/g' -e "s/^\\([.']\\)/\\\\\\&\\1/"
 }
 
-# Verbatim, as --help prints it: people find the same words in both places.
+# Verbatim, as --help prints it: people find the same words in both places. Not indented: lines of 80 columns fit.
 commands() {
     "$poseidon" help | sed -n 's/^  \([a-z_]*\)  *.*/\1/p' | while read -r command; do
         [ "$command" != help ] || continue
-        printf '.SS %s\n.nf\n' "$command"
+        printf '.SS %s\n.nf\n.in 0\n' "$command"
         "$poseidon" "$command" --help | escape
-        printf '.fi\n'
+        printf '.in\n.fi\n'
     done
+}
+
+# The types that "help layers" says are refused, in one line.
+unsupported() {
+    "$poseidon" help layers | sed -n '1,/^not supported:/d; s/^  \([A-Za-z0-9]\{1,\}\) .*/\1/p' | tr '\n' ' ' | sed 's/ $//; s/ /, /g'
 }
 
 while IFS= read -r line; do
     case $line in
     @COMMANDS@) commands ;;
+    *@UNSUPPORTED@*) printf '%s\n' "$line" | sed "s/@UNSUPPORTED@/$(unsupported)/" ;;
     *) printf '%s\n' "$line" ;;
     esac
 done <"$template"

@@ -309,10 +309,10 @@ static int parse(struct classification *c, int argc, char **argv, int *nwords)
          "the net, its input a layer of type Input; required"},
         {"weights", OPTION_TEXT, &c->weights, "FILES", "trained weights (comma list); required"},
         {"input-shape", OPTION_TEXT, &c->options.input_shape, "C,H,W",
-         "input size if neither the net nor its data says"},
+         "input size, where neither the net nor its data gives it"},
         {"labels", OPTION_TEXT, &c->labels, "FILE", "the classes' names, one a line"},
         {"mean", OPTION_TEXT, &c->mean, "MEAN",
-         "B,G,R or one number or a mean image's file, to be subtracted"},
+         "subtract this: B,G,R, or one number, or a mean image's file"},
         {"scale", OPTION_REAL, &c->scale, "X", "factor after the mean (default 1)"},
         {"resize", OPTION_TEXT, &c->resize, "WxH",
          "resize to this, then cut out the centre; N: the shorter side to N "

@@ -54,7 +54,7 @@ static int options_read(struct convert *c, int argc, char **argv, int *nwords)
         {"seed", OPTION_SEED, &c->seed, "N", "the seed of that order (default 1)"},
         {"classes", OPTION_INT, &c->classes, "N", "mnist: labels are 0..N-1 (default 10)"},
         {"pad", OPTION_INT, &c->pad, "N",
-         "a border of N pixels of the mean colour, for crops of the old size"},
+         "add a border of N pixels in the mean colour, so that crops of the old size fit"},
         {"gzip", OPTION_INT, &c->gzip, "LEVEL",
          "compress, 1..9 (default 0: larger, but any record is read at once)"},
         {"force", OPTION_FLAG, &c->force, NULL, "replace DST.h5 and FILE where they exist"},

@@ -67,9 +67,10 @@ int command_device_query(int argc, char **argv)
         .synopsis = "",
         .options = none,
         .noptions = 0,
-        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN, "
-                 "cuBLASLt; and NCCL.\n"
+        .about = "Lists the GPUs of this machine and what the CUDA engine needs: driver, cuDNN "
+                 "and cuBLASLt; and NCCL, which several GPUs of a node may use.\n"
                  "Exit status 1 where --engine=cuda could not be used.",
+        .example = "  poseidon device_query",
     };
     int nwords, status = options_parse(&line, argc, argv, &nwords);
 

@@ -91,7 +91,7 @@ static int parse(struct request *r, int argc, char **argv)
         {"level", OPTION_INT, &o->level, "N", "level of the net's state"},
         {"batch", OPTION_COUNT, &o->batch, "N", "samples per pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o->input_shape, "C,H,W",
-         "input size if neither the net nor its data says"},
+         "input size, where neither the net nor its data gives it"},
         {"plan", OPTION_TEXT, &r->plan, "FILE",
          "show each layer's scheme: of 'poseidon plan --json', or of 'train --summary'"},
         {"nodes", OPTION_COUNT, &r->nodes, "N", "which nodes of the plan (default: the last)"},

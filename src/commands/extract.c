@@ -311,8 +311,8 @@ int command_extract(int argc, char **argv)
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = 1,
         .about = "Runs the TEST phase of a net over N batches and writes what the named blobs "
-                 "hold: one float data set per blob, named after it, the batches' rows one behind "
-                 "another. A slash in a blob's name makes a group of the file.",
+                 "hold: one float data set per blob, named after it, batch after "
+                 "batch. A slash in a blob's name makes a group of the file.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/options.h"
 #include "layers/layer.h"
 #include "util/suggest.h"
 #include "util/agree.h"
@@ -33,20 +34,20 @@ static const struct command commands[] = {
     {"test", command_test, "score a trained net: poseidon test --model=FILE --weights=FILE", true},
     {"time", command_time, "measure every layer, forward and backward", false},
     {"summary", command_summary, "print a net's table: shapes, parameters, FLOPs", false},
-    {"plan", command_plan,
-     "what each layer's traffic would cost by every scheme, and how training would scale", false},
-    {"simulate", command_simulate,
-     "play training on a cluster message by message, and print how it scales", false},
+    {"plan", command_plan, "estimate each layer's traffic by every scheme, and the speed-up",
+     false},
+    {"simulate", command_simulate, "play training on a cluster message by message", false},
     {"report", command_report, "make tables and plots of runs: poseidon report FOLDER...", false},
     {"convert", command_convert, "make data from photographs, CIFAR-10 or MNIST files", false},
     {"mean", command_mean, "average the images of a data set, for mean_file and mean_value", false},
     {"classify", command_classify, "print the likeliest classes of photographs", false},
     {"extract", command_extract, "write what named blobs hold to HDF5", false},
     {"draw", command_draw, "draw a net as a picture, or as text for Graphviz (.dot)", false},
-    {"upgrade", command_upgrade,
-     "write an old net or solver, or the net of a model, in today's form", false},
+    {"upgrade", command_upgrade, "write an old net or solver, or a model's net, in today's form",
+     false},
     {"doctor", command_doctor, "examine MPI, hosts, network and disk of an allocation", true},
-    {"device_query", command_device_query, "list the GPUs, and what --engine=cuda lacks", false},
+    {"device_query", command_device_query, "list GPUs, and what is missing for --engine=cuda",
+     false},
     {"help", command_help, "show this, the help of one command, or 'help layers'", false},
 };
 
@@ -63,13 +64,13 @@ static const struct command *find(const char *name)
 static int print_usage(FILE *to)
 {
     fprintf(to,
-            "poseidon %s: trains convolutional networks data-parallel from Caffe's layer files\n\n"
+            "poseidon %s: trains the convolutional nets of Caffe's files over MPI\n\n"
             "usage: poseidon COMMAND [OPTIONS]\n\n",
             PACKAGE_VERSION);
     for (int i = 0; i < NCOMMANDS; i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fprintf(to, "\n'poseidon COMMAND --help' shows a command's options; man poseidon documents the "
-                "rest.\n");
+    fprintf(to, "\n'poseidon COMMAND --help' shows a command's options, 'poseidon --version' the\n"
+                "libraries that it was built with; man poseidon has the rest.\n");
     return 0;
 }
 
@@ -98,7 +99,7 @@ static int print_layers(void)
                name);
     printf("\n\nnot supported:\n\n");
     for (int i = 0; (name = layer_type_refused(i, &reason)) != NULL; i++)
-        printf("  %-24s %s\n", name, reason);
+        options_print_entry(name, reason);
     return 0;
 }
 

@@ -67,6 +67,12 @@ static void print_option(const char *name, const char *between, const char *valu
     print_wrapped(help, OPTIONS_INDENT, OPTIONS_INDENT);
 }
 
+void options_print_entry(const char *name, const char *text)
+{
+    printf("  %-*s", OPTIONS_INDENT - 2, name);
+    print_wrapped(text, OPTIONS_INDENT, OPTIONS_INDENT);
+}
+
 static void print_help(const struct command_line *line)
 {
     bool grouped = line->noptions > 0 && line->options[0].type == OPTION_GROUP;
@@ -326,6 +332,31 @@ void options_add(struct option_rows *rows, const struct option *more, int n)
     rows->n += n;
 }
 
+/* "poseidon train solver.prototxt": what the word was meant to be, or NULL. */
+static const char *option_of_word(const struct command_line *line, const char *word)
+{
+    const char *dot = strrchr(word, '.');
+
+    for (int i = 0; dot && !strcmp(dot, ".prototxt") && i < line->noptions; i++)
+        if (line->options[i].name &&
+            (!strcmp(line->options[i].name, "solver") || !strcmp(line->options[i].name, "model")))
+            return line->options[i].name;
+    return NULL;
+}
+
+static int refuse_word(const struct command_line *line, const char *word)
+{
+    const char *option = option_of_word(line, word);
+
+    return error_set("unexpected word '%s': %s%s%s%s%s (usage: poseidon %s %.*s)", word,
+                     line->max_words == 0   ? "expected options only"
+                     : line->max_words == 1 ? "expected one word besides options"
+                                            : "there are too many words besides options",
+                     option ? "; did you mean --" : "", option ? option : "", option ? "=" : "",
+                     option ? word : "", line->command, (int)strcspn(line->synopsis, "\n"),
+                     line->synopsis);
+}
+
 int options_parse(const struct command_line *line, int argc, char **argv, int *nwords)
 {
     *nwords = 0;
@@ -338,11 +369,7 @@ int options_parse(const struct command_line *line, int argc, char **argv, int *n
             if (parse_option(line, argc, argv, &i))
                 return -1;
         } else if (*nwords >= line->max_words) {
-            return error_set("unexpected word '%s': %s (usage: poseidon %s %.*s)", argv[i],
-                             line->max_words == 0   ? "expected options only"
-                             : line->max_words == 1 ? "expected one word besides options"
-                                                    : "there are too many words besides options",
-                             line->command, (int)strcspn(line->synopsis, "\n"), line->synopsis);
+            return refuse_word(line, argv[i]);
         } else {
             argv[++*nwords] = argv[i];
         }

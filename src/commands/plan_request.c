@@ -58,7 +58,7 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"batch", OPTION_COUNT, &o->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",
-         "input size if neither the net nor its data says"},
+         "input size, where neither the net nor its data gives it"},
         {"stage", OPTION_TEXT, &o->model.stages, "LIST", "stages of the net's state (comma list)"},
         {"iter-size", OPTION_COUNT, &o->iter_size, "N",
          "passes per iteration, as the solver's iter_size (default 1)"},
@@ -85,15 +85,15 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
          "measured figures; options above override them"},
         {"comm", OPTION_TEXT, &r->comm, "HOW", comm_words},
         {"overlap", OPTION_TEXT, &r->overlap, "HOW",
-         "as of train: wfbp (default), backward or none"},
+         "as for train: wfbp (default), backward or none"},
         {"wire", OPTION_TEXT, &r->wire, "FORM",
          "fp32 (default), or bf16: PS and allreduce send half the bytes"},
         {"servers", OPTION_INT, &o->servers, "K",
          "K dedicated server ranks among all (default: all ranks serve)"},
         {"chunk", OPTION_BYTES, &o->chunk_bytes, "SIZE",
-         "parameters, or factors, per message (default: what suits the network)"},
+         "bytes of parameters, or of factors, per message (default: what suits the network)"},
         {"merge", OPTION_BYTES, &o->merge_bytes, "SIZE",
-         "small neighbouring layers travel together until they hold that much; 0: each alone "
+         "send small neighbouring layers together, up to this size; 0: each alone "
          "(default: what suits the network)"},
         {"shared-core", OPTION_FLAG, &r->shared_core, NULL,
          "ranks have no core to spare for the communication thread"},
@@ -185,7 +185,7 @@ int plan_request_parse(struct plan_request *r, const struct command_line *line, 
         return error_set("--chunk=%zu: a chunk holds at least one parameter, %zu bytes",
                          o->chunk_bytes, sizeof(float));
     if (strcmp(r->hierarchy, "auto") && strcmp(r->hierarchy, "off"))
-        return error_set("--hierarchy=%s is not known (auto or off)", r->hierarchy);
+        return error_set("--hierarchy=%s: expected auto or off", r->hierarchy);
     o->flat = !strcmp(r->hierarchy, "off");
     o->npoints =
         units_parse_counts("nodes", r->nodes, FORECAST_MAX_NODES, FORECAST_MAX_POINTS, o->nodes);

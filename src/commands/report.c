@@ -33,11 +33,14 @@ static int parse(struct request *r, int argc, char **argv)
     const struct option options[] = {
         {"out", OPTION_TEXT, &r->out, "FOLDER", "where to write (default: report)"},
         {"published", OPTION_TEXT, &r->published, "FILE",
-         "figures of others, to stand beside (docs/published.csv)"},
+         "published figures to compare with, such as docs/published.csv"},
     };
     const struct command_line line = {
         .command = "report",
         .synopsis = "FOLDER... [OPTIONS]",
+        .example =
+            "  poseidon train --solver=models/lenet/solver.prototxt --summary=runs/one.json\n"
+            "  poseidon report runs",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
         .max_words = MOST_FOLDERS,

@@ -69,7 +69,7 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
 {
     const struct option options[] = {
         {"window", OPTION_BYTES, &r->window, "SIZE",
-         "a rank's bytes on the network at a time (default: what suits the network)"},
+         "bytes that a rank has in flight (default: what suits the network)"},
         {"order", OPTION_TEXT, &r->order, "HOW",
          "which waiting message goes first: urgency (default) or fifo"},
         {"transport", OPTION_TEXT, &r->transport, "RATE",
@@ -79,8 +79,9 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         {"headers", OPTION_BYTES, &r->headers, "SIZE",
          "what headers and replies add to each message on a link (default 0)"},
         {"switch", OPTION_TEXT, &r->leaf, "NODES:X",
-         "leaf switches of so many nodes, their way up X times oversubscribed (default: one "
-         "switch)"},
+         "leaf switches of NODES nodes each, with uplinks that are X times oversubscribed "
+         "(default: "
+         "one switch)"},
         {"stragglers", OPTION_REAL, &r->stragglers, "S",
          "workers' passes differ in every iteration, log-normally: 0.05 is about 5 % (default: "
          "none)"},
@@ -88,7 +89,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         {"intervals", OPTION_COUNT, &r->intervals, "N",
          "with --json: the bytes a node sends in each N-th of an iteration"},
         {"dilate", OPTION_COUNT, &r->plan.options.dilate, "K",
-         "divide what goes over the network by K, nothing else: as train does, to compare with it"},
+         "divide the bytes on the network by K, and leave all else as it is, as train --dilate "
+         "does"},
         {"json", OPTION_FLAG, &r->json, NULL, "print JSON instead"},
     };
     const struct command_line line = {
@@ -100,9 +102,8 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
         .noptions = (int)(sizeof options / sizeof *options),
         .about =
             "Plays training message by message on a virtual clock, by the plan and the send queue\n"
-            "that training itself has, and prints how it scales. Where plan adds up averages, "
-            "this\n"
-            "has who waits for whom. Needs no cluster and no data.",
+            "that training itself has, and prints how it scales. Where plan adds up averages,\n"
+            "simulate knows which rank waits for which. Needs no cluster and no data.",
     };
     int status;
 
@@ -111,7 +112,7 @@ static int parse(struct request *r, int argc, char **argv, struct cost_cluster *
     r->plan.baselines = true;
     status = plan_request_parse(&r->plan, &line, argc, argv, cluster);
     if (!status && strcmp(r->order, "urgency") && strcmp(r->order, "fifo"))
-        return error_set("--order=%s is not known (urgency or fifo)", r->order);
+        return error_set("--order=%s: expected urgency or fifo", r->order);
     if (!status && r->intervals > MOST_INTERVALS)
         return error_set("--intervals wants a number from 1 to %d, found %d", MOST_INTERVALS,
                          r->intervals);

@@ -21,7 +21,7 @@ int command_summary(int argc, char **argv)
         {"level", OPTION_INT, &o.level, "N", "level of the net's state"},
         {"batch", OPTION_COUNT, &o.batch, "N", "samples per pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o.input_shape, "C,H,W",
-         "input size if neither the net nor its data says"},
+         "input size, where neither the net nor its data gives it"},
         {"json", OPTION_FLAG, &as_json, NULL, "print JSON instead"},
     };
     const struct command_line line = {

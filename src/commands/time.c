@@ -45,7 +45,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"stage", OPTION_TEXT, &t->model_options.stages, "LIST", "stages of the net's state"},
         {"level", OPTION_INT, &t->model_options.level, "N", "level of the net's state"},
         {"input-shape", OPTION_TEXT, &t->model_options.input_shape, "C,H,W",
-         "input size if neither the net nor its data says"},
+         "input size, where neither the net nor its data gives it"},
         {"gpu", OPTION_TEXT, &gpu, "all|LIST", "as --engine=cuda, on the GPUs of the list"},
         {"engine", OPTION_TEXT, &t->engine, "NAME", "compute engine: cpu (default) or cuda"},
         {"threads", OPTION_THREADS, &t->engine_options.threads, "N", "compute threads"},
@@ -53,7 +53,7 @@ static int parse(struct timing *t, int argc, char **argv)
         {"convolution", OPTION_TEXT, &convolution, "HOW",
          "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
         {"no-fusion", OPTION_FLAG, &t->engine_options.no_fusion, NULL,
-         "every layer is an operator of its own"},
+         "compute every layer by itself, no two in one pass"},
         {"math", OPTION_TEXT, &math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &t->engine_options.deterministic, NULL,
@@ -74,10 +74,11 @@ static int parse(struct timing *t, int argc, char **argv)
         .example = "  poseidon time --model=models/lenet/train_val.prototxt --iterations=10",
         .options = options,
         .noptions = (int)(sizeof options / sizeof *options),
-        .about = "Measures every layer, forward and backward, on blank input. Of data that is "
-                 "there it\nreads the shape alone. Beside it stands the least it could take: its "
-                 "operations at the rate\nof matrix products and its bytes at that of memory, both "
-                 "measured here.",
+        .about =
+            "Measures every layer, forward and backward, on blank input; of the data the shape "
+            "alone is read.\nBeside each time stands the least that it could be: the layer's "
+            "operations at this machine's rate of matrix products, or its bytes at the rate "
+            "of memory. Both rates are measured first.",
     };
 
     status = options_parse(&line, argc, argv, &nwords);

@@ -247,10 +247,10 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {"sigxcpu-effect", OPTION_TEXT, &r->words.effect[SIGNAL_XCPU], "EFFECT",
          "SIGXCPU, which schedulers send: same effects as above"},
         {"time-limit", OPTION_TEXT, &r->words.time_limit, "DURATION",
-         "stop and save in time before that (4h, 30min, 1:30:00; default: what the scheduler says; "
-         "none)"},
+         "stop and save before this time is over (4h, 30min, 1:30:00; none; default: the "
+         "scheduler's limit)"},
         {"snapshot-every", OPTION_TEXT, &r->words.every, "DURATION",
-         "a snapshot at least so often, besides the solver's"},
+         "write a snapshot at least this often, besides the solver's"},
         {"max-bad", OPTION_INT, &o->max_bad, "N",
          "leave out up to N damaged records of each data set and rank (an image that cannot be "
          "decoded), and say which (default 0: an error)"},
@@ -260,13 +260,13 @@ static void add_endings(struct train_request *r, struct option_rows *rows)
         {"check-sync", OPTION_COUNT, &o->check_sync, "N",
          "every N iterations, compare the ranks' parameters, bit for bit"},
         {"stall-timeout", OPTION_TEXT, &r->words.stall, "DURATION",
-         "a rank that is silent for so long is lost: the run ends with status 76 (default "
-         "5min; none)"},
+         "give up a rank after so long without a sign of life, and end the run with status 76 "
+         "(default 5min; none: never)"},
         {"keep", OPTION_COUNT, &o->keep, "N",
          "keep the N newest snapshots of this run (default: all)"},
         {"keep-best", OPTION_TEXT, &o->keep_best, "OUTPUT",
-         "save the state that tests best by this output of the test net (a loss's least, else the "
-         "most), and keep it besides those of --keep"},
+         "save the state that tests best by this output of the test net (the least of a loss, the "
+         "most of all else), and keep it besides those of --keep"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -286,7 +286,8 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"convolution", OPTION_TEXT, &r->words.convolution, "HOW",
          "cpu: auto (default: Winograd where it was measured to be faster), direct, winograd"},
-        {"no-fusion", OPTION_FLAG, &o->no_fusion, NULL, "every layer is an operator of its own"},
+        {"no-fusion", OPTION_FLAG, &o->no_fusion, NULL,
+         "compute every layer by itself, no two in one pass"},
         {"math", OPTION_TEXT, &r->words.math, "TYPE",
          "cuda: fp32, tf32 (default on A100 and later) or bf16"},
         {"deterministic", OPTION_FLAG, &o->deterministic, NULL, "cuda: the same bits at every run"},
@@ -304,9 +305,9 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
         {"profile", OPTION_TEXT, &o->profile, "FILE",
          "replay: seconds per layer (poseidon time --profile writes them)"},
         {"dilate", OPTION_COUNT, &o->dilate, "K",
-         "replay: divide what goes over the network by K, nothing else"},
+         "replay: divide the bytes on the network by K, and leave all else as it is"},
         {"input-shape", OPTION_TEXT, &r->words.input_shape, "C,H,W",
-         "replay: input size if neither the net nor its data says"},
+         "replay: input size, where neither the net nor its data gives it"},
     };
 
     options_add(rows, group, (int)(sizeof group / sizeof *group));
@@ -344,10 +345,10 @@ static void add_communication(struct train_request *r, const char *comm_words,
         {"leaders", OPTION_COUNT, &o->leaders, "N",
          "N ranks of a node lead it, each for its share of the parameters (default 1)"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
-         "parameters, or factors, per message (default: by the measured network, "
+         "bytes of parameters, or of factors, per message (default: by the measured network, "
          "else 512k)"},
         {"merge", OPTION_BYTES, &o->merge, "SIZE",
-         "small neighbouring layers travel together until they hold that much; 0: each alone "
+         "send small neighbouring layers together, up to this size; 0: each alone "
          "(default: by the measured network, else 64k)"},
     };
 

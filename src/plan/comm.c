@@ -44,7 +44,7 @@ int comm_parse(const struct scheme *const *registry, const char *text, struct co
         *out = (struct comm){.policy = COMM_SCHEME, .scheme = registry[i]};
         return 0;
     }
-    return error_set("--comm=%s is not known (%s)", text, list);
+    return error_set("--comm=%s: expected one of %s", text, list);
 }
 
 const char *comm_name(struct comm comm)

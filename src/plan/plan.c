@@ -332,8 +332,7 @@ static const char *const wire_names[] = {"fp32", "bf16"};
 int wire_parse(const char *text, enum wire_format *out)
 {
     *out = !strcmp(text, wire_names[WIRE_BF16]) ? WIRE_BF16 : WIRE_FP32;
-    return strcmp(text, wire_names[*out]) ? error_set("--wire=%s is not known (fp32, bf16)", text)
-                                          : 0;
+    return strcmp(text, wire_names[*out]) ? error_set("--wire=%s: expected fp32 or bf16", text) : 0;
 }
 
 const char *wire_name(enum wire_format wire)

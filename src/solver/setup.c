@@ -30,7 +30,8 @@ int hierarchy_parse(const char *text, int *out)
 
     if (word < 0 && (*end || end == text || n < 1 || n > 65536))
         return error_set(
-            "--hierarchy=%s is not known (auto, off, or the ranks of a node, 1 to 65536)", text);
+            "--hierarchy=%s: expected auto, off, or the number of a node's ranks, 1 to 65536",
+            text);
     *out = word >= 0 ? values[word] : (int)n;
     return 0;
 }

@@ -21,20 +21,46 @@ static bool has_field(const ProtobufCMessageDescriptor *type, const struct scan_
     return message_find_field(type, name) != NULL;
 }
 
-/* > 0: a solver. */
-static int balance(const char *path, const char *text, size_t length)
+struct guess {
+    int solver;       /* > 0: a solver; < 0: a net */
+    char net[512];    /* that a solver names; "" if none */
+    char inlined[32]; /* or the field that holds one: "net_param" */
+};
+
+/* What a solver says of its net: "net" and "train_net" name a file, their _param holds it. */
+static void note_net(const struct scan_token *field, struct scanner *scanner, struct guess *out)
 {
+    static const char *const names[] = {"net", "train_net", "net_param", "train_net_param"};
+
+    for (int i = 0; i < 4; i++) {
+        if (strlen(names[i]) != field->length || strncmp(names[i], field->text, field->length))
+            continue;
+        if (i >= 2)
+            snprintf(out->inlined, sizeof out->inlined, "%s", names[i]);
+        else if (scanner->token.kind == SCAN_STRING && scanner->token.length < sizeof out->net)
+            out->net[scan_string(&scanner->token, out->net)] = '\0';
+    }
+}
+
+static void look(const char *path, const char *text, size_t length, struct guess *out)
+{
+    struct scan_token field = {.length = 0}; /* the last name at the top */
     struct scanner scanner;
-    int solver = 0, depth = 0;
+    int depth = 0;
     bool had_mark, value = false;
     int status = scan_start(&scanner, path, text, length, &had_mark);
 
+    *out = (struct guess){.solver = 0};
     while (status == 0 && scanner.token.kind != SCAN_END) {
         bool name = depth == 0 && !value && scanner.token.kind == SCAN_IDENTIFIER;
 
-        if (name)
-            solver += has_field(&caffe__solver_parameter__descriptor, &scanner.token) -
-                      has_field(&caffe__net_parameter__descriptor, &scanner.token);
+        if (depth == 0 && (value || scan_is(&scanner, "{") || scan_is(&scanner, "<")))
+            note_net(&field, &scanner, out);
+        if (name) {
+            field = scanner.token;
+            out->solver += has_field(&caffe__solver_parameter__descriptor, &field) -
+                           has_field(&caffe__net_parameter__descriptor, &field);
+        }
         if (scan_is(&scanner, "{") || scan_is(&scanner, "<") || scan_is(&scanner, "["))
             depth++;
         else if (scan_is(&scanner, "}") || scan_is(&scanner, ">") || scan_is(&scanner, "]"))
@@ -43,40 +69,51 @@ static int balance(const char *path, const char *text, size_t length)
         status = scan_next(&scanner);
     }
     error_clear();
-    return solver;
 }
 
 int spec_is_solver(const char *path, bool *is)
 {
+    struct guess guess;
     size_t length = 0;
     char *text = NULL;
 
     if (text_read_bytes(path, &text, &length))
         return -1;
-    *is = balance(path, text, length) > 0;
+    look(path, text, length, &guess);
+    *is = guess.solver > 0;
     free(text);
     return 0;
 }
 
+static int refuse_solver(const char *path, const struct guess *guess)
+{
+    if (*guess->inlined)
+        return error_set("%s: expected a net, found a solver that holds its net in %s { }: write "
+                         "what is between the braces into a file of its own; 'poseidon train "
+                         "--solver=%s' takes the solver",
+                         path, guess->inlined, path);
+    return error_set("%s: expected a net, found a solver; use the net that it names%s%s; 'poseidon "
+                     "train --solver=%s' takes the solver",
+                     path, *guess->net ? ", " : "", guess->net, path);
+}
+
 int spec_kind_error(const char *path, bool wants_solver)
 {
+    struct guess guess = {.solver = 0};
     char error[4096];
     size_t length = 0;
     char *text = NULL;
-    int found;
 
     snprintf(error, sizeof error, "%s", error_text());
-    found = text_read_bytes(path, &text, &length) ? 0 : balance(path, text, length);
+    if (text_read_bytes(path, &text, &length) == 0)
+        look(path, text, length, &guess);
     free(text);
-    if (!wants_solver && found > 0)
-        return error_set(
-            "%s: expected a net, found a solver, which only names one; --solver (of poseidon "
-            "train) takes a solver",
-            path);
-    if (wants_solver && found < 0)
-        return error_set(
-            "%s: expected a solver, found a net, which a solver names (net: \"%s\"); --model (of "
-            "poseidon summary, plan, time and others) takes a net",
-            path, path);
+    if (!wants_solver && guess.solver > 0)
+        return refuse_solver(path, &guess);
+    if (wants_solver && guess.solver < 0)
+        return error_set("%s: expected a solver, found a net; use the solver that names it, or "
+                         "write one (net: \"%s\"); poseidon summary, plan, time and others take "
+                         "the net by --model",
+                         path, path);
     return error_set("%s", error);
 }

@@ -26,7 +26,7 @@ int sync_direct_parse(const char *name, enum sync_direct *out)
             *out = (enum sync_direct)i;
             return 0;
         }
-    return error_set("--direct=%s is not known (auto, on or off)", name);
+    return error_set("--direct=%s: expected auto, on or off", name);
 }
 
 /* What worker `rank` sends; whole numbers that floats hold. */

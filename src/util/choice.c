@@ -42,7 +42,7 @@ static int parse_word(const char *option, const char *text, const char *const *w
     int found = find_word(words, text, compare);
 
     if (found < 0)
-        return error_set("--%s=%s is not known (%s)", option, text,
+        return error_set("--%s=%s: expected %s", option, text,
                          choice_list(words, list, sizeof list));
     *out = found;
     return 0;

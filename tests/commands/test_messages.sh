@@ -28,6 +28,8 @@ refuses "*unknown option --np: the number of ranks is the launcher's: mpirun -np
 refuses '*unknown option --model: --solver=FILE: the solver names the net*' train --model=net.prototxt
 refuses '*--solver= names no file: --solver=FILE*' train --solver=
 refuses "*unexpected word 'out.svg': expected options only*" summary --model=net.prototxt out.svg
+refuses "*unexpected word 'solver.prototxt': expected options only; did you mean --solver=solver.prototxt (usage*" train solver.prototxt
+refuses "*did you mean --model=net.prototxt (usage*" summary net.prototxt
 refuses '*--max-iter expects a whole number, found*1e6*' train --solver=solver.prototxt --max-iter=1e6
 
 # convert is parsed as the others are
@@ -106,7 +108,7 @@ type EuclidaenLoss
 has "$err" "did you mean EuclideanLoss? (the nearest names are EuclideanLoss, *'poseidon help layers' lists all)" a typo
 type CenterLoss
 has "$err" 'it belongs to a fork of Caffe for face recognition (CenterLoss)' CenterLoss
-works '*SoftmaxWithLoss*not supported:*PriorBox * object detection (SSD)*' help layers
+works '*SoftmaxWithLoss*not supported:*PriorBox *object*(SSD)*' help layers
 for field in 'data_param { cache: true }:NVIDIA (NVCaffe)' 'center_loss_param { }:CenterLoss' \
     'margin_inner_product_param { }:SphereFace' 'detectnet_groundtruth_param { }:DetectNet' 'source_class: "x":CaffeOnSpark'; do
     echo "layer { name: 'x' type: 'Input' top: 'x' ${field%:*} }" >fork.prototxt

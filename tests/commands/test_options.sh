@@ -48,7 +48,8 @@ run train --solver=solver.prototxt -gpu all
 [ "$status" -eq 0 ] || has "$err" 'cuda' '-gpu all without a GPU'
 
 # --help
-for command in train test time summary plan simulate convert 'convert images' mean classify extract draw upgrade doctor; do
+for command in train test time summary plan simulate convert 'convert images' mean classify extract draw upgrade doctor \
+    report device_query; do
     # shellcheck disable=SC2086 # two words
     works '*usage: poseidon*show this help and exit*example:*poseidon *' $command --help
     long=$(printf '%s\n' "$out" | awk 'length($0) > 80')
@@ -56,4 +57,10 @@ for command in train test time summary plan simulate convert 'convert images' me
     printf '%s\n' "$out" | grep -q ' $' && fail "$command --help has blanks at the end of lines"
 done
 works '*what to train:*communication:*reports:*' train --help
+for page in help 'help layers' --version; do
+    # shellcheck disable=SC2086 # two words
+    works '*' $page
+    long=$(printf '%s\n' "$out" | awk 'length($0) > 80')
+    [ -z "$long" ] || fail "$page has lines of more than 80 columns: $long"
+done
 finish

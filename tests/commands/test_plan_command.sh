@@ -192,9 +192,9 @@ refuses "--gflops expects a number above 0, found '-3'" --model="$net" --gflops=
 refuses "--images-per-second expects a number above 0" --model="$net" --images-per-second=0
 refuses "--nodes expects whole numbers from 1 to 65536 such as 1,2,4, found '1,,2'" --model="$net" --nodes=1,,2
 refuses "--nodes=2,2: 2 appears twice" --model="$net" --nodes=2,2
-refuses "--comm=best is not known (auto, paper, none, ps" --model="$net" --comm=best
-refuses "--overlap=some is not known (none, backward or wfbp)" --model="$net" --overlap=some
-refuses "--hierarchy=4 is not known (auto or off)" --model="$net" --hierarchy=4
+refuses "--comm=best: expected one of auto, paper, none, ps" --model="$net" --comm=best
+refuses "--overlap=some: expected none, backward or wfbp" --model="$net" --overlap=some
+refuses "--hierarchy=4: expected auto or off" --model="$net" --hierarchy=4
 refuses "--wire=fp8" --model="$net" --wire=fp8
 refuses "--servers=2 leaves no worker on 2 nodes: 2 ranks" --model="$net" --nodes=2 --servers=2
 refuses "--servers=-1 is out of range" --model="$net" --servers=-1

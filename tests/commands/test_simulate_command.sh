@@ -158,8 +158,8 @@ refuses 'nothing.csv' --model="$net" --profile="$folder/nothing.csv"
 refuses '--nodes expects whole numbers from 1 to' --model="$net" --nodes=0
 refuses '--nodes expects whole numbers from 1 to' --model="$net" --nodes=1000000000
 refuses '--bandwidth' --model="$net" --bandwidth=0Gb
-refuses '--order=lifo is not known' --model="$net" --order=lifo
-refuses '--comm=lan is not known' --model="$net" --comm=lan
+refuses '--order=lifo: expected urgency or fifo' --model="$net" --order=lifo
+refuses '--comm=lan: expected one of' --model="$net" --comm=lan
 refuses 'leaves no worker' --model="$net" --nodes=2 --servers=2
 refuses "--switch wants NODES:X" --model="$net" --switch=32
 refuses "--switch wants NODES:X" --model="$net" --switch=0:4

@@ -55,7 +55,7 @@ refused() { # PATTERN PROGRAM ARGUMENTS...
         fail "not refused: $*"
     fi
 }
-refused '--ps-update=gpu is not known (auto, host or device)' "$emulated" train --ps-update=gpu
+refused '--ps-update=gpu: expected auto, host or device' "$emulated" train --ps-update=gpu
 refused "--ps-update=device: the engine 'cpu' computes in the host's memory" "$emulated" train --ps-update=device
 refused '--ps-update=device does not go with --staleness=2' "$emulated" train --engine=cuda --share-gpu \
     --ps-update=device --staleness=2

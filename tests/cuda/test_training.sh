@@ -153,7 +153,7 @@ refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
 refused '--hierarchy=2: .*\(the engine keeps parameters in memory of its own, and this build has no NCCL\|with --share-gpu\)' 2 "$emulated" train \
     --solver=plain.prototxt --engine=cuda --share-gpu --hierarchy=2
-refused 'is not known (fp32, tf32 or bf16)' 1 "$emulated" train --solver=plain.prototxt --math=fp8
+refused 'expected fp32, tf32 or bf16' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 # operators that mixed.prototxt has not; one layer writes what it reads to a file on the host
 cp "$here/tests/cuda/others.prototxt" net.prototxt
 sed 's/base_lr.*/base_lr: 0.001/' plain.prototxt >slow.prototxt

@@ -89,7 +89,7 @@ refuses() { # PATTERN ARGUMENT...
 }
 
 refuses 'where? --where=simulate, box, slurm or pbs'
-refuses '--where=moon is not known' --where=moon
+refuses '--where=moon: expected simulate, box' --where=moon
 refuses 'this is not in a job: sbatch --nodes=N jobs/reproduce.slurm' --where=slurm
 refuses 'this is not in a job: qsub jobs/reproduce.pbs' --where=pbs
 SLURM_JOB_ID=5

@@ -31,7 +31,7 @@ close() {
 }
 
 "$POSEIDON" time --model=net.prototxt --convolution=fast >out 2>&1 && fail "time took --convolution=fast"
-grep -q 'convolution=fast is not known (auto, direct or winograd)' out || fail "the refusal is '$(cat out)'"
+grep -q 'convolution=fast: expected auto, direct or winograd' out || fail "the refusal is '$(cat out)'"
 "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --solver=solver.prototxt --convolution=direct : -n 1 "$POSEIDON" train \
     --solver=solver.prototxt --convolution=winograd >out 2>&1 </dev/null && fail 'ranks may differ'
 grep -q -- '--convolution differs: direct on rank 0; winograd on rank 1' out || fail "ranks differ: $(tail -n 3 out)"

@@ -77,7 +77,7 @@ refused 'more servers than ranks' '--servers=5 leaves no worker: 4 ranks' --solv
 refused 'as many servers as ranks' '--servers=4 leaves no worker' --solver=solver.prototxt --servers=4
 refused 'uneven global batch' '--global-batch=50 cannot be shared' --solver=solver.prototxt --global-batch=50
 refused 'both batches' '--batch.*--global-batch' --solver=solver.prototxt --global-batch=64 --batch=16
-refused 'unknown scheme' '--comm=pss is not known.*allreduce' --solver=solver.prototxt --comm=pss
+refused 'unknown scheme' '--comm=pss: expected one of .*allreduce' --solver=solver.prototxt --comm=pss
 refused 'unknown engine' 'abacus.*cpu' --solver=solver.prototxt --engine=abacus
 
 refused 'staleness without ps' '--staleness=2 needs --comm=ps' --solver=solver.prototxt --staleness=2 --comm=sfb
@@ -86,7 +86,7 @@ refused 'too stale' '--staleness=99 is out of range' --solver=solver.prototxt --
 make_solver clipping.prototxt 'max_iter: 4' 'clip_gradients: 1' 'snapshot_after_train: false'
 refused 'staleness and clipping' 'clip_gradients.*--staleness=1' --solver=clipping.prototxt --staleness=1
 refused 'unknown wire format' '--wire=fp8.*bf16' --solver=solver.prototxt --wire=fp8
-refused 'unknown way' '--direct=maybe is not known .auto, on or off' --solver=solver.prototxt --direct=maybe
+refused 'unknown way' '--direct=maybe: expected auto, on or off' --solver=solver.prototxt --direct=maybe
 refused 'direct without a GPU' "--direct=on: the engine works in the host's memory" --solver=solver.prototxt --direct=on
 refused 'unknown order' '--order=random.*fifo' --solver=solver.prototxt --order=random
 

@@ -114,9 +114,9 @@ refused() {
         echo "ok: $name: $(grep '^poseidon train: ' "$name.log")"
     fi
 }
-refused 'no such hierarchy' '--hierarchy=often is not known .auto, off, or the ranks' --solver=solver.prototxt --hierarchy=often
-refused 'nodes of none' '--hierarchy=0 is not known' --solver=solver.prototxt --hierarchy=0
-refused 'nodes of half' '--hierarchy=2.5 is not known' --solver=solver.prototxt --hierarchy=2.5
+refused 'no such hierarchy' '--hierarchy=often: expected auto, off, or the number' --solver=solver.prototxt --hierarchy=often
+refused 'nodes of none' '--hierarchy=0: expected' --solver=solver.prototxt --hierarchy=0
+refused 'nodes of half' '--hierarchy=2.5: expected' --solver=solver.prototxt --hierarchy=2.5
 refused 'leaders of nobody' '--leaders=2: no ranks add up together' --solver=solver.prototxt --hierarchy=off --leaders=2
 refused 'leaders of others' '--leaders=3: the largest node has 2 ranks' --solver=solver.prototxt --hierarchy=2 --leaders=3
 refused 'stale nodes' '--hierarchy=2.*--staleness' --solver=solver.prototxt --hierarchy=2 --comm=ps --staleness=1

@@ -84,7 +84,7 @@ static const struct {
     {"", "poseidon summary: Need a model definition: --model=FILE\n"},
     {"--model=none", "poseidon summary: File not found: none\n"},
     {"--model=net.prototxt --phase=BOTH",
-     "poseidon summary: --phase=BOTH is not known (TRAIN or TEST)\n"},
+     "poseidon summary: --phase=BOTH: expected TRAIN or TEST\n"},
     {"--model=net.prototxt --input-shape=3,224",
      "poseidon summary: --input-shape expects C,H,W such as 3,224,224, found '3,224'\n"},
     {"--model=net.prototxt --level=2 --stage=flat",
@@ -138,13 +138,18 @@ START_TEST(a_solver_given_as_a_net_is_called_one_and_a_net_given_as_a_solver)
                "net: 'net.prototxt'\nbase_lr: 1\nlr_policy: 'fixed'\ndebug_info: true\n");
     assert_ran(
         run("summary --model=solver.prototxt"), 1, "",
-        "poseidon summary: solver.prototxt: expected a net, found a solver, which only names one; "
-        "--solver (of poseidon train) takes a solver\n");
+        "poseidon summary: solver.prototxt: expected a net, found a solver; use the net that it "
+        "names, net.prototxt; 'poseidon train --solver=solver.prototxt' takes the solver\n");
+    write_file("inlined.prototxt", "base_lr: 1 lr_policy: 'fixed' max_iter: 1 net_param { }\n");
+    assert_ran(run("summary --model=inlined.prototxt"), 1, "",
+               "poseidon summary: inlined.prototxt: expected a net, found a solver that holds its "
+               "net in net_param { }: write what is between the braces into a file of its own; "
+               "'poseidon train --solver=inlined.prototxt' takes the solver\n");
     ck_assert_ptr_nonnull(
         strstr(run("train --solver=net.prototxt")->err,
-               "net.prototxt: expected a solver, found a net, which a solver names (net: "
-               "\"net.prototxt\"); "
-               "--model (of poseidon summary, plan, time and others) takes a net\n"));
+               "net.prototxt: expected a solver, found a net; use the solver that names it, or "
+               "write one (net: \"net.prototxt\"); poseidon summary, plan, time and others take "
+               "the net by --model\n"));
     write_file("outer.prototxt",
                "net: 'solver.prototxt' base_lr: 1 lr_policy: 'fixed' max_iter: 1\n");
     ck_assert_ptr_nonnull(
