@@ -321,7 +321,7 @@ curves() { # FOLDER
 # What synchronising costs on one machine, as tests/bench/bench_overhead.py measured it.
 overhead() {
     echo
-    echo '| net | images a rank | ranks | `none` | scheme | with it | longer | rounds |'
+    echo "| net | images a rank | ranks | \`none\` | scheme | with it | longer | rounds |"
     echo '|---|---:|---:|---:|---|---:|---:|---|'
     awk -F, '!/^#/ && $1 != "net" {
         printf "| %s | %d | %d | %.1f ms | `%s` | %.1f ms | %.1f %% | %.1f to %.1f %% |\n", $1, $3, $2, $5, $4, $6, $7, $8, $9
