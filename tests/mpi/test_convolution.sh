@@ -43,8 +43,8 @@ for how in direct winograd auto; do
         close losses.direct.$ranks losses.$how.$ranks || fail "$how on $ranks ranks is another training"
     done
 done
-grep 'Algorithms chosen' direct.1 && fail 'direct is not direct'
-"$POSEIDON" time --model=net.prototxt --iterations=1 --convolution=direct 2>&1 | grep 'algorithm:' && fail 'time is not direct'
+grep 'Algorithms chosen.*Winograd' direct.1 && fail 'direct is not direct'
+"$POSEIDON" time --model=net.prototxt --iterations=1 --convolution=direct 2>&1 | grep 'algorithm: Winograd' && fail 'time is not direct'
 if grep -q 'Algorithms chosen: .*second (Winograd forward data weights)' winograd.1; then
     "$POSEIDON" time --model=net.prototxt --iterations=1 --convolution=winograd 2>&1 |
         grep -q 'second.*algorithm: Winograd forward data weights' || fail 'time does not say so'
@@ -61,7 +61,7 @@ if grep -q 'Algorithms chosen: .*second (Winograd forward data weights)' winogra
         done >cache/convolutions
         train 2 follow.$choice --solver=solver.prototxt
     done
-    grep 'Algorithms chosen' follow.0 && fail 'Winograd though the file says no'
+    grep 'Algorithms chosen.*Winograd' follow.0 && fail 'Winograd though the file says no'
     grep -q 'first (Winograd forward weights), second (Winograd forward data weights)' follow.1 ||
         fail "not Winograd though the file says yes: $(grep Algorithms follow.1)"
     [ "$(wc -l <cache/convolutions)" -eq 6 ] || fail "measured though known: $(cat cache/convolutions)"

@@ -72,6 +72,13 @@ compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
         w->padding_l, w->padding_r, hint, attr);
 }
 
+static inline dnnl_status_t compat_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                          const_md_t src, const_md_t weights, const_md_t bias,
+                                          const_md_t dst, const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_matmul_primitive_desc_create(out, engine, src, weights, bias, dst, attr);
+}
+
 #else
 
 typedef dnnl_memory_desc_t *md_t;
@@ -156,6 +163,18 @@ compat_conv_backward_weights(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     if (status != dnnl_success)
         return status;
     return dnnl_primitive_desc_create(out, &desc, attr, engine, hint);
+}
+
+static inline dnnl_status_t compat_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                          const_md_t src, const_md_t weights, const_md_t bias,
+                                          const_md_t dst, const_dnnl_primitive_attr_t attr)
+{
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t status = dnnl_matmul_desc_init(&desc, src, weights, bias, dst);
+
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(out, &desc, attr, engine, NULL);
 }
 
 #endif

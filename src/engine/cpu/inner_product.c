@@ -1,19 +1,84 @@
 /* Inner product: three matrix products on plain memory, rows x K and rows x O.
  *
  * Plain, because its inputs are the sufficient factors that travel in place of the weight gradient.
- */
+ *
+ * Forward with few rows is oneDNN's matmul where that has batch-reduced code: sgemm shares such a
+ * product badly among threads (tests/bench/RESULTS.md). Of the shape and the library alone, so that
+ * all ranks take the same. Backward passes gain nothing, nor do weights in a layout of their own,
+ * which would have to be laid out again in every iteration. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_size.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* As many rows as were measured. */
+enum { FEW_ROWS = 128 };
 
 struct inner_product {
     struct cpu_op op;
     int64_t rows, inputs, outputs;
-    struct cpu_input bottom; /* plain */
+    struct cpu_primitive matmul; /* empty: sgemm */
+    struct cpu_input bottom;     /* plain */
     struct cpu_output bottom_grad;
 };
+
+static int matmul_arg(struct inner_product *ip, const_dnnl_primitive_desc_t desc, int arg,
+                      dnnl_query_t query, int index)
+{
+    return cpu_primitive_arg(ip->op.engine, &ip->matmul, arg,
+                             dnnl_primitive_desc_query_md(desc, query, index));
+}
+
+static int matmul_args(struct inner_product *ip, const_dnnl_primitive_desc_t desc)
+{
+    if (cpu_primitive_create(ip->op.engine, desc, &ip->matmul) ||
+        matmul_arg(ip, desc, DNNL_ARG_SRC, dnnl_query_src_md, 0) ||
+        matmul_arg(ip, desc, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0) ||
+        matmul_arg(ip, desc, DNNL_ARG_DST, dnnl_query_dst_md, 0))
+        return -1;
+    return ip->op.args.u.inner_product.bias
+               ? matmul_arg(ip, desc, DNNL_ARG_BIAS, dnnl_query_weights_md, 1)
+               : 0;
+}
+
+/* Whether it is neither sgemm once more nor a general fall-back. */
+static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = "";
+
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           strncmp(name, "brg", 3) == 0;
+}
+
+static int matmul_create(struct inner_product *ip)
+{
+    const dnnl_dims_t src = {ip->rows, ip->inputs}, weights = {ip->inputs, ip->outputs},
+                      bias = {1, ip->outputs}, dst = {ip->rows, ip->outputs};
+    md_t src_md = NULL, weights_md = NULL, bias_md = NULL, dst_md = NULL;
+    dnnl_primitive_desc_t desc = NULL;
+    int status = -1;
+
+    if (cpu_check(md_create_tag(&src_md, 2, src, dnnl_ab)) ||
+        cpu_check(md_create_tag(&weights_md, 2, weights, dnnl_ba)) ||
+        cpu_check(md_create_tag(&dst_md, 2, dst, dnnl_ab)) ||
+        (ip->op.args.u.inner_product.bias && cpu_check(md_create_tag(&bias_md, 2, bias, dnnl_ab))))
+        goto done;
+    status = 0;
+    if (compat_matmul(&desc, ip->op.engine->engine, src_md, weights_md, bias_md, dst_md,
+                      ip->op.engine->attr) == dnnl_success &&
+        is_batch_reduced(desc))
+        status = matmul_args(ip, desc);
+done:
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    md_destroy(src_md);
+    md_destroy(weights_md);
+    md_destroy(bias_md);
+    md_destroy(dst_md);
+    return status;
+}
 
 static int inner_product_create(struct cpu_op *op)
 {
@@ -25,7 +90,8 @@ static int inner_product_create(struct cpu_op *op)
     ip->inputs = size.inputs;
     ip->outputs = size.outputs;
     cpu_top_set(top, NULL);
-    if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom))
+    if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom) ||
+        (ip->rows <= FEW_ROWS && !op->args.u.inner_product.transpose && matmul_create(ip)))
         return -1;
     if (!cpu_op_propagates(op, 0))
         return 0;
@@ -42,6 +108,11 @@ static int inner_product_forward(struct cpu_op *op, const struct run *run)
     (void)run;
     if (cpu_input_load(op->engine, &ip->bottom))
         return -1;
+    if (ip->matmul.primitive)
+        return cpu_primitive_run(op->engine, &ip->matmul,
+                                 (const void *const[]){cpu_input_data(op->engine, &ip->bottom),
+                                                       weight, top,
+                                                       bias ? op->args.params[1]->value : NULL});
     if (bias) {
         const float *from = op->args.params[1]->value;
 #pragma omp parallel for if (ip->rows * ip->outputs > 16384)
@@ -121,6 +192,7 @@ static void inner_product_destroy(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
 
+    cpu_primitive_destroy(&ip->matmul);
     cpu_input_destroy(&ip->bottom);
     cpu_output_destroy(&ip->bottom_grad);
 }
@@ -133,10 +205,17 @@ void cpu_inner_product_factors(struct op *base, const float **bottom, const floa
     *top_grad = ip->op.args.tops[0]->grad.data;
 }
 
+static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
+{
+    if (((const struct inner_product *)op)->matmul.primitive)
+        snprintf(words, ENGINE_OP_WORDS, "matmul forward");
+}
+
 const struct cpu_kind cpu_inner_product = {
     .size = sizeof(struct inner_product),
     .create = inner_product_create,
     .forward = inner_product_forward,
     .backward = inner_product_backward,
     .destroy = inner_product_destroy,
+    .describe = inner_product_describe,
 };
