@@ -9,14 +9,7 @@ if [ -z "${POSEIDON_DATA:-}" ] || [ ! -d "$samples" ]; then
     exit 77
 fi
 "${POSEIDON:?}" convert images --help | grep -q lmdb || { echo 'SKIP: built without photographs'; exit 77; }
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
+. "${abs_top_srcdir:?}/tests/common.sh"
 
 refuses() { # PATTERN ARGUMENT...
     pattern=$1
@@ -78,4 +71,4 @@ sh "$prepare" "$folder/archives" "$folder/whole" --train-only --size=16 >"$folde
     fail "--train-only: $(tail -n 3 "$folder/said")"
 if [ ! -s "$folder/whole/train.h5" ] || [ -e "$folder/whole/val.h5" ]; then fail "--train-only"; fi
 
-exit $((failures > 0))
+finish

@@ -5,14 +5,7 @@ set -u
 source=${abs_top_srcdir:?}
 python=${POSEIDON_PYTHON:-python3}
 command -v "$python" >/dev/null || { echo 'skipped: python3 is missing'; exit 77; }
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
+. "${abs_top_srcdir:?}/tests/common.sh"
 
 mkdir "$folder/again"
 "$python" "$source/models/profiles/generate.py" --program="$POSEIDON" --out="$folder/again" ||
@@ -95,4 +88,4 @@ done <"$folder/published"
 "$POSEIDON" simulate --model="$source/models/lenet/train_val.prototxt" --profile=cpu --input-shape=1,28,28 \
     --nodes=2 >"$folder/played" 2>&1 &&
     grep -q 'of 64 images' "$folder/played" || fail "simulate --profile=cpu: $(cat "$folder/played")"
-exit $((failures > 0))
+finish
