@@ -4,20 +4,10 @@
 # tests/cluster/test_slurm.sh, test_pbs.sh, test_keep_running.sh.
 # shellcheck disable=SC2016,SC2317 # stand-ins expand later; functions are called by name
 set -u
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
+# shellcheck source=tests/common.sh
+. "${abs_top_srcdir:?}/tests/common.sh"
 newline='
 '
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
-
-same() { # WHAT EXPECTED FOUND
-    [ "$2" = "$3" ] || fail "$1: expected '$2', found '$3'"
-}
 
 said() { # PATTERN: in what the job said
     grep -q -- "$1" said || fail "$name: expected a word about '$1', found: $(tail -n 5 said)"
@@ -493,4 +483,4 @@ refuses 'absent cannot be read' --hostfile=absent
 refuses "--hosts wants a number of at least 1, found '0'" --hostfile=hosts --hosts=0
 refuses -- '--hosts=4, but hosts names 3' --hostfile=hosts --hosts=4
 refuses "unknown argument '--fast'" --fast
-exit $((failures > 0))
+finish

@@ -4,18 +4,8 @@
 # shellcheck disable=SC2016 # stand-ins expand later
 set -u
 jobs=${abs_top_srcdir:?}/jobs
-folder=$(mktemp -d) || exit 1
-trap 'rm -rf "$folder"' EXIT
-failures=0
-
-fail() {
-    echo "FAIL: $1"
-    failures=$((failures + 1))
-}
-
-same() { # WHAT EXPECTED FOUND
-    [ "$2" = "$3" ] || fail "$1: expected '$2', found '$3'"
-}
+# shellcheck source=tests/common.sh
+. "${abs_top_srcdir:?}/tests/common.sh"
 
 # mpirun notes its arguments; the program after them writes a summary: N ranks make 100 (1 + 0.9 (N - 1))
 # images/s.
@@ -129,4 +119,4 @@ if "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1; then
     same 'rows of a box' 3 "$(wc -l <boxed/report.csv | tr -d ' ')"
     grep -q '^lenet,LeNet,emulated,ps,2,2,16,1,' boxed/report.csv || fail "in a box: $(cat boxed/report.csv)"
 fi
-exit $((failures > 0))
+finish
