@@ -11,7 +11,7 @@ int choice_find(const char *const *words, const char *text);
 /* "auto, on or off". Returns buffer; what does not fit is cut. */
 const char *choice_list(const char *const *words, char *buffer, size_t size);
 
-/* Puts the place of `text` into *out, or fails: "--direct=x is not known (auto, on or off)". */
+/* Puts the place of `text` into *out, or fails: "--direct=x: expected auto, on or off". */
 int choice_parse(const char *option, const char *text, const char *const *words, int *out);
 
 /* The same where capitals do not count. */
