@@ -100,13 +100,11 @@ KERNEL void batch_norm_back(struct kernel_channels v, float share, const T *x, c
     FOR_EACH(i, n)
     {
         int c = (int)(i / v.inner % v.channels);
-        float d = element(dy[i]), r = inverse[c];
-        if (relu &&
-            !(normed(element(x[i]), mean[c], r, gamma ? gamma[c] : 1, beta ? beta[c] : 0) > 0))
+        float d = element(dy[i]), r = inverse[c], at = relu || sums ? element(x[i]) : 0;
+        if (relu && !(normed(at, mean[c], r, gamma ? gamma[c] : 1, beta ? beta[c] : 0) > 0))
             d = 0 * d;
         if (sums)
-            d -= ((float)sums[c] + (element(x[i]) - mean[c]) * r * (float)sums[v.channels + c]) *
-                 share;
+            d -= ((float)sums[c] + (at - mean[c]) * r * (float)sums[v.channels + c]) * share;
         element_set(&dx[i], (gamma ? gamma[c] * r : r) * d);
     }
 }
