@@ -78,7 +78,9 @@ static int choose_conv(struct engine_case *c)
         out[2 + i] = (in[2 + i] + 2 * a->pad[i] - extent) / a->stride[i] + 1;
     }
     a->bias = case_draw(c, 0, 2) > 0;
-    a->relu = a->bias && engine_fuses(c->rig.engine, OP_CONV, OP_RELU) && case_draw(c, 0, 1);
+    /* coarse sums have other signs near 0 */
+    a->relu = a->bias && !c->coarse && engine_fuses(c->rig.engine, OP_CONV, OP_RELU) &&
+              case_draw(c, 0, 1);
     c->inexact |= a->relu; /* its kink */
     rig_bottom(&c->rig, naxes, in);
     rig_top(&c->rig, naxes, out);
