@@ -217,10 +217,11 @@ START_TEST(every_system_call_may_fail_once)
     /* both files are opened, written, forced and named at least once with each of the errors */
     ck_assert_int_ge(faults, 2 * (ERRORS - 1));
     ck_assert_int_gt(refused, 0);
-    printf("counted: %s fails once while a snapshot is written (%s): ENOSPC, EIO, EINTR, ESTALE%s | "
-           "%d | %d, %d of them by the next try | 0\n",
-           call_names[call], binary ? "binary" : "HDF5", call == WRITE ? ", a short write" : "",
-           faults, faults, refused);
+    printf(
+        "counted: %s fails once while a snapshot is written (%s): ENOSPC, EIO, EINTR, ESTALE%s | "
+        "%d | %d, %d of them by the next try | 0\n",
+        call_names[call], binary ? "binary" : "HDF5", call == WRITE ? ", a short write" : "",
+        faults, faults, refused);
     checkpoint_destroy(checkpoint);
 }
 END_TEST
