@@ -52,7 +52,7 @@ LEAST_GOODPUT = 0.75  # of a link's rate; less is reached where others compute (
 
 
 def fitted(cell):
-    """Half of the cells, like the fields of a chessboard; the others are not looked at for constants."""
+    """Half of the cells, like the fields of a chessboard; the others are not used for constants."""
     net, hosts, rate, scheme = cell
     return ([n for n, _ in NETS].index(net) + HOSTS.index(hosts) + RATES.index(rate) + SCHEMES.index(scheme)) % 2 == 0
 
