@@ -44,9 +44,11 @@ static size_t put_window(const struct spatial_field *field, int axes, char *out,
     return used;
 }
 
-/* How many values say it: one where those of all axes are alike. */
+/* How many values say it: as many as the net lists, and one where height and width are alike. */
 static int window_values(const struct spatial_field *field, int axes)
 {
+    if (field->n > 1)
+        return axes;
     for (int i = 1; i < axes; i++)
         if (spatial_at(field, i) != spatial_at(field, 0))
             return axes;

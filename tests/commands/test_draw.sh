@@ -42,7 +42,7 @@ for edge in 'n0:b0:s -> n1' 'n0:b0:s -> n2' 'n1:b0:s -> n3' 'n0:b0:s -> n3'; do
     counts 1 "^  $edge;"
 done
 
-# Windows: by name for height and width, one by one, once where axes are alike; not known where the file does not say.
+# Windows: by name for height and width, once where these are alike; one by one as listed; not known where the file does not say.
 cat >windows.prototxt <<'END'
 layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: [1, 2, 9, 9] } } }
 layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'a' convolution_param { num_output: 4 kernel_h: 3 kernel_w: 1 stride_h: 2 stride_w: 1 } }
@@ -51,7 +51,7 @@ layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { pool: AVE
 END
 draws windows.dot --model=windows.prototxt
 counts 1 ';Convolution  4, 3 x 1, stride 2 x 1&'
-counts 1 ';Convolution  5, 1 x 3, stride 2&'
+counts 1 ';Convolution  5, 1 x 3, stride 2 x 2&'
 counts 1 ';Pooling  AVE, 3 x 3, stride 1 x 2&'
 echo "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 6 } }" >>windows.prototxt
 run draw --model=windows.prototxt unknown.dot
