@@ -13,27 +13,28 @@ static const struct spatial_field absent[] = {
     [SPATIAL_DILATION] = {"dilation", "dilation_h", "dilation_w", .absent = 1, .least = 1},
 };
 
-/* Both messages have these fields. */
 #define TAKE(p, field, all, pair)                                                                  \
     ((field)->n = (p)->n_##all, (field)->value = (p)->all, (field)->has_h = (p)->has_##pair##_h,   \
      (field)->has_w = (p)->has_##pair##_w, (field)->h = (p)->pair##_h, (field)->w = (p)->pair##_w)
+
+/* What both messages have. */
+#define TAKE_SHARED(p, field, kind)                                                                \
+    do {                                                                                           \
+        if ((kind) == SPATIAL_KERNEL)                                                              \
+            TAKE(p, field, kernel_size, kernel);                                                   \
+        else if ((kind) == SPATIAL_STRIDE)                                                         \
+            TAKE(p, field, stride, stride);                                                        \
+        else if ((kind) == SPATIAL_PAD)                                                            \
+            TAKE(p, field, pad, pad);                                                              \
+    } while (0)
 
 struct spatial_field spatial_of_convolution(const Caffe__ConvolutionParameter *p,
                                             enum spatial_kind kind)
 {
     struct spatial_field field = absent[kind];
 
-    switch (kind) {
-    case SPATIAL_KERNEL:
-        TAKE(p, &field, kernel_size, kernel);
-        break;
-    case SPATIAL_STRIDE:
-        TAKE(p, &field, stride, stride);
-        break;
-    case SPATIAL_PAD:
-        TAKE(p, &field, pad, pad);
-        break;
-    case SPATIAL_DILATION:
+    TAKE_SHARED(p, &field, kind);
+    if (kind == SPATIAL_DILATION) {
         field.n = p->n_dilation;
         field.value = p->dilation;
     }
@@ -44,19 +45,7 @@ struct spatial_field spatial_of_pooling(const Caffe__PoolingParameter *p, enum s
 {
     struct spatial_field field = absent[kind];
 
-    switch (kind) {
-    case SPATIAL_KERNEL:
-        TAKE(p, &field, kernel_size, kernel);
-        break;
-    case SPATIAL_STRIDE:
-        TAKE(p, &field, stride, stride);
-        break;
-    case SPATIAL_PAD:
-        TAKE(p, &field, pad, pad);
-        break;
-    case SPATIAL_DILATION: /* Caffe's pooling has none */
-        break;
-    }
+    TAKE_SHARED(p, &field, kind);
     return field;
 }
 
