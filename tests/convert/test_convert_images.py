@@ -23,38 +23,17 @@ try:
 except ImportError:
     lmdb = None
 
+sys.path.insert(0, os.path.join(os.environ["abs_top_srcdir"], "tests"))
+from message_fields import fields
+
 POSEIDON = os.environ["POSEIDON"]
 DATA = os.path.join(os.environ["abs_top_srcdir"], "tests", "data", "input")
 PICTURES = ["color.jpg", "gray.png", "color.png", "palette.png", "progressive.jpg"]
 
 
-def fields(message):
+def last_fields(message):
     """The fields of a serialised message: {number: last value}."""
-    out, at = {}, 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-    while at < len(message):
-        tag = varint()
-        if tag & 7 == 0:
-            out[tag >> 3] = varint()
-        elif tag & 7 == 5:
-            out.setdefault(tag >> 3, []).append(struct.unpack_from("<f", message, at)[0])
-            at += 4
-        else:
-            assert tag & 7 == 2, tag
-            length = varint()
-            out[tag >> 3] = message[at:at + length]
-            at += length
-    return out
+    return {number: values[-1] for number, values in fields(message).items()}
 
 
 def supported():
@@ -123,7 +102,7 @@ class Images(unittest.TestCase):
     def records(self, folder):
         """[(key, fields)] of an LMDB, by its own library."""
         with lmdb.open(folder, readonly=True, lock=False) as env, env.begin() as txn:
-            return [(bytes(key), fields(bytes(value))) for key, value in txn.cursor()]
+            return [(bytes(key), last_fields(bytes(value))) for key, value in txn.cursor()]
 
     # ---- HDF5
     def test_list_to_hdf5(self):
@@ -385,7 +364,7 @@ class Images(unittest.TestCase):
     # ---- mean
     def mean_of(self, name):
         with open(name, "rb") as f:
-            message = fields(f.read())
+            message = last_fields(f.read())
         return np.frombuffer(message[5], "<f4").reshape([message[k] for k in (1, 2, 3, 4)])
 
     def test_mean_of_hdf5_as_hdf5_and_binaryproto(self):

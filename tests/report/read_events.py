@@ -9,6 +9,9 @@ import os
 import struct
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+from message_fields import fields
+
 
 def crc32c(data):
     """By the table of the polynomial 0x1EDC6F41, reflected (RFC 3720, appendix B.4)."""
@@ -44,32 +47,6 @@ def records(path):
         assert tail == mask(crc32c(body)), '%s: sum of data at %d' % (path, at)
         yield body
         at += 16 + length
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        value |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-
-
-def fields(data):
-    found, at = {}, 0
-    while at < len(data):
-        key, at = varint(data, at)
-        if key & 7 == 0:
-            value, at = varint(data, at)
-        elif key & 7 == 2:
-            length, at = varint(data, at)
-            value, at = data[at:at + length], at + length
-        else:
-            size = {1: 8, 5: 4}[key & 7]
-            value, at = data[at:at + size], at + size
-        found.setdefault(key >> 3, []).append(value)
-    return found
 
 
 def read(folder):

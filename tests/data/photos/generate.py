@@ -16,71 +16,31 @@ import torch
 from PIL import Image
 from torch.nn import functional as f
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir))
+from message_fields import fields, varint
+
 SIDE = 227
 MEAN = torch.tensor([104.0, 117.0, 123.0]).view(1, 3, 1, 1)
 
 
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-
-
-def fields(data):
-    """Numbers and contents of a message's fields in protobuf's encoding."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        if key & 7 == 0:
-            value, at = varint(data, at)
-        elif key & 7 == 2:
-            size, at = varint(data, at)
-            value, at = data[at:at + size], at + size
-        else:
-            size = 8 if key & 7 == 1 else 4
-            value, at = data[at:at + size], at + size
-        yield key >> 3, value
-
-
 def blob(message):
-    old, shape, values = {}, None, b""
-    for number, value in fields(message):
-        if number in (1, 2, 3, 4):
-            old[number] = value
-        elif number == 5:
-            values += bytes(value)
-        elif number == 7:
-            shape = []
-            for _, dims in fields(value):
-                at = 0
-                while isinstance(dims, (bytes, memoryview)) and at < len(dims):
-                    dim, at = varint(dims, at)
-                    shape.append(dim)
-    if shape is None:
-        shape = [old.get(i, 1) for i in (1, 2, 3, 4)]
+    found = fields(message)
+    shape = [found.get(i, [1])[-1] for i in (1, 2, 3, 4)]
+    for outer in found.get(7, []):
+        shape = []
+        for dims in fields(outer).get(1, []):
+            at = 0
+            while isinstance(dims, (bytes, memoryview)) and at < len(dims):
+                dim, at = varint(dims, at)
+                shape.append(dim)
+    values = b"".join(bytes(value) for value in found[5])
     return torch.from_numpy(np.array(struct.unpack("<%df" % (len(values) // 4), values), "f4").reshape(shape))
 
 
 def weights(path):
-    layers = {}
     with open(path, "rb") as file:
-        model = memoryview(file.read())
-    for number, layer in fields(model):
-        if number == 100:
-            name, blobs = "", []
-            for inner, value in fields(layer):
-                if inner == 1:
-                    name = bytes(value).decode()
-                elif inner == 7:
-                    blobs.append(blob(value))
-            if blobs:
-                layers[name] = blobs
-    return layers
+        layers = [fields(layer) for layer in fields(memoryview(file.read()))[100]]
+    return {bytes(layer[1][-1]).decode(): [blob(value) for value in layer[7]] for layer in layers if 7 in layer}
 
 
 def forward(w, x):
