@@ -3,6 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#if defined __x86_64__ && defined __GNUC__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 /* Fractional parts of the cube roots of the first 64 primes (4.2.2). */
 static const uint32_t K[64] = {
@@ -26,33 +30,100 @@ static uint32_t load_be32(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static void compress(uint32_t state[8], const unsigned char *block)
+/* Blocks of 64 bytes. Instead of moving a..h by one place every round, names move: a is at -t, b at
+ * 1 - t, and so on, modulo 8; unrolled by 8 rounds they are registers. */
+static void compress_plain(uint32_t state[8], const unsigned char *block, size_t blocks)
 {
-    uint32_t w[64], s[8];
-    int t;
+#define AT(i) s[((i)-t) & 7]
+    for (; blocks > 0; blocks--, block += 64) {
+        uint32_t w[64], s[8];
 
-    for (t = 0; t < 16; t++)
-        w[t] = load_be32(block + 4 * t);
-    for (; t < 64; t++) {
-        uint32_t s0 = rotate(w[t - 15], 7) ^ rotate(w[t - 15], 18) ^ w[t - 15] >> 3;
-        uint32_t s1 = rotate(w[t - 2], 17) ^ rotate(w[t - 2], 19) ^ w[t - 2] >> 10;
+        for (int t = 0; t < 16; t++)
+            w[t] = load_be32(block + 4 * t);
+        for (int t = 16; t < 64; t++) {
+            uint32_t s0 = rotate(w[t - 15], 7) ^ rotate(w[t - 15], 18) ^ w[t - 15] >> 3;
+            uint32_t s1 = rotate(w[t - 2], 17) ^ rotate(w[t - 2], 19) ^ w[t - 2] >> 10;
 
-        w[t] = s1 + w[t - 7] + s0 + w[t - 16];
+            w[t] = s1 + w[t - 7] + s0 + w[t - 16];
+        }
+        memcpy(s, state, sizeof s);
+#pragma GCC unroll 8
+        for (int t = 0; t < 64; t++) {
+            uint32_t a = AT(0), e = AT(4);
+            uint32_t sum1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
+            uint32_t sum0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+            uint32_t choose = (e & AT(5)) ^ (~e & AT(6));
+            uint32_t majority = (a & AT(1)) ^ (a & AT(2)) ^ (AT(1) & AT(2));
+            uint32_t t1 = AT(7) + sum1 + choose + K[t] + w[t];
+
+            AT(3) += t1;
+            AT(7) = t1 + sum0 + majority;
+        }
+        for (int t = 0; t < 8; t++)
+            state[t] += s[t];
     }
-    memcpy(s, state, sizeof s);
-    for (t = 0; t < 64; t++) {
-        uint32_t sum1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-        uint32_t sum0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-        uint32_t choose = (s[4] & s[5]) ^ (~s[4] & s[6]);
-        uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t t1 = s[7] + sum1 + choose + K[t] + w[t];
+#undef AT
+}
 
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t1;
-        s[0] = t1 + sum0 + majority;
+#if defined __x86_64__ && defined __GNUC__
+/* By the processor's SHA extensions, five times as fast: a snapshot's digest would otherwise take
+ * more of a core than all else that writing it does. sha256rnds2 makes two rounds of a, b, e, f and
+ * c, d, g, h (the first in the highest place), and gives what a, b, e, f become; what they were is
+ * c, d, g, h then. */
+__attribute__((target("sha,sse4.1"))) static void
+compress_sha(uint32_t state[8], const unsigned char *block, size_t blocks)
+{
+    const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i abef = _mm_set_epi32((int)state[0], (int)state[1], (int)state[4], (int)state[5]);
+    __m128i cdgh = _mm_set_epi32((int)state[2], (int)state[3], (int)state[6], (int)state[7]);
+
+    for (; blocks > 0; blocks--, block += 64) {
+        __m128i abef_before = abef, cdgh_before = cdgh, w[4];
+
+        for (int i = 0; i < 4; i++)
+            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)block + i), big_endian);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            __m128i *first = &w[i % 4], last = w[(i + 3) % 4];
+            __m128i sum = _mm_add_epi32(*first, _mm_loadu_si128((const __m128i *)(K + 4 * i)));
+
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+            *first = _mm_add_epi32(_mm_sha256msg1_epu32(*first, w[(i + 1) % 4]),
+                                   _mm_alignr_epi8(last, w[(i + 2) % 4], 4));
+            *first = _mm_sha256msg2_epu32(*first, last); /* the last four are not used */
+        }
+        abef = _mm_add_epi32(abef, abef_before);
+        cdgh = _mm_add_epi32(cdgh, cdgh_before);
     }
-    for (t = 0; t < 8; t++)
-        state[t] += s[t];
+    state[0] = (uint32_t)_mm_extract_epi32(abef, 3);
+    state[1] = (uint32_t)_mm_extract_epi32(abef, 2);
+    state[2] = (uint32_t)_mm_extract_epi32(cdgh, 3);
+    state[3] = (uint32_t)_mm_extract_epi32(cdgh, 2);
+    state[4] = (uint32_t)_mm_extract_epi32(abef, 1);
+    state[5] = (uint32_t)_mm_extract_epi32(abef, 0);
+    state[6] = (uint32_t)_mm_extract_epi32(cdgh, 1);
+    state[7] = (uint32_t)_mm_extract_epi32(cdgh, 0);
+}
+
+static bool has_sha(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA) &&
+           __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1);
+}
+#else
+#define compress_sha compress_plain
+static bool has_sha(void)
+{
+    return false;
+}
+#endif
+
+static void compress(struct sha256 *hash, const unsigned char *block, size_t blocks)
+{
+    (hash->plain ? compress_plain : compress_sha)(hash->state, block, blocks);
 }
 
 void sha256_init(struct sha256 *hash)
@@ -63,6 +134,7 @@ void sha256_init(struct sha256 *hash)
 
     memcpy(hash->state, initial, sizeof initial);
     hash->bytes = 0;
+    hash->plain = !has_sha();
 }
 
 void sha256_update(struct sha256 *hash, const void *data, size_t bytes)
@@ -81,12 +153,11 @@ void sha256_update(struct sha256 *hash, const void *data, size_t bytes)
         bytes -= take;
         if (have + take < 64)
             return;
-        compress(hash->state, hash->block);
+        compress(hash, hash->block, 1);
     }
-    for (; bytes >= 64; p += 64, bytes -= 64)
-        compress(hash->state, p);
-    if (bytes > 0)
-        memcpy(hash->block, p, bytes);
+    compress(hash, p, bytes / 64);
+    if (bytes % 64 > 0)
+        memcpy(hash->block, p + bytes / 64 * 64, bytes % 64);
 }
 
 void sha256_final(struct sha256 *hash, unsigned char digest[32])

@@ -2,6 +2,7 @@
 #ifndef POSEIDON_UTIL_SHA256_H
 #define POSEIDON_UTIL_SHA256_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@ struct sha256 {
     uint32_t state[8];
     uint64_t bytes;          /* hashed so far */
     unsigned char block[64]; /* the last bytes, fewer than 64 */
+    bool plain;              /* without the processor's SHA extensions, as where it has none */
 };
 
 void sha256_init(struct sha256 *hash);
