@@ -96,6 +96,9 @@ int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **o
         *out = NULL;
         return -1;
     }
+    /* the kernel's pages come now, and not while training stands still */
+    memset(made->values, 0, elems * sizeof *made->values);
+    memset(made->history, 0, made->history_bytes);
     /* what several layers share is copied once */
     for (int p = 0; p < net->nparams; p++) {
         for (int l = 0; l < net->nlayers; l++)

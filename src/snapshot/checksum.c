@@ -17,15 +17,13 @@ static void make_line(struct sha256 *hash, char line[CHECKSUM_BYTES + 1])
     snprintf(line, CHECKSUM_BYTES + 1, "%s%s", CHECKSUM_WORD, hex);
 }
 
-void checksum_append(void *bytes, size_t length)
+void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 1])
 {
     struct sha256 hash;
-    char line[CHECKSUM_BYTES + 1];
 
     sha256_init(&hash);
     sha256_update(&hash, bytes, length);
     make_line(&hash, line);
-    memcpy((char *)bytes + length, line, CHECKSUM_BYTES);
 }
 
 static int compare_sums(FILE *file, const char *path)

@@ -8,8 +8,8 @@
 
 #define CHECKSUM_BYTES 81
 
-/* Writes the checksum of `length` bytes behind them: there is room for CHECKSUM_BYTES more. */
-void checksum_append(void *bytes, size_t length);
+/* The checksum of `length` bytes, CHECKSUM_BYTES of text and a NUL. */
+void checksum_line(const void *bytes, size_t length, char line[CHECKSUM_BYTES + 1]);
 
 /* Fails where the file's contents are not those that its checksum was made of. A file without one
  * (Caffe's) passes, and one that cannot be read: who reads it says why. */

@@ -8,12 +8,10 @@
 #include "util/error.h"
 #include "util/file.h"
 #include "util/h5.h"
-#include "util/strbuf.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MEMORY_STEP ((size_t)4 << 20) /* bytes by which the file in memory grows */
 #define CHUNK_BYTES ((hsize_t)16 << 20)
@@ -41,27 +39,21 @@ static hid_t memory_file_create(const char *path)
     return file;
 }
 
-/* The bytes of the file and its seal; freed by the caller. */
-static int memory_file_bytes(hid_t file, const char *path, void **bytes, size_t *length)
+/* The bytes of the file: HDF5's own, there until it is closed. */
+static int memory_file_bytes(hid_t file, const char *path, const void **bytes, size_t *length)
 {
     ssize_t size;
+    void **memory; /* what the handle of a file in memory points to */
 
-    *bytes = NULL;
     if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0)
         return composing_failed(path, "flush", "the file in memory");
-    size = H5Fget_file_image(file, NULL, 0);
+    size = H5Fget_file_image(file, NULL, 0); /* less than what is allocated */
     if (size <= 0)
         return composing_failed(path, "measure", "the file in memory");
-    *bytes = malloc((size_t)size + CHECKSUM_BYTES);
-    if (*bytes == NULL)
-        return error_memory((unsigned long long)size, path);
-    if (H5Fget_file_image(file, *bytes, (size_t)size) != size) {
-        free(*bytes);
-        *bytes = NULL;
-        return composing_failed(path, "copy", "the file in memory");
-    }
-    checksum_append(*bytes, (size_t)size);
-    *length = (size_t)size + CHECKSUM_BYTES;
+    if (H5Fget_vfd_handle(file, H5P_DEFAULT, (void **)&memory) < 0)
+        return composing_failed(path, "find", "the file in memory");
+    *bytes = *memory;
+    *length = (size_t)size;
     return 0;
 }
 
@@ -316,51 +308,63 @@ done:
     return status;
 }
 
-/* The composed file onto the disk; status: of composing it. Takes the bytes. */
-static int write_bytes(const char *path, const char *what, void *bytes, size_t length, int status)
+/* The composed file onto the disk, and its checksum behind it. */
+static int write_bytes(const char *path, const void *bytes, size_t length)
 {
-    int written = status ? -1 : file_write(path, bytes, length);
+    char line[CHECKSUM_BYTES + 1];
+    struct file_writer writer;
+    int status = file_writer_open(&writer, path);
 
-    free(bytes);
-    if (written)
+    if (!status) {
+        checksum_line(bytes, length, line);
+        file_writer_put(&writer, bytes, length);
+        file_writer_put(&writer, line, CHECKSUM_BYTES);
+    }
+    return file_writer_close(&writer, status) ? SNAPSHOT_NOT_WRITTEN : 0;
+}
+
+/* Takes the file, status: of composing it, and HDF5's lock, which is free during the slow part. */
+static int memory_file_save(hid_t file, const char *path, const char *what, int status)
+{
+    const void *bytes = NULL;
+    size_t length = 0;
+
+    if (!status)
+        status = memory_file_bytes(file, path, &bytes, &length);
+    h5_unlock();
+    if (!status)
+        status = write_bytes(path, bytes, length);
+    if (file >= 0) {
+        h5_lock();
+        H5Fclose(file);
+        h5_unlock();
+    }
+    if (status)
         error_context("the %s cannot be saved", what);
-    return status ? -1 : written ? SNAPSHOT_NOT_WRITTEN : 0;
+    return status;
 }
 
 int snapshot_write_model(const char *path, const char *run, const struct snapshot_layer *layers,
                          int nlayers)
 {
-    void *bytes = NULL;
-    size_t length = 0;
     hid_t file;
-    int status;
 
     if (snapshot_check_names(path, layers, nlayers))
         return -1;
     h5_lock();
     file = memory_file_create(path);
-    status = file < 0 || compose_model(file, path, run, layers, nlayers) ||
-             memory_file_bytes(file, path, &bytes, &length);
-    if (file >= 0)
-        H5Fclose(file);
-    h5_unlock();
-    return write_bytes(path, "model", bytes, length, status);
+    return memory_file_save(file, path, "model",
+                            file < 0 || compose_model(file, path, run, layers, nlayers) ? -1 : 0);
 }
 
 int snapshot_write_state(const char *path, const struct snapshot_state *state,
                          const struct snapshot_blob *history, int nhistory)
 {
-    void *bytes = NULL;
-    size_t length = 0;
     hid_t file;
-    int status;
 
     h5_lock();
     file = memory_file_create(path);
-    status = file < 0 || compose_state(file, path, state, history, nhistory) ||
-             memory_file_bytes(file, path, &bytes, &length);
-    if (file >= 0)
-        H5Fclose(file);
-    h5_unlock();
-    return write_bytes(path, "solver state", bytes, length, status);
+    return memory_file_save(file, path, "solver state",
+                            file < 0 || compose_state(file, path, state, history, nhistory) ? -1
+                                                                                            : 0);
 }

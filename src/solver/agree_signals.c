@@ -75,9 +75,10 @@ static bool time_is_over(const struct trainer *t, int64_t next)
     return clock_seconds() + seconds_to_save(t, further) > t->ends;
 }
 
+/* Not where one is written before the answer comes. */
 static bool snapshot_is_due(const struct trainer *t)
 {
-    return t->options->snapshot_every > 0 && !t->blank &&
+    return t->options->snapshot_every > 0 && !t->blank && t->signals.effect == SIGNAL_NOTHING &&
            clock_seconds() - t->signals.saved >= t->options->snapshot_every;
 }
 

@@ -264,8 +264,11 @@ static int pause_for(struct trainer *t, int64_t iteration, bool test, bool save,
     traced = trace_begin(t->trace);
     stall = sync_stats(t->sync)->stall_seconds;
     start = clock_seconds();
-    if (save)
+    if (save) {
         status = snapshot(t, iteration);
+        t->saving_stall += clock_seconds() - start;
+        t->saves++;
+    }
     if (test && !status)
         status = test_all(t, iteration) || keep_best(t, iteration) ? -1 : 0;
     *paused += clock_seconds() - start;
@@ -341,9 +344,12 @@ static int pause_between(struct trainer *t, int64_t i, double *paused)
 
 static int run_loop(struct trainer *t)
 {
-    double start = clock_seconds(), paused = 0;
+    double start, paused = 0;
     int64_t i = t->at.iteration;
 
+    if (trainer_expect_saving(t))
+        return -1;
+    start = clock_seconds();
     t->display_iter = t->at.iteration;
     LOG_INFO(t->log, "Solving %s", t->net->def->name);
     LOG_INFO(t->log, "Learning Rate Policy: %s", t->solver->lr_policy);

@@ -117,6 +117,17 @@ static void log_input(struct log *log, const struct figures *figures)
         LOG_INFO(log, "Training never waited for input.");
 }
 
+/* What saving took of rank 0's time; the writing itself goes on beside training. */
+static void log_saving(const struct trainer *t)
+{
+    double seconds = t->train_seconds + t->saving_stall;
+
+    if (t->saves > 0)
+        LOG_INFO(t->log, "Training stood still for %d snapshot%s, %.3g s in all (%.1f %%).",
+                 t->saves, t->saves == 1 ? "" : "s", t->saving_stall,
+                 seconds > 0 ? 100 * t->saving_stall / seconds : 0);
+}
+
 int trainer_gather_figures(struct trainer *t)
 {
     struct figures_source source = {.net = t->net,
@@ -138,8 +149,10 @@ int trainer_gather_figures(struct trainer *t)
     trainer_tell_late(t, &t->figures);
     if (trainer_gather_damage(t))
         return -1;
-    if (t->rank == 0)
+    if (t->rank == 0) {
         log_input(t->log, &t->figures);
+        log_saving(t);
+    }
     return 0;
 }
 

@@ -445,6 +445,13 @@ int trainer_save(struct trainer *t, const float *history, const struct train_sta
     return keeper_save(t->run.keeper, history, state, &owner);
 }
 
+int trainer_expect_saving(struct trainer *t)
+{
+    bool saves = t->solver->snapshot > 0 || t->options->snapshot_every > 0;
+
+    return t->rank == 0 && !t->blank && saves && !t->run.keeper ? open_keeper(t) : 0;
+}
+
 int trainer_mark_best(struct trainer *t)
 {
     if (!t->run.keeper && open_keeper(t))

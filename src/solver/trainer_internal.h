@@ -139,6 +139,8 @@ struct trainer {
     double train_seconds; /* iterations alone, without tests and snapshots */
     double train_stall;   /* of these: this rank waited for the network */
     double paused_stall;  /* waited in tests and snapshots */
+    int saves;            /* snapshots between iterations */
+    double saving_stall;  /* seconds that training stood still for them */
     double display_seconds; /* of train_seconds at the last display */
     int64_t display_iter;   /* iteration of the last display */
     double final_loss;   /* smoothed, over all workers, of the last iteration; NAN: none was run */
@@ -250,6 +252,9 @@ int trainer_take_state(struct trainer *trainer, const char *path, float *history
  * without a snapshot further on fails. Rank 0. */
 int trainer_begin_run(struct trainer *trainer);
 int trainer_end_run(struct trainer *trainer);
+
+/* Where snapshots are to come, takes the memory for them now; rank 0. */
+int trainer_expect_saving(struct trainer *trainer);
 
 /* Keeps this moment, without waiting for the disk; that iteration is to come. Rank 0, with the
  * values and the history on the host. Fails where another run has the prefix now, and where no

@@ -139,6 +139,10 @@ kill -USR1 "$(cat pid.1)"
 ended '--snapshot-every' 75
 [ "$(count 'Snapshotting solver state')" -ge 4 ] || fail "--snapshot-every=1s: $(count 'Snapshotting solver state') snapshots"
 [ "$(states)" = 2 ] && [ "$(ls run_iter_*.caffemodel.h5 | wc -l)" = 2 ] || fail "--keep=2: $(ls run_iter_*)"
+# one each time, not a second one an iteration later
+sed -n 's/.*Snapshotting solver state.*_iter_\([0-9]*\)\..*/\1/p' every.log |
+    awk 'NR > 1 { n[$1 - last > 1]++ } { last = $1 } END { exit n[0] > n[1] / 2 }' || fail '--snapshot-every saves twice'
+grep -q 'Training stood still for [0-9]* snapshots, .* s in all' every.log || fail 'nothing is said of the stall by snapshots'
 rm -f run_iter_* run.run
 
 # Stopped at different moments and started again by the same command line: the run that never stopped. It has no end
