@@ -482,7 +482,7 @@ START_TEST(many_layers_are_folded_but_not_in_the_log)
     struct figures figures = plain();
     struct figures_layer many[MANY];
     struct strbuf text = {.data = NULL}, log = {.data = NULL};
-    char names[MANY][16];
+    char names[MANY][20];
     int lines = 0, at = 0;
 
     for (int i = 0; i < MANY; i++) {
