@@ -154,7 +154,11 @@ if $check; then
 fi
 net=$(free_net)
 [ -n "$net" ] || missing 'all networks 10.77.x.0/24 are taken'
-{ grep -v '[[:space:]]n[0-9][0-9]*$' /etc/hosts; echo "$net.254 $(uname -n)"; } >"$folder/hosts"
+# This machine's name is the bridge's address for all: many a machine has it at 127.0.0.1, too, which in a host is the host.
+awk -v own="$(uname -n)" '{ names = 0
+    for (i = 2; i <= NF && $i !~ /^#/; i++) { if ($i == own || $i ~ /^n[0-9]+$/) $i = ""; else names++ } }
+    names' /etc/hosts >"$folder/hosts"
+echo "$net.254 $(uname -n)" >>"$folder/hosts"
 must 'a bridge' ip link add "$name" type bridge
 must 'an address' ip addr add "$net.254/24" dev "$name"
 must 'the bridge' ip link set "$name" up

@@ -74,7 +74,11 @@ if [ "${1:-}" = inside ]; then
         [ $tries -lt 60 ] || { pbsnodes -a >&2; missing 'its hosts do not become free in 60 s'; }
         sleep 1
     done
-    exec "$@"
+    # Stopped while the links are there: later its server would wait for ever for its own data base.
+    "$@"
+    status=$?
+    timeout -k 5 60 "$prefix/libexec/pbs_init.d" stop >>"$home/log" 2>&1 </dev/null
+    exit "$status"
 fi
 
 options='' check=false prefix=${PBS_PREFIX:-/opt/pbs}
@@ -109,7 +113,11 @@ box=
 # shellcheck disable=SC2317 # called by the trap
 clean() {
     trap '' INT TERM HUP
-    PBS_CONF_FILE=$home/server.conf "$prefix/libexec/pbs_init.d" stop >/dev/null 2>&1
+    # nothing is left to stop after an undisturbed end
+    PBS_CONF_FILE=$home/server.conf timeout -k 5 60 "$prefix/libexec/pbs_init.d" stop >/dev/null 2>&1 </dev/null
+    for lock in "$home"/server/server_priv/*.lock "$home"/server/sched_priv/*lock*; do
+        [ ! -s "$lock" ] || kill "$(cat "$lock")" 2>/dev/null
+    done
     if [ -n "$box" ] && kill -0 "$box" 2>/dev/null; then
         kill "$box"
         wait "$box"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Nights under a real OpenPBS (pbs.sh): each job is struck by something, and ends with the parameters of the run that
-# nothing happened to. Skipped where PBS cannot run; PBS_PREFIX says where it is (/opt/pbs). A job that submits itself again
-# is tried under a stand-in, in tests/jobs/test_nights.sh: in a box's hosts qstat does not reach the server.
+# nothing happened to. Skipped where PBS cannot run; PBS_PREFIX says where it is (/opt/pbs). tests/jobs/test_nights.sh
+# has a strict stand-in for it.
 #
 #     test_pbs.sh [CASE...]        the names of the functions case_* below; all of them
 # shellcheck disable=SC2317 # cases are called by their names
@@ -85,6 +85,26 @@ case_requeued() {
     as_undisturbed
     [ "$(figure run_count)" -ge 2 ] || fail 'requeued: it was not'
     grep -q 'Resuming from' "$folder/requeued.log" || fail 'requeued: it began anew'
+}
+
+# 5. Its wall time is over before training is, at 60 iterations a second: the job submits itself again, until it is done.
+case_resubmitted() {
+    fault='the wall time is over, and the job submits itself again'
+    solver again "$iterations" 50
+    mkdir "$folder/again"
+    limits="-l walltime=44 -j oe -o $folder/again/"
+    # shellcheck disable=SC2086 # words
+    WARN_SECONDS=22 RESUBMIT="qsub -l select=3:ncpus=1:mpiprocs=1 -l place=scatter $limits" \
+        submit again -v ARGUMENTS,RESUBMIT,WARN_SECONDS $limits
+    ended 75
+    for _ in $(seq 1200); do
+        [ -n "$(qselect)" ] || break
+        sleep 0.5
+    done
+    as_undisturbed
+    grep -q 'submitted again' "$folder/again"/* || fail 'resubmitted: no word about it'
+    grep -q 'Resuming from' "$folder/again"/* || fail 'resubmitted: it began anew'
+    cat "$folder/again"/* >"$folder/again.log"
 }
 
 # qdel leaves a snapshot and is final.
