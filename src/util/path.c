@@ -88,8 +88,10 @@ char *path_in_cache(const char *name)
     char *folder, *found = NULL;
 
     put_cache_folder(&path);
-    if (path.length == 0)
+    if (path.length == 0) {
+        strbuf_free(&path);
         return NULL;
+    }
     folder = strbuf_take(&path);
     if (folder) {
         make_folders(folder);
