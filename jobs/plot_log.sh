@@ -18,7 +18,7 @@ force='' heading=''
 while [ $# -gt 0 ]; do
     case $1 in
     --force) force=1 ;;
-    --title=*) heading=$(printf '%s' "${1#*=}" | tr '"\\' "' ") ;;
+    --title=*) heading=$(printf '%s' "${1#*=}" | tr '"\\`\n' "' ' ") ;;
     -*) usage ;;
     *) break ;;
     esac
@@ -51,7 +51,7 @@ for log; do
         /Test net output #[0-9]+: accuracy = / { print at, $NF }' "$log" >"$folder/accuracy$number"
     title=$(basename "$log" .log)
     [ "$title" != training ] || title=$(basename "$(cd "$(dirname "$log")" && pwd)")
-    title=$(printf '%s' "$title" | tr "_\"'" '-  ')
+    title=$(printf '%s' "$title" | tr "_\"'\n" '-   ')
     [ -s "$folder/loss$number" ] || die "$log shows no 'Iteration N, loss = X'"
     colour="lc rgb '$(echo "$colours" | cut -d' ' -f$(((number - 1) % 8 + 1)))'"
     dash=$((number > 8 ? 2 : 1))

@@ -32,7 +32,7 @@ launch=${LAUNCH:-'mpirun -np {ranks} --map-by ppr:{per}:node --bind-to none'}
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 die() {
-    echo "reproduce.sh: $1" >&2
+    printf 'reproduce.sh: %s\n' "$1" >&2
     exit 1
 }
 
@@ -106,12 +106,17 @@ export POSEIDON
 mkdir -p "$out/runs" || die "$out cannot be made"
 out=$(cd "$out" && pwd)
 
+# quoted TEXT: as it stands between quotes in JSON and in a prototxt
+quoted() {
+    printf '%s\n' "$1" | sed 's/[\\"]/\\&/g' | awk 'NR > 1 { printf "\\n" } { printf "%s", $0 }'
+}
+
 # begin TABLE TITLE [MORE]: an empty folder of runs, and what is said of all of them
 begin() {
     rm -rf "$out/runs/$1"
     mkdir -p "$out/runs/$1" || die "$out/runs/$1 cannot be made"
-    printf '{"title": "%s"%s}\n' "$2" "${3:-}" >"$out/runs/$1/about.json"
-    made="${made:-} $out/runs/$1"
+    printf '{"title": "%s"%s}\n' "$(quoted "$2")" "${3:-}" >"$out/runs/$1/about.json"
+    made="${made:-} $1"
     echo "reproduce.sh: $1" >&2
 }
 
@@ -243,7 +248,7 @@ measure() { # MORE_OF_ABOUT, then train's own options
         begin "$table" "Made-up images${title:+; $title}." "$about"
         folder=$out/runs/$table
         dummy "$table" "$folder/net.prototxt"
-        { echo "net: \"$folder/net.prototxt\"" && quiet_solver "$root/models/$table/solver.prototxt" | grep -v '^net:'; } \
+        { printf 'net: "%s"\n' "$(quoted "$folder/net.prototxt")" && quiet_solver "$root/models/$table/solver.prototxt" | grep -v '^net:'; } \
             >"$folder/solver.prototxt"
         if [ "$where" = box ]; then
             "$POSEIDON" time --model="$folder/net.prototxt" --threads=1 --iterations=3 --profile="$folder/profile.csv" \
@@ -294,10 +299,12 @@ slurm | pbs)
 esac
 
 rm -f "$out/said"
-published=
-[ ! -r "$root/docs/published.csv" ] || published=--published=$root/docs/published.csv
-# shellcheck disable=SC2086 # a list of folders; an option or none
-"$POSEIDON" report $made --out="$out" $published || exit 1
+set --
+for table in $made; do
+    set -- "$@" "$out/runs/$table"
+done
+[ ! -r "$root/docs/published.csv" ] || set -- "$@" "--published=$root/docs/published.csv"
+"$POSEIDON" report "$@" --out="$out" || exit 1
 
 # Accuracies and losses of trainings whose logs are kept beside the page, NAME-RANKS.log each.
 curves() { # FOLDER

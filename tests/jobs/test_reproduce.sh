@@ -68,6 +68,26 @@ grep -q 'DummyData' reproduction/runs/lenet/net.prototxt || fail 'no made-up ima
 grep -q 'type: "Data"' reproduction/runs/lenet/net.prototxt && fail 'a data layer is left'
 rm calls
 
+# Names that shells and quotes stumble over: the solver's and the folders', in which everything lies.
+name="it's a \"\$b\" \\c *
+d"
+mkdir "$name"
+cp solver.prototxt "$name/$name.prototxt"
+SLURM_JOB_ID=5 SLURM_SUBMIT_DIR=$folder SLURM_JOB_NUM_NODES=1 SLURM_NTASKS_PER_NODE=2 POSEIDON_JOBS=$jobs \
+    sh "$jobs/reproduce.slurm" "--solver=$name/$name.prototxt" --comm=ps "--out=$name/out $name" >said 2>errors ||
+    fail "names: $(cat errors)"
+same 'rows of a solver of that name' 2 "$(wc -l <"$name/out $name/report.csv" | tr -d ' ')"
+PBS_O_WORKDIR=$folder PBS_NODEFILE=$folder/nodes POSEIDON_JOBS=$jobs \
+    ARGUMENTS='--table=lenet --counts=2 --comm=ps --out="a folder/it'"'"'s"' sh "$jobs/reproduce.pbs" >said 2>errors ||
+    fail "names on PBS: $(cat errors)"
+same 'rows on PBS in such a folder' 2 "$(wc -l <"a folder/it's/report.csv" | tr -d ' ')"
+rm calls
+if command -v gnuplot >/dev/null 2>&1; then
+    printf 'Iteration %s, loss = %s\n' 0 2 10 1.5 20 1 >"$name/$name.log"
+    sh "$jobs/plot_log.sh" --title="$name \`touch struck\`" "$name/$name.svg" "$name/$name.log" >said 2>&1 || fail "a plot: $(cat said)"
+    if [ ! -s "$name/$name.svg" ] || [ -e struck ]; then fail 'a plot of such a title'; fi
+fi
+
 refuses() { # PATTERN ARGUMENT...
     pattern=$1
     shift
@@ -111,6 +131,11 @@ LAUNCH="${POSEIDON_MPIRUN:?} {ranks}" sh "$jobs/reproduce.sh" --where=slurm --ta
 same 'rows of a real measurement' 5 "$(wc -l <real/report.csv | tr -d ' ')"
 # 2 (P - 1) 4 bytes of 431080 parameters; merged layers would have a few bytes of padding between them
 same 'bytes by PS on two ranks of one machine' 3448640 "$(awk -F, '$4 == "ps" && $6 == 2 { print $14 }' real/report.csv)"
+
+name="really \"$name"
+LAUNCH="${POSEIDON_MPIRUN:?} {ranks}" sh "$jobs/reproduce.sh" --where=slurm --table=lenet --counts=1 --comm=none \
+    --iterations=2 --batch=16 "--out=$name" -- --threads=1 >said 2>errors || fail "measured in a folder of such a name: $(cat errors)"
+same 'rows of it' 2 "$(wc -l <"$name/report.csv" | tr -d ' ')"
 
 # in a box: real ranks on hosts of this machine
 if "$abs_top_srcdir/tests/cluster/box.sh" --check >/dev/null 2>&1; then
