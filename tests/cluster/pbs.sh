@@ -116,7 +116,9 @@ clean() {
     # nothing is left to stop after an undisturbed end
     PBS_CONF_FILE=$home/server.conf timeout -k 5 60 "$prefix/libexec/pbs_init.d" stop >/dev/null 2>&1 </dev/null
     for lock in "$home"/server/server_priv/*.lock "$home"/server/sched_priv/*lock*; do
-        [ ! -s "$lock" ] || kill "$(cat "$lock")" 2>/dev/null
+        [ -s "$lock" ] || continue
+        # by now its number may be another's
+        case $(cat "/proc/$(cat "$lock")/comm" 2>/dev/null) in pbs_*) kill "$(cat "$lock")" ;; esac
     done
     if [ -n "$box" ] && kill -0 "$box" 2>/dev/null; then
         kill "$box"

@@ -144,6 +144,9 @@ cut_for_ever() {
     cut=$(now)
     ip link set "$BOX_NAME-2" down
     lost 100 "a host's link is cut for ever"
+    # the rank on the host that is cut off hears nothing of rank 0
+    for _ in $(seq 120); do kill -0 "$(cat pid.1)" 2>/dev/null && sleep 0.5; done
+    ! kill -0 "$(cat pid.1)" 2>/dev/null || fail 'rank 1 stays behind on the host that is cut off'
 }
 
 stop_75() {
