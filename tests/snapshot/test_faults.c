@@ -130,6 +130,13 @@ static void open_work(struct work *work)
     work->history = calloc(work->made.net->elems, sizeof(float));
 }
 
+static void close_work(struct work *work)
+{
+    unmake_net(&work->made);
+    engine_close(&work->engine);
+    free(work->history);
+}
+
 static struct checkpoint_owner owner(void)
 {
     static char run[] = "r";
@@ -223,6 +230,7 @@ START_TEST(every_system_call_may_fail_once)
         call_names[call], binary ? "binary" : "HDF5", call == WRITE ? ", a short write" : "",
         faults, faults, refused);
     checkpoint_destroy(checkpoint);
+    close_work(&work);
 }
 END_TEST
 
@@ -295,6 +303,7 @@ START_TEST(a_folder_that_comes_back_gets_the_snapshot)
     ck_assert_uint_gt(fread(text, 1, sizeof text - 1, said), 0);
     ck_assert_msg(strstr(text, "The snapshot of iteration 2 is not written: ") != NULL, "%s", text);
     fclose(said);
+    close_work(&work);
 }
 END_TEST
 
@@ -329,6 +338,7 @@ START_TEST(so_many_snapshots_stay)
     ck_assert_int_eq(list.entries[1].iteration, 4);
     ck_assert_int_eq(list.entries[2].iteration, 1);
     checkpoint_list_free(&list);
+    close_work(&work);
 }
 END_TEST
 
