@@ -352,10 +352,10 @@ static int labels_check(struct cuda_engine *engine)
         return error_set("layer '%s': index %g at place %d is outside 0..%d",
                          bad.layer ? bad.layer : "?", (double)bad.label, bad.position - 1,
                          bad.classes - 1);
-    return error_set(
-        "layer '%s': label %g of sample %d is outside 0..%d (the scores have %d classes)",
-        bad.layer ? bad.layer : "?", (double)bad.label, (bad.position - 1) / bad.inner,
-        bad.classes - 1, bad.classes);
+    return error_set("layer '%s': label %g of sample %d of the batch is outside 0..%d (the scores "
+                     "have %d classes)",
+                     bad.layer ? bad.layer : "?", (double)bad.label, (bad.position - 1) / bad.inner,
+                     bad.classes - 1, bad.classes);
 }
 
 int cuda_read(void *context, const struct tensor *from, float *to)

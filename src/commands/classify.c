@@ -11,6 +11,7 @@
 
 #include "snapshot/checkpoint.h"
 #include "util/error.h"
+#include "util/path.h"
 #include "util/json.h"
 
 struct classification {
@@ -42,7 +43,7 @@ static int read_labels(struct classification *c)
     int status = 0, capacity = 0;
 
     if (!file)
-        return error_set("File not found: %s", c->labels);
+        return path_missing(c->labels);
     while (!status && (length = getline(&line, &room, file)) >= 0) {
         line[strcspn(line, "\r\n")] = '\0';
         if (c->nnames == capacity) {

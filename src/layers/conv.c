@@ -134,10 +134,11 @@ static int conv_top_size(const struct layer *layer, const struct conv_args *args
         return deconvolution_size(layer, args, i, in, out);
     if (extent > padded)
         return error_set("kernel %s (dilation %s) is larger than the padded input: %s %" PRId64
-                         " > %" PRId64 " + 2 * %d",
+                         " > %" PRId64 " + 2 * %d%s",
                          layer_spatial_text(args->kernel, naxes, kernel),
                          layer_spatial_text(args->dilation, naxes, dilation),
-                         layer_spatial_name(naxes, i), extent, in, args->pad[i]);
+                         layer_spatial_name(naxes, i), extent, in, args->pad[i],
+                         layer_axes_hint(layer->bottoms[0]));
     *out = (padded - extent) / args->stride[i] + 1;
     return 0;
 }

@@ -88,6 +88,10 @@ int layer_expect_spatial(const struct layer *layer, int bottom);
 /* What spatial axis i of so many is called: "height". */
 const char *layer_spatial_name(int naxes, int i);
 
+/* What to add to the message of a window that does not fit: a guess where the bottom has the shape
+ * of images whose channels come last, else "". */
+const char *layer_axes_hint(const struct blob *bottom);
+
 /* "3 x 3": a value for each of so many axes. Returns buffer. */
 #define SPATIAL_TEXT_BYTES 48
 const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL_TEXT_BYTES]);

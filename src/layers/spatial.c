@@ -83,6 +83,15 @@ const char *layer_spatial_text(const int *values, int naxes, char buffer[SPATIAL
     return buffer;
 }
 
+const char *layer_axes_hint(const struct blob *bottom)
+{
+    const struct shape *shape = &bottom->value.shape;
+
+    if (shape->naxes == 4 && (shape->dim[3] == 1 || shape->dim[3] == 3) && shape->dim[1] > 4)
+        return "; expected N,C,H,W: this looks like N,H,W,C";
+    return "";
+}
+
 int layer_expect_spatial(const struct layer *layer, int bottom)
 {
     const struct blob *blob = layer->bottoms[bottom];

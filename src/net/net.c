@@ -3,13 +3,19 @@
 
 #include "util/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int net_layer_error(const struct net *net, int layer)
 {
     const struct layer_def *def = &net->def->layers[layer];
+    char own[256];
+    int length = snprintf(own, sizeof own, "layer '%s': ", def->name);
 
+    /* the engine has named it, too */
+    if (length < (int)sizeof own && strncmp(error_text(), own, (size_t)length) == 0)
+        error_set("%s", error_text() + length);
     return error_context("%s (%s)", layer_def_place(def).text, def->type);
 }
 

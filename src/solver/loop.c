@@ -58,6 +58,14 @@ static int report_divergence(struct trainer *t, int64_t iteration, const struct 
     return -1;
 }
 
+/* Puts in front of the message when it was, and on what: labels and records are counted in a batch.
+ */
+static int pass_error(const struct trainer *t, int64_t iteration, const struct run *run)
+{
+    return error_context("iteration %" PRId64 ", samples %" PRIu64 " to %" PRIu64, iteration,
+                         run->first_sample, run->first_sample + (uint64_t)t->batch - 1);
+}
+
 /* One iteration's passes on this worker; the loss is their mean. */
 static int run_passes(struct trainer *t, int64_t iteration, double *loss)
 {
@@ -78,12 +86,12 @@ static int run_passes(struct trainer *t, int64_t iteration, double *loss)
         double one = 0;
         pass.last = micro == t->iter_size - 1;
         if (net_forward(t->net, &run, &hooks, &one))
-            return error_context("iteration %" PRId64, iteration);
+            return pass_error(t, iteration, &run);
         *loss += one / t->iter_size;
         if (!isfinite(*loss) && ++t->bad_losses > t->options->skip_nan - 1)
             return report_divergence(t, iteration, &run, *loss);
         if (net_backward(t->net, &run, micro == 0, &hooks))
-            return error_context("iteration %" PRId64, iteration);
+            return pass_error(t, iteration, &run);
     }
     if (isfinite(*loss))
         t->bad_losses = 0;

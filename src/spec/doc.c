@@ -5,6 +5,7 @@
 #include "spec/text_internal.h"
 #include "util/error.h"
 #include "util/file.h"
+#include "util/path.h"
 #include "util/strbuf.h"
 
 #include <errno.h>
@@ -142,7 +143,7 @@ int text_read_bytes(const char *path, char **out, size_t *length)
     int status = file_read(path, NULL, &text);
 
     if (status && errno == ENOENT)
-        error_set("File not found: %s", path);
+        path_missing(path);
     *length = text.length;
     if (status)
         strbuf_free(&text);

@@ -2,6 +2,7 @@
 #include "spec/proto.h"
 
 #include "util/error.h"
+#include "util/path.h"
 #include "util/sha256.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ int proto_open(const char *path, struct proto **out)
     struct stat info;
 
     if (fd < 0 && errno == ENOENT)
-        return error_set("File not found: %s", path);
+        return path_missing(path);
     if (fd < 0)
         return error_set("%s: cannot be opened: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 Caffe__NetParameter *spec_net(const struct text_doc *doc)
 {
@@ -136,13 +135,7 @@ int spec_read_solver_with(const char *path, const struct spec_overrides *overrid
 /* beside: the other place that was looked at, or NULL. */
 static int not_found(const char *path, const char *beside)
 {
-    char folder[1024];
-
-    if (beside != NULL)
-        return error_set("File not found: %s (nor %s)", path, beside);
-    if (path[0] != '/' && getcwd(folder, sizeof folder) != NULL)
-        return error_set("File not found: %s (the current folder is %s)", path, folder);
-    return error_set("File not found: %s", path);
+    return beside ? error_set("File not found: %s (nor %s)", path, beside) : path_missing(path);
 }
 
 int spec_find_file(const char *path, const char *relative_to_file, char **out)

@@ -47,6 +47,15 @@ char *path_find(const char *path, const char *named_by, bool *found)
     return path_beside(path, NULL);
 }
 
+int path_missing(const char *path)
+{
+    char folder[1024];
+
+    if (path[0] != '/' && getcwd(folder, sizeof folder))
+        return error_set("File not found: %s (the current folder is %s)", path, folder);
+    return error_set("File not found: %s", path);
+}
+
 char *path_folder(const char *path)
 {
     const char *base = path_base(path);

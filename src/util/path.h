@@ -20,6 +20,9 @@ char *path_beside(const char *path, const char *named_by);
  * Memory that the caller frees, or NULL with a message. */
 char *path_find(const char *path, const char *named_by, bool *found);
 
+/* Says that nothing is at `path`, and what the current folder is where that matters; returns -1. */
+int path_missing(const char *path);
+
 /* The folder that `path` is in, "." where it names none. Memory that the caller frees, or NULL with
  * a message. */
 char *path_folder(const char *path);

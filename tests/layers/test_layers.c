@@ -197,6 +197,8 @@ static const struct error_case error_cases[] = {
     {X CONV("num_output: 4 kernel_size: 7"),
      "kernel 7 x 7 (dilation 1 x 1) is larger than the padded input: height 7 > 6 + 2 * 0"},
     {X CONV("num_output: 4 kernel_size: 3 dilation: 3 pad: 0"), "height 7 > 6 + 2 * 0"},
+    {INPUT("x", "2,28,28,1") CONV("num_output: 4 kernel_size: 5"),
+     "width 5 > 1 + 2 * 0; expected N,C,H,W: this looks like N,H,W,C"},
     {X CONV("num_output: 4 kernel_size: 3 axis: 2"), "axis is 2; only channels at axis 1"},
     {INPUT("x", "2,4") CONV("num_output: 4 kernel_size: 3"),
      "expected a bottom of 3, 4 or 5 axes (N,C, and one to three spatial ones), found 'x' of 2: 2 "
@@ -283,6 +285,8 @@ static const struct error_case error_cases[] = {
      "found 2 tops; only pool: MAX has a second one"},
     {X POOL("kernel_size: 8"),
      "kernel 8 x 8 is larger than the padded input: height 8 > 6 + 2 * 0"},
+    {INPUT("x", "2,28,28,3") POOL("kernel_size: 5"),
+     "width 5 > 3 + 2 * 0; expected N,C,H,W: this looks like N,H,W,C"},
     {X POOL("kernel_h: 6 kernel_w: 6 round_mode: FLOOR"), "width 6 > 5 + 2 * 0"},
     {X "layer { name: 'l' type: 'Pooling' bottom: 'x' top: 'y' top: 'm' pooling_param { pool: AVE "
        "kernel_size: 2 } }",

@@ -175,7 +175,7 @@ static int softmax_label_at(const struct labels *l, int64_t i, int64_t *out)
         return 0;
     }
     if (!fits || (int)value < 0 || (int)value >= l->classes)
-        return error_set("label %g of sample %" PRId64 " is outside 0..%" PRId64
+        return error_set("label %g of sample %" PRId64 " of the batch is outside 0..%" PRId64
                          " (the scores have %" PRId64 " classes)",
                          (double)value, i / l->inner, l->classes - 1, l->classes);
     *out = (int)value;
