@@ -57,6 +57,7 @@ set style data histogram
 set style histogram clustered gap 1
 set style fill solid 0.9 noborder
 set boxwidth 0.9
+set title "forward and backward passes of one process on two cores"
 set key outside top center horizontal
 set ylabel "rate, PyTorch = 1"
 set yrange [0:*]
