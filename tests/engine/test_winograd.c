@@ -104,19 +104,24 @@ static void draw(float *to, size_t n, uint32_t which)
 
 struct shape_case {
     int64_t n, c, o, h, w;
-    int pad;
+    int pad, group;
+    bool bias;
 };
 
+enum { GROUPED = 6 };
+
 static const struct shape_case cases[] = {
-    {2, 16, 32, 14, 14, 1}, {1, 64, 16, 13, 13, 1}, {3, 32, 48, 9, 21, 1},
-    {2, 16, 16, 12, 12, 0}, {1, 32, 32, 7, 7, 1},   {2, 48, 16, 28, 28, 1},
+    {2, 16, 32, 14, 14, 1, 1, false}, {1, 64, 16, 13, 13, 1, 1, false},
+    {3, 32, 48, 9, 21, 1, 1, true},   {2, 16, 16, 12, 12, 0, 1, false},
+    {1, 32, 32, 7, 7, 1, 1, false},   {2, 48, 16, 28, 28, 1, 1, true},
+    {2, 64, 32, 13, 13, 1, 2, false}, {3, 96, 48, 13, 9, 1, 3, true},
 };
 
 /* All tensors of a case, on the host. */
 struct data {
     struct shape_case s;
     int64_t oh, ow;
-    float *x, *w, *dy, *y, *dx, *dw;
+    float *x, *w, *dy, *b, *y, *dx, *dw, *db;
 };
 
 static size_t count(int64_t a, int64_t b, int64_t c, int64_t d)
@@ -127,22 +132,24 @@ static size_t count(int64_t a, int64_t b, int64_t c, int64_t d)
 static void data_make(struct data *d, const struct shape_case *s)
 {
     *d = (struct data){.s = *s, .oh = s->h + 2 * s->pad - 2, .ow = s->w + 2 * s->pad - 2};
-    size_t nx = count(s->n, s->c, s->h, s->w), nw = count(s->o, s->c, K, K),
+    size_t nx = count(s->n, s->c, s->h, s->w), nw = count(s->o, s->c / s->group, K, K),
            ny = count(s->n, s->o, d->oh, d->ow);
-    float **tensors[] = {&d->x, &d->w, &d->dy, &d->y, &d->dx, &d->dw};
-    size_t sizes[] = {nx, nw, ny, ny, nx, nw};
+    size_t nb = (size_t)s->o;
+    float **tensors[] = {&d->x, &d->w, &d->dy, &d->b, &d->y, &d->dx, &d->dw, &d->db};
+    size_t sizes[] = {nx, nw, ny, nb, ny, nx, nw, nb};
 
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 8; i++) {
         *tensors[i] = malloc(sizes[i] * sizeof(float));
         ck_assert_ptr_nonnull(*tensors[i]);
-        if (i < 3)
+        if (i < 4)
             draw(*tensors[i], sizes[i], (uint32_t)i);
     }
 }
 
 static void data_free(struct data *d)
 {
-    free(d->x), free(d->w), free(d->dy), free(d->y), free(d->dx), free(d->dw);
+    free(d->x), free(d->w), free(d->dy), free(d->b);
+    free(d->y), free(d->dx), free(d->dw), free(d->db);
 }
 
 static float x_at(const struct data *d, int64_t n, int64_t c, int64_t h, int64_t w)
@@ -159,9 +166,10 @@ static float dy_at(const struct data *d, int64_t n, int64_t o, int64_t h, int64_
     return inside ? d->dy[((n * d->s.o + o) * d->oh + h) * d->ow + w] : 0;
 }
 
+/* c: within o's group */
 static float w_at(const struct data *d, int64_t o, int64_t c, int kh, int kw)
 {
-    return d->w[((o * d->s.c + c) * K + kh) * K + kw];
+    return d->w[((o * (d->s.c / d->s.group) + c) * K + kh) * K + kw];
 }
 
 /* Runs the op on the engine, on its own memory; says whether Winograd did all three passes. */
@@ -179,20 +187,25 @@ static bool run_case(struct data *d, enum engine_convolution convolution, bool w
                                          .stride = {1, 1},
                                          .pad = {d->s.pad, d->s.pad},
                                          .dilation = {1, 1},
-                                         .group = 1};
+                                         .group = d->s.group,
+                                         .bias = d->s.bias};
     rig_bottom(&rig, 4, (int64_t[]){d->s.n, d->s.c, d->s.h, d->s.w});
     rig_top(&rig, 4, (int64_t[]){d->s.n, d->s.o, d->oh, d->ow});
-    rig_param(&rig, 4, (int64_t[]){d->s.o, d->s.c, K, K});
+    rig_param(&rig, 4, (int64_t[]){d->s.o, d->s.c / d->s.group, K, K});
+    if (d->s.bias)
+        rig_param(&rig, 1, (int64_t[]){d->s.o});
     ck_assert_msg(rig_lay_out(&rig, 0) == 0 && rig_create(&rig) == 0, "%s", error_text());
     engine_describe(&engine, rig.op, words);
     all = strcmp(words, "Winograd forward data weights") == 0;
     ck_assert(words_wanted || !words[0]);
     ck_assert(rig_write(&rig, &rig.bottom[0].value, d->x) == 0 &&
-              rig_param_write(&rig, 0, d->w) == 0 && rig_forward(&rig) == 0 &&
+              rig_param_write(&rig, 0, d->w) == 0 &&
+              (!d->s.bias || rig_param_write(&rig, 1, d->b) == 0) && rig_forward(&rig) == 0 &&
               rig_read(&rig, &rig.tops[0]->value, d->y) == 0 &&
               rig_write(&rig, &rig.tops[0]->grad, d->dy) == 0 && rig_backward(&rig) == 0 &&
               rig_read(&rig, &rig.bottom[0].grad, d->dx) == 0 &&
-              rig_param_read_grad(&rig, 0, d->dw) == 0);
+              rig_param_read_grad(&rig, 0, d->dw) == 0 &&
+              (!d->s.bias || rig_param_read_grad(&rig, 1, d->db) == 0));
     rig_finish(&rig);
     engine_close(&engine);
     return all;
@@ -219,27 +232,44 @@ static double roundings(double terms)
     return n * 0x1p-24 / (1 - n * 0x1p-24);
 }
 
+/* from: within the group of `to` */
 typedef double (*kernel_at)(const struct data *d, int64_t to, int64_t from, int kh, int kw);
-typedef double (*pixel_at)(const struct data *d, int64_t n, int64_t from, int64_t h, int64_t w);
+typedef double (*pixel_at)(const struct data *d, int64_t n, int64_t to, int64_t from, int64_t h,
+                           int64_t w);
+
+/* The first bottom channel of output o's group, and the first output of bottom channel c's. */
+static int64_t first_bottom(const struct data *d, int64_t o)
+{
+    return o / (d->s.o / d->s.group) * (d->s.c / d->s.group);
+}
+
+static int64_t first_output(const struct data *d, int64_t c)
+{
+    return c / (d->s.c / d->s.group) * (d->s.o / d->s.group);
+}
 
 static double forward_kernel(const struct data *d, int64_t o, int64_t c, int kh, int kw)
 {
     return (double)w_at(d, o, c, kh, kw);
 }
 
-static double forward_pixel(const struct data *d, int64_t n, int64_t c, int64_t h, int64_t w)
+static double forward_pixel(const struct data *d, int64_t n, int64_t o, int64_t c, int64_t h,
+                            int64_t w)
 {
-    return (double)x_at(d, n, c, h - d->s.pad, w - d->s.pad);
+    return (double)x_at(d, n, first_bottom(d, o) + c, h - d->s.pad, w - d->s.pad);
 }
 
 static double backward_kernel(const struct data *d, int64_t c, int64_t o, int kh, int kw)
 {
-    return (double)w_at(d, o, c, K - 1 - kh, K - 1 - kw);
+    return (double)w_at(d, first_output(d, c) + o, c % (d->s.c / d->s.group), K - 1 - kh,
+                        K - 1 - kw);
 }
 
-static double backward_pixel(const struct data *d, int64_t n, int64_t o, int64_t h, int64_t w)
+static double backward_pixel(const struct data *d, int64_t n, int64_t c, int64_t o, int64_t h,
+                             int64_t w)
 {
-    return (double)dy_at(d, n, o, h - (K - 1 - d->s.pad), w - (K - 1 - d->s.pad));
+    return (double)dy_at(d, n, first_output(d, c) + o, h - (K - 1 - d->s.pad),
+                         w - (K - 1 - d->s.pad));
 }
 
 /* One tile of one output plane: exact values and bounds, 4 x 4. */
@@ -257,7 +287,7 @@ static void tile_expect(const struct data *d, const struct transforms *t, int64_
             ag[i / K][i % K] = fabs(g[i / K][i % K]);
         }
         for (int i = 0; i < IN * IN; i++) {
-            x[i / IN][i % IN] = pixel(d, n, c, h + i / IN, w + i % IN);
+            x[i / IN][i % IN] = pixel(d, n, to, c, h + i / IN, w + i % IN);
             ax[i / IN][i % IN] = fabs(x[i / IN][i % IN]);
         }
         for (int i = 0; i < OUT * OUT; i++)
@@ -318,7 +348,7 @@ static void check_weights(const struct data *d, double *largest)
         for (int k = 0; k < K; k++)
             gt[k][i] = t.g[i][k];
     for (int64_t o = 0; o < d->s.o; o += 5)
-        for (int64_t c = 0; c < d->s.c; c += 3) {
+        for (int64_t c = 0; c < d->s.c / d->s.group; c += 3) {
             double all[IN][IN] = {{0}}, exact[K][K] = {{0}}, bound[K][K];
             tiles = 0;
             for (int64_t n = 0; n < d->s.n; n++)
@@ -326,7 +356,7 @@ static void check_weights(const struct data *d, double *largest)
                     for (int64_t w = 0; w < d->ow; w += OUT, tiles++) {
                         double x[IN][IN], g[OUT][OUT], xx[IN][IN], gg[IN][IN];
                         for (int i = 0; i < IN * IN; i++)
-                            x[i / IN][i % IN] = forward_pixel(d, n, c, h + i / IN, w + i % IN);
+                            x[i / IN][i % IN] = forward_pixel(d, n, o, c, h + i / IN, w + i % IN);
                         for (int i = 0; i < OUT * OUT; i++)
                             g[i / OUT][i % OUT] = (double)dy_at(d, n, o, h + i / OUT, w + i % OUT);
                         for (int k = 0; k < K * K; k++)
@@ -344,7 +374,7 @@ static void check_weights(const struct data *d, double *largest)
                     }
             sandwich(K, IN, &gt[0][0], K, IN, &gt[0][0], &all[0][0], &bound[0][0]);
             for (int k = 0; k < K * K; k++) {
-                float found = d->dw[((o * d->s.c + c) * K + k / K) * K + k % K];
+                float found = d->dw[((o * (d->s.c / d->s.group) + c) * K + k / K) * K + k % K];
                 double error = fabs((double)found - exact[k / K][k % K]);
                 ck_assert_msg(error <= roundings(tiles) * bound[k / K][k % K],
                               "weight gradient %g off, more than the bound %g", error,
@@ -352,6 +382,22 @@ static void check_weights(const struct data *d, double *largest)
                 *largest = fmax(*largest, error);
             }
         }
+}
+
+/* The bias's gradient; takes the bias out of y, which it moved by at most two roundings of y. */
+static void check_bias(struct data *d)
+{
+    int64_t pixels = d->oh * d->ow;
+
+    for (int64_t o = 0; o < d->s.o; o++) {
+        double sum = 0;
+        for (int64_t n = 0; n < d->s.n; n++)
+            for (int64_t i = 0; i < pixels; i++) {
+                sum += (double)d->dy[(n * d->s.o + o) * pixels + i];
+                d->y[(n * d->s.o + o) * pixels + i] -= d->b[o];
+            }
+        ck_assert_double_lt(fabs((double)d->db[o] - sum), 1e-3);
+    }
 }
 
 START_TEST(all_passes_stay_within_the_bound)
@@ -362,8 +408,11 @@ START_TEST(all_passes_stay_within_the_bound)
 
     data_make(&d, &cases[_i]);
     all = run_case(&d, CONVOLUTION_WINOGRAD, true);
-    check_plane(&d, d.y, d.s.o, d.s.c, d.oh, d.ow, forward_kernel, forward_pixel, &y);
-    check_plane(&d, d.dx, d.s.c, d.s.o, d.s.h, d.s.w, backward_kernel, backward_pixel, &dx);
+    if (d.s.bias)
+        check_bias(&d);
+    check_plane(&d, d.y, d.s.o, d.s.c / d.s.group, d.oh, d.ow, forward_kernel, forward_pixel, &y);
+    check_plane(&d, d.dx, d.s.c, d.s.o / d.s.group, d.s.h, d.s.w, backward_kernel, backward_pixel,
+                &dx);
     check_weights(&d, &dw);
     printf("%lldx%lldx%lldx%lld to %lld: %s; off by %.1e, %.1e, %.1e\n", (long long)d.s.n,
            (long long)d.s.c, (long long)d.s.h, (long long)d.s.w, (long long)d.s.o,
@@ -389,6 +438,11 @@ START_TEST(avx512_has_winograd)
     ck_assert(run_case(&d, CONVOLUTION_WINOGRAD, true));
 #endif
     run_case(&d, CONVOLUTION_DIRECT, false);
+    data_free(&d);
+    data_make(&d, &cases[GROUPED]);
+#if DNNL_VERSION_MAJOR == 2
+    ck_assert(run_case(&d, CONVOLUTION_WINOGRAD, true));
+#endif
     data_free(&d);
 #endif
 }

@@ -15,6 +15,7 @@
 struct weights {
     struct cpu_primitive reorder; /* empty where plain is what it wants */
     float *copy;
+    size_t plain, laid; /* floats of one part, as they travel and in the copy */
     uint64_t version;
     bool filled;
 };
@@ -30,19 +31,30 @@ struct conv {
     struct cpu_primitive diff_weights; /* reorder to plain; empty where it is */
     size_t weight_elems, bias_elems;
     bool winograd[CONV_PASSES];
+    int parts[CONV_PASSES];                 /* primitives' runs; several: one for each group */
+    struct conv_part bottom_part, top_part; /* of such a pass */
 };
 
-static int conv_weights_create(struct conv *conv, const struct conv_descs *d, const_md_t wanted,
-                               struct weights *out)
+static const_md_t conv_plain_weights(const struct conv_descs *d, enum conv_pass pass)
 {
+    return d->parts[pass] > 1 ? d->part_weights : d->plain_weights;
+}
+
+static int conv_weights_create(struct conv *conv, const struct conv_descs *d, enum conv_pass pass,
+                               const_md_t wanted, struct weights *out)
+{
+    const_md_t plain = conv_plain_weights(d, pass);
+    size_t parts = (size_t)d->parts[pass], bytes = dnnl_memory_desc_get_size(wanted);
     void *copy = NULL;
 
-    if (dnnl_memory_desc_equal(wanted, d->plain_weights))
+    out->plain = out->laid = conv->weight_elems / parts;
+    if (dnnl_memory_desc_equal(wanted, plain))
         return 0;
-    if (cpu_alloc(dnnl_memory_desc_get_size(wanted), "a copy of weights", &copy))
+    if (cpu_alloc(parts * bytes, "a copy of weights", &copy))
         return -1;
     out->copy = copy;
-    return cpu_reorder_create(conv->op.engine, d->plain_weights, wanted, &out->reorder);
+    out->laid = bytes / sizeof(float);
+    return cpu_reorder_create(conv->op.engine, plain, wanted, &out->reorder);
 }
 
 static int conv_weights_get(struct conv *conv, struct weights *w, const float **out)
@@ -52,8 +64,10 @@ static int conv_weights_get(struct conv *conv, struct weights *w, const float **
     *out = w->copy ? w->copy : param->value;
     if (!w->copy || (w->filled && w->version == param->version))
         return 0;
-    if (cpu_reorder_run(conv->op.engine, &w->reorder, param->value, w->copy))
-        return -1;
+    for (size_t part = 0; part * w->plain < conv->weight_elems; part++)
+        if (cpu_reorder_run(conv->op.engine, &w->reorder, param->value + part * w->plain,
+                            w->copy + part * w->laid))
+            return -1;
     w->filled = true;
     w->version = param->version;
     return 0;
@@ -73,7 +87,7 @@ static int conv_forward_create(struct conv *conv, const struct conv_descs *d)
 
     cpu_top_set(top, d->dst_format);
     if (cpu_input_create(engine, &bottom->value, d->src_format, WORK_OWN, &conv->src) ||
-        conv_weights_create(conv, d, weights, &conv->weights) ||
+        conv_weights_create(conv, d, CONV_FORWARD, weights, &conv->weights) ||
         cpu_primitive_create(engine, d->forward, &conv->forward) ||
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_SRC,
                           conv_desc_md(d->forward, dnnl_query_src_md)) ||
@@ -81,7 +95,10 @@ static int conv_forward_create(struct conv *conv, const struct conv_descs *d)
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_DST,
                           conv_desc_md(d->forward, dnnl_query_dst_md)))
         return -1;
-    return d->bias ? cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_BIAS, d->bias) : 0;
+    return d->bias ? cpu_primitive_arg(
+                         engine, &conv->forward, DNNL_ARG_BIAS,
+                         dnnl_primitive_desc_query_md(d->forward, dnnl_query_weights_md, 1))
+                   : 0;
 }
 
 static int conv_data_create(struct conv *conv, const struct conv_descs *d)
@@ -93,7 +110,8 @@ static int conv_data_create(struct conv *conv, const struct conv_descs *d)
 
     conv->shares_weights =
         dnnl_memory_desc_equal(weights, conv_desc_md(d->forward, dnnl_query_weights_md));
-    if (!conv->shares_weights && conv_weights_create(conv, d, weights, &conv->weights_back))
+    if (!conv->shares_weights &&
+        conv_weights_create(conv, d, CONV_BACKWARD_DATA, weights, &conv->weights_back))
         return -1;
     if (cpu_input_create(engine, &top->grad, d->data_dst_format, WORK_TOP_GRAD,
                          &conv->diff_dst_data) ||
@@ -113,11 +131,12 @@ static int conv_backward_weights_args(struct conv *conv, const struct conv_descs
     struct cpu_engine *engine = conv->op.engine;
     const_dnnl_primitive_desc_t desc = d->backward_weights;
     const_md_t weights = conv_desc_md(desc, dnnl_query_diff_weights_md);
+    const_md_t plain_weights = conv_plain_weights(d, CONV_BACKWARD_WEIGHTS);
     size_t bytes = dnnl_memory_desc_get_size(weights);
     size_t plain = (conv->weight_elems + conv->bias_elems) * sizeof(float);
 
-    if (!dnnl_memory_desc_equal(weights, d->plain_weights) &&
-        cpu_reorder_create(engine, weights, d->plain_weights, &conv->diff_weights))
+    if (!dnnl_memory_desc_equal(weights, plain_weights) &&
+        cpu_reorder_create(engine, weights, plain_weights, &conv->diff_weights))
         return -1;
     /* the plain gradients of weight and bias, one behind the other, when they are to be added */
     if (cpu_work_reserve(engine, WORK_WEIGHT_GRAD, bytes) ||
@@ -129,7 +148,9 @@ static int conv_backward_weights_args(struct conv *conv, const struct conv_descs
                           conv_desc_md(desc, dnnl_query_diff_dst_md)) ||
         cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_WEIGHTS, weights))
         return -1;
-    return d->bias ? cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_DIFF_BIAS, d->bias)
+    return d->bias ? cpu_primitive_arg(
+                         engine, &conv->backward_weights, DNNL_ARG_DIFF_BIAS,
+                         dnnl_primitive_desc_query_md(desc, dnnl_query_diff_weights_md, 1))
                    : 0;
 }
 
@@ -148,6 +169,22 @@ static int conv_backward_weights_create(struct conv *conv, const struct conv_des
     return conv_backward_weights_args(conv, d);
 }
 
+/* Room for one group's bottoms and tops, where a pass goes group by group. */
+static int conv_parts_create(struct conv *conv, const struct conv_descs *d)
+{
+    const struct op_args *args = &conv->op.args;
+    size_t images = (size_t)args->bottoms[0]->value.shape.dim[0];
+
+    memcpy(conv->parts, d->parts, sizeof conv->parts);
+    if (!d->part_weights)
+        return 0;
+    conv->bottom_part = conv_part_of(&args->bottoms[0]->value.shape, args->u.conv.group);
+    conv->top_part = conv_part_of(&args->tops[0]->value.shape, args->u.conv.group);
+    return cpu_work_reserve(conv->op.engine, WORK_PART,
+                            images * (conv->bottom_part.floats + conv->top_part.floats) *
+                                sizeof(float));
+}
+
 static int conv_create(struct cpu_op *op)
 {
     struct conv *conv = (struct conv *)op;
@@ -156,7 +193,7 @@ static int conv_create(struct cpu_op *op)
 
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
-    if (conv_descs_choose(op, &d) || conv_forward_create(conv, &d) ||
+    if (conv_descs_choose(op, &d) || conv_parts_create(conv, &d) || conv_forward_create(conv, &d) ||
         (d.backward_data && conv_data_create(conv, &d)) ||
         (d.backward_weights && conv_backward_weights_create(conv, &d)))
         goto done;
@@ -167,17 +204,66 @@ done:
     return status;
 }
 
+/* Where a part of bottoms or of tops lies while a pass computes with it; `whole` where it is all.
+ */
+static float *conv_part_at(const struct conv *conv, enum conv_pass pass, bool top, float *whole)
+{
+    const struct conv_part *bottom = &conv->bottom_part;
+
+    if (conv->parts[pass] == 1)
+        return whole;
+    return conv->op.engine->work[WORK_PART].data +
+           (top ? (size_t)bottom->images * bottom->floats : 0);
+}
+
+static const float *conv_part_in(const struct conv *conv, enum conv_pass pass, int part, bool top,
+                                 const float *whole)
+{
+    float *at = conv_part_at(conv, pass, top, NULL);
+
+    if (!at)
+        return whole;
+    conv_part_load(top ? &conv->top_part : &conv->bottom_part, conv->parts[pass], part, whole, at);
+    return at;
+}
+
+static void conv_part_out(const struct conv *conv, enum conv_pass pass, int part, bool top,
+                          float *whole)
+{
+    if (conv->parts[pass] > 1)
+        conv_part_store(top ? &conv->top_part : &conv->bottom_part, conv->parts[pass], part,
+                        conv_part_at(conv, pass, top, NULL), whole);
+}
+
+static int conv_forward_part(struct conv *conv, int part, const float *weights, const float *bias)
+{
+    struct cpu_engine *engine = conv->op.engine;
+    float *y = conv->op.args.tops[0]->value.data;
+    const float *x =
+        conv_part_in(conv, CONV_FORWARD, part, false, cpu_input_data(engine, &conv->src));
+
+    if (cpu_primitive_run(
+            engine, &conv->forward,
+            (const void *const[]){x, weights, conv_part_at(conv, CONV_FORWARD, true, y), bias}))
+        return -1;
+    conv_part_out(conv, CONV_FORWARD, part, true, y);
+    return 0;
+}
+
 static int conv_forward(struct cpu_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
     const float *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
+    size_t parts = (size_t)conv->parts[CONV_FORWARD];
 
     (void)run;
     if (cpu_input_load(op->engine, &conv->src) || conv_weights_get(conv, &conv->weights, &weights))
         return -1;
-    return cpu_primitive_run(op->engine, &conv->forward,
-                             (const void *const[]){cpu_input_data(op->engine, &conv->src), weights,
-                                                   op->args.tops[0]->value.data, bias});
+    for (size_t i = 0; i < parts; i++)
+        if (conv_forward_part(conv, (int)i, weights + i * conv->weights.laid,
+                              bias ? bias + i * (conv->bias_elems / parts) : NULL))
+            return -1;
+    return 0;
 }
 
 /* Adds what lies in the work memory to a gradient. */
@@ -186,31 +272,45 @@ static void conv_grad_add(struct param *param, const float *from, size_t n)
     cpu_axpby(param->grad, 1, from, 1, n);
 }
 
+/* The gradients of a part's weights and biases, plain, at weight and bias. */
+static int conv_weights_part(struct conv *conv, int part, float *weight, float *bias)
+{
+    const enum conv_pass pass = CONV_BACKWARD_WEIGHTS;
+    struct cpu_engine *engine = conv->op.engine;
+    const struct cpu_input *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
+    float *blocked = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : NULL;
+    const float *x = conv_part_in(conv, pass, part, false, cpu_input_data(engine, src));
+    const float *dy =
+        conv_part_in(conv, pass, part, true, cpu_input_data(engine, &conv->diff_dst_weights));
+
+    if (cpu_primitive_run(engine, &conv->backward_weights,
+                          (const void *const[]){x, dy, blocked ? blocked : weight, bias}))
+        return -1;
+    if (!blocked || !conv->op.args.params[0]->wants_grad)
+        return 0;
+    return cpu_reorder_run(engine, &conv->diff_weights, blocked, weight);
+}
+
 static int conv_weights_backward(struct conv *conv)
 {
     struct cpu_op *op = &conv->op;
     struct cpu_engine *engine = op->engine;
     struct param *weight = op->args.params[0];
     struct param *bias = conv->bias_elems ? op->args.params[1] : NULL;
-    float *blocked = engine->work[WORK_WEIGHT_GRAD].data;
     float *plain = engine->work[WORK_PARAM_GRAD].data;
     bool weight_direct = weight->wants_grad && !weight->accumulate;
     bool bias_direct = bias && bias->wants_grad && !bias->accumulate;
     float *weight_to = weight_direct ? weight->grad : plain;
     float *bias_to = bias_direct ? bias->grad : plain + conv->weight_elems;
-    bool relaid = conv->diff_weights.primitive != NULL;
-    struct cpu_input *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
+    size_t parts = (size_t)conv->parts[CONV_BACKWARD_WEIGHTS];
 
     if (cpu_input_load(engine, &conv->diff_dst_weights) ||
-        (src == &conv->src_again && cpu_input_load(engine, src)) ||
-        cpu_primitive_run(engine, &conv->backward_weights,
-                          (const void *const[]){cpu_input_data(engine, src),
-                                                cpu_input_data(engine, &conv->diff_dst_weights),
-                                                relaid ? blocked : weight_to, bias_to}))
+        (conv->src_again.tensor && cpu_input_load(engine, &conv->src_again)))
         return -1;
-    if (weight->wants_grad && relaid &&
-        cpu_reorder_run(engine, &conv->diff_weights, blocked, weight_to))
-        return -1;
+    for (size_t i = 0; i < parts; i++)
+        if (conv_weights_part(conv, (int)i, weight_to + i * (conv->weight_elems / parts),
+                              bias_to + i * (conv->bias_elems / parts)))
+            return -1;
     if (weight->wants_grad && !weight_direct)
         conv_grad_add(weight, weight_to, conv->weight_elems);
     if (bias && bias->wants_grad && !bias_direct)
@@ -218,18 +318,32 @@ static int conv_weights_backward(struct conv *conv)
     return 0;
 }
 
+static int conv_data_part(struct conv *conv, int part, const float *weights)
+{
+    const enum conv_pass pass = CONV_BACKWARD_DATA;
+    struct cpu_engine *engine = conv->op.engine;
+    float *dx = cpu_output_data(engine, &conv->diff_src);
+    const float *dy =
+        conv_part_in(conv, pass, part, true, cpu_input_data(engine, &conv->diff_dst_data));
+
+    if (cpu_primitive_run(engine, &conv->backward_data,
+                          (const void *const[]){dy, weights, conv_part_at(conv, pass, false, dx)}))
+        return -1;
+    conv_part_out(conv, pass, part, false, dx);
+    return 0;
+}
+
 static int conv_data_backward(struct conv *conv)
 {
     struct cpu_engine *engine = conv->op.engine;
+    struct weights *w = conv->shares_weights ? &conv->weights : &conv->weights_back;
     const float *weights;
 
-    if (cpu_input_load(engine, &conv->diff_dst_data) ||
-        conv_weights_get(conv, conv->shares_weights ? &conv->weights : &conv->weights_back,
-                         &weights) ||
-        cpu_primitive_run(engine, &conv->backward_data,
-                          (const void *const[]){cpu_input_data(engine, &conv->diff_dst_data),
-                                                weights, cpu_output_data(engine, &conv->diff_src)}))
+    if (cpu_input_load(engine, &conv->diff_dst_data) || conv_weights_get(conv, w, &weights))
         return -1;
+    for (int i = 0; i < conv->parts[CONV_BACKWARD_DATA]; i++)
+        if (conv_data_part(conv, i, weights + (size_t)i * w->laid))
+            return -1;
     return cpu_output_store(engine, &conv->diff_src);
 }
 

@@ -18,6 +18,7 @@ void conv_descs_destroy(struct conv_descs *d)
     md_destroy(d->bias);
     md_destroy(d->dst);
     md_destroy(d->plain_weights);
+    md_destroy(d->part_weights);
 }
 
 /* The spatial axes that oneDNN is told of: the last ones of struct op_windows. */
@@ -93,15 +94,13 @@ static bool conv_formats_find(const struct cpu_op *op, const_dnnl_primitive_desc
             cpu_format_find(conv_desc_md(desc, dst), &op->args.tops[0]->value.shape, dst_format));
 }
 
-/* Asks for activations of that tag. Fails where oneDNN has no such convolution or an unknown format
- * comes out. d must be destroyed in any case. */
-static int conv_descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
+int conv_descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct conv_descs *d)
 {
     dnnl_engine_t engine = op->engine->engine;
     dnnl_primitive_attr_t attr = op->engine->attr;
     dnnl_prop_kind_t kind = op->args.train ? dnnl_forward_training : dnnl_forward_inference;
 
-    *d = (struct conv_descs){0};
+    *d = (struct conv_descs){.parts = {1, 1, 1}};
     if (conv_mds_create(op, tag, d) ||
         cpu_check(compat_conv_forward(&d->forward, engine, kind, dnnl_convolution_direct, d->src,
                                       d->weights, d->bias, d->dst, &d->window, attr)))

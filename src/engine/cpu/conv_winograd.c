@@ -6,6 +6,7 @@
  * choice is kept (engine/choices.h). Small convolutions are not worth the trouble, and stay direct:
  * the same bits then come out whatever the clock said.
  *
+ * It knows no groups: each group is then a convolution of its own (conv_part.c).
  * Only activations in the formats of the direct algorithm are looked at, so no reorder is added. */
 #include "engine/cpu/conv.h"
 
@@ -87,16 +88,17 @@ static const struct {
     int arg;
     dnnl_query_t query;
     int index;
+    bool activation;
 } conv_args[MOST_ARGS] = {
-    {DNNL_ARG_SRC, dnnl_query_src_md, 0},
-    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
-    {DNNL_ARG_BIAS, dnnl_query_weights_md, 1},
-    {DNNL_ARG_DST, dnnl_query_dst_md, 0},
-    {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0},
-    {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 0},
-    {DNNL_ARG_DIFF_BIAS, dnnl_query_diff_weights_md, 1},
-    {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0},
-    {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md, 0},
+    {DNNL_ARG_SRC, dnnl_query_src_md, 0, true},
+    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0, false},
+    {DNNL_ARG_BIAS, dnnl_query_weights_md, 1, false},
+    {DNNL_ARG_DST, dnnl_query_dst_md, 0, true},
+    {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0, true},
+    {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 0, false},
+    {DNNL_ARG_DIFF_BIAS, dnnl_query_diff_weights_md, 1, false},
+    {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0, true},
+    {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md, 0, false},
 };
 
 struct trial {
@@ -104,6 +106,9 @@ struct trial {
     int which[CPU_ARGS]; /* per argument: its place in conv_args */
     double fastest;      /* run, in seconds; 0: none yet */
     double undisturbed;  /* the same of runs that no other program took a core from */
+    int parts;           /* runs of the primitive */
+    size_t bytes[MOST_ARGS];
+    void *part[MOST_ARGS]; /* activations of one part, where there are several; else NULL */
 };
 
 /* The form of an argument, or NULL where this pass has none of that kind. */
@@ -129,9 +134,39 @@ static int trial_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t d
         if (cpu_primitive_arg(engine, &out->primitive, conv_args[i].arg, md))
             return -1;
         out->which[out->primitive.nargs - 1] = i;
+        out->bytes[i] = size;
         bytes[i] = size > bytes[i] ? size : bytes[i];
+        if (out->parts > 1 && conv_args[i].activation &&
+            cpu_alloc(size, "measuring a convolution", &out->part[i]))
+            return -1;
     }
     return 0;
+}
+
+static void trial_destroy(struct trial *trial)
+{
+    cpu_primitive_destroy(&trial->primitive);
+    for (int i = 0; i < MOST_ARGS; i++)
+        cpu_free(trial->part[i]);
+}
+
+/* One part: copies of activations, as in conv_part.c (whatever their direction), and the product.
+ */
+static int trial_run_part(struct cpu_engine *engine, struct trial *trial, int part,
+                          void *const memory[MOST_ARGS])
+{
+    const void *data[CPU_ARGS] = {NULL};
+
+    for (int i = 0; i < trial->primitive.nargs; i++) {
+        int which = trial->which[i];
+        size_t floats = trial->bytes[which] / sizeof(float);
+
+        data[i] = trial->part[which] ? trial->part[which] : memory[which];
+        if (trial->part[which])
+            cpu_copy(trial->part[which], (const float *)memory[which] + (size_t)part * floats,
+                     floats);
+    }
+    return cpu_primitive_run(engine, &trial->primitive, data);
 }
 
 /* How often the system took a core from this process while it wanted it. */
@@ -150,15 +185,12 @@ static void keep_least(double *least, double seconds)
 
 static int trial_run(struct cpu_engine *engine, struct trial *trial, void *const memory[MOST_ARGS])
 {
-    const void *data[CPU_ARGS] = {NULL};
     long before = interruptions();
-    double start, seconds;
+    double start = clock_seconds(), seconds;
 
-    for (int i = 0; i < trial->primitive.nargs; i++)
-        data[i] = memory[trial->which[i]];
-    start = clock_seconds();
-    if (cpu_primitive_run(engine, &trial->primitive, data))
-        return -1;
+    for (int part = 0; part < trial->parts; part++)
+        if (trial_run_part(engine, trial, part, memory))
+            return -1;
     seconds = clock_seconds() - start;
     keep_least(&trial->fastest, seconds);
     if (interruptions() == before)
@@ -192,11 +224,12 @@ static int trials_run(struct cpu_engine *engine, struct trial trials[2], void *c
     return 0;
 }
 
-/* *out: whether descs[1] is enough faster than descs[0]. *sure: whether nothing disturbed that. */
-static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t descs[2], bool *out,
-                   bool *sure)
+/* *out: whether descs[1], run `parts` times, is enough faster than descs[0]. *sure: whether nothing
+ * disturbed that. */
+static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t descs[2], int parts,
+                   bool *out, bool *sure)
 {
-    struct trial trials[2] = {{.fastest = 0}};
+    struct trial trials[2] = {{.parts = 1}, {.parts = parts}};
     size_t bytes[MOST_ARGS] = {0};
     void *memory[MOST_ARGS] = {NULL};
     int status = 0;
@@ -211,7 +244,7 @@ static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t 
     *out = *sure ? trials[1].undisturbed < least_gain * trials[0].undisturbed
                  : trials[1].fastest < least_gain * trials[0].fastest;
     for (int t = 0; t < 2; t++)
-        cpu_primitive_destroy(&trials[t].primitive);
+        trial_destroy(&trials[t]);
     for (int i = 0; i < MOST_ARGS; i++)
         cpu_free(memory[i]);
     return status;
@@ -251,8 +284,9 @@ static void choice_key(const struct cpu_op *op, enum conv_pass pass, const char 
 }
 
 static int pays(const struct cpu_op *op, const struct conv_descs *d, enum conv_pass pass,
-                const_dnnl_primitive_desc_t direct, const_dnnl_primitive_desc_t winograd, bool *out)
+                const_dnnl_primitive_desc_t winograd, int parts, bool *out)
 {
+    const_dnnl_primitive_desc_t direct = *pass_desc((struct conv_descs *)(uintptr_t)d, pass);
     char key[CHOICES_KEY_BYTES];
     bool sure;
     int known;
@@ -265,15 +299,19 @@ static int pays(const struct cpu_op *op, const struct conv_descs *d, enum conv_p
     *out = known > 0;
     if (known >= 0)
         return 0;
-    if (measure(op->engine, (const const_dnnl_primitive_desc_t[]){direct, winograd}, out, &sure))
+    if (measure(op->engine, (const const_dnnl_primitive_desc_t[]){direct, winograd}, parts, out,
+                &sure))
         return -1;
     return choices_note(op->engine->choices, key, *out, sure);
 }
 
-static int choose_pass(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass)
+/* winograd: what oneDNN offers for the pass, all of it or one of several parts, or NULL. Taken
+ * over.
+ */
+static int choose_pass(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass,
+                       dnnl_primitive_desc_t winograd, int parts)
 {
     dnnl_primitive_desc_t *desc = pass_desc(d, pass);
-    dnnl_primitive_desc_t winograd = *desc ? winograd_desc(op, d, pass) : NULL;
     size_t most = op->engine->workspace ? op->engine->workspace : default_workspace;
     bool take = op->engine->convolution == CONVOLUTION_WINOGRAD;
     int status = 0;
@@ -283,14 +321,50 @@ static int choose_pass(const struct cpu_op *op, struct conv_descs *d, enum conv_
     if (scratchpad_bytes(winograd) > most)
         take = false;
     else if (!take)
-        status = pays(op, d, pass, *desc, winograd, &take);
+        status = pays(op, d, pass, winograd, parts, &take);
     if (take) {
         dnnl_primitive_desc_t direct = *desc;
         *desc = winograd;
         winograd = direct;
         d->winograd[pass] = true;
+        d->parts[pass] = parts;
     }
     dnnl_primitive_desc_destroy(winograd);
+    return status;
+}
+
+static int choose_as_whole(const struct cpu_op *op, struct conv_descs *d)
+{
+    for (int i = CONV_PASSES - 1; i >= 0; i--) { /* forward last: it is the others' hint */
+        enum conv_pass pass = (enum conv_pass)i;
+
+        if (*pass_desc(d, pass) && choose_pass(op, d, pass, winograd_desc(op, d, pass), 1))
+            return -1;
+    }
+    return 0;
+}
+
+/* oneDNN's Winograd knows no groups: each is a convolution of its own, which has to pay the copies
+ * too. */
+static int choose_by_parts(const struct cpu_op *op, struct conv_descs *d)
+{
+    struct conv_part_op part;
+    struct conv_descs one;
+    int status = 0;
+
+    conv_part_descs(op, d, &part, &one);
+    for (int i = CONV_PASSES - 1; i >= 0 && one.forward && !status; i--) {
+        enum conv_pass pass = (enum conv_pass)i;
+
+        if (*pass_desc(&one, pass))
+            status = choose_pass(op, d, pass, winograd_desc(&part.op, &one, pass),
+                                 op->args.u.conv.group);
+    }
+    if (d->parts[0] > 1 || d->parts[1] > 1 || d->parts[2] > 1) {
+        d->part_weights = one.plain_weights;
+        one.plain_weights = NULL;
+    }
+    conv_descs_destroy(&one);
     return status;
 }
 
@@ -301,8 +375,5 @@ int conv_winograd_choose(const struct cpu_op *op, struct conv_descs *d)
     if (op->engine->convolution == CONVOLUTION_DIRECT ||
         op->args.bottoms[0]->value.shape.naxes != 4 || a->kernel[0] != 3 || a->kernel[1] != 3)
         return 0;
-    for (int pass = CONV_PASSES - 1; pass >= 0; pass--) /* forward last: it is the others' hint */
-        if (choose_pass(op, d, (enum conv_pass)pass))
-            return -1;
-    return 0;
+    return a->group > 1 ? choose_by_parts(op, d) : choose_as_whole(op, d);
 }

@@ -40,6 +40,7 @@ enum cpu_work_slot {
     WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
     WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
     WORK_PARAM_GRAD,  /* plain gradient on its way to being added */
+    WORK_PART,        /* one group's part of activations */
     WORK_SLOTS,
     WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
 };
