@@ -5,7 +5,8 @@
  * Forward with few rows is oneDNN's matmul where that has batch-reduced code: sgemm shares such a
  * product badly among threads (tests/bench/RESULTS.md). Of the shape and the library alone, so that
  * all ranks take the same. Backward passes gain nothing, nor do weights in a layout of their own,
- * which would have to be laid out again in every iteration. */
+ * which would have to be laid out again in every iteration. The bottom's gradient of fewer rows yet
+ * reads the weights once, in order, ahead of what it computes: there sgemm waits for memory. */
 #include "engine/cpu/cpu_internal.h"
 
 #include "engine/op_size.h"
@@ -16,12 +17,20 @@
 /* As many rows as were measured. */
 enum { FEW_ROWS = 128 };
 
+/* Of the bottom's gradient by streaming; outputs taken together; inputs of one vector, and of what
+ * a thread goes through all outputs with. */
+enum { STREAM_ROWS = 16, STREAM_OUTPUTS = 8, STREAM_LANES = 16, STREAM_INPUTS = 1024 };
+
+typedef float lanes
+    __attribute__((vector_size(STREAM_LANES * sizeof(float)), aligned(4), may_alias));
+
 struct inner_product {
     struct cpu_op op;
     int64_t rows, inputs, outputs;
     struct cpu_primitive matmul; /* empty: sgemm */
     struct cpu_input bottom;     /* plain */
     struct cpu_output bottom_grad;
+    bool streams; /* its values */
 };
 
 static int matmul_arg(struct inner_product *ip, const_dnnl_primitive_desc_t desc, int arg,
@@ -80,6 +89,14 @@ done:
     return status;
 }
 
+static bool inner_product_streams(const struct inner_product *ip)
+{
+    int isa = (int)dnnl_get_effective_cpu_isa(), wide = (int)dnnl_cpu_isa_avx512_core;
+
+    return (isa & wide) == wide && ip->rows <= STREAM_ROWS && ip->inputs % STREAM_LANES == 0 &&
+           ip->outputs % STREAM_OUTPUTS == 0 && !ip->op.args.u.inner_product.transpose;
+}
+
 static int inner_product_create(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
@@ -89,6 +106,7 @@ static int inner_product_create(struct cpu_op *op)
     ip->rows = size.rows;
     ip->inputs = size.inputs;
     ip->outputs = size.outputs;
+    ip->streams = inner_product_streams(ip);
     cpu_top_set(top, NULL);
     if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom) ||
         (ip->rows <= FEW_ROWS && !op->args.u.inner_product.transpose && matmul_create(ip)))
@@ -163,6 +181,63 @@ static int inner_product_weight_backward(const struct inner_product *ip, struct 
                     bottom, ip->inputs, beta, weight->grad, ip->inputs);
 }
 
+/* dx += dy w for STREAM_OUTPUTS outputs and n inputs; dy has their gradients side by side, row
+ * after row. next: the weights that the next call reads. */
+CPU_KERNEL static void stream_outputs(const float *dy, int64_t rows, const float *w,
+                                      const float *next, int64_t inputs, float *dx, int64_t n)
+{
+    for (int64_t k = 0; k < n; k += STREAM_LANES) {
+        lanes v[STREAM_OUTPUTS];
+#pragma GCC unroll 8
+        for (int o = 0; o < STREAM_OUTPUTS; o++) {
+            v[o] = *(const lanes *)(w + o * inputs + k);
+            __builtin_prefetch(next + o * inputs + k);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            const float *g = dy + r * STREAM_OUTPUTS;
+            lanes *to = (lanes *)(dx + r * inputs + k);
+            /* two sums: half as long to wait for */
+            *to = (*to + g[0] * v[0] + g[1] * v[1] + g[2] * v[2] + g[3] * v[3]) +
+                  (g[4] * v[4] + g[5] * v[5] + g[6] * v[6] + g[7] * v[7]);
+        }
+    }
+}
+
+/* dx = dy w. Every sum is made by one thread, in the order of outputs. */
+static void inner_product_stream(const struct inner_product *ip, const float *dy, const float *w,
+                                 float *dx)
+{
+    int64_t inputs = ip->inputs, outputs = ip->outputs;
+
+#pragma omp parallel for
+    for (int64_t k = 0; k < inputs; k += STREAM_INPUTS) {
+        int64_t n = inputs - k < STREAM_INPUTS ? inputs - k : STREAM_INPUTS;
+        for (int64_t r = 0; r < ip->rows; r++)
+            memset(dx + r * inputs + k, 0, (size_t)n * sizeof *dx);
+        for (int64_t o = 0; o < outputs; o += STREAM_OUTPUTS) {
+            float g[STREAM_ROWS * STREAM_OUTPUTS];
+            int64_t next = o + STREAM_OUTPUTS < outputs ? o + STREAM_OUTPUTS : o;
+            for (int64_t r = 0; r < ip->rows; r++)
+                memcpy(g + r * STREAM_OUTPUTS, dy + r * outputs + o, STREAM_OUTPUTS * sizeof *g);
+            stream_outputs(g, ip->rows, w + o * inputs + k, w + next * inputs + k, inputs, dx + k,
+                           n);
+        }
+    }
+}
+
+static int inner_product_bottom_backward(struct inner_product *ip, bool transpose, const float *dy)
+{
+    const float *w = ip->op.args.params[0]->value;
+    float *dx = cpu_output_data(ip->op.engine, &ip->bottom_grad);
+
+    if (ip->streams) {
+        inner_product_stream(ip, dy, w, dx);
+        return 0;
+    }
+    return cpu_gemm(false, transpose, ip->rows, ip->inputs, ip->outputs, 1, dy, ip->outputs, w,
+                    transpose ? ip->outputs : ip->inputs, 0, dx, ip->inputs);
+}
+
 static int inner_product_backward(struct cpu_op *op, const struct run *run)
 {
     struct inner_product *ip = (struct inner_product *)op;
@@ -181,9 +256,7 @@ static int inner_product_backward(struct cpu_op *op, const struct run *run)
         inner_product_bias_backward(ip, bias, top_grad);
     if (!ip->bottom_grad.tensor || !cpu_op_propagates(op, 0))
         return 0;
-    if (cpu_gemm(false, transpose, ip->rows, ip->inputs, ip->outputs, 1, top_grad, ip->outputs,
-                 weight->value, transpose ? ip->outputs : ip->inputs, 0,
-                 cpu_output_data(op->engine, &ip->bottom_grad), ip->inputs))
+    if (inner_product_bottom_backward(ip, transpose, top_grad))
         return -1;
     return cpu_output_store(op->engine, &ip->bottom_grad);
 }
