@@ -28,7 +28,7 @@
  * when only another rank's alarm can come. While the compute thread waits, it grows slowly and
  * eightfold at most (100 us after a ms, 400 us after 30): other ranks may compute on the same core.
  */
-enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50 };
+enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50, LONG_YIELD_NS = 500000 };
 enum { DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, DOUBLINGS_WAITED_FOR = 3 };
 enum { TURNS_A_DOUBLING = 2, TURNS_A_DOUBLING_WAITED_FOR = 64 };
 
@@ -161,17 +161,21 @@ static void sleep_on_bell(struct wire *wire, int64_t length, int64_t now)
 #endif
 }
 
-static void rest(struct wire *wire, int idle_turns, bool waited_for, bool closing, int64_t now)
+/* While it is waited for the thread yields at first, which costs next to nothing where the core is
+ * free. Where it is not, each time others take their whole turn: who sleeps is woken sooner. */
+static void rest(struct wire *wire, int *idle_turns, bool waited_for, bool closing, int64_t now)
 {
-    if (waited_for && idle_turns < SPINS_WHILE_WAITED_FOR) {
+    if (waited_for && *idle_turns < SPINS_WHILE_WAITED_FOR) {
         sched_yield();
+        *idle_turns = wire_clock() - now < LONG_YIELD_NS ? *idle_turns + 1 : SPINS_WHILE_WAITED_FOR;
         return;
     }
     wire_count(&wire->counters.rests, 1);
     atomic_store(&wire->resting, 1);
     if (mailbox_empty(&wire->mailbox) && atomic_load(&wire->close_asked) == closing)
-        sleep_on_bell(wire, rest_length(wire, idle_turns, waited_for, now), now);
+        sleep_on_bell(wire, rest_length(wire, *idle_turns, waited_for, now), now);
     atomic_store(&wire->resting, 0);
+    ++*idle_turns;
 }
 
 /* ---- */
@@ -218,7 +222,7 @@ static void run_loop(struct wire *wire)
         waited_for = waits;
         if (waits)
             alarm_watch_stall(wire, now);
-        rest(wire, idle_turns++, waited_for, closing, now);
+        rest(wire, &idle_turns, waited_for, closing, now);
     }
 }
 
