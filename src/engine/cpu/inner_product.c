@@ -17,8 +17,8 @@
 /* As many rows as were measured. */
 enum { FEW_ROWS = 128 };
 
-/* Of the bottom's gradient by streaming; outputs taken together; inputs of one vector, and of what
- * a thread goes through all outputs with. */
+/* Of the bottom's gradient by streaming; outputs taken together; inputs of one vector, and at most
+ * of what a thread goes through all outputs with. */
 enum { STREAM_ROWS = 16, STREAM_OUTPUTS = 8, STREAM_LANES = 16, STREAM_INPUTS = 1024 };
 
 typedef float lanes
@@ -203,15 +203,17 @@ CPU_KERNEL static void stream_outputs(const float *dy, int64_t rows, const float
     }
 }
 
-/* dx = dy w. Every sum is made by one thread, in the order of outputs. */
+/* dx = dy w. Every sum is made by one thread, in the order of outputs, whatever their number. */
 static void inner_product_stream(const struct inner_product *ip, const float *dy, const float *w,
                                  float *dx)
 {
     int64_t inputs = ip->inputs, outputs = ip->outputs;
+    int64_t piece = inputs / ip->op.engine->threads / STREAM_LANES * STREAM_LANES;
 
+    piece = piece < STREAM_LANES ? STREAM_LANES : piece > STREAM_INPUTS ? STREAM_INPUTS : piece;
 #pragma omp parallel for
-    for (int64_t k = 0; k < inputs; k += STREAM_INPUTS) {
-        int64_t n = inputs - k < STREAM_INPUTS ? inputs - k : STREAM_INPUTS;
+    for (int64_t k = 0; k < inputs; k += piece) {
+        int64_t n = inputs - k < piece ? inputs - k : piece;
         for (int64_t r = 0; r < ip->rows; r++)
             memset(dx + r * inputs + k, 0, (size_t)n * sizeof *dx);
         for (int64_t o = 0; o < outputs; o += STREAM_OUTPUTS) {
