@@ -260,6 +260,9 @@ class Torch:
 
 def serve(net, options):
     """Says "ready", and then makes a step for every line that comes, as bench_net does."""
+    if options.serve.startswith("compiled") and not hasattr(torch, "compile"):
+        print("without", flush=True)
+        return
     side = Torch(net, options.serve, options.threads)
     side(), side()
     print("ready", torch.__version__, flush=True)
@@ -272,7 +275,8 @@ class Side:
         self.name, self.times = name, []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
-        if words[:1] != ["ready"]:
+        self.able = words != ["without"]
+        if self.able and words[:1] != ["ready"]:
             sys.exit("%s did not get ready: %r" % (name, words))
         if len(words) > 1:
             self.name = "%s %s" % (words[1], name)
@@ -299,6 +303,7 @@ def compare(net, spec, options):
         for python in options.python or [sys.executable]:
             sides += [Side(form, [python, os.path.abspath(__file__), "--serve=" + form, "--threads=%d" %
                                   options.threads, spec]) for form in options.forms.split(",")]
+        sides = [side for side in sides if side.able]
         start, count = time.monotonic(), 0
         while count < options.passes and (count < 1 or time.monotonic() - start < options.seconds):
             for side in sides if count % 2 == 0 else sides[::-1]:
