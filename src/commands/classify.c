@@ -11,8 +11,8 @@
 
 #include "snapshot/checkpoint.h"
 #include "util/error.h"
-#include "util/path.h"
 #include "util/json.h"
+#include "util/path.h"
 
 struct classification {
     struct model_options options;
