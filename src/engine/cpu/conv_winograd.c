@@ -283,10 +283,10 @@ static void choice_key(const struct cpu_op *op, enum conv_pass pass, const char 
              a->group, a->kernel[0], a->kernel[1], a->pad[0], a->pad[1], a->bias);
 }
 
-static int pays(const struct cpu_op *op, const struct conv_descs *d, enum conv_pass pass,
+static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass,
                 const_dnnl_primitive_desc_t winograd, int parts, bool *out)
 {
-    const_dnnl_primitive_desc_t direct = *pass_desc((struct conv_descs *)(uintptr_t)d, pass);
+    const_dnnl_primitive_desc_t direct = *pass_desc(d, pass);
     char key[CHOICES_KEY_BYTES];
     bool sure;
     int known;
@@ -333,12 +333,15 @@ static int choose_pass(const struct cpu_op *op, struct conv_descs *d, enum conv_
     return status;
 }
 
-static int choose_as_whole(const struct cpu_op *op, struct conv_descs *d)
+/* offered: what `one`, the op or one group of it, has in each pass. */
+static int choose_passes(const struct cpu_op *op, struct conv_descs *d, const struct cpu_op *one,
+                         struct conv_descs *offered)
 {
     for (int i = CONV_PASSES - 1; i >= 0; i--) { /* forward last: it is the others' hint */
         enum conv_pass pass = (enum conv_pass)i;
 
-        if (*pass_desc(d, pass) && choose_pass(op, d, pass, winograd_desc(op, d, pass), 1))
+        if (*pass_desc(offered, pass) &&
+            choose_pass(op, d, pass, winograd_desc(one, offered, pass), op->args.u.conv.group))
             return -1;
     }
     return 0;
@@ -350,16 +353,10 @@ static int choose_by_parts(const struct cpu_op *op, struct conv_descs *d)
 {
     struct conv_part_op part;
     struct conv_descs one;
-    int status = 0;
+    int status;
 
     conv_part_descs(op, d, &part, &one);
-    for (int i = CONV_PASSES - 1; i >= 0 && one.forward && !status; i--) {
-        enum conv_pass pass = (enum conv_pass)i;
-
-        if (*pass_desc(&one, pass))
-            status = choose_pass(op, d, pass, winograd_desc(&part.op, &one, pass),
-                                 op->args.u.conv.group);
-    }
+    status = choose_passes(op, d, &part.op, &one);
     if (d->parts[0] > 1 || d->parts[1] > 1 || d->parts[2] > 1) {
         d->part_weights = one.plain_weights;
         one.plain_weights = NULL;
@@ -375,5 +372,5 @@ int conv_winograd_choose(const struct cpu_op *op, struct conv_descs *d)
     if (op->engine->convolution == CONVOLUTION_DIRECT ||
         op->args.bottoms[0]->value.shape.naxes != 4 || a->kernel[0] != 3 || a->kernel[1] != 3)
         return 0;
-    return a->group > 1 ? choose_by_parts(op, d) : choose_as_whole(op, d);
+    return a->group > 1 ? choose_by_parts(op, d) : choose_passes(op, d, op, d);
 }
