@@ -20,3 +20,8 @@ finish() {
 same() {
     [ "$2" = "$3" ] || fail "$1: expected '$2', found '$3'"
 }
+
+# Whether the program was built with a sanitizer, which has the allocator.
+sanitized() {
+    nm -D "$POSEIDON" 2>/dev/null | grep -q '__asan_\|__tsan_\|__ubsan_'
+}

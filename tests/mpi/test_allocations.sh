@@ -6,7 +6,7 @@
 . "$abs_top_srcdir/tests/mpi/common.sh"
 counter=${abs_top_builddir:?}/tests/mpi/count_calls.so
 few=4 many=44
-if nm -D "$POSEIDON" 2>/dev/null | grep -q '__asan_\|__tsan_\|__ubsan_'; then
+if sanitized; then
     echo 'SKIP: a sanitizer has the allocator'
     exit 77
 fi

@@ -97,7 +97,9 @@ layer { name: 'loss$i' type: 'SoftmaxWithLoss' bottom: 'ip$i' bottom: 'label$i' 
     done >giant.prototxt
 }
 echo "net: 'giant.prototxt' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1 snapshot_prefix: 'run/s'" >giant_solver.prototxt
+sanitized && echo 'left out: nets that fit no machine (the sanitizer describes their memory, which takes it)'
 for ranks in 1 2; do
+    sanitized && break
     giant 512 1 2500
     dry $ranks 1 'giant parameters' --solver=giant_solver.prototxt
     refuses "not fit to train: the net's 786433000000 parameters, .* take at least [0-9.]+ TB on host .* with its $ranks rank.*, and .* of memory are left there"
