@@ -12,12 +12,13 @@
 #include "util/alloc.h"
 #include "util/error.h"
 #include "util/rng.h"
+#include "util/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #define MAX_THREADS 64
 
@@ -300,6 +301,7 @@ static void *feeder_main(void *argument)
     struct feeder *f = argument;
     struct record record = {.label = 0};
 
+    prctl(PR_SET_NAME, "feeder");
     pthread_mutex_lock(&f->mutex);
     while (!f->stop) {
         struct slot *slot = slot_with_jobs(f);
@@ -398,16 +400,12 @@ static int buffers_create(struct feeder *f)
     return 0;
 }
 
-/* Signals are for the main thread: the others are started with all of them blocked. */
-static int thread_start(struct feeder *f)
+/* All run where the first one may, though the main thread may be bound by then. */
+static int start_thread(struct feeder *f)
 {
-    sigset_t all, old;
-    int status;
+    int status =
+        thread_start(&f->thread[f->nthreads], f->nthreads ? &f->thread[0] : NULL, feeder_main, f);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    status = pthread_create(&f->thread[f->nthreads], NULL, feeder_main, f);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (status)
         return error_set("%s: the reading thread cannot be started: %s", f->source->path,
                          strerror(status));
@@ -453,7 +451,7 @@ int feeder_create(struct source *source, const struct transform *transform,
     pthread_cond_init(&f->changed_for_threads, NULL);
     pthread_cond_init(&f->changed_for_consumer, NULL);
     if (damage_open(&f->damage, &o->care) || feeder_options_check(f) || buffers_create(f) ||
-        thread_start(f)) {
+        start_thread(f)) {
         feeder_destroy(f);
         return -1;
     }
@@ -523,7 +521,7 @@ int feeder_next(struct feeder *f, const float *const **fields)
     pthread_mutex_unlock(&f->mutex);
     /* Those that are there were not enough. If no more can be had, they go on. */
     if (waited && status == 0 && f->nthreads < f->max_threads)
-        (void)thread_start(f);
+        (void)start_thread(f);
     return status;
 }
 

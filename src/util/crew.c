@@ -6,9 +6,9 @@
 #include "util/crew.h"
 
 #include "util/error.h"
+#include "util/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,16 +60,12 @@ static void *crew_main(void *argument)
 
 static int threads_start(struct crew *crew)
 {
-    sigset_t all, old;
     int status = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (crew->nthreads < crew->o.threads && status == 0) {
-        status = pthread_create(&crew->thread[crew->nthreads], NULL, crew_main, crew);
+        status = thread_start(&crew->thread[crew->nthreads], NULL, crew_main, crew);
         crew->nthreads += status == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return crew->nthreads ? 0
                           : error_set("a helping thread cannot be started: %s", strerror(status));
 }

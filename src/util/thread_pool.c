@@ -7,10 +7,10 @@
 #include "util/thread_pool.h"
 
 #include "util/error.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,16 +53,12 @@ static void *pool_main(void *argument)
 
 static int threads_start(struct pool *pool)
 {
-    sigset_t all, old;
     int status = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     while (pool->nthreads < pool->o.threads && status == 0) {
-        status = pthread_create(&pool->thread[pool->nthreads], NULL, pool_main, pool);
+        status = thread_start(&pool->thread[pool->nthreads], NULL, pool_main, pool);
         pool->nthreads += status == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return pool->nthreads ? 0
                           : error_set("a working thread cannot be started: %s", strerror(status));
 }
