@@ -281,7 +281,8 @@ static void add_computing(struct train_request *r, struct option_rows *rows)
          "train on GPUs: --engine=cuda on all of each machine's, or on those of the list"},
         {"threads", OPTION_THREADS, &o->threads, "N",
          "compute threads per rank, which update on dedicated servers (default: the "
-         "cores it may use)"},
+         "cores it may use; of 20 or more that are its own, all but one, which the "
+         "network's thread has to itself)"},
         {"engine", OPTION_TEXT, &o->engine, "NAME",
          "engine: cpu (default), cuda, or replay (computes nothing, see --profile)"},
         {"convolution", OPTION_TEXT, &r->words.convolution, "HOW",

@@ -33,7 +33,7 @@ static void find_needs(const struct trainer *t, struct rank_needs *out)
         out->nets = (double)net_memory(t->net);
     for (int i = 0; t->worker && !t->blank && i < t->defs.ntests; i++)
         out->nets += (double)net_memory(t->tests[i]);
-    snprintf(out->cores, sizeof out->cores, "%s", t->cores.list);
+    cores_list(&t->cores, CORES_COMPUTE, out->cores);
 }
 
 static void put_reason(struct trainer *t, const char *reason)

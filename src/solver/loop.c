@@ -384,8 +384,12 @@ static int run_loop(struct trainer *t)
 int trainer_run(struct trainer *t)
 {
     /* from the start to the close nobody agrees by MPI: a rank that cannot start closes at once */
-    int status = sync_start(t->sync) ? -1 : run_loop(t);
+    int status;
 
+    cores_enter(&t->cores, CORES_WIRE);
+    status = sync_start(t->sync);
+    cores_enter(&t->cores, CORES_COMPUTE);
+    status = status ? -1 : run_loop(t);
     log_progress_end(t->log);
     if (sync_close(t->sync, status) || error_agree(t->world, net_pull_values(t->net))) {
         trainer_abandon_run(t);

@@ -420,8 +420,12 @@ static int open_keeper(struct trainer *t)
                                      .check = check_prefix,
                                      .written = note_snapshot};
     const struct checkpoint_list *list = &t->run.list;
+    int status;
 
-    if (keeper_create(&options, &t->run.keeper))
+    cores_enter(&t->cores, CORES_ALL);
+    status = keeper_create(&options, &t->run.keeper);
+    cores_enter(&t->cores, CORES_COMPUTE);
+    if (status)
         return -1;
     for (int i = list->count - 1; i >= 0; i--)
         if (list->entries[i].owner.run && !strcmp(list->entries[i].owner.run, t->run.file.run) &&

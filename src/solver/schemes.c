@@ -170,8 +170,11 @@ int trainer_probe(struct trainer *t)
     status = error_agree(t->world, t->blank ? engine_open("cpu", &options, &cpu) : 0);
     if (!status)
         status = find_cluster_file(t, &file);
-    if (!status)
+    if (!status) {
+        cores_enter(&t->cores, CORES_ALL); /* the thread that sends meanwhile has a core, too */
         status = probe_cluster(t->world, &t->topology, t->worker ? engine : NULL, file, probe);
+        cores_enter(&t->cores, CORES_COMPUTE);
+    }
     free(file);
     if (cpu.i)
         engine_close(&cpu);

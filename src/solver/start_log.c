@@ -95,6 +95,14 @@ static void log_nodes(const struct trainer *t)
              t->node->team ? "by " : "in shared memory", t->node->team ? t->team : "", leaders);
 }
 
+static void log_lines(const struct trainer *t, const char *lines)
+{
+    for (int length; *lines; lines += length + (lines[length] == '\n')) {
+        length = (int)strcspn(lines, "\n");
+        LOG_INFO(t->log, "%.*s", length, lines);
+    }
+}
+
 void trainer_log_start(struct trainer *t)
 {
     const struct net_table_scheme scheme = {.name = scheme_of_group, .context = t};
@@ -105,14 +113,7 @@ void trainer_log_start(struct trainer *t)
         return;
     if (t->engine.i->device)
         words = t->engine.i->device(t->engine.context, identity);
-    for (char *line = t->notices, *end; line && *line; line = end) {
-        end = strchr(line, '\n');
-        if (end)
-            *end++ = '\0';
-        LOG_INFO(t->log, "%s", line);
-        if (!end)
-            break;
-    }
+    log_lines(t, t->notices ? t->notices : "");
     if (!t->options->json)
         net_table_print(t->net, &scheme, stdout);
     if (t->blank)
@@ -125,8 +126,9 @@ void trainer_log_start(struct trainer *t)
     warn_of_settings(t);
     warn_of_unused(t);
     trainer_log_paths(t);
+    log_lines(t, strbuf_text(&t->places));
     if (t->worker && !t->blank && !words)
-        cores_log(&t->cores, t->rank, t->threads, t->log);
+        cores_warn(&t->cores, t->rank, t->log);
     if (t->options->dilate > 1)
         LOG_WARNING(t->log, "Dilated: every transfer carries 1/%d of its bytes",
                     t->options->dilate);

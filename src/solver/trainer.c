@@ -179,19 +179,36 @@ static int create_nets(struct trainer *t)
     return 0;
 }
 
-/* Collective. */
+/* Who computes on which cores. Collective. */
 static int find_threads(struct trainer *t)
 {
     const char *environment = getenv("OMP_NUM_THREADS");
+    bool sends = t->nranks > 1 && t->options->comm.policy != COMM_NONE && !t->blank;
+    int wanted = t->options->threads > 0 ? t->options->threads : 0;
 
     if (cores_find(t->world, &t->topology, &t->cores))
         return -1;
-    t->threads = t->options->threads > 0 ? t->options->threads
-                 : environment           ? atoi(environment)
-                                         : t->cores.threads;
-    if (t->threads < 0)
-        t->threads = 0; /* the engine's library says what it makes of that */
+    if (!wanted && environment && (wanted = atoi(environment)) < 1)
+        return 0; /* the engine's library says what it makes of that */
+    t->threads = wanted ? wanted : t->cores.threads;
+    if (sends && t->worker)
+        t->threads = cores_place(&t->cores, wanted);
+    else if (sends && t->threads > 1)
+        cores_place(&t->cores, t->threads - 1); /* a server's wire is one of them */
+    cores_enter(&t->cores, CORES_ALL);
     return 0;
+}
+
+/* What rank 0 says of where ranks compute. Collective. */
+static int gather_places(struct trainer *t)
+{
+    char text[CORES_PLACE_BYTES] = "", identity[64];
+    const struct engine_i *engine = t->engine.i;
+    bool device = engine->device && engine->device(t->engine.context, identity);
+
+    if (t->worker && !t->blank && !device)
+        cores_describe(&t->cores, t->threads, text);
+    return cores_gather(t->world, text, &t->places);
 }
 
 /* Collective. */
@@ -211,7 +228,10 @@ static int open_engine(struct trainer *t)
 
     /* a dedicated server multiplies factors at most: it leaves the GPUs to the workers */
     return device_open(t->world, t->worker || strcmp(o->engine, "cuda") ? o->engine : "cpu",
-                       &options, o->share_gpu, &t->engine);
+                       &options, o->share_gpu, &t->engine) ||
+                   gather_places(t)
+               ? -1
+               : 0;
 }
 
 /* Times of another batch would be replayed without a word. */
@@ -258,17 +278,21 @@ static int build_nets(struct trainer *t)
     return 0;
 }
 
-/* Rank 0 first where its engine measures, so that all compute the same bits. Collective. */
+/* Rank 0 first where its engine measures, so that all compute the same bits. Threads that read data
+ * are started on the way, before computing is bound to its cores. Collective. */
 static int build_alike(struct trainer *t)
 {
     bool measures;
+    int status;
 
     if (device_measures(t->world, &t->engine, t->options->convolution, &measures))
         return -1;
     if (measures && (error_agree(t->world, t->rank == 0 ? build_nets(t) : 0) ||
                      device_share_choices(t->world, &t->engine)))
         return -1;
-    return error_agree(t->world, measures && t->rank == 0 ? 0 : build_nets(t));
+    status = error_agree(t->world, measures && t->rank == 0 ? 0 : build_nets(t));
+    cores_enter_team(&t->cores, t->threads);
+    return status;
 }
 
 static int load_weights(struct trainer *t)
@@ -534,6 +558,7 @@ void trainer_destroy(struct trainer *t)
 {
     if (!t)
         return;
+    cores_enter(&t->cores, CORES_ALL);
     trainer_close_run(t);
     trainer_close_late(t);
     if (t->sync)
@@ -559,6 +584,7 @@ void trainer_destroy(struct trainer *t)
     free(t->losses);
     free(t->scores);
     free(t->notices);
+    strbuf_free(&t->places);
     strbuf_free(&t->survey);
     strbuf_free(&t->unfit);
     curves_close(t->curves);

@@ -84,7 +84,8 @@ struct trainer {
     bool blank;       /* the engine computes nothing: no data, losses, tests, snapshots */
     int threads;      /* of this rank's computation on the host; 0: the engine's default */
     struct topology topology;
-    struct cores cores; /* of world. Owned */
+    struct cores cores;   /* of world; threads are placed on them as they are started */
+    struct strbuf places; /* where ranks compute, in lines; rank 0's. Owned */
 
     /* what is trained; of the solver file and the options */
     struct text_doc *doc;                 /* the solver file. Owned */

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Which cores a rank computes on: its own, or its share of those that it may use with others; the warning of a rank
-# that has one while others are idle; what --math says on the CPU; and that servers' threads change no parameter.
+# Which cores a rank computes on: its own, or its share of those that it may use with others, without the last one where
+# that is left for the wire; OpenMP's own settings; the warning of a rank that has one core while others are idle; what
+# --math says on the CPU; and that servers' threads change no parameter.
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 1' 'snapshot_after_train: false'
 command -v taskset >/dev/null || exit 77
@@ -19,6 +20,7 @@ run() {
 }
 
 cores=$(env -u OMP_NUM_THREADS nproc)
+all=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$$/status)
 first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
 run 1 all
 if [ "$cores" -gt 1 ]; then
@@ -26,12 +28,12 @@ if [ "$cores" -gt 1 ]; then
     grep 'is bound to one core' all && fail 'a rank with all cores was warned'
 fi
 run 2 two
-[ "$cores" -gt 3 ] && said "Rank 0: $((cores / 2)) compute threads on cores $first" two
+[ "$cores" -gt 3 ] && said "Ranks 0-1 each: $((cores / 2)) compute threads on cores $first" two
 [ "$cores" -gt 1 ] && said ', which 2 ranks share' two
 
 # both on one core, the others nobody's
 run 2 one taskset -c "$first"
-said "Rank 0: 1 compute thread on core $first, which 2 ranks share" one
+said "Ranks 0-1 each: 1 compute thread on core $first, which 2 ranks share" one
 if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ]; then
     said 'Rank 0 is bound to one core, where its threads for computing, communication and input take turns' one
     said 'start with mpirun --bind-to none' one
@@ -41,6 +43,60 @@ said '--math has no effect on --engine=cpu, which computes in single precision' 
 said '--math has no effect on --engine=cpu' time
 "$POSEIDON" time --model=net.prototxt --iterations=1 --math=fp32 >time 2>&1
 grep -e '--math' time && fail 'fp32 is what it computes in'
+
+# OpenMP binds the main thread when the program is loaded: the rank has its cores all the same
+if [ "$cores" -gt 1 ]; then
+    for setting in OMP_PROC_BIND=true OMP_PLACES=threads GOMP_CPU_AFFINITY="$all"; do
+        run 1 bound env "$setting"
+        said "Rank 0: $cores compute threads on cores $all, each where OpenMP's settings bind it" bound
+        grep 'is bound to one core' bound && fail "$setting: a rank with all cores was warned"
+    done
+fi
+
+# cpus PID [THREAD]: where the thread of that name, else the main one, may run, by the kernel's word
+cpus() {
+    for task in /proc/"$1"/task/*; do
+        case ${2:-main} in
+        "$(cat "$task/comm")") ;;
+        main) task=/proc/$1/task/$1 ;;
+        *) continue ;;
+        esac
+        sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$task/status"
+        return
+    done
+}
+
+# Two ranks that take this machine for two, each with all cores to itself: all but the last compute, the wire has that,
+# and whoever reads or writes files has all.
+cat >apart <<END
+#!/bin/sh
+LD_PRELOAD='${abs_top_builddir:?}/tests/mpi/apart.so' exec '$POSEIDON' "\$@"
+END
+chmod +x apart
+if [ "$cores" -gt 1 ] && ./apart version >/dev/null 2>&1; then # a sanitizer wants to be loaded first
+    last=${all##*[-,]}
+    make_solver solver.prototxt 'max_iter: 100000000' 'snapshot: 1' 'snapshot_prefix: "placed"'
+    real=$POSEIDON POSEIDON=$work/apart
+    begin 2 log --solver=solver.prototxt
+    POSEIDON=$real
+    await 'Snapshotting solver state'
+    said "Ranks 0-1 each: 1 compute thread on core" log
+    said ", communication on core $last" log
+    for rank in 0 1; do
+        pid=$(cat pid.$rank)
+        [ "$(cpus "$pid" wire)" = "$last" ] || fail "rank $rank: the wire may run on $(cpus "$pid" wire), not on $last"
+        case "-$(cpus "$pid")," in
+        -,) fail "rank $rank: nothing computes" ;;
+        *[-,]"$last",*) fail "rank $rank: the compute thread may run on $(cpus "$pid"), with the wire" ;;
+        esac
+    done
+    pid=$(cat pid.0)
+    [ "$(cat /proc/"$pid"/task/*/comm | grep -c feeder)" -ge 1 ] || fail 'nobody reads'
+    [ "$(cpus "$pid" feeder)" = "$all" ] || fail "data is read on $(cpus "$pid" feeder), not on $all"
+    [ "$(cpus "$pid" keeper)" = "$all" ] || fail "snapshots are written on $(cpus "$pid" keeper), not on $all"
+    kill "$launcher"
+    wait "$launcher"
+fi
 
 # A dedicated server, the last rank, updates by one thread or more; workers keep theirs, whose number changes bits.
 make_solver solver.prototxt 'max_iter: 6' 'snapshot_after_train: false'
