@@ -117,6 +117,8 @@ static enum wire_pace find_pace(void *context)
 
     if (!sync->worker || sync->nwaiting > 0 || gradient_serve_busy(sync))
         return WIRE_URGENT;
+    if (gathering == WIRE_UNDER_WAY && plan_is_alone(sync->plan))
+        return WIRE_POLLED;
     if (gathering != WIRE_IDLE)
         return gathering;
     return sync->leads && sync->plan->nleaders > 1 ? WIRE_UNDER_WAY : WIRE_IDLE;

@@ -25,9 +25,10 @@
 
 /* A rest is short at first and doubles with every few turns that find nothing: 16-fold at most
  * while something is under way (800 us of a 10 Gbit/s link fit into a socket's buffer), 128-fold
- * when only another rank's alarm can come. While the compute thread waits, it grows slowly and
- * eightfold at most (100 us after a ms, 400 us after 30): other ranks may compute on the same core.
- */
+ * when only another rank's alarm can come. Without messages it is 16-fold from the start, since
+ * short ones would only take from the passes: this rank's posts end a rest, and whoever waits for
+ * more looks for it itself. While the compute thread waits, it grows slowly and eightfold at most
+ * (100 us after a ms, 400 us after 30): other ranks may compute on the same core. */
 enum { REST_NS = 50000, SPINS_WHILE_WAITED_FOR = 50, LONG_YIELD_NS = 500000 };
 enum { DOUBLINGS_UNDER_WAY = 4, DOUBLINGS_AT_MOST = 7, DOUBLINGS_WAITED_FOR = 3 };
 enum { TURNS_A_DOUBLING = 2, TURNS_A_DOUBLING_WAITED_FOR = 64 };
@@ -124,8 +125,9 @@ static enum wire_pace pace_of(const struct wire *wire)
 static int64_t rest_length(const struct wire *wire, int idle_turns, bool waited_for, int64_t now)
 {
     enum wire_pace pace = pace_of(wire);
-    bool under_way = pace == WIRE_UNDER_WAY || messages_busy(wire);
-    int most = under_way ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST, turns = TURNS_A_DOUBLING;
+    bool messages = pace == WIRE_UNDER_WAY || messages_busy(wire);
+    int most = messages || pace == WIRE_POLLED ? DOUBLINGS_UNDER_WAY : DOUBLINGS_AT_MOST;
+    int turns = TURNS_A_DOUBLING;
     int64_t length;
     double delay;
 
@@ -134,6 +136,8 @@ static int64_t rest_length(const struct wire *wire, int idle_turns, bool waited_
     if (waited_for) {
         most = DOUBLINGS_WAITED_FOR;
         turns = TURNS_A_DOUBLING_WAITED_FOR;
+    } else if (!messages) {
+        idle_turns += DOUBLINGS_UNDER_WAY * turns;
     }
     length = (int64_t)REST_NS << (idle_turns / turns < most ? idle_turns / turns : most);
     delay = 1e9 * queue_delay(&wire->queue, 1e-9 * (double)now);

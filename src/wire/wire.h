@@ -67,7 +67,9 @@ struct wire_message {
 /* How pressing the work is that goes on beside messages. */
 enum wire_pace {
     WIRE_IDLE,      /* nothing can arrive but an alarm */
-    WIRE_UNDER_WAY, /* messages are expected, or shared memory is polled */
+    WIRE_POLLED,    /* others' work in shared memory is looked for, and no message: what others wait
+                       for this rank has done when it was posted, or does while it waits itself */
+    WIRE_UNDER_WAY, /* messages are expected, with or without shared memory */
     WIRE_URGENT,    /* something ends soon that costs this rank's cores nothing, or this rank has
                        nothing else to do: rests stay short */
 };

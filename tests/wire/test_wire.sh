@@ -54,6 +54,8 @@ done <<END
 1 closing
 2 closing
 3 closing
+1 polled
+2 polled
 1 lengths
 2 lengths
 2 stopped

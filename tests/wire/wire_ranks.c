@@ -174,6 +174,48 @@ static void closing(int argc, char **argv)
     wire_destroy(wire);
 }
 
+/* ---- rests ---- */
+
+static int every_other_time(void *context)
+{
+    static int turns;
+
+    (void)context;
+    return ++turns % 2;
+}
+
+static enum wire_pace polled_pace(void *context)
+{
+    (void)context;
+    return WIRE_POLLED;
+}
+
+/* Beside passes that do not wait the thread rests 800 us whatever it finds: it leaves them the
+ * core. A machine that has no time for it only lengthens that. */
+static void polled(int argc, char **argv)
+{
+    struct wire_options options = usual();
+    struct wire_stats stats;
+
+    (void)argc;
+    (void)argv;
+    options.accept = accept_float;
+    options.poll = every_other_time;
+    options.pace = polled_pace;
+    open_wire(&options);
+    CHECK(!wire_start(wire), "%s", error_text());
+    do {
+        usleep(1000);
+        stats = wire_stats(wire);
+    } while (stats.rests < 50);
+    CHECK((double)(stats.rests - 1) * 800e-6 <= wire_stats(wire).seconds, "%llu rests in %.4f s",
+          (unsigned long long)stats.rests, wire_stats(wire).seconds);
+    wire_call(wire, next_call, NULL, 0);
+    CHECK(!wire_wait(wire, &called, 1, NULL), "%s", error_text());
+    close_wire(0, 0);
+    wire_destroy(wire);
+}
+
 /* ---- lengths ---- */
 
 static int post_too_long(void *context, int64_t argument)
@@ -278,7 +320,8 @@ int main(int argc, char **argv)
     } scenarios[] = {{"traffic", traffic}, {"stopped", stopped},     {"order", by_urgency},
                      {"calls", calls},     {"others", others},       {"failing", failing},
                      {"stall", stall},     {"unstarted", unstarted}, {"closing", closing},
-                     {"lengths", lengths}, {"misuse", misuse},       {"window", window}};
+                     {"lengths", lengths}, {"misuse", misuse},       {"window", window},
+                     {"polled", polled}};
     int provided;
     bool found = false;
 
