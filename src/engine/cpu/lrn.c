@@ -1,10 +1,11 @@
 /* Local response normalisation: y = x s^-beta, s = k + alpha/count * sum of squares in the window.
  *
- * Across channels or within, sums are over shifts of one flat array: channels x pixels, where a
- * channel is `step` floats away from the next, or a plane's row, where a pixel is. The compiler
- * vectorises that in every format; backward recomputes s rather than storing it. Where channels lie
- * side by side, several pixels make one flat array with zeros between them: a shifted load soon
- * after the store of what it reads would wait for the cache. */
+ * Across channels or within, windows are `half` steps to either side in one flat array: channels x
+ * pixels, where a channel is `step` floats away from the next, or a plane, where a row is. The
+ * compiler vectorises that in every format: one loop takes the window's sum, the power and the
+ * product. Backward recomputes s, which is less work than to load it. Where channels lie side by
+ * side, several pixels make one flat array with zeros between them: a shifted load soon after the
+ * store of what it reads would wait for the cache. */
 #include "engine/cpu/cpu_internal.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 
 #define PIXELS 16   /* plain format: pixels taken together across the channels */
 #define TILE   1024 /* other formats: floats of the pixels taken together, at most 16 of them */
+#define ARRAYS 4    /* work arrays of a thread */
 
 struct lrn {
     struct cpu_op op;
@@ -22,7 +24,6 @@ struct lrn {
     bool quick_power; /* s and s^-beta are normal floats > 0, or as good as infinite */
     int64_t together; /* across, channels side by side: pixels of a tile */
     int64_t tile;     /* floats of one work array */
-    int arrays;       /* of them per thread */
 };
 
 static int lrn_create(struct cpu_op *op)
@@ -50,11 +51,9 @@ static int lrn_create(struct cpu_op *op)
         lrn->tile = lrn->together * (p->groups * p->block + lrn->half) + 2 * lrn->half;
     }
     lrn->tile = (lrn->tile + 15) / 16 * 16;
-    lrn->arrays = 6;
     lrn->quick_power = lrn->k > 1e-6f && lrn->k < 1e6f && lrn->scale >= 0 && fabsf(a->beta) <= 2;
     return cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
-                            (size_t)(lrn->tile * lrn->arrays * op->engine->threads) *
-                                sizeof(float));
+                            (size_t)(lrn->tile * ARRAYS * op->engine->threads) * sizeof(float));
 }
 
 #define INLINE     static inline __attribute__((always_inline))
@@ -100,34 +99,23 @@ INLINE float lrn_power_one(float s, float exponent)
     return exp * scale + 0 * s;
 }
 
-INLINE void lrn_power(const struct lrn *lrn, const float *restrict s, float *restrict out,
-                      int64_t n)
+INLINE float lrn_power(float s, float exponent, bool quick)
 {
-    float exponent = -lrn->beta;
-
-    if (lrn->quick_power) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            out[i] = lrn_power_one(s[i], exponent);
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            out[i] = powf(s[i], exponent);
-    }
+    return quick ? lrn_power_one(s, exponent) : powf(s, exponent);
 }
 
-/* sum[i] = over j = -half..half of from[i + j step]; from has half * step floats on either side.
- * Windows of five, which all nets have, in one pass: the same additions in the same order. */
-INLINE void lrn_shift_sum(const float *from, int64_t half, int64_t step, float *restrict sum,
-                          int64_t n)
+/* The sum of at[j * step] over j = -half..half, of the usual windows: in the loop that wants it. */
+INLINE float lrn_window(const float *at, int64_t half, int64_t step)
 {
-    const float *a = from - 2 * step, *b = from - step, *d = from + step, *e = from + 2 * step;
+    return half == 0   ? at[0]
+           : half == 1 ? at[-step] + at[0] + at[step]
+                       : at[-2 * step] + at[-step] + at[0] + at[step] + at[2 * step];
+}
 
-    if (half == 2) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            sum[i] = a[i] + b[i] + from[i] + d[i] + e[i];
-        return;
-    }
+/* The same of n windows of any width, apart: compilers make no vectors of a sum in a loop. */
+INLINE const float *lrn_windows(const float *from, int64_t half, int64_t step, float *restrict sum,
+                                int64_t n)
+{
     memcpy(sum, from - half * step, (size_t)n * sizeof *sum);
     for (int64_t j = 1 - half; j <= half; j++) {
         const float *restrict shifted = from + j * step;
@@ -135,143 +123,74 @@ INLINE void lrn_shift_sum(const float *from, int64_t half, int64_t step, float *
         for (int64_t i = 0; i < n; i++)
             sum[i] += shifted[i];
     }
+    return sum;
 }
 
-/* Work arrays of one thread. padded: zeros on either side. */
-struct tile {
-    float *x, *dy, *padded, *s, *p, *t;
+/* What the loops over numbers are told. half: of windows that they are to sum; 0: none are left. */
+struct norm {
+    float scale, k, exponent;
+    bool quick;
+    int64_t half, step;
 };
 
-static struct tile lrn_tile_of(const struct lrn *lrn)
+INLINE struct norm lrn_norm(const struct lrn *lrn, int64_t half, bool quick, int64_t step)
 {
-    float *at =
-        lrn->op.engine->work[WORK_SCRATCHPAD].data + omp_get_thread_num() * lrn->tile * lrn->arrays;
-
-    return (struct tile){at,
-                         at + lrn->tile,
-                         at + 2 * lrn->tile,
-                         at + 3 * lrn->tile,
-                         at + 4 * lrn->tile,
-                         at + 5 * lrn->tile};
+    return (struct norm){lrn->scale, lrn->k, -lrn->beta, quick, half, step};
 }
 
-INLINE void lrn_finish_scale(float *restrict s, float scale, float k, int64_t n)
+/* y = x s^-beta of n numbers, from the squares to be summed. */
+INLINE void lrn_scale(struct norm norm, const float *x, const float *square, float *y, int64_t n)
 {
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        s[i] = k + scale * s[i];
+    for (int64_t i = 0; i < n; i++) {
+        float s = norm.k + norm.scale * lrn_window(square + i, norm.half, norm.step);
+        y[i] = x[i] * lrn_power(s, norm.exponent, norm.quick);
+    }
 }
 
-/* A tile of pixels and all of their channels: outer x inner runs of `length` floats each, where
- * they lie in the tensor and in the tile. */
+/* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1): what is summed, and
+ * s^-beta, for which dx has room. */
+INLINE void lrn_ratio(struct norm norm, const float *x, const float *dy, const float *square,
+                      float *ratio, float *dx, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float s = norm.k + norm.scale * lrn_window(square + i, norm.half, norm.step);
+        dx[i] = lrn_power(s, norm.exponent, norm.quick);
+        ratio[i] = dy[i] * x[i] * dx[i] / s;
+    }
+}
+
+INLINE void lrn_finish(struct norm norm, const float *x, const float *dy, const float *ratio,
+                       float *dx, int64_t n)
+{
+    float factor = -2 * norm.scale * norm.exponent;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = dy[i] * dx[i] - factor * x[i] * lrn_window(ratio + i, norm.half, norm.step);
+}
+
+static float *lrn_work(const struct lrn *lrn)
+{
+    return lrn->op.engine->work[WORK_SCRATCHPAD].data + omp_get_thread_num() * lrn->tile * ARRAYS;
+}
+
+/* ---- across channels ---- */
+
+/* Some pixels and all of their channels: outer x inner runs of `length` floats each, where they lie
+ * in the tensor and in a tile. */
 struct strip {
     int64_t outer, inner, length;
     int64_t tensor_outer, tensor_inner, tile_outer, tile_inner;
     int64_t step; /* in the tile, from one channel to the next */
-    int64_t n;    /* floats in the tile, gaps included */
-    int64_t rows, row,
-        gap; /* in the tile, that many times: `row` floats, then `gap` without meaning */
+    int64_t n;    /* floats in the tile */
 };
-
-/* Lengths that occur often are told to the compiler: calls would cost more than the copies. */
-INLINE void lrn_copy_runs(float *to, int64_t to_stride, const float *from, int64_t from_stride,
-                          int64_t runs, int64_t length)
-{
-    for (int64_t r = 0; r < runs; r++)
-        memcpy(to + r * to_stride, from + r * from_stride, (size_t)length * sizeof *to);
-}
-
-static void lrn_copy(float *to, int64_t to_stride, const float *from, int64_t from_stride,
-                     const struct strip *strip)
-{
-    if (strip->length == 8)
-        lrn_copy_runs(to, to_stride, from, from_stride, strip->inner, 8);
-    else if (strip->length == 16)
-        lrn_copy_runs(to, to_stride, from, from_stride, strip->inner, 16);
-    else
-        lrn_copy_runs(to, to_stride, from, from_stride, strip->inner, strip->length);
-}
-
-static void lrn_gather(float *to, const float *from, const struct strip *s)
-{
-    for (int64_t o = 0; o < s->outer; o++)
-        lrn_copy(to + o * s->tile_outer, s->tile_inner, from + o * s->tensor_outer, s->tensor_inner,
-                 s);
-}
-
-static void lrn_scatter(float *to, const float *from, const struct strip *s)
-{
-    for (int64_t o = 0; o < s->outer; o++)
-        lrn_copy(to + o * s->tensor_outer, s->tensor_inner, from + o * s->tile_outer, s->tile_inner,
-                 s);
-}
-
-/* What lies between the rows must not reach into them. */
-INLINE void lrn_clear_gaps(const struct strip *strip, float *at)
-{
-    for (int64_t r = 0; r < strip->rows; r++)
-        for (int64_t i = 0; i < strip->gap; i++)
-            at[r * (strip->row + strip->gap) + strip->row + i] = 0;
-}
-
-/* Of tile->x; leaves s and p = s^-beta */
-INLINE void lrn_across_scale(const struct lrn *lrn, const struct tile *tile,
-                             const struct strip *strip)
-{
-    const float *restrict x = tile->x;
-    int64_t n = strip->n, margin = lrn->half * strip->step;
-    float *restrict square = tile->padded + margin;
-
-    memset(tile->padded, 0, (size_t)margin * sizeof(float));
-    memset(square + n, 0, (size_t)margin * sizeof(float));
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        square[i] = x[i] * x[i];
-    lrn_shift_sum(square, lrn->half, strip->step, tile->s, n);
-    lrn_finish_scale(tile->s, lrn->scale, lrn->k, n);
-    lrn_power(lrn, tile->s, tile->p, n);
-}
-
-/* The result is left in tile->t. */
-CPU_KERNEL static void lrn_across_forward(const struct lrn *lrn, const struct tile *tile,
-                                          const struct strip *strip)
-{
-    const float *restrict x = tile->x;
-    float *restrict y = tile->t;
-
-    lrn_clear_gaps(strip, tile->x);
-    lrn_across_scale(lrn, tile, strip);
-#pragma omp simd
-    for (int64_t i = 0; i < strip->n; i++)
-        y[i] = x[i] * tile->p[i];
-}
-
-/* dx = dy s^-beta - 2 scale beta x * sum over the window of dy x s^(-beta-1); left in tile->t */
-CPU_KERNEL static void lrn_across_backward(const struct lrn *lrn, const struct tile *tile,
-                                           const struct strip *strip)
-{
-    const float *restrict x = tile->x, *restrict dy = tile->dy, *restrict s = tile->s;
-    const float *restrict p = tile->p;
-    float *restrict ratio = tile->padded + lrn->half * strip->step, *restrict dx = tile->t;
-    float factor = 2 * lrn->scale * lrn->beta;
-
-    lrn_clear_gaps(strip, tile->x);
-    lrn_across_scale(lrn, tile, strip);
-#pragma omp simd
-    for (int64_t i = 0; i < strip->n; i++)
-        ratio[i] = dy[i] * x[i] * p[i] / s[i];
-    lrn_clear_gaps(strip, ratio);
-    lrn_shift_sum(ratio, lrn->half, strip->step, dx, strip->n);
-#pragma omp simd
-    for (int64_t i = 0; i < strip->n; i++)
-        dx[i] = dy[i] * p[i] - factor * x[i] * dx[i];
-}
 
 /* `width` pixels of a plane of `pixels`. */
 static struct strip lrn_strip(const struct lrn *lrn, int64_t pixels, int64_t width)
 {
     const struct cpu_planes *p = &lrn->planes;
-    int64_t row = p->groups * p->block;
 
     if (p->block == 1)
         return (struct strip){.outer = 1,
@@ -287,15 +206,65 @@ static struct strip lrn_strip(const struct lrn *lrn, int64_t pixels, int64_t wid
                           .tensor_outer = pixels * p->block,
                           .tensor_inner = p->block,
                           .tile_outer = p->block,
-                          .tile_inner = row + lrn->half,
+                          .tile_inner = p->groups * p->block + lrn->half,
                           .step = 1,
-                          .n = width * (row + lrn->half),
-                          .rows = width,
-                          .row = row,
-                          .gap = lrn->half};
+                          .n = width * (p->groups * p->block + lrn->half)};
 }
 
-/* dy NULL: forward, to = y; else backward, to = dx */
+/* Loops over runs: at, of a run in the tensor; in, in the tile. */
+#define EACH_RUN(strip, at, in)                                                                    \
+    for (int64_t o = 0; o < (strip)->outer; o++)                                                   \
+        for (int64_t i = 0, at = o * (strip)->tensor_outer, in = o * (strip)->tile_outer;          \
+             i < (strip)->inner; i++, at += (strip)->tensor_inner, in += (strip)->tile_inner)
+
+/* dy NULL: forward, to = y; else backward, to = dx. length: the strip's; half: of windows that are
+ * summed on the way, 0: before. */
+INLINE void lrn_strip_run(const struct lrn *lrn, const struct strip *strip, int64_t length,
+                          int64_t half, bool quick, const float *x, const float *dy, float *to)
+{
+    const struct norm norm = lrn_norm(lrn, half, quick, strip->step);
+    float *work = lrn_work(lrn), *sum = work + 2 * lrn->tile;
+    float *square = work + lrn->half * strip->step, *ratio = square + lrn->tile;
+    const float *sums = square;
+
+    memset(work, 0, (size_t)(dy ? 2 * lrn->tile : lrn->tile) * sizeof *work);
+    EACH_RUN(strip, at, in)
+    {
+#pragma omp simd
+        for (int64_t j = 0; j < length; j++)
+            square[in + j] = x[at + j] * x[at + j];
+    }
+    if (half == 0)
+        sums = lrn_windows(square, lrn->half, strip->step, sum, strip->n);
+    if (!dy) {
+        EACH_RUN(strip, at, in)
+        lrn_scale(norm, x + at, sums + in, to + at, length);
+        return;
+    }
+    EACH_RUN(strip, at, in)
+    lrn_ratio(norm, x + at, dy + at, sums + in, ratio + in, to + at, length);
+    sums = half == 0 ? lrn_windows(ratio, lrn->half, strip->step, sum, strip->n) : ratio;
+    EACH_RUN(strip, at, in)
+    lrn_finish(norm, x + at, dy + at, sums + in, to + at, length);
+}
+
+CPU_KERNEL static void lrn_across(const struct lrn *lrn, const struct strip *strip, const float *x,
+                                  const float *dy, float *to)
+{
+    int64_t length = strip->length;
+
+    if (!lrn->quick_power)
+        lrn_strip_run(lrn, strip, length, 0, false, x, dy, to);
+    else if (lrn->half != 2)
+        lrn_strip_run(lrn, strip, length, 0, true, x, dy, to);
+    else if (length == 16)
+        lrn_strip_run(lrn, strip, 16, 2, true, x, dy, to);
+    else if (length == 8)
+        lrn_strip_run(lrn, strip, 8, 2, true, x, dy, to);
+    else
+        lrn_strip_run(lrn, strip, length, 2, true, x, dy, to);
+}
+
 static void lrn_across_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
 {
     const struct cpu_planes *p = &lrn->planes;
@@ -305,78 +274,68 @@ static void lrn_across_run(const struct lrn *lrn, const float *x, const float *d
 
 #pragma omp parallel for
     for (int64_t i = 0; i < samples * strips; i++) {
-        struct tile tile = lrn_tile_of(lrn);
         int64_t first = i % strips * most;
         int64_t width = pixels - first < most ? pixels - first : most;
         int64_t at = i / strips * sample + first * p->block;
         struct strip strip = lrn_strip(lrn, pixels, width);
-        lrn_gather(tile.x, x + at, &strip);
-        if (dy) {
-            lrn_gather(tile.dy, dy + at, &strip);
-            lrn_across_backward(lrn, &tile, &strip);
-        } else {
-            lrn_across_forward(lrn, &tile, &strip);
-        }
-        lrn_scatter(to + at, tile.t, &strip);
+        lrn_across(lrn, &strip, x + at, dy ? dy + at : NULL, to + at);
     }
 }
 
-/* Sums over square windows of a plane: along rows into `rows`, then along columns. `rows` has half
- * rows of zeros above and below; `row` is one row with half pixels of zeros on either side. */
-INLINE void lrn_box_sum(const struct lrn *lrn, const float *from, float *row, float *rows,
-                        float *restrict sum)
+/* ---- within a channel ---- */
+
+/* Sums of windows along rows; `rows` has half rows of zeros above and below, `row` is one row with
+ * half pixels of zeros on either side. */
+INLINE void lrn_row_sums(const struct lrn *lrn, const float *from, bool square, float *row,
+                         float *rows)
 {
     const struct cpu_planes *p = &lrn->planes;
-    int64_t n = p->width * p->block, edge = lrn->half * p->block;
+    int64_t n = p->width * p->block, edge = lrn->half * p->block, above = lrn->half * n;
 
     memset(row, 0, (size_t)(n + 2 * edge) * sizeof *row);
-    memset(rows, 0, (size_t)(lrn->half * n) * sizeof *rows);
-    memset(rows + (lrn->half + p->height) * n, 0, (size_t)(lrn->half * n) * sizeof *rows);
-    for (int64_t h = 0; h < p->height; h++) {
-        memcpy(row + edge, from + h * n, (size_t)n * sizeof *row);
-        lrn_shift_sum(row + edge, lrn->half, p->block, rows + (lrn->half + h) * n, n);
+    memset(rows, 0, (size_t)above * sizeof *rows);
+    memset(rows + above + p->height * n, 0, (size_t)above * sizeof *rows);
+    for (int64_t h = 0; h < p->height; h++, from += n) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            row[edge + i] = square ? from[i] * from[i] : from[i];
+        lrn_windows(row + edge, lrn->half, p->block, rows + above + h * n, n);
     }
-    lrn_shift_sum(rows + lrn->half * n, lrn->half, n, sum, p->height * n);
 }
 
-INLINE void lrn_within_scale(const struct lrn *lrn, const struct tile *tile, const float *x,
-                             int64_t n)
+/* One plane; the windows' sums along rows are summed along columns. Arguments: lrn_strip_run. */
+INLINE void lrn_plane_run(const struct lrn *lrn, int64_t half, bool quick, const float *x,
+                          const float *dy, float *to)
 {
-    float *restrict square = tile->x;
+    const struct cpu_planes *p = &lrn->planes;
+    int64_t step = p->width * p->block, n = p->height * step;
+    const struct norm norm = lrn_norm(lrn, half, quick, step);
+    float *row = lrn_work(lrn), *rows = row + lrn->tile, *ratio = rows + lrn->tile;
+    float *sum = ratio + lrn->tile;
+    const float *sums = rows + lrn->half * step;
 
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        square[i] = x[i] * x[i];
-    lrn_box_sum(lrn, square, tile->dy, tile->padded, tile->s);
-    lrn_finish_scale(tile->s, lrn->scale, lrn->k, n);
-    lrn_power(lrn, tile->s, tile->p, n);
+    lrn_row_sums(lrn, x, true, row, rows);
+    if (half == 0)
+        sums = lrn_windows(sums, lrn->half, step, sum, n);
+    if (!dy) {
+        lrn_scale(norm, x, sums, to, n);
+        return;
+    }
+    lrn_ratio(norm, x, dy, sums, ratio, to, n);
+    lrn_row_sums(lrn, ratio, false, row, rows);
+    if (half == 0)
+        lrn_windows(rows + lrn->half * step, lrn->half, step, sum, n);
+    lrn_finish(norm, x, dy, sums, to, n);
 }
 
-CPU_KERNEL static void lrn_within_forward(const struct lrn *lrn, const struct tile *tile,
-                                          const float *restrict x, float *restrict y, int64_t n)
+CPU_KERNEL static void lrn_within(const struct lrn *lrn, const float *x, const float *dy, float *to)
 {
-    lrn_within_scale(lrn, tile, x, n);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * tile->p[i];
-}
-
-CPU_KERNEL static void lrn_within_backward(const struct lrn *lrn, const struct tile *tile,
-                                           const float *restrict x, const float *restrict dy,
-                                           float *restrict dx, int64_t n)
-{
-    const float *restrict s = tile->s, *restrict p = tile->p;
-    float *restrict ratio = tile->x;
-    float factor = 2 * lrn->scale * lrn->beta;
-
-    lrn_within_scale(lrn, tile, x, n);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        ratio[i] = dy[i] * x[i] * p[i] / s[i];
-    lrn_box_sum(lrn, ratio, tile->dy, tile->padded, tile->t);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = dy[i] * p[i] - factor * x[i] * tile->t[i];
+    if (!lrn->quick_power)
+        lrn_plane_run(lrn, 0, false, x, dy, to);
+    else if (lrn->half == 1)
+        lrn_plane_run(lrn, 1, true, x, dy, to);
+    else
+        lrn_plane_run(lrn, 0, true, x, dy, to);
 }
 
 static void lrn_within_run(const struct lrn *lrn, const float *x, const float *dy, float *to)
@@ -385,13 +344,8 @@ static void lrn_within_run(const struct lrn *lrn, const float *x, const float *d
     int64_t n = p->height * p->width * p->block;
 
 #pragma omp parallel for
-    for (int64_t i = 0; i < p->planes; i++) {
-        struct tile tile = lrn_tile_of(lrn);
-        if (dy)
-            lrn_within_backward(lrn, &tile, x + i * n, dy + i * n, to + i * n, n);
-        else
-            lrn_within_forward(lrn, &tile, x + i * n, to + i * n, n);
-    }
+    for (int64_t i = 0; i < p->planes; i++)
+        lrn_within(lrn, x + i * n, dy ? dy + i * n : NULL, to + i * n);
 }
 
 static int lrn_forward(struct cpu_op *op, const struct run *run)
