@@ -12,6 +12,7 @@
 #include "engine/cpu/dnnl_compat.h"
 #include "engine/engine.h"
 #include "engine/op_check.h"
+#include "engine/op_size.h"
 
 /* A function compiled for several instruction sets and chosen at load time. Its loops must carry
  * `omp simd`; parallel regions belong into its callers, since their bodies are not cloned.
@@ -152,6 +153,18 @@ int cpu_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float 
              const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
              int64_t ldc);
 void cpu_inner_product_factors(struct op *op, const float **bottom, const float **top_grad);
+
+/* stream.c: products of at most CPU_STREAM_ROWS rows, whose time is that of reading the weights,
+ * outputs x inputs. */
+enum { CPU_STREAM_ROWS = 16, CPU_STREAM_OUTPUTS = 8 };
+/* Whether it can, and this processor's registers are wide enough for it to pay. */
+bool cpu_stream_fits(const struct op_product *p);
+/* y = x w' + bias; bias may be NULL. */
+void cpu_stream_forward(const struct op_product *p, const float *x, const float *w,
+                        const float *bias, float *y);
+/* dx = dy w */
+void cpu_stream_data(const struct op_product *p, int threads, const float *dy, const float *w,
+                     float *dx);
 
 /* neuron.c: a ReLU and its gradient over n floats, by the calling thread alone. x of the second:
  * what went in or, with slope >= 0, what came out. The arrays of each may be the same. */

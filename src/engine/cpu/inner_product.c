@@ -2,14 +2,13 @@
  *
  * Plain, because its inputs are the sufficient factors that travel in place of the weight gradient.
  *
- * Forward with few rows is oneDNN's matmul where that has batch-reduced code: sgemm shares such a
- * product badly among threads (tests/bench/RESULTS.md). Of the shape and the library alone, so that
- * all ranks take the same. Backward passes gain nothing, nor do weights in a layout of their own,
- * which would have to be laid out again in every iteration. The bottom's gradient of fewer rows yet
- * reads the weights once, in order, ahead of what it computes: there sgemm waits for memory. */
+ * Forward and the bottom's gradient of at most 16 rows read the weights once, in order, ahead of
+ * what is computed (stream.c). Forward with a few more is oneDNN's matmul where that has
+ * batch-reduced code: sgemm shares such a product badly among threads (tests/bench/RESULTS.md). Of
+ * the shape, the processor and the library alone, so that all ranks take the same. Elsewhere sgemm
+ * is as fast, and weights in a layout of their own would have to be laid out again in every
+ * iteration. */
 #include "engine/cpu/cpu_internal.h"
-
-#include "engine/op_size.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,20 +16,13 @@
 /* As many rows as were measured. */
 enum { FEW_ROWS = 128 };
 
-/* Of the bottom's gradient by streaming; outputs taken together; inputs of one vector, and at most
- * of what a thread goes through all outputs with. */
-enum { STREAM_ROWS = 16, STREAM_OUTPUTS = 8, STREAM_LANES = 16, STREAM_INPUTS = 1024 };
-
-typedef float lanes
-    __attribute__((vector_size(STREAM_LANES * sizeof(float)), aligned(4), may_alias));
-
 struct inner_product {
     struct cpu_op op;
-    int64_t rows, inputs, outputs;
+    struct op_product size;
     struct cpu_primitive matmul; /* empty: sgemm */
     struct cpu_input bottom;     /* plain */
     struct cpu_output bottom_grad;
-    bool streams; /* its values */
+    bool streams; /* forward and the bottom's gradient */
 };
 
 static int matmul_arg(struct inner_product *ip, const_dnnl_primitive_desc_t desc, int arg,
@@ -63,8 +55,9 @@ static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
 
 static int matmul_create(struct inner_product *ip)
 {
-    const dnnl_dims_t src = {ip->rows, ip->inputs}, weights = {ip->inputs, ip->outputs},
-                      bias = {1, ip->outputs}, dst = {ip->rows, ip->outputs};
+    const dnnl_dims_t src = {ip->size.rows, ip->size.inputs},
+                      weights = {ip->size.inputs, ip->size.outputs}, bias = {1, ip->size.outputs},
+                      dst = {ip->size.rows, ip->size.outputs};
     md_t src_md = NULL, weights_md = NULL, bias_md = NULL, dst_md = NULL;
     dnnl_primitive_desc_t desc = NULL;
     int status = -1;
@@ -89,27 +82,17 @@ done:
     return status;
 }
 
-static bool inner_product_streams(const struct inner_product *ip)
-{
-    int isa = (int)dnnl_get_effective_cpu_isa(), wide = (int)dnnl_cpu_isa_avx512_core;
-
-    return (isa & wide) == wide && ip->rows <= STREAM_ROWS && ip->inputs % STREAM_LANES == 0 &&
-           ip->outputs % STREAM_OUTPUTS == 0 && !ip->op.args.u.inner_product.transpose;
-}
-
 static int inner_product_create(struct cpu_op *op)
 {
     struct inner_product *ip = (struct inner_product *)op;
     struct blob *bottom = op->args.bottoms[0], *top = op->args.tops[0];
-    struct op_product size = op_inner_product_size(&op->args);
 
-    ip->rows = size.rows;
-    ip->inputs = size.inputs;
-    ip->outputs = size.outputs;
-    ip->streams = inner_product_streams(ip);
+    ip->size = op_inner_product_size(&op->args);
+    ip->streams = !op->args.u.inner_product.transpose && cpu_stream_fits(&ip->size);
     cpu_top_set(top, NULL);
     if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom) ||
-        (ip->rows <= FEW_ROWS && !op->args.u.inner_product.transpose && matmul_create(ip)))
+        (ip->size.rows <= FEW_ROWS && !ip->streams && !op->args.u.inner_product.transpose &&
+         matmul_create(ip)))
         return -1;
     if (!cpu_op_propagates(op, 0))
         return 0;
@@ -126,6 +109,11 @@ static int inner_product_forward(struct cpu_op *op, const struct run *run)
     (void)run;
     if (cpu_input_load(op->engine, &ip->bottom))
         return -1;
+    if (ip->streams) {
+        cpu_stream_forward(&ip->size, cpu_input_data(op->engine, &ip->bottom), weight,
+                           bias ? op->args.params[1]->value : NULL, top);
+        return 0;
+    }
     if (ip->matmul.primitive)
         return cpu_primitive_run(op->engine, &ip->matmul,
                                  (const void *const[]){cpu_input_data(op->engine, &ip->bottom),
@@ -133,13 +121,14 @@ static int inner_product_forward(struct cpu_op *op, const struct run *run)
                                                        bias ? op->args.params[1]->value : NULL});
     if (bias) {
         const float *from = op->args.params[1]->value;
-#pragma omp parallel for if (ip->rows * ip->outputs > 16384)
-        for (int64_t r = 0; r < ip->rows; r++)
-            memcpy(top + r * ip->outputs, from, (size_t)ip->outputs * sizeof *top);
+#pragma omp parallel for if (ip->size.rows * ip->size.outputs > 16384)
+        for (int64_t r = 0; r < ip->size.rows; r++)
+            memcpy(top + r * ip->size.outputs, from, (size_t)ip->size.outputs * sizeof *top);
     }
-    return cpu_gemm(false, !transpose, ip->rows, ip->outputs, ip->inputs, 1,
-                    cpu_input_data(op->engine, &ip->bottom), ip->inputs, weight,
-                    transpose ? ip->outputs : ip->inputs, bias ? 1 : 0, top, ip->outputs);
+    return cpu_gemm(false, !transpose, ip->size.rows, ip->size.outputs, ip->size.inputs, 1,
+                    cpu_input_data(op->engine, &ip->bottom), ip->size.inputs, weight,
+                    transpose ? ip->size.outputs : ip->size.inputs, bias ? 1 : 0, top,
+                    ip->size.outputs);
 }
 
 /* Column sums, a strip of columns at a time: the order of rows is fixed whatever the threads. */
@@ -161,10 +150,10 @@ static void inner_product_bias_backward(const struct inner_product *ip, struct p
 {
     const int64_t strip = 256;
 
-#pragma omp parallel for if (ip->rows * ip->outputs > 16384)
-    for (int64_t o = 0; o < ip->outputs; o += strip) {
-        int64_t n = ip->outputs - o < strip ? ip->outputs - o : strip;
-        inner_product_bias_strip(top_grad + o, ip->rows, ip->outputs, n, bias->accumulate,
+#pragma omp parallel for if (ip->size.rows * ip->size.outputs > 16384)
+    for (int64_t o = 0; o < ip->size.outputs; o += strip) {
+        int64_t n = ip->size.outputs - o < strip ? ip->size.outputs - o : strip;
+        inner_product_bias_strip(top_grad + o, ip->size.rows, ip->size.outputs, n, bias->accumulate,
                                  bias->grad + o);
     }
 }
@@ -175,56 +164,11 @@ static int inner_product_weight_backward(const struct inner_product *ip, struct 
     float beta = weight->accumulate ? 1 : 0;
 
     if (transpose)
-        return cpu_gemm(true, false, ip->inputs, ip->outputs, ip->rows, 1, bottom, ip->inputs,
-                        top_grad, ip->outputs, beta, weight->grad, ip->outputs);
-    return cpu_gemm(true, false, ip->outputs, ip->inputs, ip->rows, 1, top_grad, ip->outputs,
-                    bottom, ip->inputs, beta, weight->grad, ip->inputs);
-}
-
-/* dx += dy w for STREAM_OUTPUTS outputs and n inputs; dy has their gradients side by side, row
- * after row. next: the weights that the next call reads. */
-CPU_KERNEL static void stream_outputs(const float *dy, int64_t rows, const float *w,
-                                      const float *next, int64_t inputs, float *dx, int64_t n)
-{
-    for (int64_t k = 0; k < n; k += STREAM_LANES) {
-        lanes v[STREAM_OUTPUTS];
-#pragma GCC unroll 8
-        for (int o = 0; o < STREAM_OUTPUTS; o++) {
-            v[o] = *(const lanes *)(w + o * inputs + k);
-            __builtin_prefetch(next + o * inputs + k);
-        }
-        for (int64_t r = 0; r < rows; r++) {
-            const float *g = dy + r * STREAM_OUTPUTS;
-            lanes *to = (lanes *)(dx + r * inputs + k);
-            /* two sums: half as long to wait for */
-            *to = (*to + g[0] * v[0] + g[1] * v[1] + g[2] * v[2] + g[3] * v[3]) +
-                  (g[4] * v[4] + g[5] * v[5] + g[6] * v[6] + g[7] * v[7]);
-        }
-    }
-}
-
-/* dx = dy w. Every sum is made by one thread, in the order of outputs, whatever their number. */
-static void inner_product_stream(const struct inner_product *ip, const float *dy, const float *w,
-                                 float *dx)
-{
-    int64_t inputs = ip->inputs, outputs = ip->outputs;
-    int64_t piece = inputs / ip->op.engine->threads / STREAM_LANES * STREAM_LANES;
-
-    piece = piece < STREAM_LANES ? STREAM_LANES : piece > STREAM_INPUTS ? STREAM_INPUTS : piece;
-#pragma omp parallel for
-    for (int64_t k = 0; k < inputs; k += piece) {
-        int64_t n = inputs - k < piece ? inputs - k : piece;
-        for (int64_t r = 0; r < ip->rows; r++)
-            memset(dx + r * inputs + k, 0, (size_t)n * sizeof *dx);
-        for (int64_t o = 0; o < outputs; o += STREAM_OUTPUTS) {
-            float g[STREAM_ROWS * STREAM_OUTPUTS];
-            int64_t next = o + STREAM_OUTPUTS < outputs ? o + STREAM_OUTPUTS : o;
-            for (int64_t r = 0; r < ip->rows; r++)
-                memcpy(g + r * STREAM_OUTPUTS, dy + r * outputs + o, STREAM_OUTPUTS * sizeof *g);
-            stream_outputs(g, ip->rows, w + o * inputs + k, w + next * inputs + k, inputs, dx + k,
-                           n);
-        }
-    }
+        return cpu_gemm(true, false, ip->size.inputs, ip->size.outputs, ip->size.rows, 1, bottom,
+                        ip->size.inputs, top_grad, ip->size.outputs, beta, weight->grad,
+                        ip->size.outputs);
+    return cpu_gemm(true, false, ip->size.outputs, ip->size.inputs, ip->size.rows, 1, top_grad,
+                    ip->size.outputs, bottom, ip->size.inputs, beta, weight->grad, ip->size.inputs);
 }
 
 static int inner_product_bottom_backward(struct inner_product *ip, bool transpose, const float *dy)
@@ -233,11 +177,12 @@ static int inner_product_bottom_backward(struct inner_product *ip, bool transpos
     float *dx = cpu_output_data(ip->op.engine, &ip->bottom_grad);
 
     if (ip->streams) {
-        inner_product_stream(ip, dy, w, dx);
+        cpu_stream_data(&ip->size, ip->op.engine->threads, dy, w, dx);
         return 0;
     }
-    return cpu_gemm(false, transpose, ip->rows, ip->inputs, ip->outputs, 1, dy, ip->outputs, w,
-                    transpose ? ip->outputs : ip->inputs, 0, dx, ip->inputs);
+    return cpu_gemm(false, transpose, ip->size.rows, ip->size.inputs, ip->size.outputs, 1, dy,
+                    ip->size.outputs, w, transpose ? ip->size.outputs : ip->size.inputs, 0, dx,
+                    ip->size.inputs);
 }
 
 static int inner_product_backward(struct cpu_op *op, const struct run *run)
@@ -282,8 +227,10 @@ void cpu_inner_product_factors(struct op *base, const float **bottom, const floa
 
 static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
-    if (((const struct inner_product *)op)->matmul.primitive)
-        snprintf(words, ENGINE_OP_WORDS, "matmul forward");
+    const struct inner_product *ip = (const struct inner_product *)op;
+
+    if (ip->streams || ip->matmul.primitive)
+        snprintf(words, ENGINE_OP_WORDS, ip->streams ? "streaming" : "matmul forward");
 }
 
 const struct cpu_kind cpu_inner_product = {
