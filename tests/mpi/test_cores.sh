@@ -75,9 +75,9 @@ END
 chmod +x apart
 if [ "$cores" -gt 1 ] && ./apart version >/dev/null 2>&1; then # a sanitizer wants to be loaded first
     last=${all##*[-,]}
-    make_solver solver.prototxt 'max_iter: 100000000' 'snapshot: 1' 'snapshot_prefix: "placed"'
+    make_solver solver.prototxt 'max_iter: 1000000' 'snapshot: 1' 'snapshot_prefix: "placed"'
     real=$POSEIDON POSEIDON=$work/apart
-    begin 2 log --solver=solver.prototxt
+    begin 2 log --solver=solver.prototxt --keep=1
     POSEIDON=$real
     await 'Snapshotting solver state'
     said "Ranks 0-1 each: 1 compute thread on core" log
