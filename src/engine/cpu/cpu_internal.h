@@ -157,6 +157,8 @@ void cpu_inner_product_factors(struct op *op, const float **bottom, const float 
 /* stream.c: products of at most CPU_STREAM_ROWS rows, whose time is that of reading the weights,
  * outputs x inputs. */
 enum { CPU_STREAM_ROWS = 16, CPU_STREAM_OUTPUTS = 8 };
+/* From so many rows on forward was measured to pay: 13 to 16 are the same work. */
+enum { CPU_STREAM_FORWARD_ROWS = 13 };
 /* Whether it can, and this processor's registers are wide enough for it to pay. */
 bool cpu_stream_fits(const struct op_product *p);
 /* y = x w' + bias; bias may be NULL. */

@@ -2,11 +2,11 @@
  *
  * Plain, because its inputs are the sufficient factors that travel in place of the weight gradient.
  *
- * Forward and the bottom's gradient of at most 16 rows read the weights once, in order, ahead of
- * what is computed (stream.c). Forward with a few more is oneDNN's matmul where that has
- * batch-reduced code: sgemm shares such a product badly among threads (tests/bench/RESULTS.md). Of
- * the shape, the processor and the library alone, so that all ranks take the same. Elsewhere sgemm
- * is as fast, and weights in a layout of their own would have to be laid out again in every
+ * Forward of 13 to 16 rows and the bottom's gradient of at most 16 read the weights once, in order,
+ * ahead of what is computed (stream.c). Forward of others up to 128 is oneDNN's matmul where that
+ * has batch-reduced code: sgemm shares such a product badly among threads (tests/bench/RESULTS.md).
+ * Of the shape, the processor and the library alone, so that all ranks take the same. Elsewhere
+ * sgemm is as fast, and weights in a layout of their own would have to be laid out again in every
  * iteration. */
 #include "engine/cpu/cpu_internal.h"
 
@@ -22,7 +22,7 @@ struct inner_product {
     struct cpu_primitive matmul; /* empty: sgemm */
     struct cpu_input bottom;     /* plain */
     struct cpu_output bottom_grad;
-    bool streams; /* forward and the bottom's gradient */
+    bool streams, streams_forward; /* the bottom's gradient; the values */
 };
 
 static int matmul_arg(struct inner_product *ip, const_dnnl_primitive_desc_t desc, int arg,
@@ -89,9 +89,10 @@ static int inner_product_create(struct cpu_op *op)
 
     ip->size = op_inner_product_size(&op->args);
     ip->streams = !op->args.u.inner_product.transpose && cpu_stream_fits(&ip->size);
+    ip->streams_forward = ip->streams && ip->size.rows >= CPU_STREAM_FORWARD_ROWS;
     cpu_top_set(top, NULL);
     if (cpu_input_create(op->engine, &bottom->value, NULL, WORK_OWN, &ip->bottom) ||
-        (ip->size.rows <= FEW_ROWS && !ip->streams && !op->args.u.inner_product.transpose &&
+        (ip->size.rows <= FEW_ROWS && !ip->streams_forward && !op->args.u.inner_product.transpose &&
          matmul_create(ip)))
         return -1;
     if (!cpu_op_propagates(op, 0))
@@ -109,7 +110,7 @@ static int inner_product_forward(struct cpu_op *op, const struct run *run)
     (void)run;
     if (cpu_input_load(op->engine, &ip->bottom))
         return -1;
-    if (ip->streams) {
+    if (ip->streams_forward) {
         cpu_stream_forward(&ip->size, cpu_input_data(op->engine, &ip->bottom), weight,
                            bias ? op->args.params[1]->value : NULL, top);
         return 0;
@@ -229,8 +230,9 @@ static void inner_product_describe(const struct cpu_op *op, char words[ENGINE_OP
 {
     const struct inner_product *ip = (const struct inner_product *)op;
 
-    if (ip->streams || ip->matmul.primitive)
-        snprintf(words, ENGINE_OP_WORDS, ip->streams ? "streaming" : "matmul forward");
+    if (ip->streams_forward || ip->matmul.primitive)
+        snprintf(words, ENGINE_OP_WORDS, "%s forward",
+                 ip->streams_forward ? "streaming" : "matmul");
 }
 
 const struct cpu_kind cpu_inner_product = {
