@@ -67,7 +67,8 @@ AS_IF([test "$poseidon_linked" = no],
 AC_SUBST([SANITIZE_CFLAGS])
 AM_CONDITIONAL([SANITIZERS], [test "$enable_sanitizers" != no])
 AM_CONDITIONAL([ADDRESS_SANITIZER],
-    [AS_CASE([$enable_sanitizers], [*address*], [:], [false])])])
+    [AS_CASE([$enable_sanitizers], [*address*], [:], [false])])
+AM_CONDITIONAL([THREAD_SANITIZER], [test "$enable_sanitizers" = thread])])
 
 AC_DEFUN([POSEIDON_COVERAGE],
 [AC_ARG_ENABLE([coverage],
