@@ -25,6 +25,8 @@ struct CUevent_st {
     cudaStream_t stream; /* where it was recorded */
     unsigned long wanted, reached;
     double at; /* milliseconds: how busy the stream had been */
+    int waits; /* of streams for it, that are to come */
+    bool destroyed;
 };
 
 #include "../../cuda/batch_norm.cu"
@@ -125,6 +127,12 @@ static bool try_reach(cudaEvent_t event, cudaStream_t in, unsigned long wanted)
         if (!run_first(in))
             return false;
     return true;
+}
+
+static void free_unused(cudaEvent_t event)
+{
+    if (event->destroyed && event->waits == 0)
+        free(event);
 }
 
 /* What waits for another process leaves the lock to other threads meanwhile. */
@@ -367,11 +375,15 @@ cudaError_t cudaEventCreate(cudaEvent_t *out)
     return cudaEventCreateWithFlags(out, 0);
 }
 
+/* Streams may still have to come to where they wait for it. */
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     if (event->stream)
         reach(event, event->wanted);
-    free(event);
+    pthread_mutex_lock(&lock);
+    event->destroyed = true;
+    free_unused(event);
+    pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
 
@@ -398,8 +410,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     pthread_mutex_lock(&lock);
     unsigned long number = event->wanted;
     cudaStream_t in = event->stream; /* it may be recorded in another one before this is over */
-    if (number > 0)
-        emulated_later(stream, [=]() { return try_reach(event, in, number); });
+    if (number > 0) {
+        event->waits++;
+        emulated_later(stream, [=]() {
+            if (!try_reach(event, in, number))
+                return false;
+            event->waits--;
+            free_unused(event);
+            return true;
+        });
+    }
     pthread_mutex_unlock(&lock);
     return cudaSuccess;
 }
