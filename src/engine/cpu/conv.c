@@ -1,9 +1,9 @@
 /* Convolution by oneDNN, in the formats it likes best; channels last where those would pad much.
  *
- * Weights travel plain. The op keeps a copy in the layout of the forward primitive, and a second
- * one if backward wants another, and renews them when the parameter's version says so. The weight
- * gradient is made in oneDNN's layout in memory that all ops share, and laid out plainly from
- * there. */
+ * Weights travel plain and are laid out for each primitive: in memory that all ops share where they
+ * are learnt, for they are others by the next pass; elsewhere the op keeps a copy and renews it
+ * when the parameter's version says so. The weight gradient is made in oneDNN's layout in memory
+ * that all ops share, and laid out plainly from there. */
 #include "engine/cpu/conv.h"
 
 #include "util/error.h"
@@ -14,8 +14,8 @@
 /* The weights as one primitive wants them. */
 struct weights {
     struct cpu_primitive reorder; /* empty where plain is what it wants */
-    float *copy;
-    size_t plain, laid; /* floats of one part, as they travel and in the copy */
+    float *copy;                  /* NULL: laid out in WORK_WEIGHTS for each pass */
+    size_t plain, laid;           /* floats of one part, as they travel and in the copy */
     uint64_t version;
     bool filled;
 };
@@ -40,6 +40,12 @@ static const_md_t conv_plain_weights(const struct conv_descs *d, enum conv_pass 
     return d->parts[pass] > 1 ? d->part_weights : d->plain_weights;
 }
 
+/* Whether the weights are others in the next pass. */
+static bool conv_learns(const struct conv *conv)
+{
+    return conv->op.args.train && conv->op.args.params[0]->wants_grad;
+}
+
 static int conv_weights_create(struct conv *conv, const struct conv_descs *d, enum conv_pass pass,
                                const_md_t wanted, struct weights *out)
 {
@@ -50,7 +56,8 @@ static int conv_weights_create(struct conv *conv, const struct conv_descs *d, en
     out->plain = out->laid = conv->weight_elems / parts;
     if (dnnl_memory_desc_equal(wanted, plain))
         return 0;
-    if (cpu_alloc(parts * bytes, "a copy of weights", &copy))
+    if (conv_learns(conv) ? cpu_work_reserve(conv->op.engine, WORK_WEIGHTS, parts * bytes)
+                          : cpu_alloc(parts * bytes, "a copy of weights", &copy))
         return -1;
     out->copy = copy;
     out->laid = bytes / sizeof(float);
@@ -60,15 +67,16 @@ static int conv_weights_create(struct conv *conv, const struct conv_descs *d, en
 static int conv_weights_get(struct conv *conv, struct weights *w, const float **out)
 {
     const struct param *param = conv->op.args.params[0];
+    float *to = w->copy ? w->copy : conv->op.engine->work[WORK_WEIGHTS].data;
 
-    *out = w->copy ? w->copy : param->value;
-    if (!w->copy || (w->filled && w->version == param->version))
+    *out = w->reorder.primitive ? to : param->value;
+    if (!w->reorder.primitive || (w->filled && w->version == param->version))
         return 0;
     for (size_t part = 0; part * w->plain < conv->weight_elems; part++)
         if (cpu_reorder_run(conv->op.engine, &w->reorder, param->value + part * w->plain,
-                            w->copy + part * w->laid))
+                            to + part * w->laid))
             return -1;
-    w->filled = true;
+    w->filled = w->copy != NULL;
     w->version = param->version;
     return 0;
 }
@@ -109,6 +117,7 @@ static int conv_data_create(struct conv *conv, const struct conv_descs *d)
     const_md_t weights = conv_desc_md(d->backward_data, dnnl_query_weights_md);
 
     conv->shares_weights =
+        !conv_learns(conv) &&
         dnnl_memory_desc_equal(weights, conv_desc_md(d->forward, dnnl_query_weights_md));
     if (!conv->shares_weights &&
         conv_weights_create(conv, d, CONV_BACKWARD_DATA, weights, &conv->weights_back))
