@@ -10,25 +10,11 @@
  * Only activations in the formats of the direct algorithm are looked at, so no reorder is added. */
 #include "engine/cpu/conv.h"
 
-#include "engine/choices.h"
-#include "util/clock.h"
-#include "util/error.h"
+#include "engine/cpu/fastest.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/resource.h>
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
-/* What is worth measuring: below it a pass takes less than half a millisecond of one core. */
-static const double least_flops = 64e6;
-/* Winograd's sums are rounded more often: it has to pay. */
-static const double least_gain = 0.95;
 static const size_t default_workspace = (size_t)1 << 30;
 
-enum { ROUNDS = 8, MOST_ARGS = 9 };
+enum { MOST_ARGS = 9 };
 
 static dnnl_primitive_desc_t *pass_desc(struct conv_descs *d, enum conv_pass pass)
 {
@@ -102,13 +88,13 @@ static const struct {
 };
 
 struct trial {
+    struct cpu_engine *engine;
     struct cpu_primitive primitive;
     int which[CPU_ARGS]; /* per argument: its place in conv_args */
-    double fastest;      /* run, in seconds; 0: none yet */
-    double undisturbed;  /* the same of runs that no other program took a core from */
     int parts;           /* runs of the primitive */
     size_t bytes[MOST_ARGS];
     void *part[MOST_ARGS]; /* activations of one part, where there are several; else NULL */
+    void *const *memory;   /* of MOST_ARGS arguments, borrowed */
 };
 
 /* The form of an argument, or NULL where this pass has none of that kind. */
@@ -120,8 +106,8 @@ static const_md_t trial_md(const_dnnl_primitive_desc_t desc, int i)
 }
 
 /* `bytes`: what each argument takes, the larger of those there and this one's. */
-static int trial_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t desc,
-                        struct trial *out, size_t bytes[MOST_ARGS])
+static int trial_create(const_dnnl_primitive_desc_t desc, struct trial *out,
+                        size_t bytes[MOST_ARGS])
 {
     if (cpu_check(dnnl_primitive_create(&out->primitive.primitive, desc)))
         return -1;
@@ -131,7 +117,7 @@ static int trial_create(struct cpu_engine *engine, const_dnnl_primitive_desc_t d
 
         if (!md)
             continue;
-        if (cpu_primitive_arg(engine, &out->primitive, conv_args[i].arg, md))
+        if (cpu_primitive_arg(out->engine, &out->primitive, conv_args[i].arg, md))
             return -1;
         out->which[out->primitive.nargs - 1] = i;
         out->bytes[i] = size;
@@ -152,8 +138,7 @@ static void trial_destroy(struct trial *trial)
 
 /* One part: copies of activations, as in conv_part.c (whatever their direction), and the product.
  */
-static int trial_run_part(struct cpu_engine *engine, struct trial *trial, int part,
-                          void *const memory[MOST_ARGS])
+static int trial_run_part(struct trial *trial, int part)
 {
     const void *data[CPU_ARGS] = {NULL};
 
@@ -161,66 +146,21 @@ static int trial_run_part(struct cpu_engine *engine, struct trial *trial, int pa
         int which = trial->which[i];
         size_t floats = trial->bytes[which] / sizeof(float);
 
-        data[i] = trial->part[which] ? trial->part[which] : memory[which];
+        data[i] = trial->part[which] ? trial->part[which] : trial->memory[which];
         if (trial->part[which])
-            cpu_copy(trial->part[which], (const float *)memory[which] + (size_t)part * floats,
-                     floats);
+            cpu_copy(trial->part[which],
+                     (const float *)trial->memory[which] + (size_t)part * floats, floats);
     }
-    return cpu_primitive_run(engine, &trial->primitive, data);
+    return cpu_primitive_run(trial->engine, &trial->primitive, data);
 }
 
-/* How often the system took a core from this process while it wanted it. */
-static long interruptions(void)
+static int trial_run(void *context)
 {
-    struct rusage usage;
-
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
-}
-
-static void keep_least(double *least, double seconds)
-{
-    if (*least <= 0 || seconds < *least)
-        *least = seconds;
-}
-
-static int trial_run(struct cpu_engine *engine, struct trial *trial, void *const memory[MOST_ARGS])
-{
-    long before = interruptions();
-    double start = clock_seconds(), seconds;
+    struct trial *trial = context;
 
     for (int part = 0; part < trial->parts; part++)
-        if (trial_run_part(engine, trial, part, memory))
+        if (trial_run_part(trial, part))
             return -1;
-    seconds = clock_seconds() - start;
-    keep_least(&trial->fastest, seconds);
-    if (interruptions() == before)
-        keep_least(&trial->undisturbed, seconds);
-    return 0;
-}
-
-/* Whether it is plain already, or a few runs were undisturbed. */
-static bool trials_suffice(const struct trial trials[2], int round)
-{
-    bool undisturbed = trials[0].undisturbed > 0 && trials[1].undisturbed > 0;
-    double ratio = undisturbed ? trials[1].undisturbed / trials[0].undisturbed : 1;
-
-    return undisturbed && (round >= 3 || ratio < 0.6 || ratio > 1.6);
-}
-
-/* In turns, so that what else the machine does meets both. The first pair is not counted, for it
- * finds its memory cold. */
-static int trials_run(struct cpu_engine *engine, struct trial trials[2], void *const memory[])
-{
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int t = 0; t < 2; t++) {
-            if (trial_run(engine, &trials[t], memory))
-                return -1;
-            if (round == 0)
-                trials[t].fastest = trials[t].undisturbed = 0;
-        }
-        if (trials_suffice(trials, round))
-            return 0;
-    }
     return 0;
 }
 
@@ -229,20 +169,20 @@ static int trials_run(struct cpu_engine *engine, struct trial trials[2], void *c
 static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t descs[2], int parts,
                    bool *out, bool *sure)
 {
-    struct trial trials[2] = {{.parts = 1}, {.parts = parts}};
     size_t bytes[MOST_ARGS] = {0};
     void *memory[MOST_ARGS] = {NULL};
-    int status = 0;
+    struct trial trials[2] = {{.engine = engine, .parts = 1, .memory = memory},
+                              {.engine = engine, .parts = parts, .memory = memory}};
+    const struct fastest_way ways[2] = {{trial_run, &trials[0]}, {trial_run, &trials[1]}};
+    int which = 0, status = 0;
 
     for (int t = 0; t < 2 && !status; t++)
-        status = trial_create(engine, descs[t], &trials[t], bytes);
+        status = trial_create(descs[t], &trials[t], bytes);
     for (int i = 0; i < MOST_ARGS && !status; i++)
         status = cpu_alloc(bytes[i], "measuring a convolution", &memory[i]);
     if (!status)
-        status = trials_run(engine, trials, memory);
-    *sure = trials[0].undisturbed > 0 && trials[1].undisturbed > 0;
-    *out = *sure ? trials[1].undisturbed < least_gain * trials[0].undisturbed
-                 : trials[1].fastest < least_gain * trials[0].fastest;
+        status = fastest_find(ways, 2, NULL, &which, sure);
+    *out = which == 1;
     for (int t = 0; t < 2; t++)
         trial_destroy(&trials[t]);
     for (int i = 0; i < MOST_ARGS; i++)
@@ -252,35 +192,19 @@ static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t 
 
 /* ---- choosing ---- */
 
-/* Family, model and stepping of the processor; 0 where they are not known. */
-static unsigned processor(void)
-{
-    unsigned a = 0;
-
-#if defined(__x86_64__) || defined(__i386__)
-    unsigned b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d))
-        a = 0;
-#endif
-    return a;
-}
-
 static void choice_key(const struct cpu_op *op, enum conv_pass pass, const char *format,
                        char key[CHOICES_KEY_BYTES])
 {
     static const char *const names[] = {"forward", "backward_data", "backward_weights"};
     const struct conv_args *a = &op->args.u.conv;
     const struct shape *x = &op->args.bottoms[0]->value.shape, *y = &op->args.tops[0]->value.shape;
-    const dnnl_version_t *version = dnnl_version();
 
-    snprintf(key, CHOICES_KEY_BYTES,
-             "cpu%08x,isa%x,onednn%d.%d.%d,t%d|%s%s,%s,n%lld,c%lld,%lldx%lld,o%lld,%lldx%lld,g%d,"
-             "f%dx%d,p%dx%d,b%d",
-             processor(), (unsigned)dnnl_get_effective_cpu_isa(), version->major, version->minor,
-             version->patch, op->engine->threads, names[pass], op->args.train ? "" : "_inference",
-             format, (long long)x->dim[0], (long long)x->dim[1], (long long)x->dim[2],
-             (long long)x->dim[3], (long long)y->dim[1], (long long)y->dim[2], (long long)y->dim[3],
-             a->group, a->kernel[0], a->kernel[1], a->pad[0], a->pad[1], a->bias);
+    fastest_key(op->engine, key,
+                "%s%s,%s,n%lld,c%lld,%lldx%lld,o%lld,%lldx%lld,g%d,f%dx%d,p%dx%d,b%d", names[pass],
+                op->args.train ? "" : "_inference", format, (long long)x->dim[0],
+                (long long)x->dim[1], (long long)x->dim[2], (long long)x->dim[3],
+                (long long)y->dim[1], (long long)y->dim[2], (long long)y->dim[3], a->group,
+                a->kernel[0], a->kernel[1], a->pad[0], a->pad[1], a->bias);
 }
 
 static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass,
@@ -288,11 +212,11 @@ static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pa
 {
     const_dnnl_primitive_desc_t direct = *pass_desc(d, pass);
     char key[CHOICES_KEY_BYTES];
-    bool sure;
+    bool sure = false;
     int known;
 
     *out = false;
-    if (pass_flops(op) < least_flops)
+    if (pass_flops(op) < FASTEST_LEAST_FLOPS)
         return 0;
     choice_key(op, pass, d->src_format ? d->src_format->name : "nchw", key);
     known = choices_find(op->engine->choices, key);
