@@ -171,8 +171,7 @@ static int build(struct test_run *t)
     int status = engine_open(t->engine, &t->engine_options, engine);
     bool measures;
 
-    if (error_agree(MPI_COMM_WORLD, status) ||
-        device_measures(MPI_COMM_WORLD, engine, t->engine_options.convolution, &measures))
+    if (error_agree(MPI_COMM_WORLD, status) || device_measures(MPI_COMM_WORLD, engine, &measures))
         return -1;
     if (measures &&
         (error_agree(MPI_COMM_WORLD, t->rank == 0 ? net_build(t->model.net, engine, 1) : 0) ||

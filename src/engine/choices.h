@@ -4,10 +4,11 @@
  * A key may have two parts, "MACHINE|WORK". What another rank chose for the work (choices_take)
  * then holds here, whatever the machine.
  *
- * The file is `convolutions` in the folder POSEIDON_CACHE, else in $XDG_CACHE_HOME/poseidon, else
- * in ~/.cache/poseidon. Lines are only ever added, whole, so processes that measure at the same
- * time do each other no harm; of several lines of one key the last one holds. Without a place for
- * the file, choices are kept for this run only. One thread; not collective. */
+ * The file is `convolutions`, whatever the choices are of, in the folder POSEIDON_CACHE, else in
+ * $XDG_CACHE_HOME/poseidon, else in ~/.cache/poseidon. Lines are only ever added, whole, so
+ * processes that measure at the same time do each other no harm; of several lines of one key the
+ * last one holds. Without a place for the file, choices are kept for this run only. One thread; not
+ * collective. */
 #ifndef POSEIDON_ENGINE_CHOICES_H
 #define POSEIDON_ENGINE_CHOICES_H
 

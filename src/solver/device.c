@@ -63,10 +63,9 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
     return share ? 0 : check_double(world, out);
 }
 
-int device_measures(MPI_Comm world, const struct engine *engine,
-                    enum engine_convolution convolution, bool *out)
+int device_measures(MPI_Comm world, const struct engine *engine, bool *out)
 {
-    int nranks, measures = engine->i->choices && convolution == CONVOLUTION_AUTO;
+    int nranks, measures = engine->i->choices != NULL;
 
     MPI_Comm_size(world, &nranks);
     if (nranks > 1)

@@ -16,7 +16,6 @@ int device_open(MPI_Comm world, const char *name, const struct engine_options *o
 int device_share_choices(MPI_Comm world, struct engine *engine);
 
 /* Whether the others have to wait for that. Collective; the same on all ranks. */
-int device_measures(MPI_Comm world, const struct engine *engine,
-                    enum engine_convolution convolution, bool *out);
+int device_measures(MPI_Comm world, const struct engine *engine, bool *out);
 
 #endif

@@ -285,7 +285,7 @@ static int build_alike(struct trainer *t)
     bool measures;
     int status;
 
-    if (device_measures(t->world, &t->engine, t->options->convolution, &measures))
+    if (device_measures(t->world, &t->engine, &measures))
         return -1;
     if (measures && (error_agree(t->world, t->rank == 0 ? build_nets(t) : 0) ||
                      device_share_choices(t->world, &t->engine)))

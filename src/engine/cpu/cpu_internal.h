@@ -60,7 +60,7 @@ struct cpu_engine {
     enum engine_convolution convolution;
     bool no_fusion;
     size_t workspace;                 /* of one convolution; 0: 1 GiB */
-    struct choices *choices;          /* by which algorithm convolutions are fastest */
+    struct choices *choices;          /* how convolutions and inner products are fastest */
     struct cpu_work work[WORK_SLOTS]; /* grows while ops are created, fixed while they run */
 };
 

@@ -1,0 +1,301 @@
+/* By which of several ways a matrix product is computed.
+ *
+ * sgemm is at home everywhere, but shares products with transposed weights badly among threads.
+ * oneDNN's matmul does not, where it has batch-reduced code; products of few rows are as fast as
+ * the weights can be read (stream.c). Which is fastest depends on shape, threads and processor
+ * (tests/bench/RESULTS.md), so large ones are measured, and the choice is kept
+ * (engine/choices.h). Weights in a layout of their own are no way here: they would have to be laid
+ * out again in every iteration, which takes longer than they save. */
+#include "engine/cpu/product.h"
+
+#include "engine/cpu/fastest.h"
+
+#include <string.h>
+
+/* Up to so many rows matmul's forward pass was measured to be faster in all shapes looked at. */
+enum { FEW_ROWS = 128 };
+
+static void product_start(struct cpu_engine *engine, const struct product_args *args,
+                          struct product *out)
+{
+    const struct op_product *size = &args->size;
+    bool transpose = args->transpose;
+
+    *out = (struct product){.engine = engine, .args = *args, .way = PRODUCT_SGEMM};
+    switch (args->pass) {
+    case PRODUCT_FORWARD:
+        out->m = size->rows, out->n = size->outputs, out->k = size->inputs;
+        out->trans_b = !transpose;
+        break;
+    case PRODUCT_DATA:
+        out->m = size->rows, out->n = size->inputs, out->k = size->outputs;
+        out->trans_b = transpose;
+        break;
+    default:
+        out->m = transpose ? size->inputs : size->outputs;
+        out->n = transpose ? size->outputs : size->inputs;
+        out->k = size->rows;
+        out->trans_a = true;
+    }
+}
+
+/* ---- the ways ---- */
+
+static bool streams(const struct product *p)
+{
+    return p->args.pass != PRODUCT_WEIGHTS && !p->args.transpose && cpu_stream_fits(&p->args.size);
+}
+
+static int run_stream(const struct product *p, const float *a, const float *b, const float *bias,
+                      float *c)
+{
+    if (p->args.pass == PRODUCT_FORWARD)
+        cpu_stream_forward(&p->args.size, a, b, bias, c);
+    else
+        cpu_stream_data(&p->args.size, p->engine->threads, a, b, c);
+    return 0;
+}
+
+static int run_sgemm(const struct product *p, const float *a, const float *b, const float *bias,
+                     bool add, float *c)
+{
+    if (bias) {
+#pragma omp parallel for if (p->m * p->n > 16384)
+        for (int64_t r = 0; r < p->m; r++)
+            memcpy(c + r * p->n, bias, (size_t)p->n * sizeof *c);
+    }
+    return cpu_gemm(p->trans_a, p->trans_b, p->m, p->n, p->k, 1, a, p->trans_a ? p->m : p->k, b,
+                    p->trans_b ? p->k : p->n, add || bias ? 1 : 0, c, p->n);
+}
+
+static int matmul_arg(struct product *p, const_dnnl_primitive_desc_t desc, int arg,
+                      dnnl_query_t query, int index)
+{
+    return cpu_primitive_arg(p->engine, &p->matmul, arg,
+                             dnnl_primitive_desc_query_md(desc, query, index));
+}
+
+static int matmul_args(struct product *p, const_dnnl_primitive_desc_t desc)
+{
+    if (cpu_primitive_create(p->engine, desc, &p->matmul) ||
+        matmul_arg(p, desc, DNNL_ARG_SRC, dnnl_query_src_md, 0) ||
+        matmul_arg(p, desc, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0) ||
+        matmul_arg(p, desc, DNNL_ARG_DST, dnnl_query_dst_md, 0))
+        return -1;
+    return p->args.bias ? matmul_arg(p, desc, DNNL_ARG_BIAS, dnnl_query_weights_md, 1) : 0;
+}
+
+/* Whether it is neither sgemm once more nor a general fall-back. */
+static bool is_batch_reduced(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = "";
+
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           strncmp(name, "brg", 3) == 0;
+}
+
+/* Leaves p->matmul empty where oneDNN has no code of its own for the product. */
+static int matmul_create(struct product *p)
+{
+    const dnnl_dims_t src = {p->m, p->k}, weights = {p->k, p->n}, bias = {1, p->n},
+                      dst = {p->m, p->n};
+    md_t src_md = NULL, weights_md = NULL, bias_md = NULL, dst_md = NULL;
+    dnnl_primitive_desc_t desc = NULL;
+    int status = -1;
+
+    if (cpu_check(md_create_tag(&src_md, 2, src, p->trans_a ? dnnl_ba : dnnl_ab)) ||
+        cpu_check(md_create_tag(&weights_md, 2, weights, p->trans_b ? dnnl_ba : dnnl_ab)) ||
+        cpu_check(md_create_tag(&dst_md, 2, dst, dnnl_ab)) ||
+        (p->args.bias && cpu_check(md_create_tag(&bias_md, 2, bias, dnnl_ab))))
+        goto done;
+    status = 0;
+    if (compat_matmul(&desc, p->engine->engine, src_md, weights_md, bias_md, dst_md,
+                      p->engine->attr) == dnnl_success &&
+        is_batch_reduced(desc))
+        status = matmul_args(p, desc);
+done:
+    if (desc)
+        dnnl_primitive_desc_destroy(desc);
+    md_destroy(src_md);
+    md_destroy(weights_md);
+    md_destroy(bias_md);
+    md_destroy(dst_md);
+    return status;
+}
+
+static int run_as(struct product *p, enum product_way way, const float *a, const float *b,
+                  const float *bias, float *c)
+{
+    switch (way) {
+    case PRODUCT_MATMUL:
+        return cpu_primitive_run(p->engine, &p->matmul, (const void *const[]){a, b, c, bias});
+    case PRODUCT_STREAM:
+        return run_stream(p, a, b, bias, c);
+    default:
+        return run_sgemm(p, a, b, bias, false, c);
+    }
+}
+
+int product_run(struct product *p, const float *a, const float *b, const float *bias, bool add,
+                float *c)
+{
+    return add ? run_sgemm(p, a, b, NULL, true, c) : run_as(p, p->way, a, b, bias, c);
+}
+
+/* ---- measuring ---- */
+
+struct trial {
+    struct product *product;
+    enum product_way way;
+    const float *a, *b, *bias;
+    float *c;
+};
+
+static int trial_run(void *context)
+{
+    struct trial *t = context;
+
+    return run_as(t->product, t->way, t->a, t->b, t->bias, t->c);
+}
+
+/* The n ways, on memory like the op's; first is the usual one. *which: the fastest. */
+static int measure(struct product *p, const enum product_way list[], int n, enum product_way *which,
+                   bool *sure)
+{
+    size_t floats[] = {(size_t)(p->m * p->k), (size_t)(p->k * p->n), (size_t)(p->m * p->n),
+                       (size_t)p->n};
+    void *memory[] = {NULL, NULL, NULL, NULL};
+    bool placed = p->args.pass != PRODUCT_WEIGHTS && p->args.weights;
+    struct trial trials[PRODUCT_WAYS];
+    struct fastest_way ways[PRODUCT_WAYS];
+    int status = 0, found = 0;
+
+    for (int i = 0; i < 4 && !status; i++)
+        if (!(i == 1 && placed) && !(i == 3 && !p->args.bias))
+            status = cpu_alloc(floats[i] * sizeof(float), "measuring an inner product", &memory[i]);
+    for (int w = 0; w < n; w++) {
+        trials[w] = (struct trial){.product = p,
+                                   .way = list[w],
+                                   .a = memory[0],
+                                   .b = placed ? p->args.weights : memory[1],
+                                   .c = memory[2],
+                                   .bias = memory[3]};
+        ways[w] = (struct fastest_way){trial_run, &trials[w]};
+    }
+    if (!status)
+        status = fastest_find(ways, n, NULL, &found, sure);
+    *which = list[found];
+    for (int i = 0; i < 4; i++)
+        cpu_free(memory[i]);
+    return status;
+}
+
+/* ---- choosing ---- */
+
+/* What is measured forward holds for training and scoring alike. */
+static void choice_key(const struct product *p, char key[CHOICES_KEY_BYTES])
+{
+    static const char *const names[] = {"forward", "backward_data", "backward_weights"};
+
+    fastest_key(p->engine, key, "inner_product_%s,v1,n%lld,k%lld,o%lld,t%d,b%d",
+                names[p->args.pass], (long long)p->args.size.rows, (long long)p->args.size.inputs,
+                (long long)p->args.size.outputs, p->args.transpose, p->args.bias);
+}
+
+static bool is_large(const struct product *p)
+{
+    return 2.0 * (double)p->m * (double)p->n * (double)p->k >= FASTEST_LEAST_FLOPS;
+}
+
+static bool streams_by_rule(const struct product *p)
+{
+    return streams(p) &&
+           (p->args.pass == PRODUCT_DATA || p->args.size.rows >= CPU_STREAM_FORWARD_ROWS);
+}
+
+static bool is_matmul_by_rule(const struct product *p)
+{
+    return p->args.pass == PRODUCT_FORWARD && !p->args.transpose && p->args.size.rows <= FEW_ROWS &&
+           !streams_by_rule(p);
+}
+
+/* Of the shape, the processor and the library alone: the same bits at every run. */
+static enum product_way way_by_rule(const struct product *p)
+{
+    if (streams_by_rule(p))
+        return PRODUCT_STREAM;
+    return is_matmul_by_rule(p) && p->matmul.primitive ? PRODUCT_MATMUL : PRODUCT_SGEMM;
+}
+
+static bool has_way(const struct product *p, enum product_way way)
+{
+    return way == PRODUCT_SGEMM || (way == PRODUCT_STREAM && streams(p)) ||
+           (way == PRODUCT_MATMUL && p->matmul.primitive);
+}
+
+/* p->way is the one by rule; p->matmul is there where there is such a thing. */
+static int choose(struct product *p, const char *key)
+{
+    enum product_way list[PRODUCT_WAYS] = {p->way};
+    bool sure = false;
+    int n = 1;
+
+    for (int w = 0; w < PRODUCT_WAYS; w++)
+        if (w != (int)p->way && has_way(p, (enum product_way)w))
+            list[n++] = (enum product_way)w;
+    if (n == 1)
+        return 0;
+    if (measure(p, list, n, &p->way, &sure))
+        return -1;
+    return choices_note(p->engine->choices, key, (int)p->way, sure);
+}
+
+int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out)
+{
+    char key[CHOICES_KEY_BYTES];
+    bool large, asks; /* asks: for matmul, to measure or to follow */
+    int known = -1;
+
+    product_start(engine, args, out);
+    large = is_large(out);
+    if (large) {
+        choice_key(out, key);
+        known = choices_find(engine->choices, key);
+    }
+    asks = large && known != PRODUCT_SGEMM && known != PRODUCT_STREAM;
+    if ((asks || is_matmul_by_rule(out)) && matmul_create(out))
+        return -1;
+    out->way = way_by_rule(out);
+    if (known >= 0 && known < PRODUCT_WAYS) {
+        if (has_way(out, (enum product_way)known))
+            out->way = (enum product_way)known;
+    } else if (large && choose(out, key)) {
+        return -1;
+    }
+    if (out->way != PRODUCT_MATMUL)
+        cpu_primitive_destroy(&out->matmul);
+    return 0;
+}
+
+int product_create_as(struct cpu_engine *engine, const struct product_args *args,
+                      enum product_way way, struct product *out, bool *has)
+{
+    product_start(engine, args, out);
+    if (way == PRODUCT_MATMUL && matmul_create(out))
+        return -1;
+    *has = has_way(out, way);
+    out->way = way;
+    return 0;
+}
+
+void product_destroy(struct product *p)
+{
+    cpu_primitive_destroy(&p->matmul);
+}
+
+const char *product_way_name(enum product_way way)
+{
+    static const char *const names[PRODUCT_WAYS] = {"sgemm", "matmul", "streaming"};
+
+    return names[way];
+}

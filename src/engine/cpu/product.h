@@ -1,0 +1,54 @@
+/* One of an inner product's three matrix products, and the ways to compute it.
+ *
+ * c = a b: forward, y = x w' + bias; the bottom's gradient, dx = dy w; the weights' gradient,
+ * dw = dy' x (of transposed weights x' dy). All are plain memory, row after row. */
+#ifndef POSEIDON_ENGINE_CPU_PRODUCT_H
+#define POSEIDON_ENGINE_CPU_PRODUCT_H
+
+#include "engine/cpu/cpu_internal.h"
+
+enum product_pass { PRODUCT_FORWARD, PRODUCT_DATA, PRODUCT_WEIGHTS, PRODUCT_PASSES };
+
+/* The numbers stand in files of choices: they stay what they are. */
+enum product_way {
+    PRODUCT_SGEMM,  /* oneDNN's sgemm */
+    PRODUCT_MATMUL, /* oneDNN's matmul, where that is another code */
+    PRODUCT_STREAM, /* stream.c */
+    PRODUCT_WAYS
+};
+
+/* What the product is; filled by the caller. */
+struct product_args {
+    enum product_pass pass;
+    struct op_product size;
+    bool transpose, bias; /* as inner_product_args has them; bias: of PRODUCT_FORWARD alone */
+    const float *weights; /* read while ways are measured; NULL: not placed yet */
+};
+
+struct product {
+    struct cpu_engine *engine;
+    struct product_args args;
+    int64_t m, n, k; /* c is m x n, and k is summed over */
+    bool trans_a, trans_b;
+    enum product_way way;
+    struct cpu_primitive matmul; /* empty where the way is another */
+};
+
+/* By the way that was measured to be fastest here, now or in an earlier run, of products that are
+ * large enough for that; by a rule of their shape of others. Set-up only. To be destroyed, after a
+ * failure too. */
+int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out);
+/* By that way. *has: whether the processor and the library have it for this product. */
+int product_create_as(struct cpu_engine *engine, const struct product_args *args,
+                      enum product_way way, struct product *out, bool *has);
+void product_destroy(struct product *product);
+
+/* a, b and c as above. add: to what c holds, which is sgemm's work whatever the way; not of
+ * PRODUCT_FORWARD. bias: NULL where there is none. */
+int product_run(struct product *product, const float *a, const float *b, const float *bias,
+                bool add, float *c);
+
+/* "matmul", ... */
+const char *product_way_name(enum product_way way);
+
+#endif
