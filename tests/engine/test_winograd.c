@@ -121,6 +121,8 @@ static const struct shape_case cases[] = {
 struct data {
     struct shape_case s;
     int64_t oh, ow;
+    size_t workspace;            /* engine_options' */
+    char words[ENGINE_OP_WORDS]; /* the engine's of the op */
     float *x, *w, *dy, *b, *y, *dx, *dw, *db;
 };
 
@@ -175,8 +177,8 @@ static float w_at(const struct data *d, int64_t o, int64_t c, int kh, int kw)
 /* Runs the op on the engine, on its own memory; says whether Winograd did all three passes. */
 static bool run_case(struct data *d, enum engine_convolution convolution, bool words_wanted)
 {
-    const struct engine_options options = {.threads = 2, .convolution = convolution};
-    char words[ENGINE_OP_WORDS];
+    const struct engine_options options = {
+        .threads = 2, .convolution = convolution, .workspace = d->workspace};
     struct engine engine;
     struct rig rig;
     bool all;
@@ -195,9 +197,9 @@ static bool run_case(struct data *d, enum engine_convolution convolution, bool w
     if (d->s.bias)
         rig_param(&rig, 1, (int64_t[]){d->s.o});
     ck_assert_msg(rig_lay_out(&rig, 0) == 0 && rig_create(&rig) == 0, "%s", error_text());
-    engine_describe(&engine, rig.op, words);
-    all = strcmp(words, "Winograd forward data weights") == 0;
-    ck_assert(words_wanted || !words[0]);
+    engine_describe(&engine, rig.op, d->words);
+    all = strcmp(d->words, "Winograd forward data weights") == 0;
+    ck_assert(words_wanted || !d->words[0]);
     ck_assert(rig_write(&rig, &rig.bottom[0].value, d->x) == 0 &&
               rig_param_write(&rig, 0, d->w) == 0 &&
               (!d->s.bias || rig_param_write(&rig, 1, d->b) == 0) && rig_forward(&rig) == 0 &&
@@ -448,6 +450,58 @@ START_TEST(avx512_has_winograd)
 }
 END_TEST
 
+/* The least memory, in whole MiB, with which forward and backward to the bottom go by Winograd's
+ * algorithm, and what comes out in d; 0 where they never do. */
+static size_t least_workspace(const struct shape_case *s, struct data *d)
+{
+    for (size_t mib = 1; mib <= 64; mib++) {
+        data_make(d, s);
+        d->workspace = mib << 20;
+        run_case(d, CONVOLUTION_WINOGRAD, true);
+        if (strncmp(d->words, "Winograd forward data", 21) == 0)
+            return mib;
+        data_free(d);
+    }
+    return 0;
+}
+
+static double farthest(const float *a, const float *b, size_t n)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* Eight images need no more memory than one does; seven, of which no half can be made, need more.
+ */
+START_TEST(images_take_turns_in_little_memory)
+{
+    static const struct shape_case some[] = {{8, 128, 128, 28, 28, 1, 1, true},
+                                             {1, 128, 128, 28, 28, 1, 1, true},
+                                             {7, 128, 128, 28, 28, 1, 1, true}};
+    struct data d[3], direct;
+    size_t least[3], n = count(8, 128, 28, 28);
+
+    for (int i = 0; i < 3; i++) {
+        least[i] = least_workspace(&some[i], &d[i]);
+        if (!least[i])
+            return; /* oneDNN has no Winograd here */
+    }
+    printf("MiB for 8 images, for 1, for 7: %zu, %zu, %zu\n", least[0], least[1], least[2]);
+    ck_assert_uint_le(least[0], least[1]);
+    ck_assert_uint_gt(least[2], least[0]);
+    data_make(&direct, &some[0]);
+    run_case(&direct, CONVOLUTION_DIRECT, false);
+    ck_assert_double_lt(farthest(d[0].y, direct.y, n), 4e-4);
+    ck_assert_double_lt(farthest(d[0].dx, direct.dx, n), 4e-4);
+    for (int i = 0; i < 3; i++)
+        data_free(&d[i]);
+    data_free(&direct);
+}
+END_TEST
+
 SUITE("winograd")
 {
     TCase *tcase = suite_case(suite, "winograd");
@@ -456,4 +510,5 @@ SUITE("winograd")
     tcase_add_loop_test(tcase, all_passes_stay_within_the_bound, 0,
                         (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tcase, avx512_has_winograd);
+    tcase_add_test(tcase, images_take_turns_in_little_memory);
 }

@@ -31,8 +31,10 @@ struct conv {
     struct cpu_primitive diff_weights; /* reorder to plain; empty where it is */
     size_t weight_elems, bias_elems;
     bool winograd[CONV_PASSES];
-    int parts[CONV_PASSES];                 /* primitives' runs; several: one for each group */
+    int parts[CONV_PASSES];                 /* several: the primitive runs for one group each */
     struct conv_part bottom_part, top_part; /* of such a pass */
+    int slices[CONV_PASSES];                /* several: for some of the images each */
+    size_t floats[2];                       /* of all bottoms and of all tops, where it does */
 };
 
 static const_md_t conv_plain_weights(const struct conv_descs *d, enum conv_pass pass)
@@ -41,7 +43,7 @@ static const_md_t conv_plain_weights(const struct conv_descs *d, enum conv_pass 
 }
 
 /* Whether the weights are others in the next pass. */
-static bool conv_learns(const struct conv *conv)
+static bool conv_weights_change(const struct conv *conv)
 {
     return conv->op.args.train && conv->op.args.params[0]->wants_grad;
 }
@@ -56,8 +58,8 @@ static int conv_weights_create(struct conv *conv, const struct conv_descs *d, en
     out->plain = out->laid = conv->weight_elems / parts;
     if (dnnl_memory_desc_equal(wanted, plain))
         return 0;
-    if (conv_learns(conv) ? cpu_work_reserve(conv->op.engine, WORK_WEIGHTS, parts * bytes)
-                          : cpu_alloc(parts * bytes, "a copy of weights", &copy))
+    if (conv_weights_change(conv) ? cpu_work_reserve(conv->op.engine, WORK_WEIGHTS, parts * bytes)
+                                  : cpu_alloc(parts * bytes, "a copy of weights", &copy))
         return -1;
     out->copy = copy;
     out->laid = bytes / sizeof(float);
@@ -117,7 +119,7 @@ static int conv_data_create(struct conv *conv, const struct conv_descs *d)
     const_md_t weights = conv_desc_md(d->backward_data, dnnl_query_weights_md);
 
     conv->shares_weights =
-        !conv_learns(conv) &&
+        !conv_weights_change(conv) &&
         dnnl_memory_desc_equal(weights, conv_desc_md(d->forward, dnnl_query_weights_md));
     if (!conv->shares_weights &&
         conv_weights_create(conv, d, CONV_BACKWARD_DATA, weights, &conv->weights_back))
@@ -185,6 +187,10 @@ static int conv_parts_create(struct conv *conv, const struct conv_descs *d)
     size_t images = (size_t)args->bottoms[0]->value.shape.dim[0];
 
     memcpy(conv->parts, d->parts, sizeof conv->parts);
+    memcpy(conv->slices, d->slices, sizeof conv->slices);
+    conv->floats[0] =
+        cpu_format_bytes(&args->bottoms[0]->value.shape, d->src_format) / sizeof(float);
+    conv->floats[1] = cpu_format_bytes(&args->tops[0]->value.shape, d->src_format) / sizeof(float);
     if (!d->part_weights)
         return 0;
     conv->bottom_part = conv_part_of(&args->bottoms[0]->value.shape, args->u.conv.group);
@@ -213,49 +219,57 @@ done:
     return status;
 }
 
-/* Where a part of bottoms or of tops lies while a pass computes with it; `whole` where it is all.
+/* Where a part of bottoms or of tops lies while a pass computes with it; else the slice of `whole`.
  */
-static float *conv_part_at(const struct conv *conv, enum conv_pass pass, bool top, float *whole)
+static float *conv_part_at(const struct conv *conv, enum conv_pass pass, int run, bool top,
+                           float *whole)
 {
     const struct conv_part *bottom = &conv->bottom_part;
 
     if (conv->parts[pass] == 1)
-        return whole;
+        return whole + (size_t)run * conv->floats[top] / (size_t)conv->slices[pass];
     return conv->op.engine->work[WORK_PART].data +
            (top ? (size_t)bottom->images * bottom->floats : 0);
 }
 
-static const float *conv_part_in(const struct conv *conv, enum conv_pass pass, int part, bool top,
+/* The same of what is read, brought there. */
+static const float *conv_part_in(const struct conv *conv, enum conv_pass pass, int run, bool top,
                                  const float *whole)
 {
-    float *at = conv_part_at(conv, pass, top, NULL);
+    float *at = conv_part_at(conv, pass, run, top, (float *)(uintptr_t)whole);
 
-    if (!at)
-        return whole;
-    conv_part_load(top ? &conv->top_part : &conv->bottom_part, conv->parts[pass], part, whole, at);
+    if (conv->parts[pass] > 1)
+        conv_part_load(top ? &conv->top_part : &conv->bottom_part, conv->parts[pass], run, whole,
+                       at);
     return at;
 }
 
-static void conv_part_out(const struct conv *conv, enum conv_pass pass, int part, bool top,
+static void conv_part_out(const struct conv *conv, enum conv_pass pass, int run, bool top,
                           float *whole)
 {
     if (conv->parts[pass] > 1)
-        conv_part_store(top ? &conv->top_part : &conv->bottom_part, conv->parts[pass], part,
-                        conv_part_at(conv, pass, top, NULL), whole);
+        conv_part_store(top ? &conv->top_part : &conv->bottom_part, conv->parts[pass], run,
+                        conv_part_at(conv, pass, run, top, whole), whole);
 }
 
-static int conv_forward_part(struct conv *conv, int part, const float *weights, const float *bias)
+/* Which part of the weights a run takes: slices of images take all. */
+static size_t conv_run_part(const struct conv *conv, enum conv_pass pass, int run)
+{
+    return conv->parts[pass] > 1 ? (size_t)run : 0;
+}
+
+static int conv_forward_run(struct conv *conv, int run, const float *weights, const float *bias)
 {
     struct cpu_engine *engine = conv->op.engine;
     float *y = conv->op.args.tops[0]->value.data;
     const float *x =
-        conv_part_in(conv, CONV_FORWARD, part, false, cpu_input_data(engine, &conv->src));
+        conv_part_in(conv, CONV_FORWARD, run, false, cpu_input_data(engine, &conv->src));
 
-    if (cpu_primitive_run(
-            engine, &conv->forward,
-            (const void *const[]){x, weights, conv_part_at(conv, CONV_FORWARD, true, y), bias}))
+    if (cpu_primitive_run(engine, &conv->forward,
+                          (const void *const[]){
+                              x, weights, conv_part_at(conv, CONV_FORWARD, run, true, y), bias}))
         return -1;
-    conv_part_out(conv, CONV_FORWARD, part, true, y);
+    conv_part_out(conv, CONV_FORWARD, run, true, y);
     return 0;
 }
 
@@ -263,15 +277,18 @@ static int conv_forward(struct cpu_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
     const float *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
-    size_t parts = (size_t)conv->parts[CONV_FORWARD];
+    int parts = conv->parts[CONV_FORWARD];
 
     (void)run;
     if (cpu_input_load(op->engine, &conv->src) || conv_weights_get(conv, &conv->weights, &weights))
         return -1;
-    for (size_t i = 0; i < parts; i++)
-        if (conv_forward_part(conv, (int)i, weights + i * conv->weights.laid,
-                              bias ? bias + i * (conv->bias_elems / parts) : NULL))
+    for (int i = 0; i < parts * conv->slices[CONV_FORWARD]; i++) {
+        size_t part = conv_run_part(conv, CONV_FORWARD, i);
+
+        if (conv_forward_run(conv, i, weights + part * conv->weights.laid,
+                             bias ? bias + part * (conv->bias_elems / (size_t)parts) : NULL))
             return -1;
+    }
     return 0;
 }
 
@@ -327,18 +344,19 @@ static int conv_weights_backward(struct conv *conv)
     return 0;
 }
 
-static int conv_data_part(struct conv *conv, int part, const float *weights)
+static int conv_data_run(struct conv *conv, int run, const float *weights)
 {
     const enum conv_pass pass = CONV_BACKWARD_DATA;
     struct cpu_engine *engine = conv->op.engine;
     float *dx = cpu_output_data(engine, &conv->diff_src);
     const float *dy =
-        conv_part_in(conv, pass, part, true, cpu_input_data(engine, &conv->diff_dst_data));
+        conv_part_in(conv, pass, run, true, cpu_input_data(engine, &conv->diff_dst_data));
 
-    if (cpu_primitive_run(engine, &conv->backward_data,
-                          (const void *const[]){dy, weights, conv_part_at(conv, pass, false, dx)}))
+    if (cpu_primitive_run(
+            engine, &conv->backward_data,
+            (const void *const[]){dy, weights, conv_part_at(conv, pass, run, false, dx)}))
         return -1;
-    conv_part_out(conv, pass, part, false, dx);
+    conv_part_out(conv, pass, run, false, dx);
     return 0;
 }
 
@@ -350,8 +368,8 @@ static int conv_data_backward(struct conv *conv)
 
     if (cpu_input_load(engine, &conv->diff_dst_data) || conv_weights_get(conv, w, &weights))
         return -1;
-    for (int i = 0; i < conv->parts[CONV_BACKWARD_DATA]; i++)
-        if (conv_data_part(conv, i, weights + (size_t)i * w->laid))
+    for (int i = 0; i < conv->parts[CONV_BACKWARD_DATA] * conv->slices[CONV_BACKWARD_DATA]; i++)
+        if (conv_data_run(conv, i, weights + conv_run_part(conv, CONV_BACKWARD_DATA, i) * w->laid))
             return -1;
     return cpu_output_store(engine, &conv->diff_src);
 }

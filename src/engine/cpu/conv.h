@@ -13,8 +13,9 @@ struct conv_descs {
     struct compat_window window;
     dnnl_primitive_desc_t forward, backward_data, backward_weights; /* NULL where not needed */
     bool winograd[CONV_PASSES];
-    int parts[CONV_PASSES]; /* runs of the primitive: 1, or one for each group */
-    md_t part_weights;      /* plain, of one group, where a pass has several parts; else NULL */
+    int parts[CONV_PASSES];  /* 1, or runs of the primitive, one for each group */
+    int slices[CONV_PASSES]; /* 1, or runs of the primitive, each for as many of the images */
+    md_t part_weights;       /* plain, of one group, where a pass has several parts; else NULL */
     /* formats that they chose */
     const struct cpu_format *src_format, *dst_format;           /* forward */
     const struct cpu_format *data_src_format, *data_dst_format; /* backward, data */
@@ -46,17 +47,21 @@ struct conv_part conv_part_of(const struct shape *shape, int count);
 void conv_part_load(const struct conv_part *p, int count, int which, const float *whole, float *to);
 void conv_part_store(const struct conv_part *p, int count, int which, const float *part, float *to);
 
-/* One group of an op as an op of its own, for those who ask for primitives. Do not move it. */
+/* One group of an op, or some of its images, as an op of its own, for those who ask for primitives.
+ * Do not move it. */
 struct conv_part_op {
     struct cpu_op op;
     struct blob bottom, top;
     struct blob *bottoms[1], *tops[1];
 };
 
-/* out: the direct algorithm for one group of op, in the formats of d; all NULL where a group has no
- * whole blocks. To be destroyed. */
+/* out: the direct algorithm for one group of op, or for one of several equal slices of the images
+ * of an op without groups, in the formats of d; all NULL where a group has no whole blocks, or a
+ * slice no whole images. To be destroyed. */
 void conv_part_descs(const struct cpu_op *op, const struct conv_descs *d, struct conv_part_op *part,
                      struct conv_descs *out);
+void conv_slice_descs(const struct cpu_op *op, const struct conv_descs *d, int slices,
+                      struct conv_part_op *part, struct conv_descs *out);
 
 /* conv_winograd.c: replaces the direct algorithm by Winograd's in passes where that is wanted; the
  * formats of activations stay. */

@@ -100,7 +100,7 @@ int conv_descs_create(const struct cpu_op *op, dnnl_format_tag_t tag, struct con
     dnnl_primitive_attr_t attr = op->engine->attr;
     dnnl_prop_kind_t kind = op->args.train ? dnnl_forward_training : dnnl_forward_inference;
 
-    *d = (struct conv_descs){.parts = {1, 1, 1}};
+    *d = (struct conv_descs){.parts = {1, 1, 1}, .slices = {1, 1, 1}};
     if (conv_mds_create(op, tag, d) ||
         cpu_check(compat_conv_forward(&d->forward, engine, kind, dnnl_convolution_direct, d->src,
                                       d->weights, d->bias, d->dst, &d->window, attr)))

@@ -6,15 +6,25 @@
  * choice is kept (engine/choices.h). Small convolutions are not worth the trouble, and stay direct:
  * the same bits then come out whatever the clock said.
  *
- * It knows no groups: each group is then a convolution of its own (conv_part.c).
- * Only activations in the formats of the direct algorithm are looked at, so no reorder is added. */
+ * It knows no groups: each group is then a convolution of its own (conv_part.c). Its memory grows
+ * with the images: forward and backward to the bottom are run for some of them at a time where it
+ * is much, which costs no time (tests/bench/RESULTS.md). Only activations in the formats of the
+ * direct algorithm are looked at, so no reorder is added. */
 #include "engine/cpu/conv.h"
 
 #include "engine/cpu/fastest.h"
 
 static const size_t default_workspace = (size_t)1 << 30;
+/* More than that of one primitive is worth running it for fewer images. */
+static const size_t much_workspace = (size_t)128 << 20;
 
-enum { MOST_ARGS = 9 };
+enum { MOST_ARGS = 9, MOST_SLICES = 8 };
+
+/* A pass by Winograd: the primitive and how often it runs. */
+struct offer {
+    dnnl_primitive_desc_t desc; /* NULL: there is none */
+    int parts, slices;          /* one of them is 1 */
+};
 
 static dnnl_primitive_desc_t *pass_desc(struct conv_descs *d, enum conv_pass pass)
 {
@@ -91,7 +101,7 @@ struct trial {
     struct cpu_engine *engine;
     struct cpu_primitive primitive;
     int which[CPU_ARGS]; /* per argument: its place in conv_args */
-    int parts;           /* runs of the primitive */
+    int parts, slices;   /* runs of the primitive */
     size_t bytes[MOST_ARGS];
     void *part[MOST_ARGS]; /* activations of one part, where there are several; else NULL */
     void *const *memory;   /* of MOST_ARGS arguments, borrowed */
@@ -136,20 +146,22 @@ static void trial_destroy(struct trial *trial)
         cpu_free(trial->part[i]);
 }
 
-/* One part: copies of activations, as in conv_part.c (whatever their direction), and the product.
- */
-static int trial_run_part(struct trial *trial, int part)
+/* The product of a slice or a part, with copies of activations, as in conv_part.c (whatever their
+ * direction). */
+static int trial_run_one(struct trial *trial, int run)
 {
     const void *data[CPU_ARGS] = {NULL};
 
     for (int i = 0; i < trial->primitive.nargs; i++) {
         int which = trial->which[i];
         size_t floats = trial->bytes[which] / sizeof(float);
+        const float *from = trial->memory[which];
 
-        data[i] = trial->part[which] ? trial->part[which] : trial->memory[which];
+        if (conv_args[which].activation)
+            from += (size_t)run * floats;
+        data[i] = trial->part[which] ? trial->part[which] : from;
         if (trial->part[which])
-            cpu_copy(trial->part[which],
-                     (const float *)trial->memory[which] + (size_t)part * floats, floats);
+            cpu_copy(trial->part[which], from, floats);
     }
     return cpu_primitive_run(trial->engine, &trial->primitive, data);
 }
@@ -158,21 +170,22 @@ static int trial_run(void *context)
 {
     struct trial *trial = context;
 
-    for (int part = 0; part < trial->parts; part++)
-        if (trial_run_part(trial, part))
+    for (int i = 0; i < trial->parts * trial->slices; i++)
+        if (trial_run_one(trial, i))
             return -1;
     return 0;
 }
 
-/* *out: whether descs[1], run `parts` times, is enough faster than descs[0]. *sure: whether nothing
- * disturbed that. */
-static int measure(struct cpu_engine *engine, const const_dnnl_primitive_desc_t descs[2], int parts,
-                   bool *out, bool *sure)
+/* *out: whether the offer is enough faster than direct. *sure: whether nothing disturbed that. */
+static int measure(struct cpu_engine *engine, const_dnnl_primitive_desc_t direct,
+                   const struct offer *offer, bool *out, bool *sure)
 {
     size_t bytes[MOST_ARGS] = {0};
     void *memory[MOST_ARGS] = {NULL};
-    struct trial trials[2] = {{.engine = engine, .parts = 1, .memory = memory},
-                              {.engine = engine, .parts = parts, .memory = memory}};
+    struct trial trials[2] = {
+        {.engine = engine, .parts = 1, .slices = 1, .memory = memory},
+        {.engine = engine, .parts = offer->parts, .slices = offer->slices, .memory = memory}};
+    const const_dnnl_primitive_desc_t descs[2] = {direct, offer->desc};
     const struct fastest_way ways[2] = {{trial_run, &trials[0]}, {trial_run, &trials[1]}};
     int which = 0, status = 0;
 
@@ -208,9 +221,8 @@ static void choice_key(const struct cpu_op *op, enum conv_pass pass, const char 
 }
 
 static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass,
-                const_dnnl_primitive_desc_t winograd, int parts, bool *out)
+                const struct offer *offer, bool *out)
 {
-    const_dnnl_primitive_desc_t direct = *pass_desc(d, pass);
     char key[CHOICES_KEY_BYTES];
     bool sure = false;
     int known;
@@ -223,37 +235,63 @@ static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pa
     *out = known > 0;
     if (known >= 0)
         return 0;
-    if (measure(op->engine, (const const_dnnl_primitive_desc_t[]){direct, winograd}, parts, out,
-                &sure))
+    if (measure(op->engine, *pass_desc(d, pass), offer, out, &sure))
         return -1;
     return choices_note(op->engine->choices, key, *out, sure);
 }
 
-/* winograd: what oneDNN offers for the pass, all of it or one of several parts, or NULL. Taken
- * over.
- */
+/* Takes fewer images at a time while that saves memory of which there is much. Not for weights,
+ * whose gradients of all slices would have to be added. */
+static void offer_slices(const struct cpu_op *op, const struct conv_descs *d, enum conv_pass pass,
+                         size_t most, struct offer *offer)
+{
+    size_t enough = most < much_workspace ? most : much_workspace;
+
+    for (int slices = 2; slices <= MOST_SLICES && pass != CONV_BACKWARD_WEIGHTS &&
+                         scratchpad_bytes(offer->desc) > enough;
+         slices *= 2) {
+        struct conv_part_op part;
+        struct conv_descs one;
+        dnnl_primitive_desc_t found = NULL;
+
+        conv_slice_descs(op, d, slices, &part, &one);
+        if (*pass_desc(&one, pass))
+            found = winograd_desc(&part.op, &one, pass);
+        conv_descs_destroy(&one);
+        if (!found)
+            return;
+        dnnl_primitive_desc_destroy(offer->desc);
+        offer->desc = found;
+        offer->slices = slices;
+    }
+}
+
+/* offer: what oneDNN has for the pass, all of it or one of several parts. Taken over. */
 static int choose_pass(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pass,
-                       dnnl_primitive_desc_t winograd, int parts)
+                       struct offer offer)
 {
     dnnl_primitive_desc_t *desc = pass_desc(d, pass);
     size_t most = op->engine->workspace ? op->engine->workspace : default_workspace;
     bool take = op->engine->convolution == CONVOLUTION_WINOGRAD;
     int status = 0;
 
-    if (!winograd)
+    if (!offer.desc)
         return 0;
-    if (scratchpad_bytes(winograd) > most)
+    if (offer.parts == 1)
+        offer_slices(op, d, pass, most, &offer);
+    if (scratchpad_bytes(offer.desc) > most)
         take = false;
     else if (!take)
-        status = pays(op, d, pass, winograd, parts, &take);
+        status = pays(op, d, pass, &offer, &take);
     if (take) {
         dnnl_primitive_desc_t direct = *desc;
-        *desc = winograd;
-        winograd = direct;
+        *desc = offer.desc;
+        offer.desc = direct;
         d->winograd[pass] = true;
-        d->parts[pass] = parts;
+        d->parts[pass] = offer.parts;
+        d->slices[pass] = offer.slices;
     }
-    dnnl_primitive_desc_destroy(winograd);
+    dnnl_primitive_desc_destroy(offer.desc);
     return status;
 }
 
@@ -265,7 +303,9 @@ static int choose_passes(const struct cpu_op *op, struct conv_descs *d, const st
         enum conv_pass pass = (enum conv_pass)i;
 
         if (*pass_desc(offered, pass) &&
-            choose_pass(op, d, pass, winograd_desc(one, offered, pass), op->args.u.conv.group))
+            choose_pass(
+                op, d, pass,
+                (struct offer){winograd_desc(one, offered, pass), op->args.u.conv.group, 1}))
             return -1;
     }
     return 0;
