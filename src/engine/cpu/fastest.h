@@ -22,7 +22,7 @@ struct fastest_way {
 /* By what ways are measured. */
 struct fastest_clock {
     double (*seconds)(void *context);
-    long (*interruptions)(void *context); /* how often another program took a core so far */
+    double (*waited)(void *context); /* seconds that threads wanted a core and had none, so far */
     void *context;
 };
 
