@@ -15,8 +15,11 @@ struct pool {
     struct cpu_op op;
     struct cpu_planes bottom, top;
     struct op_windows windows;
-    int32_t *where; /* place of each top in its D x H x W plane, -1: none. MAX: in TRAIN or for the
-                       mask; STOCHASTIC: in TRAIN */
+    /* Place of each top in its D x H x W plane, -1: none. MAX: in TRAIN or for the mask;
+     * STOCHASTIC: in TRAIN. int32_t, or the last bits of it in a uint8_t, which are enough for a
+     * window to be asked whether it took a place of its own. */
+    void *where;
+    bool where_small;
 };
 
 /* A window along one axis, clipped to the image. */
@@ -95,9 +98,56 @@ static bool pool_is_flat(const struct op_windows *a)
 /* Vectors are spelt out: left alone, compilers make the stores of a running maximum conditional. */
 typedef float floats __attribute__((vector_size(STRIP * sizeof(float)), aligned(4), may_alias));
 typedef int32_t ints __attribute__((vector_size(STRIP * sizeof(int32_t)), aligned(4), may_alias));
+typedef uint8_t bytes __attribute__((vector_size(STRIP), aligned(1), may_alias));
 
+enum { SMALL_PLACES = 128 }; /* in a byte, with room for "none" */
+
+/* Whether no two places of a window have the same last bits. */
+static bool pool_places_differ(const struct op_windows *a)
+{
+    const int *k = a->kernel;
+    const int64_t row = a->size[2], plane = a->size[1] * row;
+
+    if (k[0] > SMALL_PLACES || k[1] > SMALL_PLACES || k[2] > SMALL_PLACES ||
+        k[0] * k[1] * k[2] > SMALL_PLACES)
+        return false;
+    for (int64_t d = 0; d < k[0]; d++)
+        for (int64_t h = 1 - k[1]; h < k[1]; h++)
+            for (int64_t w = 1 - k[2]; w < k[2]; w++)
+                if ((d || h || w) && (d * plane + h * row + w) % SMALL_PLACES == 0)
+                    return false;
+    return true;
+}
+
+/* The places of STRIP tops, the i-th the first. */
+INLINE void pool_places_store(const int32_t *at, void *where, int64_t i, bool small)
+{
+    ints places = *(const ints *)at;
+
+    if (small)
+        *(bytes *)((uint8_t *)where + i) =
+            __builtin_convertvector((places & (SMALL_PLACES - 1)) | (places >> 31), bytes);
+    else
+        *(ints *)((int32_t *)where + i) = places;
+}
+
+/* Adds those of STRIP gradients whose tops took `here`. */
+INLINE void pool_places_add(const void *where, int64_t i, bool small, int64_t here, const float *dy,
+                            float *sum)
+{
+    ints mine;
+
+    if (small)
+        mine = __builtin_convertvector(*(const bytes *)((const uint8_t *)where + i), ints) ==
+               (int32_t)(here & (SMALL_PLACES - 1));
+    else
+        mine = *(const ints *)((const int32_t *)where + i) == (int32_t)here;
+    *(floats *)sum += (floats)(mine & *(const ints *)(dy + i));
+}
+
+/* `from`: the places that the maxima at y come from. */
 INLINE void pool_max_strip(const float *x, const struct op_windows *a, int64_t block,
-                           const struct window *win, float *y, int32_t *where)
+                           const struct window *win, float *y, int32_t *from)
 {
     floats best = (floats){0} - FLT_MAX;
     ints at = (ints){0} - 1;
@@ -110,8 +160,7 @@ INLINE void pool_max_strip(const float *x, const struct op_windows *a, int64_t b
         at = (more & (int32_t)here) | (~more & at);
     }
     *(floats *)y = best;
-    if (where)
-        *(ints *)where = at;
+    *(ints *)from = at;
 }
 
 INLINE void pool_sum_strip(const float *x, const struct op_windows *a, int64_t block,
@@ -153,22 +202,28 @@ INLINE void pool_sum_one(const float *x, const struct op_windows *a, int64_t blo
 }
 
 /* All channels of one window, STRIP at a time; the last strip overlaps where they do not divide. */
-INLINE void pool_forward_window(enum pool_method method, const struct op_windows *a, int64_t block,
-                                const struct window *win, const float *x, float *y, int32_t *where)
+INLINE void pool_forward_window(const struct pool *pool, const struct op_windows *a, int64_t block,
+                                const struct window *win, const float *x, float *y, void *where,
+                                int64_t to)
 {
     int64_t step = block < STRIP ? 1 : STRIP;
+    bool max = pool->op.args.u.pool.method == POOL_MAX;
 
     for (int64_t i = 0; i < block; i += step) {
         int64_t b = i + step <= block ? i : block - step;
-        int32_t *at = where ? where + b : NULL;
-        if (step == 1 && method == POOL_MAX)
-            pool_max_one(x + b, a, block, win, y + b, at);
+
+        if (step == 1 && max)
+            pool_max_one(x + b, a, block, win, y + to + b,
+                         where ? (int32_t *)where + to + b : NULL);
         else if (step == 1)
-            pool_sum_one(x + b, a, block, win, y + b);
-        else if (method == POOL_MAX)
-            pool_max_strip(x + b, a, block, win, y + b, at);
-        else
-            pool_sum_strip(x + b, a, block, win, y + b);
+            pool_sum_one(x + b, a, block, win, y + to + b);
+        else if (max) {
+            int32_t at[STRIP];
+            pool_max_strip(x + b, a, block, win, y + to + b, at);
+            if (where)
+                pool_places_store(at, where, to + b, pool->where_small);
+        } else
+            pool_sum_strip(x + b, a, block, win, y + to + b);
     }
 }
 
@@ -206,9 +261,12 @@ INLINE void pool_row_maxima(const struct op_windows *a, int64_t block, const flo
     }
 }
 
-INLINE void pool_separable_strip(const struct op_windows *a, int64_t block, const float *x,
-                                 float *y, int32_t *where)
+/* Channels b to b + STRIP of a plane. */
+INLINE void pool_separable_strip(const struct pool *pool, int64_t b, const float *x, float *y,
+                                 void *where)
 {
+    const struct op_windows *a = &pool->windows;
+    int64_t block = pool->top.block;
     struct row_maxima rows[MOST_KERNEL]; /* row h lies in rows[h % MOST_KERNEL] */
     int64_t done = 0;
 
@@ -216,9 +274,9 @@ INLINE void pool_separable_strip(const struct op_windows *a, int64_t block, cons
         struct span span = pool_span_at(a, 1, ph);
 
         for (done = max64(done, span.begin); done < span.end; done++)
-            pool_row_maxima(a, block, x, done, &rows[done % MOST_KERNEL]);
+            pool_row_maxima(a, block, x + b, done, &rows[done % MOST_KERNEL]);
         for (int64_t pw = 0; pw < a->places[2]; pw++) {
-            int64_t to = (ph * a->places[2] + pw) * block;
+            int64_t to = (ph * a->places[2] + pw) * block + b;
             floats best = (floats){0} - FLT_MAX;
             ints at = (ints){0} - 1;
 
@@ -231,42 +289,38 @@ INLINE void pool_separable_strip(const struct op_windows *a, int64_t block, cons
             }
             *(floats *)(y + to) = best;
             if (where)
-                *(ints *)(where + to) = at;
+                pool_places_store((const int32_t *)&at, where, to, pool->where_small);
         }
     }
 }
 
 CPU_KERNEL static void pool_separable_plane(const struct pool *pool, const float *x, float *y,
-                                            int32_t *where)
+                                            void *where)
 {
     for (int64_t b = 0; b < pool->top.block; b += STRIP)
-        pool_separable_strip(&pool->windows, pool->top.block, x + b, y + b,
-                             where ? where + b : NULL);
+        pool_separable_strip(pool, b, x, y, where);
 }
 
-INLINE void pool_forward_windows(enum pool_method method, const struct op_windows a, int64_t block,
-                                 const float *x, float *y, int32_t *where)
+INLINE void pool_forward_windows(const struct pool *pool, const struct op_windows a, const float *x,
+                                 float *y, void *where)
 {
-    int64_t to = 0;
+    int64_t to = 0, block = pool->top.block;
 
     for (int64_t pd = 0; pd < a.places[0]; pd++)
         for (int64_t ph = 0; ph < a.places[1]; ph++)
             for (int64_t pw = 0; pw < a.places[2]; pw++, to += block) {
                 struct window win = pool_window_at(&a, pd, ph, pw);
-                pool_forward_window(method, &a, block, &win, x, y + to, where ? where + to : NULL);
+                pool_forward_window(pool, &a, block, &win, x, y, where, to);
             }
 }
 
 CPU_KERNEL static void pool_forward_plane(const struct pool *pool, const float *x, float *y,
-                                          int32_t *where)
+                                          void *where)
 {
-    enum pool_method method = pool->op.args.u.pool.method;
-    int64_t block = pool->top.block;
-
     if (pool_is_flat(&pool->windows))
-        pool_forward_windows(method, pool_flat(pool->windows), block, x, y, where);
+        pool_forward_windows(pool, pool_flat(pool->windows), x, y, where);
     else
-        pool_forward_windows(method, pool->windows, block, x, y, where);
+        pool_forward_windows(pool, pool->windows, x, y, where);
 }
 
 /* ---- STOCHASTIC ---- */
@@ -343,7 +397,7 @@ INLINE void pool_windows_over(const struct op_windows *a, int axis, int64_t plac
 /* Each pixel asks the windows over it, in the order in which they would scatter: no store waits for
  * another, and the sums are the same. */
 INLINE void pool_max_gather_row(const struct op_windows *a, int64_t block, int64_t d, int64_t h,
-                                const float *dy, const int32_t *where, float *dx)
+                                const float *dy, const void *where, bool small, float *dx)
 {
     int64_t d0, d1, h0, h1, first = (d * a->size[1] + h) * a->size[2];
 
@@ -353,34 +407,36 @@ INLINE void pool_max_gather_row(const struct op_windows *a, int64_t block, int64
         int64_t w0, w1, here = first + w;
         pool_windows_over(a, 2, w, &w0, &w1);
         for (int64_t b = 0; b < block; b += STRIP) {
-            floats sum = {0};
+            float sum[STRIP] = {0};
             for (int64_t pd = d0; pd <= d1; pd++)
                 for (int64_t ph = h0; ph <= h1; ph++)
                     for (int64_t pw = w0; pw <= w1; pw++) {
                         int64_t i = ((pd * a->places[1] + ph) * a->places[2] + pw) * block + b;
-                        ints mine = *(const ints *)(where + i) == (int32_t)here;
-                        sum += (floats)(mine & (ints) * (const floats *)(dy + i));
+                        pool_places_add(where, i, small, here, dy, sum);
                     }
-            *(floats *)(dx + here * block + b) = sum;
+            memcpy(dx + here * block + b, sum, sizeof sum);
         }
     }
 }
 
 INLINE void pool_max_gather(const struct op_windows a, int64_t block, const float *dy,
-                            const int32_t *where, float *dx)
+                            const void *where, bool small, float *dx)
 {
     for (int64_t d = 0; d < a.size[0]; d++)
         for (int64_t h = 0; h < a.size[1]; h++)
-            pool_max_gather_row(&a, block, d, h, dy, where, dx);
+            pool_max_gather_row(&a, block, d, h, dy, where, small, dx);
 }
 
-CPU_KERNEL static void pool_max_gather_plane(const struct op_windows *a, int64_t block,
-                                             const float *dy, const int32_t *where, float *dx)
+CPU_KERNEL static void pool_max_gather_plane(const struct pool *pool, const float *dy,
+                                             const void *where, float *dx)
 {
-    if (pool_is_flat(a))
-        pool_max_gather(pool_flat(*a), block, dy, where, dx);
+    const struct op_windows *a = &pool->windows;
+    int64_t block = pool->top.block;
+
+    if (pool_is_flat(a) && pool->where_small) /* the usual ones, and all others */
+        pool_max_gather(pool_flat(*a), block, dy, where, true, dx);
     else
-        pool_max_gather(*a, block, dy, where, dx);
+        pool_max_gather(*a, block, dy, where, pool->where_small, dx);
 }
 
 static void pool_max_backward_plane(const struct cpu_planes *top, const float *dy,
@@ -423,7 +479,6 @@ static int pool_create(struct cpu_op *op)
 {
     struct pool *pool = (struct pool *)op;
     const struct cpu_format *format = cpu_tensor_format(&op->args.bottoms[0]->value);
-    void *where = NULL;
 
     for (int i = 0; i < op->args.ntops; i++)
         cpu_top_set(op->args.tops[i], format);
@@ -433,11 +488,20 @@ static int pool_create(struct cpu_op *op)
                                     &op->args.tops[0]->value.shape);
     if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
         return 0;
-    if (cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) * sizeof *pool->where,
-                  "the places that pooling chose", &where))
-        return -1;
-    pool->where = where;
-    return 0;
+    pool->where_small = op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
+                        pool->top.block % STRIP == 0 && pool_places_differ(&pool->windows);
+    return cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) *
+                         (pool->where_small ? sizeof(uint8_t) : sizeof(int32_t)),
+                     "the places that pooling chose", &pool->where);
+}
+
+/* From the i-th top on; NULL where none are kept. */
+static void *pool_where_at(const struct pool *pool, int64_t i)
+{
+    if (!pool->where)
+        return NULL;
+    return pool->where_small ? (void *)((uint8_t *)pool->where + i)
+                             : (void *)((int32_t *)pool->where + i);
 }
 
 static inline int64_t pool_plane_elems(const struct cpu_planes *planes)
@@ -456,19 +520,19 @@ static int pool_forward(struct cpu_op *op, const struct run *run)
 #pragma omp parallel for
         for (int64_t p = 0; p < pool->bottom.planes; p++)
             pool_stochastic_plane(pool, run, p, x + p * from, y + p * to,
-                                  pool->where ? pool->where + p * to : NULL);
+                                  pool_where_at(pool, p * to));
         return 0;
     }
     bool separable = pool_is_separable(pool);
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++)
-        (separable ? pool_separable_plane : pool_forward_plane)(
-            pool, x + p * from, y + p * to, pool->where ? pool->where + p * to : NULL);
+        (separable ? pool_separable_plane : pool_forward_plane)(pool, x + p * from, y + p * to,
+                                                                pool_where_at(pool, p * to));
     if (op->args.ntops == 2) {
         float *mask = op->args.tops[1]->value.data;
 #pragma omp parallel for
         for (int64_t i = 0; i < pool->top.planes * to; i++)
-            mask[i] = (float)pool->where[i];
+            mask[i] = (float)((const int32_t *)pool->where)[i];
     }
     return 0;
 }
@@ -486,13 +550,13 @@ static int pool_backward(struct cpu_op *op, const struct run *run)
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
         if (pool->where && pool->top.block % STRIP == 0) {
-            pool_max_gather_plane(&pool->windows, pool->top.block, dy + p * from,
-                                  pool->where + p * from, dx + p * to);
+            pool_max_gather_plane(pool, dy + p * from, pool_where_at(pool, p * from), dx + p * to);
             continue;
         }
         memset(dx + p * to, 0, (size_t)to * sizeof *dx);
         if (pool->where)
-            pool_max_backward_plane(&pool->top, dy + p * from, pool->where + p * from, dx + p * to);
+            pool_max_backward_plane(&pool->top, dy + p * from, pool_where_at(pool, p * from),
+                                    dx + p * to);
         else
             pool_ave_backward_plane(&pool->windows, pool->top.block, dy + p * from, dx + p * to);
     }
