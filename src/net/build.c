@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 int net_allocate(struct net *net, size_t bytes, const char *what, float **out)
 {
     struct net_internals *internals = net->internals;
@@ -203,11 +207,21 @@ static int make_scratch(struct net *net)
     return net->internals->scratch ? 0 : error_memory(largest * sizeof(float), "the losses");
 }
 
+/* Gives back to the system what engines took to measure algorithms, before blobs take as much. */
+static void return_memory(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 int net_build(struct net *net, struct engine *engine, uint64_t seed)
 {
     net->engine = engine;
-    if (place_params(net) || fill_params(net, seed) || create_ops(net) || net_place_blobs(net) ||
-        net_graphs_open(net))
+    if (place_params(net) || fill_params(net, seed) || create_ops(net))
+        return -1;
+    return_memory();
+    if (net_place_blobs(net) || net_graphs_open(net))
         return -1;
     return make_scratch(net);
 }
