@@ -72,7 +72,7 @@ int forecast_advise(const struct forecast *f, const struct forecast_point *point
 {
     *out =
         (struct forecast_advice){.speedup = forecast_speedup(f, point, &point->chosen_iteration)};
-    if (point->workers < 2)
+    if (point->workers < 2 || point->shares)
         return 0;
     return find_enough(f, point, out) || find_servers(f, point, out) ? -1 : 0;
 }
@@ -152,6 +152,14 @@ void forecast_advice_words(const struct forecast *f, const struct forecast_point
     list_schemes(f, point, schemes, sizeof schemes);
     if (point->workers < 2) {
         snprintf(out, bytes, "One worker has nothing to send: ask for more --nodes.");
+        return;
+    }
+    if (point->shares) {
+        snprintf(out, bytes,
+                 "%d workers on 1 node train %.2f times as fast as one (%.0f %% of %d): they add "
+                 "up in the memory that they share, and nothing is sent (--comm=%s).",
+                 point->workers, advice->speedup, 100 * advice->speedup / point->workers,
+                 point->workers, comm_name(f->options->comm));
         return;
     }
     say_network(f, point, advice, network, sizeof network);

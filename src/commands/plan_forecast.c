@@ -21,26 +21,48 @@ static int find_batch(const struct net *net, int *out)
 
 /* ---- one number of nodes ---- */
 
-/* As --hierarchy=auto of the training: more than one node, more than one worker on some. Dedicated
- * servers are the last ranks, so they leave whole nodes before they leave parts. */
+/* Whether ranks that are all on one machine share its memory under --comm=auto, as in training. */
+static bool can_share(const struct forecast_options *options, int nodes)
+{
+    return nodes == 1 && options->servers == 0 && options->wire == WIRE_FP32;
+}
+
+/* As --hierarchy=auto of the training: more than one worker on some node, and more than one node or
+ * nobody else to send to. Dedicated servers are the last ranks, so they leave whole nodes before
+ * they leave parts. */
 static int add_up_first(const struct forecast_options *options, struct forecast_point *point)
 {
     int each = options->ranks_per_node, nodes = (point->workers + each - 1) / each;
 
     point->how.leaders_per_host = each;
     point->locals = 1;
-    if (options->flat || nodes < 2 || each < 2)
+    if (options->flat || each < 2 || (nodes < 2 && !can_share(options, point->nodes)))
         return 0;
     point->node_of = calloc((size_t)point->workers, sizeof *point->node_of);
     if (!point->node_of)
         return error_memory((uint64_t)point->workers * sizeof *point->node_of, "the nodes");
     for (int w = 0; w < point->workers; w++)
         point->node_of[w] = w / each;
-    point->how.nodes = point->node_of;
-    point->how.leaders_per_host = 1;
-    point->how.rails = options->leaders;
-    point->locals = each;
+    point->shares = nodes < 2 && options->comm.policy == COMM_AUTO;
+    if (nodes > 1 || point->shares)
+        point->locals = each;
     return 0;
+}
+
+/* The point under `comm`, all but the schemes. */
+static struct plan_options options_for(const struct forecast *f, const struct forecast_point *point,
+                                       struct comm comm)
+{
+    struct plan_options how = point->how;
+    bool only = point->nodes == 1;
+
+    how.comm = comm;
+    if (!point->node_of || (only && comm.policy != COMM_AUTO))
+        return how;
+    how.nodes = point->node_of;
+    how.leaders_per_host = 1;
+    how.rails = only && f->options->leaders == 0 ? point->workers : f->options->leaders;
+    return how;
 }
 
 static struct cost_sizes sizes_of(const struct forecast *f)
@@ -87,7 +109,7 @@ int forecast_set_up(const struct forecast *f, int nodes, struct forecast_point *
 static int choose(const struct forecast *f, const struct forecast_point *point,
                   enum cost_overlap overlap, struct cost_answer *out, size_t *window)
 {
-    struct plan_options how = point->how;
+    struct plan_options how = options_for(f, point, (struct comm){.policy = COMM_AUTO});
     struct cost_question question = {.work = &f->work,
                                      .cluster = &f->cluster,
                                      .how = &how,
@@ -108,7 +130,7 @@ static int choose(const struct forecast *f, const struct forecast_point *point,
 static int run_comm(const struct forecast *f, const struct forecast_point *point, struct comm comm,
                     struct cost_iteration *out)
 {
-    struct plan_options how = point->how;
+    struct plan_options how = options_for(f, point, comm);
     struct cost_answer answer;
     size_t window;
 
@@ -119,7 +141,6 @@ static int run_comm(const struct forecast *f, const struct forecast_point *point
         cost_answer_free(&answer);
         return 0;
     }
-    how.comm = comm;
     return cost_predict(&f->work, &f->cluster, &how, f->groups, f->options->overlap, out);
 }
 
@@ -162,11 +183,10 @@ static int play_plan(const struct forecast *f, const struct plan *plan,
 
 int forecast_plan(const struct forecast *f, struct forecast_point *point, struct plan **out)
 {
-    struct plan_options how = point->how;
+    struct plan_options how = options_for(f, point, f->options->comm);
     struct cost_answer answer = {0};
     int status;
 
-    how.comm = f->options->comm;
     point->window = COST_SIZE_CHOSEN;
     if (how.comm.policy == COMM_AUTO) {
         if (choose(f, point, f->options->overlap, &answer, &point->window))
@@ -215,12 +235,13 @@ int forecast_try(const struct forecast *f, int nodes, double *speedup)
 static int run_point(const struct forecast *f, struct forecast_point *point)
 {
     size_t groups = (size_t)f->work.ngroups + 1, schemes = (size_t)f->nschemes;
+    struct plan_options how = options_for(f, point, f->options->comm);
 
     point->table = calloc(groups * schemes, sizeof *point->table);
     point->chosen = calloc(groups, sizeof *point->chosen);
     if (!point->table || !point->chosen)
         return error_memory(groups * schemes * sizeof *point->table, "the plan");
-    if (cost_table(&f->cluster, &point->how, f->options->registry, f->work.ngroups, f->groups,
+    if (cost_table(&f->cluster, &how, f->options->registry, f->work.ngroups, f->groups,
                    point->table))
         return -1;
     for (int i = 0; i < f->ncomms; i++)

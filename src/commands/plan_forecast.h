@@ -21,7 +21,7 @@ struct forecast_options {
     int nodes[FORECAST_MAX_POINTS];
     int npoints;
     int ranks_per_node;
-    int leaders; /* of a node; 0: 1 */
+    int leaders; /* of a node; 0: all of an only one that adds up, else 1 */
     bool flat;   /* every worker is its own leader; else the workers of a node add up first */
     int servers; /* dedicated ones, in all; 0: every worker serves */
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network */
@@ -46,9 +46,11 @@ struct forecast_point {
     int workers;                  /* in all */
     int leaders;                  /* of a node */
     int locals;                   /* workers that one leader sends for; 1: every one for itself */
+    bool shares;                  /* the only node, which adds up under options.comm */
     int servers;                  /* dedicated ones, or all leaders */
-    int *node_of;                 /* per worker, where nodes add up first; owned; else NULL */
-    struct plan_options how;      /* all but the schemes, under options.comm */
+    int *node_of;                 /* per worker, where nodes add up first, be it under --comm=auto
+                                     alone; owned; else NULL */
+    struct plan_options how;      /* all but the schemes and the nodes, which depend on --comm */
     struct cost *table;           /* per group and scheme (cost_table) */
     const struct scheme **chosen; /* per group, under options.comm */
     size_t merge_bytes;           /* as chosen */

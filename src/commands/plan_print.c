@@ -166,14 +166,17 @@ static void print_layers(const struct forecast *f, const struct forecast_point *
 {
     fprintf(to, "\n%d node%s, %d worker%s, ", point->nodes, point->nodes == 1 ? "" : "s",
             point->workers, point->workers == 1 ? "" : "s");
-    if (point->locals > 1 && point->leaders > 1)
+    if (point->shares)
+        fprintf(to, "which add up in the memory that they share: nothing is sent");
+    else if (point->locals > 1 && point->leaders > 1)
         fprintf(to, "%d of them add up and %d send for all, ", point->locals, point->leaders);
     else if (point->locals > 1)
         fprintf(to, "%d of them add up and one sends for all, ", point->locals);
     if (point->how.servers > 0)
-        fprintf(to, "%d dedicated server%s\n", point->servers, point->servers == 1 ? "" : "s");
-    else
-        fprintf(to, "every %s serves\n", point->locals > 1 ? "node" : "worker");
+        fprintf(to, "%d dedicated server%s", point->servers, point->servers == 1 ? "" : "s");
+    else if (!point->shares)
+        fprintf(to, "every %s serves", point->locals > 1 ? "node" : "worker");
+    fputc('\n', to);
     fprintf(to, "%-*s %5s", NAME_WIDTH, "layer", "param");
     for (int s = 0; s < f->nschemes; s++)
         fprintf(to, s + 1 < f->nschemes ? " %12s " : " %12s",

@@ -100,6 +100,8 @@ void forecast_reason(const struct forecast *f, const struct forecast_point *poin
         snprintf(out, bytes, "does not train");
     else if (point->workers == 1 && point->how.servers == 0)
         snprintf(out, bytes, "one worker, nothing to send");
+    else if (point->shares)
+        snprintf(out, bytes, "one machine, nothing to send: its ranks share memory");
     else if (f->options->comm.policy == COMM_AUTO)
         explain_choice(f, point, g, out, bytes);
     else if (f->options->comm.policy == COMM_PAPER)

@@ -51,10 +51,11 @@ static int parse_words(struct plan_request *r, const struct command_line *line, 
         {"ranks-per-node", OPTION_COUNT, &o->ranks_per_node, "N",
          "ranks that share a node's link (default 1)"},
         {"hierarchy", OPTION_TEXT, &r->hierarchy, "HOW",
-         "auto (default): a node's ranks add up in shared memory and one sends for all; off: all "
-         "send"},
+         "auto (default): a node's ranks add up in shared memory and one sends for all (on one "
+         "node: with --comm=auto); off: all send"},
         {"leaders", OPTION_COUNT, &o->leaders, "N",
-         "N ranks of a node lead it, each for its share of the parameters (default 1)"},
+         "N ranks of a node lead it, each for its share of the parameters (default 1; all, where "
+         "no other node is there)"},
         {"batch", OPTION_COUNT, &o->model.batch, "N",
          "images per rank and pass, instead of the net's"},
         {"input-shape", OPTION_TEXT, &o->model.input_shape, "C,H,W",

@@ -342,9 +342,10 @@ static void add_communication(struct train_request *r, const char *comm_words,
          "K dedicated server ranks, the last ones (default: all ranks serve)"},
         {"hierarchy", OPTION_TEXT, &r->words.hierarchy, "HOW",
          "ranks of a node add up in shared memory, or by NCCL, and their leader communicates: auto "
-         "(default), off, N ranks a node"},
+         "(default; where one machine has all ranks, with --comm=auto), off, N ranks a node"},
         {"leaders", OPTION_COUNT, &o->leaders, "N",
-         "N ranks of a node lead it, each for its share of the parameters (default 1)"},
+         "N ranks of a node lead it, each for its share of the parameters (default 1; all, where "
+         "no other node is there)"},
         {"chunk", OPTION_BYTES, &o->chunk, "SIZE",
          "bytes of parameters, or of factors, per message (default: by the measured network, "
          "else 512k)"},

@@ -53,7 +53,10 @@ static void put_exchange(struct strbuf *list, const struct trainer_options *o)
         agreement_put(list, "--hierarchy", "%d", o->hierarchy);
     else
         agreement_put(list, "--hierarchy", "%s", o->hierarchy == HIERARCHY_OFF ? "off" : "auto");
-    agreement_put(list, "--leaders", "%d", o->leaders > 1 ? o->leaders : 1);
+    if (o->leaders > 0)
+        agreement_put(list, "--leaders", "%d", o->leaders);
+    else
+        agreement_put(list, "--leaders", "not given");
     agreement_put(list, "--overlap", "%s", cost_overlap_name(o->overlap));
     agreement_put(list, "--order", "%s", o->fifo ? "fifo" : "urgency");
     put_size(list, "--chunk", o->chunk);

@@ -106,7 +106,10 @@ static void put_plan(const struct trainer *t, struct strbuf *out)
 
     strbuf_printf(out, "%-10s  ", "plan");
     if (plan_is_alone(plan)) {
-        strbuf_puts(out, "one worker, nothing travels\n");
+        strbuf_printf(out, "%s, nothing travels\n",
+                      plan->ncomputing == 1 ? "one worker"
+                      : t->nodes.team       ? "workers add up on their GPUs"
+                                            : "workers add up in the memory that they share");
         return;
     }
     for (int b = 0; b < plan->nbuckets; b++)

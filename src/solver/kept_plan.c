@@ -66,3 +66,12 @@ bool trainer_read_plan(const struct trainer *t, const char *text, struct cost_si
     *sizes = read;
     return true;
 }
+
+bool trainer_kept_apart(const struct trainer *t)
+{
+    const char *text = t->options->measure ? NULL : t->run.kept_plan;
+    int ranks, servers, nodes;
+
+    return text && sscanf(text, "ranks %d servers %d nodes %d", &ranks, &servers, &nodes) == 3 &&
+           ranks == t->nranks && servers == t->options->servers && nodes == t->nworkers;
+}

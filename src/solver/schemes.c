@@ -1,9 +1,9 @@
 /* Which scheme moves which layer. `auto` measures the cluster and lets the cost model choose, and
- * the simulator between that and what could have been named, where there is more than one node (on
- * one it is the paper's rule). It leaves the paper's choice only
- * for a gain worth its name, so that the noise of a measurement does not change the order of sums,
- * and with it the last bits, from one run to the next. (PS and allreduce give the same bits;
- * between them it is free.)
+ * the simulator between that and what could have been named, where there is more than one machine
+ * (the ranks of one share its memory; where they exchange messages all the same, it is the paper's
+ * rule). It leaves the paper's choice only for a gain worth its name, so that the noise of a
+ * measurement does not change the order of sums, and with it the last bits, from one run to the
+ * next. (PS and allreduce give the same bits; between them it is free.)
  *
  * Where the GPUs of a node add up, they add up whole gradients: no layer sends factors then. */
 #include "solver/trainer_internal.h"
@@ -290,7 +290,7 @@ int trainer_plan(struct trainer *t)
                                    .nranks = t->nranks,
                                    .servers = t->options->servers,
                                    .nodes = t->nodes.node,
-                                   .rails = t->options->leaders,
+                                   .rails = trainer_leaders(t),
                                    .lags = t->options->staleness > 0,
                                    .iter_size = t->iter_size,
                                    .dilate = t->options->dilate};

@@ -3,7 +3,9 @@
  *
  * Nodes (sync/node.h): the workers of a machine add up among themselves before their leader
  * communicates for all of them. Where the GPUs of a node add up, they add up whole gradients: no
- * layer sends factors then.
+ * layer sends factors then. Where one machine has all ranks there is nobody to communicate with,
+ * and whoever leaves all to auto has them share its memory; who names a scheme, or asks for what
+ * only messages have, gets messages as between machines.
  *
  * Servers apply the solver on the host, or in the memory of the device that their worker trains on.
  * Both give the same bits, so each rank may decide by what it measures. */
@@ -86,16 +88,34 @@ static int open_team(struct trainer *t)
                        member ? team->open(t->engine.context, id, node->rank, node->nranks) : 0);
 }
 
-/* Whether any worker computes in memory that is not the host's. */
-static int find_own_memory(const struct trainer *t, int *any)
-{
-    int mine = t->worker && t->engine.i->own_memory;
+/* What some rank has, and every rank must know. */
+enum somewhere {
+    OWN_MEMORY, /* a worker computes in memory that is not the host's */
+    CAP,        /* its sends are to keep to a rate, which each may have for itself */
+    SOMEWHERE
+};
 
-    *any = 0;
-    MPI_TRY(MPI_Allreduce(&mine, any, 1, MPI_INT, MPI_MAX, t->world));
+static int look_around(const struct trainer *t, int any[SOMEWHERE])
+{
+    int mine[SOMEWHERE] = {
+        [OWN_MEMORY] = t->worker && t->engine.i->own_memory, [CAP] = t->options->mbps > 0};
+
+    memset(any, 0, SOMEWHERE * sizeof *any);
+    MPI_TRY(MPI_Allreduce(mine, any, SOMEWHERE, MPI_INT, MPI_MAX, t->world));
     return 0;
 fail:
     return -1;
+}
+
+/* Whether ranks that are all on one machine are to exchange messages as if they were not: they ask
+ * for what memory that they share does not have, stand for machines of their own, or go on as they
+ * began. The same on all ranks. */
+static bool wants_messages(const struct trainer *t, bool capped)
+{
+    const struct trainer_options *o = t->options;
+
+    return o->comm.policy != COMM_AUTO || o->servers > 0 || o->wire != WIRE_FP32 || capped ||
+           o->cluster_file || t->blank || trainer_kept_apart(t);
 }
 
 /* Whether the nodes that were formed can have as many leaders as were asked for. The same on all
@@ -116,40 +136,64 @@ static int check_leaders(const struct trainer *t)
     return 0;
 }
 
-static int form_nodes(struct trainer *t)
+/* The nodes that the map has. */
+static int open_node(struct trainer *t)
 {
-    int each = t->options->hierarchy, team;
-    struct node_map *map = &t->nodes;
-
-    if (each == HIERARCHY_OFF || (each == HIERARCHY_AUTO && t->nworkers == 1))
-        return 0;
-    if (error_agree(t->world, find_own_memory(t, &team)))
+    if (node_create(t->world, &t->topology, &t->nodes, t->net->elems, &t->node))
         return -1;
-    if (error_agree(t->world, check_hierarchy(t))) {
-        if (each != HIERARCHY_AUTO)
-            return error_context("--hierarchy=%d: the ranks of a node cannot be grouped", each);
-        if (team && t->engine.i->team)
-            LOG_INFO(t->log, "NCCL disabled: %s", error_text());
-        return 0;
-    }
-    if (error_agree(t->world, node_map_create(&t->topology, t->nworkers,
-                                              each == HIERARCHY_AUTO ? 0 : each, map)))
-        return -1;
-    /* between processors of one machine a message is no more than a copy; between GPUs it is two,
-     * through the host */
-    if (map->most == 1 || (each == HIERARCHY_AUTO && map->nnodes == 1 && !team)) {
-        node_map_free(map);
-        return 0;
-    }
-    map->team = team;
-    if (node_create(t->world, &t->topology, map, t->net->elems, &t->node))
-        return -1;
-    if (team)
+    if (t->nodes.team)
         return open_team(t);
     if (t->node->nranks > 1)
         net_use_arenas(t->net, t->node->values, node_grads(t->node, t->node->rank),
                        t->node->rank == 0);
     return 0;
+}
+
+static int form_nodes(struct trainer *t)
+{
+    int each = t->options->hierarchy, any[SOMEWHERE];
+    bool automatic = each == HIERARCHY_AUTO, only;
+    struct node_map *map = &t->nodes;
+
+    if (each == HIERARCHY_OFF || (automatic && t->nworkers == 1))
+        return 0;
+    if (error_agree(t->world, look_around(t, any)))
+        return -1;
+    if (error_agree(t->world, check_hierarchy(t))) {
+        if (!automatic)
+            return error_context("--hierarchy=%d: the ranks of a node cannot be grouped", each);
+        if (any[OWN_MEMORY] && t->engine.i->team)
+            LOG_INFO(t->log, "NCCL disabled: %s", error_text());
+        return 0;
+    }
+    if (error_agree(t->world,
+                    node_map_create(&t->topology, t->nworkers, automatic ? 0 : each, map)))
+        return -1;
+    map->team = any[OWN_MEMORY];
+    only = map->nnodes == 1 && !map->team;
+    if (map->most == 1 || (automatic && only && wants_messages(t, any[CAP]))) {
+        node_map_free(map);
+        return 0;
+    }
+    if (!open_node(t))
+        return 0;
+    if (!automatic || !only || t->options->leaders > 0)
+        return -1;
+    LOG_WARNING(t->log,
+                "Ranks exchange messages instead of sharing memory, which would be faster: %s",
+                error_text());
+    node_map_free(map);
+    return 0;
+}
+
+int trainer_leaders(const struct trainer *t)
+{
+    const struct node_map *map = &t->nodes;
+
+    if (t->options->leaders > 0 || !map->node)
+        return t->options->leaders;
+    /* they have nobody else to lead for, and every one has a core */
+    return map->nnodes == 1 && !map->team && t->options->servers == 0 ? map->most : 1;
 }
 
 int trainer_find_nodes(struct trainer *t)

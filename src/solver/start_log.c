@@ -84,6 +84,19 @@ static void log_choices(struct trainer *t)
     strbuf_free(&list);
 }
 
+/* All ranks that there are: nobody is left to communicate with. */
+static void log_only_node(const struct trainer *t)
+{
+    char updates[48] = "each updates its share of the parameters";
+
+    if (t->plan->rails == 1)
+        snprintf(updates, sizeof updates, "one of them updates the parameters");
+    else if (t->plan->rails < t->nworkers)
+        snprintf(updates, sizeof updates, "%d of them update the parameters", t->plan->rails);
+    LOG_INFO(t->log, "%d workers on one machine add up their gradients in its memory; %s",
+             t->nworkers, updates);
+}
+
 static void log_nodes(const struct trainer *t)
 {
     char leaders[64] = "the leader of each communicates for it";
@@ -138,7 +151,9 @@ void trainer_log_start(struct trainer *t)
     if (t->options->servers > 0)
         LOG_INFO(t->log, "%d dedicated parameter server%s", t->options->servers,
                  t->options->servers == 1 ? "" : "s");
-    if (t->node)
+    if (t->node && plan_is_alone(t->plan) && !t->node->team)
+        log_only_node(t);
+    else if (t->node)
         log_nodes(t);
     if (sync_way(t->sync))
         LOG_INFO(t->log, "Messages go %s", sync_way(t->sync));

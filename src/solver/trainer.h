@@ -84,7 +84,8 @@ struct trainer_options {
     const char *cluster_file;    /* comm auto: path of the file that keeps the cluster's figures */
     int hierarchy; /* > 0: so many workers of a machine form a node, whose leader sends for all of
                       them; else HIERARCHY_AUTO or HIERARCHY_OFF */
-    int leaders;   /* of a node, each for its share of the parameters; 0: 1 */
+    int leaders;   /* of a node, each for its share of the parameters; 0: all where one node without
+                      dedicated servers is all there is, else 1 */
     int servers;   /* dedicated server ranks, the last ones; 0: every worker serves too */
     enum sync_direct direct;  /* whether messages go straight from and to the device's memory */
     enum ps_update ps_update; /* where servers apply the solver */

@@ -183,6 +183,10 @@ struct trainer {
  * ranks together. */
 int trainer_find_nodes(struct trainer *trainer);
 
+/* How many ranks lead a node, after trainer_find_nodes: options->leaders, else all of the only one,
+ * which share its memory. The same on all ranks. */
+int trainer_leaders(const struct trainer *trainer);
+
 /* Chooses schemes and makes the plan; nets and engine must be there. Collective; fails on all ranks
  * together. */
 int trainer_plan(struct trainer *trainer);
@@ -193,6 +197,10 @@ int trainer_plan(struct trainer *trainer);
 void trainer_describe_plan(const struct trainer *trainer, struct strbuf *out);
 bool trainer_read_plan(const struct trainer *trainer, const char *text, struct cost_sizes *sizes,
                        const struct scheme **scheme);
+
+/* kept_plan.c: whether the run that is resumed had the same ranks, and none of them added up
+ * together; not with options->measure. The same on all ranks. */
+bool trainer_kept_apart(const struct trainer *trainer);
 
 /* Decides where this rank's server updates, after the plan, and says so. Collective; fails on all
  * ranks together. */

@@ -98,7 +98,15 @@ grep -q '^2 nodes, 8 workers, 4 of them add up and 3 send for all, every node se
 plan --nodes=2 --ranks-per-node=4 --comm=ps --hierarchy=off >"$folder/text" || fail '--hierarchy=off failed'
 grep -q '^2 nodes, 8 workers, every worker serves$' "$folder/text" || fail '--hierarchy=off adds up'
 plan --nodes=1 --ranks-per-node=4 --comm=ps >"$folder/text" || fail 'one node failed'
-grep -q 'add up' "$folder/text" && fail 'ranks of a single node add up'
+grep -q 'add up' "$folder/text" && fail 'ranks of a single node add up though messages were asked for'
+plan --nodes=1 --ranks-per-node=4 >"$folder/text" || fail 'one node failed'
+grep -q '^1 node, 4 workers, which add up in the memory that they share: nothing is sent$' "$folder/text" ||
+    fail 'ranks of a single node do not share its memory'
+[ "$(totals | awk '$1 == 1 { print $2, $3, $4 }')" = '4 0 0' ] || fail "one node sends: $(totals)"
+for how in --hierarchy=off --wire=bf16 --servers=1; do
+    plan --nodes=1 --ranks-per-node=4 "$how" >"$folder/text" || fail "one node, $how failed"
+    grep -q 'add up' "$folder/text" && fail "one node, $how: its ranks add up"
+done
 
 # Sentences first: what the network named is worth, and what a percent less of it is not; spare nodes as servers.
 advice() { plan "$@" | awk '/^$/ { exit } { printf "%s ", $0 }'; }

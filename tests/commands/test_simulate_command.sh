@@ -95,6 +95,11 @@ run simulate --nodes=1024 --bandwidth=40Gb --comm=ps >"$folder/table" || fail "1
 grep -q '^1024 nodes are played in blocks' "$folder/table" || fail 'blocks are not named'
 run simulate --nodes=4 --ranks-per-node=4 --comm=ps >/dev/null || fail '--ranks-per-node failed'
 run simulate --nodes=4 --ranks-per-node=4 --hierarchy=off --comm=auto >/dev/null || fail '--hierarchy=off failed'
+# one machine: nothing is sent by default, and the sums still take their time
+run simulate --nodes=1 --ranks-per-node=4 --images-per-second=60 --memory=1GB >"$folder/table" || fail 'one node failed'
+awk '$1 == 1 { found = $6 == 0 && $7 + 0 > 10 } END { exit !found }' "$folder/table" || fail "one node: $(cat "$folder/table")"
+run simulate --nodes=1 --ranks-per-node=4 --hierarchy=off >"$folder/table" || fail 'one node, --hierarchy=off failed'
+awk '$1 == 1 { found = $6 > 0 } END { exit !found }' "$folder/table" || fail "one node, --hierarchy=off: $(cat "$folder/table")"
 run simulate --nodes=4 --servers=2 --comm=paper >/dev/null || fail '--servers failed'
 
 # the layers' times from a profile
