@@ -58,14 +58,16 @@ display=0
 [ "$(awk '$1 " " $2 == "program string" { print $3 }' counts.$few)" -gt "$quiet" ] ||
     fail 'the counter does not see the strings that a display prints'
 
-for ranks in 1 2; do
-    counts $ranks $few --threads=$((3 - ranks)) # more than there are cores wait for each other
-    counts $ranks $many --threads=$((3 - ranks))
+# alone, in shared memory, by messages
+for how in '1 auto' '2 auto' '2 off'; do
+    ranks=${how% *} hierarchy=${how#* }
+    counts "$ranks" $few --threads=$((3 - ranks)) "--hierarchy=$hierarchy" # more than there are cores wait for each other
+    counts "$ranks" $many --threads=$((3 - ranks)) "--hierarchy=$hierarchy"
     at_most 0 allocation
     at_most 0 string
     at_most 1 lock
     # on several ranks set-up measures products, now more of them, now fewer
-    [ $ranks -gt 1 ] || echo "each iteration: oneDNN allocates $(each onednn allocation) times and locks" \
+    [ "$ranks" -gt 1 ] || echo "each iteration: oneDNN allocates $(each onednn allocation) times and locks" \
         "$(each onednn lock), OpenMP $(each openmp allocation) and $(each openmp lock)"
 done
 finish

@@ -7,7 +7,9 @@ make_solver solver.prototxt 'max_iter: 1000000' 'display: 10' 'snapshot: 50' "sn
 # start RANKS LOG OPTION...: from nothing
 start() {
     rm -f run_iter_* run.run
-    begin "$1" "$2" --solver=solver.prototxt "$3"
+    ranks=$1 log=$2
+    shift 2
+    begin "$ranks" "$log" --solver=solver.prototxt "$@"
 }
 
 # lost WHAT RANK TEXT: the run ends so, for that rank.
@@ -27,14 +29,17 @@ lost() {
     done
 }
 
-start 3 stopped.log --stall-timeout=10s
-await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.2)"
-await 'rank 2 on [^ ]* silent for [0-9]* s'
-grep -q 'silent for [0-9]* s, .*; ranks 0, 1 wait for it' stopped.log || fail "who waits is not said: $(grep silent stopped.log)"
-lost 'SIGSTOP for ever' 2 '\( after layer [a-z0-9]*\)*; ranks 0, 1 wait for it'
-[ "$(ls run_iter_*.solverstate.h5 2>/dev/null | wc -l)" -gt 0 ] || echo 'no snapshot was due before'
+# in shared memory, and by messages
+for how in auto off; do
+    start 3 stopped.log --stall-timeout=10s --hierarchy=$how
+    await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.2)"
+    await 'rank 2 on [^ ]* silent for [0-9]* s'
+    grep -q 'silent for [0-9]* s, .*; ranks 0, 1 wait for it' stopped.log || fail "$how: who waits is not said: $(grep silent stopped.log)"
+    lost "SIGSTOP for ever, $how" 2 '\( after layer [a-z0-9]*\)*; ranks 0, 1 wait for it'
+    [ "$(ls run_iter_*.solverstate.h5 2>/dev/null | wc -l)" -gt 0 ] || echo 'no snapshot was due before'
+done
 
-start 3 zero.log --stall-timeout=10s
+start 3 zero.log --stall-timeout=10s --hierarchy=off
 await 'Iteration 20 ' && sleep 3 && kill -STOP "$(cat pid.0)"
 lost 'rank 0 stopped for ever' 0 ''
 
