@@ -54,7 +54,7 @@ static void warn_of_settings(const struct trainer *t)
         LOG_WARNING(t->log, "%s", engine_math_unused);
     if (cpu && o->deterministic)
         LOG_WARNING(t->log, "--deterministic has no effect on --engine=cpu, which computes the "
-                            "same bits at every run");
+                            "same bits at every run by the same algorithms");
 }
 
 static const char *scheme_of_group(void *context, int group)

@@ -240,6 +240,13 @@ static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pa
     return choices_note(op->engine->choices, key, *out, sure);
 }
 
+/* Where weights take most of it, fewer images take hardly less, and weights are transformed more
+ * often. */
+static bool saves_much(const_dnnl_primitive_desc_t whole, const_dnnl_primitive_desc_t slice)
+{
+    return scratchpad_bytes(slice) < scratchpad_bytes(whole) / 4 * 3;
+}
+
 /* Takes fewer images at a time while that saves memory of which there is much. Not for weights,
  * whose gradients of all slices would have to be added. */
 static void offer_slices(const struct cpu_op *op, const struct conv_descs *d, enum conv_pass pass,
@@ -260,6 +267,10 @@ static void offer_slices(const struct cpu_op *op, const struct conv_descs *d, en
         conv_descs_destroy(&one);
         if (!found)
             return;
+        if (scratchpad_bytes(offer->desc) <= most && !saves_much(offer->desc, found)) {
+            dnnl_primitive_desc_destroy(found);
+            return;
+        }
         dnnl_primitive_desc_destroy(offer->desc);
         offer->desc = found;
         offer->slices = slices;
