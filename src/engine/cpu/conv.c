@@ -14,7 +14,7 @@
 /* The weights as one primitive wants them. */
 struct weights {
     struct cpu_primitive reorder; /* empty where plain is what it wants */
-    float *copy;                  /* NULL: laid out in WORK_WEIGHTS for each pass */
+    float *copy;                  /* NULL: laid out in WORK_PARAM for each pass */
     size_t plain, laid;           /* floats of one part, as they travel and in the copy */
     uint64_t version;
     bool filled;
@@ -58,7 +58,7 @@ static int conv_weights_create(struct conv *conv, const struct conv_descs *d, en
     out->plain = out->laid = conv->weight_elems / parts;
     if (dnnl_memory_desc_equal(wanted, plain))
         return 0;
-    if (conv_weights_change(conv) ? cpu_work_reserve(conv->op.engine, WORK_WEIGHTS, parts * bytes)
+    if (conv_weights_change(conv) ? cpu_work_reserve(conv->op.engine, WORK_PARAM, parts * bytes)
                                   : cpu_alloc(parts * bytes, "a copy of weights", &copy))
         return -1;
     out->copy = copy;
@@ -69,7 +69,7 @@ static int conv_weights_create(struct conv *conv, const struct conv_descs *d, en
 static int conv_weights_get(struct conv *conv, struct weights *w, const float **out)
 {
     const struct param *param = conv->op.args.params[0];
-    float *to = w->copy ? w->copy : conv->op.engine->work[WORK_WEIGHTS].data;
+    float *to = w->copy ? w->copy : conv->op.engine->work[WORK_PARAM].data;
 
     *out = w->reorder.primitive ? to : param->value;
     if (!w->reorder.primitive || (w->filled && w->version == param->version))
@@ -151,7 +151,7 @@ static int conv_backward_weights_args(struct conv *conv, const struct conv_descs
         return -1;
     /* the plain gradients of weight and bias, one behind the other, when they are to be added */
     if (cpu_work_reserve(engine, WORK_WEIGHT_GRAD, bytes) ||
-        cpu_work_reserve(engine, WORK_PARAM_GRAD, plain) ||
+        cpu_work_reserve(engine, WORK_PARAM, plain) ||
         cpu_primitive_create(engine, desc, &conv->backward_weights) ||
         cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_SRC,
                           conv_desc_md(desc, dnnl_query_src_md)) ||
@@ -299,15 +299,15 @@ static void conv_grad_add(struct param *param, const float *from, size_t n)
 }
 
 /* The gradients of a part's weights and biases, plain, at weight and bias. */
-static int conv_weights_part(struct conv *conv, int part, float *weight, float *bias)
+static int conv_weights_run(struct conv *conv, int run, float *weight, float *bias)
 {
     const enum conv_pass pass = CONV_BACKWARD_WEIGHTS;
     struct cpu_engine *engine = conv->op.engine;
     const struct cpu_input *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     float *blocked = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : NULL;
-    const float *x = conv_part_in(conv, pass, part, false, cpu_input_data(engine, src));
+    const float *x = conv_part_in(conv, pass, run, false, cpu_input_data(engine, src));
     const float *dy =
-        conv_part_in(conv, pass, part, true, cpu_input_data(engine, &conv->diff_dst_weights));
+        conv_part_in(conv, pass, run, true, cpu_input_data(engine, &conv->diff_dst_weights));
 
     if (cpu_primitive_run(engine, &conv->backward_weights,
                           (const void *const[]){x, dy, blocked ? blocked : weight, bias}))
@@ -317,30 +317,42 @@ static int conv_weights_part(struct conv *conv, int part, float *weight, float *
     return cpu_reorder_run(engine, &conv->diff_weights, blocked, weight);
 }
 
-static int conv_weights_backward(struct conv *conv)
+/* The gradients of a slice of images, all parts: those of slices behind the first are added. */
+static int conv_weights_slice(struct conv *conv, int slice)
 {
     struct cpu_op *op = &conv->op;
     struct cpu_engine *engine = op->engine;
     struct param *weight = op->args.params[0];
     struct param *bias = conv->bias_elems ? op->args.params[1] : NULL;
-    float *plain = engine->work[WORK_PARAM_GRAD].data;
-    bool weight_direct = weight->wants_grad && !weight->accumulate;
-    bool bias_direct = bias && bias->wants_grad && !bias->accumulate;
+    float *plain = engine->work[WORK_PARAM].data;
+    bool weight_direct = weight->wants_grad && !weight->accumulate && slice == 0;
+    bool bias_direct = bias && bias->wants_grad && !bias->accumulate && slice == 0;
     float *weight_to = weight_direct ? weight->grad : plain;
     float *bias_to = bias_direct ? bias->grad : plain + conv->weight_elems;
     size_t parts = (size_t)conv->parts[CONV_BACKWARD_WEIGHTS];
 
-    if (cpu_input_load(engine, &conv->diff_dst_weights) ||
-        (conv->src_again.tensor && cpu_input_load(engine, &conv->src_again)))
-        return -1;
     for (size_t i = 0; i < parts; i++)
-        if (conv_weights_part(conv, (int)i, weight_to + i * (conv->weight_elems / parts),
-                              bias_to + i * (conv->bias_elems / parts)))
+        if (conv_weights_run(conv, parts > 1 ? (int)i : slice,
+                             weight_to + i * (conv->weight_elems / parts),
+                             bias_to + i * (conv->bias_elems / parts)))
             return -1;
     if (weight->wants_grad && !weight_direct)
         conv_grad_add(weight, weight_to, conv->weight_elems);
     if (bias && bias->wants_grad && !bias_direct)
         conv_grad_add(bias, bias_to, conv->bias_elems);
+    return 0;
+}
+
+static int conv_weights_backward(struct conv *conv)
+{
+    struct cpu_engine *engine = conv->op.engine;
+
+    if (cpu_input_load(engine, &conv->diff_dst_weights) ||
+        (conv->src_again.tensor && cpu_input_load(engine, &conv->src_again)))
+        return -1;
+    for (int slice = 0; slice < conv->slices[CONV_BACKWARD_WEIGHTS]; slice++)
+        if (conv_weights_slice(conv, slice))
+            return -1;
     return 0;
 }
 

@@ -7,9 +7,10 @@
  * the same bits then come out whatever the clock said.
  *
  * It knows no groups: each group is then a convolution of its own (conv_part.c). Its memory grows
- * with the images: forward and backward to the bottom are run for some of them at a time where it
- * is much, which costs no time (tests/bench/RESULTS.md). Only activations in the formats of the
- * direct algorithm are looked at, so no reorder is added. */
+ * with the images: it is run for some of them at a time where that is much, which costs little or
+ * no time (tests/bench/RESULTS.md).
+ *
+ * Only activations in the formats of the direct algorithm are looked at, so no reorder is added. */
 #include "engine/cpu/conv.h"
 
 #include "engine/cpu/fastest.h"
@@ -18,7 +19,9 @@ static const size_t default_workspace = (size_t)1 << 30;
 /* More than that of one primitive is worth running it for fewer images. */
 static const size_t much_workspace = (size_t)128 << 20;
 
-enum { MOST_ARGS = 9, MOST_SLICES = 8 };
+enum { MOST_ARGS = 9 };
+/* Gradients of weights have to be added over slices, so they have few. */
+static const int most_slices[CONV_PASSES] = {8, 8, 2};
 
 /* A pass by Winograd: the primitive and how often it runs. */
 struct offer {
@@ -244,18 +247,16 @@ static int pays(const struct cpu_op *op, struct conv_descs *d, enum conv_pass pa
  * often. */
 static bool saves_much(const_dnnl_primitive_desc_t whole, const_dnnl_primitive_desc_t slice)
 {
-    return scratchpad_bytes(slice) < scratchpad_bytes(whole) / 4 * 3;
+    return scratchpad_bytes(slice) < scratchpad_bytes(whole) / 5 * 4;
 }
 
-/* Takes fewer images at a time while that saves memory of which there is much. Not for weights,
- * whose gradients of all slices would have to be added. */
+/* Takes fewer images at a time while that saves memory of which there is much. */
 static void offer_slices(const struct cpu_op *op, const struct conv_descs *d, enum conv_pass pass,
                          size_t most, struct offer *offer)
 {
     size_t enough = most < much_workspace ? most : much_workspace;
 
-    for (int slices = 2; slices <= MOST_SLICES && pass != CONV_BACKWARD_WEIGHTS &&
-                         scratchpad_bytes(offer->desc) > enough;
+    for (int slices = 2; slices <= most_slices[pass] && scratchpad_bytes(offer->desc) > enough;
          slices *= 2) {
         struct conv_part_op part;
         struct conv_descs one;

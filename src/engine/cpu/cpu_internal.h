@@ -39,10 +39,9 @@ enum cpu_work_slot {
     WORK_SCRATCHPAD,  /* oneDNN's temporary memory */
     WORK_TOP_GRAD,    /* top gradient in the format a primitive wants */
     WORK_BOTTOM_GRAD, /* bottom gradient in the format a primitive gives */
-    WORK_WEIGHTS,     /* weights in the layout a primitive wants */
     WORK_WEIGHT_GRAD, /* weight gradient in the layout a primitive gives */
-    WORK_PARAM_GRAD,  /* plain gradient on its way to being added */
-    WORK_PART,        /* one group's part of activations */
+    WORK_PARAM, /* plain gradient on its way to being added; weights as a primitive wants them */
+    WORK_PART,  /* one group's part of activations */
     WORK_SLOTS,
     WORK_OWN = WORK_SLOTS /* not shared: kept from forward to backward */
 };

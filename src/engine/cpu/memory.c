@@ -40,9 +40,8 @@ int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t 
     static const char *const what[WORK_SLOTS] = {"oneDNN's scratchpad",
                                                  "a top gradient in another format",
                                                  "a bottom gradient in another format",
-                                                 "weights in another layout",
                                                  "a weight gradient in another layout",
-                                                 "a parameter gradient to add",
+                                                 "weights, or a gradient to add",
                                                  "one group's activations"};
     struct cpu_work *work = &engine->work[slot];
     void *data;
