@@ -126,7 +126,7 @@ INLINE void pool_places_store(const int32_t *at, void *where, int64_t i, bool sm
 
     if (small)
         *(bytes *)((uint8_t *)where + i) =
-            __builtin_convertvector((places & (SMALL_PLACES - 1)) | (places >> 31), bytes);
+            __builtin_convertvector((places & (SMALL_PLACES - 1)) | (places < 0), bytes);
     else
         *(ints *)((int32_t *)where + i) = places;
 }
@@ -142,7 +142,7 @@ INLINE void pool_places_add(const void *where, int64_t i, bool small, int64_t he
                (int32_t)(here & (SMALL_PLACES - 1));
     else
         mine = *(const ints *)((const int32_t *)where + i) == (int32_t)here;
-    *(floats *)sum += (floats)(mine & *(const ints *)(dy + i));
+    *(floats *)sum += (floats)(mine & (ints) * (const floats *)(dy + i));
 }
 
 /* `from`: the places that the maxima at y come from. */
