@@ -37,6 +37,15 @@ train() {
     "$POSEIDON_MPIRUN" "$ranks" "$POSEIDON" train --force "$@" >"$log" 2>&1 </dev/null
 }
 
+# trained NAME RANKS OPTION...: solver.prototxt by batches of 8, into NAME.log and NAME.json
+trained() {
+    name=$1 ranks=$2
+    shift 2
+    train "$ranks" "$name.log" --solver=solver.prototxt --batch=8 --summary="$name.json" "$@" && return
+    fail "$name did not train:"
+    tail -n 20 "$name.log"
+}
+
 # begin RANKS LOG OPTION...: a training in the background, of small batches. Its launcher is process $launcher, its ranks
 # are in pid.RANK. A test that does something to it meanwhile gives it no end of its own (a max_iter out of reach): on
 # some machine every other run is over before.
@@ -63,6 +72,17 @@ await() {
 # json_value FILE KEY
 json_value() {
     tr -d '\n\r\t ' <"$1" | grep -o "\"$2\":[^,}]*" | head -n 1 | sed 's/^[^:]*://; s/"//g'
+}
+
+# all_losses LOG: of all iterations, with all digits that are printed
+all_losses() {
+    sed -n 's/.*Iteration \([0-9]*\).*, loss = /\1 /p' "$1"
+}
+
+# close_losses A B: the same numbers to 1e-4
+close_losses() {
+    paste -d ' ' "$1" "$2" | awk 'NF != 4 || $1 != $3 || ($2 - $4) ^ 2 > 1e-8 * $4 ^ 2 { bad = 1 }
+        END { exit bad || NR < 3 }'
 }
 
 # hash_of SUMMARY: of the parameters at the end

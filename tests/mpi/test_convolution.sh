@@ -19,17 +19,6 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "
 END
 make_solver solver.prototxt 'max_iter: 3' 'snapshot_after_train: false' 'display: 1' 'lr_policy: "fixed"'
 
-# losses LOG: of all iterations, with all digits that are printed
-losses() {
-    sed -n 's/.*Iteration \([0-9]*\).*, loss = /\1 /p' "$1"
-}
-
-# close A B: the same numbers to 1e-4
-close() {
-    paste -d ' ' "$1" "$2" | awk 'NF != 4 || $1 != $3 || ($2 - $4) ^ 2 > 1e-8 * $4 ^ 2 { bad = 1 }
-        END { exit bad || NR < 3 }'
-}
-
 "$POSEIDON" time --model=net.prototxt --convolution=fast >out 2>&1 && fail "time took --convolution=fast"
 grep -q 'convolution=fast: expected auto, direct or winograd' out || fail "the refusal is '$(cat out)'"
 "$POSEIDON_MPIRUN" 1 "$POSEIDON" train --solver=solver.prototxt --convolution=direct : -n 1 "$POSEIDON" train \
@@ -39,8 +28,8 @@ grep -q -- '--convolution differs: direct on rank 0; winograd on rank 1' out || 
 for how in direct winograd auto; do
     for ranks in 1 2; do
         train $ranks $how.$ranks --solver=solver.prototxt --convolution=$how || fail "$how on $ranks: $(tail -n 3 $how.$ranks)"
-        losses $how.$ranks >losses.$how.$ranks
-        close losses.direct.$ranks losses.$how.$ranks || fail "$how on $ranks ranks is another training"
+        all_losses $how.$ranks >losses.$how.$ranks
+        close_losses losses.direct.$ranks losses.$how.$ranks || fail "$how on $ranks ranks is another training"
     done
 done
 grep 'Algorithms chosen.*Winograd' direct.1 && fail 'direct is not direct'
@@ -49,7 +38,7 @@ if grep -q 'Algorithms chosen: .*second (Winograd forward data weights)' winogra
     "$POSEIDON" time --model=net.prototxt --iterations=1 --convolution=winograd 2>&1 |
         grep -q 'second.*algorithm: Winograd forward data weights' || fail 'time does not say so'
     # 64 million operations and more are measured, and kept where no other program was in the way
-    train 2 again --solver=solver.prototxt && losses again >losses.again
+    train 2 again --solver=solver.prototxt && all_losses again >losses.again
     [ "$(sed 's/ [01]$//' cache/convolutions 2>/dev/null | sort | uniq -d | wc -l)" -eq 0 ] ||
         fail "measured again though known: $(cat cache/convolutions)"
     # what is known is followed: a file that says no, and one that says yes; without the machine, for any

@@ -4,15 +4,6 @@
 . "$abs_top_srcdir/tests/mpi/common.sh"
 make_solver solver.prototxt 'max_iter: 12' 'display: 4' 'snapshot_after_train: false'
 
-# trained NAME RANKS OPTION...
-trained() {
-    name=$1 ranks=$2
-    shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --batch=8 --summary="$name.json" "$@" && return
-    fail "$name did not train:"
-    tail -n 20 "$name.log"
-}
-
 # shares NAME WORDS: the run sent nothing, and said who updates
 shares() {
     grep -q "workers on one machine add up their gradients in its memory; $2" "$1.log" || fail "$1: not '$2': $(grep 'add up' "$1.log")"

@@ -9,15 +9,6 @@ for ranks in 2 5; do
     "$POSEIDON_MPIRUN" $ranks "$abs_top_builddir/tests/mpi/node_ranks" || fail "nodes of $ranks ranks"
 done
 
-# trained NAME RANKS OPTION...
-trained() {
-    name=$1 ranks=$2
-    shift 2
-    train "$ranks" "$name.log" --solver=solver.prototxt --batch=8 --summary="$name.json" "$@" && return
-    fail "$name did not train:"
-    tail -n 20 "$name.log"
-}
-
 # list FILE KEY: a list of numbers, without spaces
 list() {
     tr -d '\n\r\t ' <"$1" | sed 's/.*"'"$2"'":\[\([^]]*\)\].*/\1/'

@@ -14,17 +14,6 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "wide" bottom: "label" top:
 END
 make_solver solver.prototxt 'max_iter: 3' 'snapshot_after_train: false' 'display: 1' 'lr_policy: "fixed"'
 
-# losses LOG: of all iterations, with all digits that are printed
-losses() {
-    sed -n 's/.*Iteration \([0-9]*\).*, loss = /\1 /p' "$1"
-}
-
-# close A B: the same numbers to 1e-4
-close() {
-    paste -d ' ' "$1" "$2" | awk 'NF != 4 || $1 != $3 || ($2 - $4) ^ 2 > 1e-8 * $4 ^ 2 { bad = 1 }
-        END { exit bad || NR < 3 }'
-}
-
 # choices FOLDER WAY: all six products go that way, without the machine, for any
 choices() {
     mkdir -p "$1"
@@ -42,7 +31,7 @@ export POSEIDON_CACHE
 choices "$POSEIDON_CACHE" 0
 train 1 sgemm.log --solver=solver.prototxt --comm=none || fail "sgemm: $(tail -n 3 sgemm.log)"
 grep 'Algorithms chosen' sgemm.log && fail 'not by sgemm though the file says so'
-losses sgemm.log >losses.sgemm
+all_losses sgemm.log >losses.sgemm
 
 # a rank with an empty folder, and another thing in its own file, follow what rank 0's file says
 mkdir -p empty
@@ -62,8 +51,8 @@ if grep -q 'Algorithms chosen' log; then
         fail "not by matmul though the file says so: $(grep Algorithms log)"
     POSEIDON_CACHE=$work/matmul
     train 1 matmul.log --solver=solver.prototxt --comm=none || fail "matmul: $(tail -n 3 matmul.log)"
-    losses matmul.log >losses.matmul
-    close losses.sgemm losses.matmul || fail 'matmul is another training'
+    all_losses matmul.log >losses.matmul
+    close_losses losses.sgemm losses.matmul || fail 'matmul is another training'
     "$POSEIDON" time --model=net.prototxt --iterations=1 2>&1 |
         grep -q 'wide.*algorithm: matmul forward data weights' || fail 'time does not say so'
 else
@@ -74,7 +63,7 @@ fi
 POSEIDON_CACHE=$work/measured
 for run in 1 2; do
     train 2 measured.$run --solver=solver.prototxt --threads=1 || fail "measuring: $(tail -n 3 measured.$run)"
-    losses measured.$run >losses.$run
+    all_losses measured.$run >losses.$run
     [ $run -gt 1 ] || sure=$(wc -l <measured/convolutions 2>/dev/null || echo 0)
 done
 [ "$(sed 's/ [0-9]*$//' measured/convolutions 2>/dev/null | sort | uniq -d | wc -l)" -eq 0 ] ||
