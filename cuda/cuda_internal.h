@@ -4,8 +4,8 @@
  * them; in bfloat16 where the engine computes so. Ops convert what comes in another format. All
  * work goes to one stream in the order of the calls, so ops need no synchronisation; copies that
  * sync asks for run on streams of their own (streams.c). */
-#ifndef POSEIDON_CUDA_INTERNAL_H
-#define POSEIDON_CUDA_INTERNAL_H
+#ifndef POSEIDON_CUDA_CUDA_INTERNAL_H
+#define POSEIDON_CUDA_CUDA_INTERNAL_H
 
 #include "engine/engine.h"
 #include "engine/op_check.h"
@@ -40,7 +40,7 @@ struct cuda_format {
     bool nhwc;
 };
 
-extern const struct cuda_format cuda_plain_bf16, cuda_nhwc_f32, cuda_nhwc_bf16;
+extern const struct cuda_format cuda_plain_bf16, cuda_nhwc_f32;
 
 struct cuda_engine {
     struct cuda_libs libs;
@@ -156,7 +156,6 @@ static inline enum cuda_type cuda_bottom_type(const struct cuda_op *op)
 const struct cuda_format *cuda_plain(const struct cuda_engine *engine);
 const struct cuda_format *cuda_nhwc(const struct cuda_engine *engine);
 size_t cuda_type_bytes(enum cuda_type type);
-size_t cuda_format_bytes(const struct shape *shape, const struct cuda_format *format);
 /* Gives a top its format: value and gradient, memory of its own. */
 void cuda_top_set(struct blob *top, const struct cuda_format *format);
 /* The top shares its bottom's memory: value always, gradient if asked. */

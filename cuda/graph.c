@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static int begin(void *context)
 {
     struct cuda_engine *engine = context;
 
+    assert(!engine->recording);
     if (cuda_check(cudaStreamBeginCapture(engine->stream, cudaStreamCaptureModeThreadLocal)))
         return -1;
     engine->recording = true;
@@ -58,6 +60,7 @@ static int end(void *context, struct engine_graph **out)
     int status;
 
     *out = NULL;
+    assert(engine->recording);
     engine->recording = false;
     if (cuda_check(cudaStreamEndCapture(engine->stream, &graph)))
         return -1;
@@ -80,6 +83,7 @@ static int launch(void *context, struct engine_graph *graph)
 {
     struct cuda_engine *engine = context;
 
+    assert(!engine->recording);
     if (graph->generation != engine->generation)
         return 1;
     return cuda_check(cudaGraphLaunch(graph->exec, engine->stream));

@@ -8,12 +8,13 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 const struct cuda_format cuda_plain_bf16 = {"plain bfloat16", CUDA_BF16, false};
 const struct cuda_format cuda_nhwc_f32 = {"NHWC float", CUDA_F32, true};
-const struct cuda_format cuda_nhwc_bf16 = {"NHWC bfloat16", CUDA_BF16, true};
+static const struct cuda_format cuda_nhwc_bf16 = {"NHWC bfloat16", CUDA_BF16, true};
 
 enum { SLOTS = 16, SLOT_BYTES = 16384, BUFFERS = 2 };
 
@@ -75,6 +76,7 @@ int cuda_work_reserve(struct cuda_engine *engine, enum cuda_work_slot slot, size
 
     if (work->bytes >= bytes)
         return 0;
+    assert(!engine->recording); /* a captured stream allocates nothing */
     cudaStreamSynchronize(engine->stream);
     cuda_free(work->data);
     *work = (struct cuda_work){0};
@@ -152,7 +154,7 @@ size_t cuda_type_bytes(enum cuda_type type)
     return type == CUDA_BF16 ? 2 : 4;
 }
 
-size_t cuda_format_bytes(const struct shape *shape, const struct cuda_format *format)
+static size_t cuda_format_bytes(const struct shape *shape, const struct cuda_format *format)
 {
     return shape_elems(shape) * cuda_type_bytes(cuda_format_type(format));
 }
@@ -209,6 +211,7 @@ int cuda_convert(struct cuda_engine *engine, const struct shape *shape,
         rows = to_format && to_format->nhwc ? channels : pixels;
         columns = to_format && to_format->nhwc ? pixels : channels;
     }
+    assert((size_t)outer * (size_t)rows * (size_t)columns == shape_elems(shape));
     return cuda_check(kernel_transpose(engine->stream, cuda_format_type(from_format), from,
                                        cuda_format_type(to_format), to, outer, rows, columns,
                                        false));
@@ -291,6 +294,7 @@ int cuda_write_small(struct cuda_engine *engine, void *to, const void *from, siz
 
     if (cuda_check(cudaEventSynchronize(slot->used)))
         return -1;
+    assert(bytes <= SLOT_BYTES);
     memcpy(slot->host, from, bytes);
     if (cuda_check(cudaMemcpyAsync(to, slot->host, bytes, cudaMemcpyHostToDevice, engine->stream)))
         return -1;
@@ -317,6 +321,7 @@ static int write_large(struct cuda_engine *engine, struct tensor *to, const floa
 {
     struct buffer *buffer = &engine->staging->buffer[engine->staging->next_buffer++ % BUFFERS];
 
+    assert(!engine->recording);
     if (cuda_check(cudaEventSynchronize(buffer->used)) || buffer_reserve(buffer, bytes) ||
         cuda_check(
             cudaMemcpyAsync(buffer->device, from, bytes, cudaMemcpyHostToDevice, engine->feed)) ||

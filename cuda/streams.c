@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,7 @@ static int copy_rows(const struct engine_rows *r, enum cudaMemcpyKind kind, cuda
     const void *from = up ? r->host : r->memory;
     size_t to_stride = up ? r->stride : r->host_stride, stride = up ? r->host_stride : r->stride;
 
+    assert(r->rows == 1 || (r->stride >= r->width && r->host_stride >= r->width));
     if (one)
         return cuda_check(cudaMemcpyAsync(to, from, width * r->rows, kind, stream));
     return cuda_check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, stride * sizeof(float),

@@ -11,6 +11,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static int reduce(void *context, float *x, size_t n, struct engine_ticket *after
     const struct cuda_engine *engine = context;
     const struct cuda_team *team = engine->team;
 
+    assert(team);
     if (cuda_check(cudaSetDevice(engine->device)) || (after && cuda_store_after(engine, after)))
         return -1;
     return nccl_check(

@@ -1,6 +1,7 @@
 /* bfloat16 and one bit. */
 #include "engine/codec.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -58,6 +59,7 @@ KERNEL static void add_halves(const uint16_t *restrict half, size_t n, float *re
 
 static void bf16_encode(const float *x, float *residual, size_t rows, size_t n, void *out)
 {
+    assert(rows > 0 && n > 0 && (void *)residual != out);
     encode_halves(x, residual, rows * n, out);
 }
 

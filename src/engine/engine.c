@@ -56,35 +56,19 @@ int engine_open(const char *name, const struct engine_options *options, struct e
                      engine_names(names, sizeof names));
 }
 
-int engine_math_parse(const char *name, enum engine_math *out)
-{
-    static const char *const words[] = {"fp32", "tf32", "bf16", NULL}; /* from MATH_FP32 on */
-    int found = 0, status = choice_parse("math", name, words, &found);
-
-    *out = (enum engine_math)(MATH_FP32 + found);
-    return status;
-}
+const char *const engine_math_words[] = {[MATH_DEFAULT] = "auto",
+                                         [MATH_FP32] = "fp32",
+                                         [MATH_TF32] = "tf32",
+                                         [MATH_BF16] = "bf16",
+                                         NULL};
 
 const char engine_math_unused[] =
     "--math has no effect on --engine=cpu, which computes in single precision";
 
-static const char *const convolutions[] = {[CONVOLUTION_AUTO] = "auto",
-                                           [CONVOLUTION_DIRECT] = "direct",
-                                           [CONVOLUTION_WINOGRAD] = "winograd",
-                                           NULL};
-
-const char *engine_convolution_name(enum engine_convolution convolution)
-{
-    return convolutions[convolution];
-}
-
-int engine_convolution_parse(const char *name, enum engine_convolution *out)
-{
-    int found = 0, status = choice_parse("convolution", name, convolutions, &found);
-
-    *out = (enum engine_convolution)found;
-    return status;
-}
+const char *const engine_convolution_words[] = {[CONVOLUTION_AUTO] = "auto",
+                                                [CONVOLUTION_DIRECT] = "direct",
+                                                [CONVOLUTION_WINOGRAD] = "winograd",
+                                                NULL};
 
 void engine_describe(const struct engine *engine, const struct op *op, char words[ENGINE_OP_WORDS])
 {
@@ -135,6 +119,7 @@ int engine_op_create(struct engine *engine, const struct op_args *args, struct o
                          i->name, layer);
     if (i->op_create(engine->context, args, out))
         return -1;
+    assert(*out);
     for (int pass = 0; pass < OP_PASSES; pass++)
         (*out)->work[pass] = op_work(args, (enum op_pass)pass);
     return 0;

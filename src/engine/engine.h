@@ -18,6 +18,8 @@
 #include "engine/tensor.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
+
 struct op_args {
     enum op_kind kind;
     bool train;        /* TRAIN phase: dropout drops, backward will be called */
@@ -86,9 +88,10 @@ enum engine_math {
 
 /* How the CPU engine computes convolutions. */
 enum engine_convolution {
-    CONVOLUTION_AUTO,     /* by whichever algorithm was measured to be faster for the shape */
+    CONVOLUTION_AUTO,     /* by whichever algorithm is faster for the shape, by rule or measured */
     CONVOLUTION_DIRECT,   /* every product and sum of the definition */
-    CONVOLUTION_WINOGRAD, /* by Winograd's algorithm wherever the library has it */
+    CONVOLUTION_WINOGRAD, /* by Winograd's algorithm, the library's where it has it, else ours */
+    CONVOLUTION_OWN,      /* ours wherever it can, else direct: for tests, no word of the user's */
 };
 
 struct engine_options {
@@ -98,6 +101,10 @@ struct engine_options {
     enum engine_convolution convolution; /* CPU */
     bool no_fusion;                      /* every layer is an operator of its own */
     size_t workspace; /* the most temporary memory one operator may take; 0: the engine's default */
+    int passes;       /* CPU: over the same parameters in training (iter_size); 0: one. Of several
+                         and in TEST, ops keep parameters as they lay them out */
+    bool repeatable;  /* CPU: by which algorithm is said by the shape and the processor alone;
+                         nothing is measured, and no choice kept from before is looked at */
     /* What follows is for engines with devices of their own; the CPU engine reads none of it. */
     int device; /* which device, counted over those visible, modulo their number: the rank's
                    number on its node */
@@ -325,7 +332,8 @@ struct engine_i {
     /* How the op is computed, in words, where that was a choice ("Winograd forward"); else "".
      * NULL: never. */
     void (*describe)(const struct op *op, char words[ENGINE_OP_WORDS]);
-    /* Bytes of the engine's own that all ops share: temporary memory. NULL: not known. */
+    /* Bytes of the engine's own: the temporary memory that all ops share, and the parameters that
+     * ops keep laid out. NULL: not known. */
     size_t (*held)(void *context);
     /* The device in words ("NVIDIA H200, device 0") and, in identity, what no other device in the
      * world shares. NULL: computes on the host's processors. */
@@ -353,8 +361,8 @@ struct engine {
 int engine_open(const char *name, const struct engine_options *options, struct engine *out);
 void engine_close(struct engine *engine);
 
-/* "fp32", "tf32" or "bf16"; fails with the list of them. */
-int engine_math_parse(const char *name, enum engine_math *out);
+/* By enum engine_math: "auto", "fp32", "tf32", "bf16"; ended by NULL, as util/choice.h has it. */
+extern const char *const engine_math_words[];
 
 /* Whether products are asked for in less than single precision; the CPU engine has no such, and
  * what to say then. */
@@ -364,11 +372,8 @@ static inline bool engine_math_is_reduced(enum engine_math math)
 }
 extern const char engine_math_unused[];
 
-/* "auto", "direct" or "winograd"; fails with the list of them. */
-int engine_convolution_parse(const char *name, enum engine_convolution *out);
-
-/* The word for it. */
-const char *engine_convolution_name(enum engine_convolution convolution);
+/* By enum engine_convolution: "auto", "direct", "winograd"; ended by NULL. */
+extern const char *const engine_convolution_words[];
 
 /* Whether the engine of that name computes nothing (engine_i.blank); false for unknown names. */
 bool engine_is_blank(const char *name);
@@ -397,6 +402,7 @@ static inline int op_forward(struct op *op, const struct run *run)
 
 static inline int op_backward(struct op *op, const struct run *run)
 {
+    assert(op->i->backward); /* TEST nets have none */
     return op->i->backward(op, run);
 }
 

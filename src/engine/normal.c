@@ -16,7 +16,7 @@ enum { BATCH = 128 };
 
 static const double two_pi = 6.283185307179586476925;
 
-void normal_pair(const uint32_t words[2], double mean, double std, float out[2])
+static void normal_pair(const uint32_t words[2], double mean, double std, float out[2])
 {
     double u = ((double)words[0] + 1.0) * 0x1p-32; /* (0, 1]: the logarithm is finite */
     double angle = two_pi * ((double)words[1] * 0x1p-32);

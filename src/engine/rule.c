@@ -8,6 +8,7 @@
 
 #include "util/error.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -199,6 +200,7 @@ void rule_update(const struct engine_update *update, float *value, const float *
     bool two = rule_kind_histories(update->rule) > 1;
     float g[BLOCK];
 
+    assert(update->rule <= RULE_ADAM && (!two || stride >= n));
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t m = n - i < BLOCK ? n - i : BLOCK;
 

@@ -41,7 +41,10 @@ int shape_set(struct shape *shape, int naxes, const int64_t *dim, const char *wh
         if (dim[i] < 0)
             return error_set("%s: axis %d has the negative size %" PRId64, what, i, dim[i]);
         if (dim[i] > 0 && count > INT32_MAX / dim[i])
-            return error_set("%s: blob size exceeds INT_MAX (%d elements)", what, INT32_MAX);
+            return error_set(
+                "%s: blob size exceeds INT_MAX (%d elements): make it smaller, or split "
+                "what it is made of into several layers",
+                what, INT32_MAX);
         count *= dim[i];
         shape->dim[i] = dim[i];
     }

@@ -60,7 +60,8 @@ static void compare(size_t elems, int repetitions, int rank, int nranks)
     struct group group = {
         .name = "all", .elems = elems, .nparams = 1, .params = &param, .trains = true};
     struct sync_model model = {.elems = elems, .engine = &engine};
-    struct plan_options options = {.comm = {COMM_SCHEME, scheme_find("allreduce")},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, scheme_find(sync_schemes, "allreduce")},
                                    .nranks = nranks,
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};

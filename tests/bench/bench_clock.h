@@ -1,8 +1,8 @@
 /* Seconds for benchmarks: of this thread's processor time where it computes alone, so that whoever
  * else is at work on the machine does not count; of the clock on the wall where several threads
  * compute. */
-#ifndef POSEIDON_TESTS_BENCH_CLOCK_H
-#define POSEIDON_TESTS_BENCH_CLOCK_H
+#ifndef POSEIDON_TESTS_BENCH_BENCH_CLOCK_H
+#define POSEIDON_TESTS_BENCH_BENCH_CLOCK_H
 
 #include <time.h>
 

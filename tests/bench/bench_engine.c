@@ -1,9 +1,12 @@
-/* bench_engine [--threads=N] [--seconds=S] [NAME...]
+/* bench_engine [--threads=N] [--seconds=S] [--repeatable] [NAME...]
  *
  * Every operator of the CPU engine at the sizes of well-known nets, forward and backward: GFLOP/s
  * and the share of what one large matrix product reaches here, or GB/s and the share of what
  * copying reaches, for operators bound by memory. Times are the fastest of several runs, processor
  * time with one thread: others may be at work on this machine. NAME: only lines that contain it.
+ *
+ * Convolutions that Winograd's algorithm takes are run by every way that there is, one after the
+ * other in turns. --repeatable: the first table's go the way that the shape says, not the fastest.
  *
  * `relaid` is the share of forward and backward spent on bringing weights into oneDNN's layout and
  * their gradients back: the price of parameters that are plain everywhere else. It is seen by
@@ -122,11 +125,10 @@ static int fill(struct rig *rig, struct tensor *tensor, bool param, int i)
 }
 
 /* Labels are zeros, as created. */
-static int measure(struct bench *b, struct rig *rig, struct figures *f)
+static int create(struct rig *rig)
 {
     const bool labelled = rig->args.kind == OP_SOFTMAX_LOSS;
 
-    *f = (struct figures){.forward = 1e9, .backward = 1e9};
     if (rig_create(rig))
         return -1;
     for (int i = 0; i < (labelled ? 1 : rig->args.nbottoms); i++)
@@ -138,6 +140,14 @@ static int measure(struct bench *b, struct rig *rig, struct figures *f)
     for (int i = 0; i < rig->args.ntops; i++)
         if (fill(rig, &rig->tops[i]->grad, false, 0))
             return -1;
+    return 0;
+}
+
+static int measure(struct bench *b, struct rig *rig, struct figures *f)
+{
+    *f = (struct figures){.forward = 1e9, .backward = 1e9};
+    if (create(rig))
+        return -1;
     relay.elems = rig->args.kind == OP_CONV ? (int64_t)shape_elems(&rig->param[0].shape) : 0;
     double begin = bench_seconds(b->threads);
     for (int i = 0; i < 3 || bench_seconds(b->threads) - begin < b->seconds; i++)
@@ -195,36 +205,122 @@ static const struct conv_case convs[] = {
     {"MobileNet depthwise 3x3 256", 8, 256, 28, 256, 3, 1, 1, 256, false},
 };
 
+static int conv_rig(struct engine *engine, const struct conv_case *c, struct rig *rig)
+{
+    int64_t out = (c->size + 2 * c->pad - c->kernel) / c->stride + 1;
+
+    rig_start(rig, engine, OP_CONV);
+    rig->args.u.conv = (struct conv_args){.kernel = {c->kernel, c->kernel},
+                                          .stride = {c->stride, c->stride},
+                                          .pad = {c->pad, c->pad},
+                                          .dilation = {1, 1},
+                                          .group = c->group,
+                                          .bias = true};
+    rig_bottom(rig, 4, (int64_t[]){c->n, c->c, c->size, c->size});
+    rig_top(rig, 4, (int64_t[]){c->n, c->o, out, out});
+    rig_param(rig, 4, (int64_t[]){c->o, c->c / c->group, c->kernel, c->kernel});
+    rig_param(rig, 1, (int64_t[]){c->o});
+    rig->propagate[0] = !c->first;
+    return c->first ? 0 : rig_lay_out(rig, 0);
+}
+
+static double conv_flops(const struct conv_case *c)
+{
+    double out = (c->size + 2 * c->pad - c->kernel) / c->stride + 1;
+
+    return 2.0 * c->n * c->o * out * out * (c->c / c->group) * (double)(c->kernel * c->kernel);
+}
+
 static int bench_conv(struct bench *b, const struct conv_case *c)
 {
     struct rig rig;
     struct figures f;
-    int64_t out = (c->size + 2 * c->pad - c->kernel) / c->stride + 1;
-    int status;
+    int status = conv_rig(&b->engine, c, &rig) || measure(b, &rig, &f);
 
-    rig_start(&rig, &b->engine, OP_CONV);
-    rig.args.u.conv = (struct conv_args){.kernel = {c->kernel, c->kernel},
-                                         .stride = {c->stride, c->stride},
-                                         .pad = {c->pad, c->pad},
-                                         .dilation = {1, 1},
-                                         .group = c->group,
-                                         .bias = true};
-    rig_bottom(&rig, 4, (int64_t[]){c->n, c->c, c->size, c->size});
-    rig_top(&rig, 4, (int64_t[]){c->n, c->o, out, out});
-    rig_param(&rig, 4, (int64_t[]){c->o, c->c / c->group, c->kernel, c->kernel});
-    rig_param(&rig, 1, (int64_t[]){c->o});
-    rig.propagate[0] = !c->first;
-    status = (!c->first && rig_lay_out(&rig, 0)) || measure(b, &rig, &f);
     rig_finish(&rig);
     if (status)
         return -1;
-    double flops = 2.0 * c->n * c->o * (double)(out * out) * (c->c / c->group) *
-                   (double)(c->kernel * c->kernel);
-    double back = c->first ? flops : 2 * flops;
+    double flops = conv_flops(c), back = c->first ? flops : 2 * flops;
     printf("%-28s %9.2f %8.1f %5.0f%%  %9.2f %8.1f %5.0f%%   %5.2f%%\n", c->name, f.forward * 1e3,
            flops / f.forward * 1e-9, 100 * flops / f.forward / b->peak_flops, f.backward * 1e3,
            back / f.backward * 1e-9, 100 * back / f.backward / b->peak_flops, 100 * f.relaid);
     return 0;
+}
+
+/* ---- every way of a convolution ---- */
+
+static const enum engine_convolution ways[] = {CONVOLUTION_DIRECT, CONVOLUTION_WINOGRAD,
+                                               CONVOLUTION_OWN};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* A convolution by one way, on an engine of its own. */
+struct way {
+    struct engine engine;
+    struct rig rig;
+    struct figures f;
+    char words[ENGINE_OP_WORDS];
+};
+
+static int way_start(const struct bench *b, const struct conv_case *c, int i, struct way *w)
+{
+    const struct engine_options options = {.threads = b->threads, .convolution = ways[i]};
+
+    w->f = (struct figures){.forward = 1e9, .backward = 1e9};
+    if (engine_open("cpu", &options, &w->engine) || conv_rig(&w->engine, c, &w->rig) ||
+        create(&w->rig))
+        return -1;
+    engine_describe(&w->engine, w->rig.op, w->words);
+    return 0;
+}
+
+/* Whether that way is the one that it is named after, in all passes. */
+static bool way_is_there(const struct way *w, int i)
+{
+    static const char *const all[WAYS] = {"", "Winograd forward data weights",
+                                          "own Winograd forward data weights"};
+
+    return strcmp(w->words, all[i]) == 0;
+}
+
+static void way_print(const struct way *w, const struct figures *direct)
+{
+    printf(" %8.2f %8.2f x%-5.2f", w->f.forward * 1e3, w->f.backward * 1e3,
+           (direct->forward + direct->backward) / (w->f.forward + w->f.backward));
+}
+
+/* In turns, so that what else the machine does meets all. */
+static int bench_ways(struct bench *b, const struct conv_case *c)
+{
+    struct way list[WAYS] = {{.words = ""}};
+    int status = 0;
+
+    for (int i = 0; i < WAYS && !status; i++)
+        status = way_start(b, c, i, &list[i]);
+    double begin = bench_seconds(b->threads);
+    for (int r = 0; !status && (r < 3 || bench_seconds(b->threads) - begin < WAYS * b->seconds);
+         r++)
+        for (int i = 0; i < WAYS && !status; i++)
+            if (way_is_there(&list[i], i))
+                status = run_once(b, &list[i].rig, &list[i].f);
+    if (!status) {
+        printf("%-28s", c->name);
+        for (int i = 0; i < WAYS; i++)
+            if (way_is_there(&list[i], i))
+                way_print(&list[i], &list[0].f);
+            else
+                printf(" %8s %8s %6s", "-", "-", "");
+        printf("\n");
+    }
+    for (int i = 0; i < WAYS; i++) {
+        rig_finish(&list[i].rig);
+        engine_close(&list[i].engine);
+    }
+    return status;
+}
+
+static bool has_ways(const struct conv_case *c)
+{
+    return !c->first && c->stride == 1 && (c->kernel == 3 || c->kernel == 5) && c->group < c->c;
 }
 
 struct fc_case {
@@ -388,6 +484,11 @@ static int bench_all(struct bench *b)
     for (size_t i = 0; i < sizeof convs / sizeof convs[0]; i++)
         if (wanted(b, convs[i].name) && bench_conv(b, &convs[i]))
             return -1;
+    printf("\n%-28s %24s %24s %24s\n", "fwd ms, bwd ms, and x faster", "direct",
+           "oneDNN's Winograd", "our own");
+    for (size_t i = 0; i < sizeof convs / sizeof convs[0]; i++)
+        if (has_ways(&convs[i]) && wanted(b, convs[i].name) && bench_ways(b, &convs[i]))
+            return -1;
     printf("\n%-28s\n", "inner product");
     for (size_t i = 0; i < sizeof fcs / sizeof fcs[0]; i++)
         if (wanted(b, fcs[i].name) && bench_fc(b, &fcs[i]))
@@ -403,6 +504,7 @@ static int bench_all(struct bench *b)
 int main(int argc, char **argv)
 {
     struct bench b = {.threads = 1, .seconds = 0.1, .names = argv + 1};
+    bool repeatable = false;
     int status;
 
     for (int i = 1; i < argc; i++) {
@@ -410,10 +512,12 @@ int main(int argc, char **argv)
             b.threads = atoi(argv[i] + 10);
         else if (strncmp(argv[i], "--seconds=", 10) == 0)
             b.seconds = atof(argv[i] + 10);
+        else if (strcmp(argv[i], "--repeatable") == 0)
+            repeatable = true;
         else
             b.names[b.nnames++] = argv[i];
     }
-    struct engine_options options = {.threads = b.threads};
+    struct engine_options options = {.threads = b.threads, .repeatable = repeatable};
     relay.threads = b.threads;
     status = engine_open("cpu", &options, &b.engine) || bench_all(&b);
     if (status)

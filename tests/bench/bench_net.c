@@ -5,8 +5,8 @@
  * pass to pass as they do in training (so that re-laid copies are renewed). Prints the milliseconds
  * of each pass. --passes=0 reads a line from standard input before each pass instead, and ends with
  * it: a script can then take turns with another program. --layers: a table of mean times at the
- * end. --no-fusion, --direct: as poseidon time has --no-fusion and --convolution=direct. --update:
- * each pass ends with SGD's update, with momentum and weight decay. */
+ * end. --no-fusion, --direct: as poseidon time has them behind --tune (convolution=direct).
+ * --update: each pass ends with SGD's update, with momentum and weight decay. */
 #include "tests/bench/bench_clock.h"
 
 #include "net/net.h"

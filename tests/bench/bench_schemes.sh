@@ -37,7 +37,7 @@ run synchronous --comm=ps
 run bf16 --comm=allreduce --wire=bf16
 run adam --comm=adam
 run 1-bit --comm=onebit
-run staleness-1 --comm=ps --staleness=1
-run staleness-3 --comm=ps --staleness=3
-"$top/jobs/plot_log.sh" --force "$out" $folder/synchronous.log $folder/bf16.log $folder/adam.log $folder/1-bit.log \
+run staleness-1 --comm=ps --tune=staleness=1
+run staleness-3 --comm=ps --tune=staleness=3
+"$top/jobs/report.py" --curves="$out" --force $folder/synchronous.log $folder/bf16.log $folder/adam.log $folder/1-bit.log \
     $folder/staleness-1.log $folder/staleness-3.log

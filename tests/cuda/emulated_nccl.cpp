@@ -5,7 +5,7 @@
  * for different operations are told so and aborted.
  *
  * POSEIDON_EMULATED_NCCL: "missing": there is no library; "broken N": an error comes up after N
- * operations. */
+ * operations. POSEIDON_EMULATED_TEAM: what the names of files in /dev/shm begin with. */
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -178,8 +178,10 @@ int nccl_functions_open(struct nccl_functions *nccl)
     nccl->ncclGetErrorString_ = [](ncclResult_t) { return "an emulated status"; };
     nccl->ncclGetLastError_ = [](ncclComm_t) { return ""; };
     nccl->ncclGetUniqueId_ = [](ncclUniqueId *id) {
+        const char *name = getenv("POSEIDON_EMULATED_TEAM");
         memset(id, 0, sizeof *id);
-        snprintf(id->internal, sizeof id->internal, "/poseidon-emulated-nccl-%d", (int)getpid());
+        snprintf(id->internal, sizeof id->internal, "/%s-%d",
+                 name ? name : "poseidon-emulated-nccl", (int)getpid());
         return ncclSuccess;
     };
     nccl->ncclCommInitRank_ = join_team;

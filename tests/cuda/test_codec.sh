@@ -12,7 +12,7 @@ export POSEIDON_EMULATED_AT_ONCE POSEIDON_EMULATED_AWARE POSEIDON_EMULATED_TELL
 reference() { # RANKS ARGUMENTS...: all is done at once
     configuration=$*
     POSEIDON_EMULATED_AT_ONCE=1
-    run "$@" --ps-update=host || return
+    run "$@" --tune=ps-update=host || return
     POSEIDON_EMULATED_AT_ONCE=0
     expected=$(value parameters_sha256)
     loss=$(value final_loss)
@@ -32,28 +32,28 @@ same() { # ARGUMENTS...: added to the reference's
 
 straight() { # ARGUMENTS...
     POSEIDON_EMULATED_AWARE=1
-    same --direct=on "$@"
+    same --tune=direct=on "$@"
     grep -q "Messages go straight from and to the engine's memory" log || fail "not straight: $configuration $*"
     POSEIDON_EMULATED_AWARE=0
 }
 
 reference 2 --solver=plain.prototxt --comm=onebit
-same --ps-update=host
-same --ps-update=device --chunk=1k
+same --tune=ps-update=host
+same --tune=ps-update=device --tune=chunk=1k
 reference 3 --solver=clipped.prototxt --comm=onebit
-same --ps-update=host --chunk=1k
-straight --ps-update=host --chunk=1k
+same --tune=ps-update=host --tune=chunk=1k
+straight --tune=ps-update=host --tune=chunk=1k
 reference 3 --solver=plain.prototxt --comm=ps --wire=bf16
-same --ps-update=host
-same --ps-update=device --chunk=1k
-straight --ps-update=host --chunk=1k
-straight --ps-update=device
+same --tune=ps-update=host
+same --tune=ps-update=device --tune=chunk=1k
+straight --tune=ps-update=host --tune=chunk=1k
+straight --tune=ps-update=device
 reference 2 --solver=clipped.prototxt --comm=allreduce --wire=bf16
 same
-same --chunk=1020 --overlap=none --no-graphs # odd numbers of values
-straight --chunk=1020
+same --tune=chunk=1020 --overlap=none --tune=no-graphs # odd numbers of values
+straight --tune=chunk=1020
 reference 3 --solver=plain.prototxt --comm=auto --wire=bf16
-same --ps-update=host
+same --tune=ps-update=host
 reference 3 --solver=plain.prototxt --comm=ps --wire=bf16 --servers=1
 same
 reference 2 --solver=plain.prototxt --comm=onebit --servers=1 # nobody to add up with: encoded all the same
@@ -63,7 +63,7 @@ same
 # straight, only a rank's own are.
 beside() { # FETCHES ARGUMENTS...: bytes that were fetched beside the messages, each so many times in six iterations
     fetches=$1; shift
-    run 2 --solver=plain.prototxt --ps-update=host "$@" >&2 || return
+    run 2 --solver=plain.prototxt --tune=ps-update=host "$@" >&2 || return
     fetched=$(sed -n 's/.*fetched from the emulated GPU: \([0-9]*\) bytes.*/\1/p' log | paste -s -d +)
     sent=$(value bytes_sent_per_iteration_by_rank | tr -d '[]' | tr , +)
     # shellcheck disable=SC2004
@@ -78,17 +78,17 @@ no_more() { # FETCHES PLAIN ENCODED: arguments
 }
 no_more 6 --comm=allreduce '--comm=allreduce --wire=bf16'
 no_more 6 --comm=allreduce --comm=onebit
-no_more 6 --comm=allreduce '--comm=onebit --chunk=1k'
+no_more 6 --comm=allreduce '--comm=onebit --tune chunk=1k'
 POSEIDON_EMULATED_AWARE=1
-no_more 3 '--comm=allreduce --direct=on' '--comm=allreduce --wire=bf16 --direct=on'
+no_more 3 '--comm=allreduce --tune direct=on' '--comm=allreduce --wire=bf16 --tune direct=on'
 
 # too little memory for what encoding takes, whatever else there is room for
 POSEIDON_EMULATED_AWARE=0
 export POSEIDON_EMULATED_BYTES
 for POSEIDON_EMULATED_BYTES in $(seq 400000 20000 900000); do
-    "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --share-gpu --solver=plain.prototxt --max-iter=1 \
+    "$POSEIDON_MPIRUN" 2 "$emulated" train --engine=cuda --tune=share-gpu --solver=plain.prototxt --max-iter=1 \
         --comm=allreduce --wire=bf16 >log 2>&1 && break
-    grep -q 'memory is full: what encoded gradients leave for the next ones needs .* MiB' log && told=yes
+    grep -q 'memory is full: what encoded gradients leave for the next ones needs .* MiB' log && told=yes && break
 done
 [ -n "${told:-}" ] || { cat log; fail 'encoded gradients without memory for them: not told of'; }
 finish

@@ -3,16 +3,9 @@
 # micro-batches, resuming, precisions. Streams of the emulated GPU are worked off as late as can be, so a copy
 # that somebody forgot to wait for shows as a wrong loss.
 set -u
-here=${abs_top_srcdir:?}
-emulated=${abs_top_builddir:?}/tests/cuda/poseidon
-real=$abs_top_builddir/poseidon
-folder=$(mktemp -d) || exit 99
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 99
-ln -s "$here/data" data
-cp "$here/tests/cuda/mixed.prototxt" net.prototxt
-POSEIDON_CACHE=$folder/cache
-export POSEIDON_CACHE
+. "${abs_top_srcdir:?}/tests/cuda/common.sh"
+here=$abs_top_srcdir
+real=$POSEIDON
 
 solver() { # FILE, lines on standard input
     { printf 'net: "net.prototxt"\nbase_lr: 0.05\nmomentum: 0.9\nweight_decay: 0.0005\n'
@@ -27,19 +20,17 @@ printf 'type: "Adam"\nmomentum2: 0.999\nbase_lr: 0.001\n' | grep -v base_lr | so
 # The final loss of a run: RANKS PROGRAM ARGUMENTS...
 loss() {
     ranks=$1; shift
-    "$here/tests/mpirun.sh" "$ranks" "$@" --threads=1 --seed=3 --force --summary=out.json \
+    "$POSEIDON_MPIRUN" "$ranks" "$@" --threads=1 --seed=3 --force --summary=out.json --tune=ps-update=host \
         >log 2>&1 || { cat log >&2; return 1; }
     sed -n 's/.*"final_loss": *\([^,}]*\).*/\1/p' out.json
 }
 
-failures=0
 same() { # WHAT EXPECTED FOUND TOLERANCE
     if awk -v a="$2" -v b="$3" -v t="$4" 'BEGIN { d = a - b; if (d < 0) d = -d;
             exit !(a + 0 > 0 && b + 0 > 0 && d <= t * a) }'; then
         echo "ok: $1: $2 and $3"
     else
-        echo "FAIL: $1: $2 on the CPU, $3 on the emulated GPU"
-        failures=$((failures + 1))
+        fail "$1: $2 on the CPU, $3 on the emulated GPU"
     fi
 }
 
@@ -51,7 +42,7 @@ for file in plain clipped adam; do
             esac
             expected=$(loss $ranks "$real" train --solver=$file.prototxt --comm=$comm) || exit 1
             found=$(loss $ranks "$emulated" train --solver=$file.prototxt --comm=$comm --engine=cuda \
-                --share-gpu) || exit 1
+                --tune=share-gpu) || exit 1
             same "$file, $ranks ranks, $comm" "$expected" "$found" 1e-4
         done
     done
@@ -65,7 +56,7 @@ for rule in 'Nesterov|base_lr: 0.05|momentum: 0.9' 'AdaGrad|base_lr: 0.01' \
     same "${rule%%|*}" "$expected" "$found" 1e-4
 done
 expected=$(loss 3 "$real" train --solver=plain.prototxt --servers=1) || exit 1
-found=$(loss 3 "$emulated" train --solver=plain.prototxt --servers=1 --engine=cuda --share-gpu) || exit 1
+found=$(loss 3 "$emulated" train --solver=plain.prototxt --servers=1 --engine=cuda --tune=share-gpu) || exit 1
 same 'a dedicated server' "$expected" "$found" 1e-4
 # Adam's way rebuilds on the owner's host; the owner is a worker, or not
 for arguments in 'plain 2' 'clipped 3' 'plain 3 --servers=1'; do
@@ -73,42 +64,42 @@ for arguments in 'plain 2' 'clipped 3' 'plain 3 --servers=1'; do
     set -- $arguments
     file=$1; ranks=$2; shift 2
     expected=$(loss "$ranks" "$real" train --solver="$file.prototxt" --comm=adam "$@") || exit 1
-    found=$(loss "$ranks" "$emulated" train --solver="$file.prototxt" --comm=adam --engine=cuda --share-gpu "$@") ||
+    found=$(loss "$ranks" "$emulated" train --solver="$file.prototxt" --comm=adam --engine=cuda --tune=share-gpu "$@") ||
         exit 1
     same "$file, $ranks ranks, adam${1:+, $1}" "$expected" "$found" 1e-4
 done
 expected=$(loss 2 "$real" train --solver=plain.prototxt --wire=bf16 --comm=ps) || exit 1
-found=$(loss 2 "$emulated" train --solver=plain.prototxt --wire=bf16 --comm=ps --engine=cuda --share-gpu) || exit 1
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --wire=bf16 --comm=ps --engine=cuda --tune=share-gpu) || exit 1
 same 'bfloat16 on the wire' "$expected" "$found" 1e-3
 # which updates a pass has seen is a matter of time, but not by much, and not for one rank
 expected=$(loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda) || exit 1
-found=$(loss 1 "$emulated" train --solver=plain.prototxt --comm=ps --staleness=2 --engine=cuda) || exit 1
+found=$(loss 1 "$emulated" train --solver=plain.prototxt --comm=ps --tune=staleness=2 --engine=cuda) || exit 1
 same 'staleness, 1 rank' "$expected" "$found" 0
 for file in plain double; do
     sed 's/base_lr.*/base_lr: 0.005/' $file.prototxt >slow.prototxt
     expected=$(loss 2 "$real" train --solver=slow.prototxt --comm=ps) || exit 1
-    found=$(loss 2 "$emulated" train --solver=slow.prototxt --comm=ps --staleness=2 --engine=cuda --share-gpu) ||
+    found=$(loss 2 "$emulated" train --solver=slow.prototxt --comm=ps --tune=staleness=2 --engine=cuda --tune=share-gpu) ||
         exit 1
     same "staleness, 2 ranks, $file" "$expected" "$found" 0.05
 done
 expected=$(loss 2 "$real" train --solver=plain.prototxt --comm=none) || exit 1
-found=$(loss 2 "$emulated" train --solver=plain.prototxt --comm=none --engine=cuda --share-gpu) || exit 1
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --comm=none --engine=cuda --tune=share-gpu) || exit 1
 same 'no synchronisation' "$expected" "$found" 1e-4
-expected=$(loss 2 "$emulated" train --solver=plain.prototxt --overlap=none --engine=cuda --share-gpu) ||
+expected=$(loss 2 "$emulated" train --solver=plain.prototxt --overlap=none --engine=cuda --tune=share-gpu) ||
     exit 1
-found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --share-gpu) || exit 1
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --tune=share-gpu) || exit 1
 same 'with and without overlap' "$expected" "$found" 0
 for ranks in 1 2; do
-    expected=$(loss $ranks "$emulated" train --solver=plain.prototxt --comm=sfb --engine=cuda --share-gpu) ||
+    expected=$(loss $ranks "$emulated" train --solver=plain.prototxt --comm=sfb --engine=cuda --tune=share-gpu) ||
         exit 1
-    found=$(loss $ranks "$emulated" train --solver=plain.prototxt --comm=sfb --engine=cuda --share-gpu \
+    found=$(loss $ranks "$emulated" train --solver=plain.prototxt --comm=sfb --engine=cuda --tune=share-gpu \
         --snapshot=snap_iter_4.solverstate.h5) || exit 1
     same "resumed, $ranks ranks" "$expected" "$found" 0
 done
 expected=$(loss 1 "$real" train --solver=plain.prototxt) || exit 1
 found=$(loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda --math=bf16) || exit 1
 same 'bfloat16' "$expected" "$found" 0.02
-found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --math=bf16 --comm=sfb --share-gpu) ||
+found=$(loss 2 "$emulated" train --solver=plain.prototxt --engine=cuda --math=bf16 --comm=sfb --tune=share-gpu) ||
     exit 1
 expected=$(loss 2 "$real" train --solver=plain.prototxt) || exit 1
 same 'bfloat16, factors' "$expected" "$found" 0.02
@@ -116,12 +107,12 @@ same 'bfloat16, factors' "$expected" "$found" 0.02
 # passes recorded as graphs compute the same to the bit, also where recording fails in their midst
 for file in plain clipped; do
     for ranks in 1 2; do
-        expected=$(loss $ranks "$emulated" train --solver=$file.prototxt --engine=cuda --share-gpu --no-graphs) ||
+        expected=$(loss $ranks "$emulated" train --solver=$file.prototxt --engine=cuda --tune=share-gpu --tune=no-graphs) ||
             exit 1
         for captures in 0 1 1000; do
             POSEIDON_EMULATED_CAPTURES=$captures
             export POSEIDON_EMULATED_CAPTURES
-            found=$(loss $ranks "$emulated" train --solver=$file.prototxt --engine=cuda --share-gpu) || exit 1
+            found=$(loss $ranks "$emulated" train --solver=$file.prototxt --engine=cuda --tune=share-gpu) || exit 1
             same "$file, $ranks ranks, $captures recordings" "$expected" "$found" 0
         done
     done
@@ -131,8 +122,7 @@ said() { # PATTERN ARGUMENTS...: poseidon time says it
     if ! timeout 600 "$emulated" time --model=net.prototxt --engine=cuda --iterations=1 "$@" >log 2>&1 ||
         ! grep -q "$pattern" log; then
         cat log
-        echo "FAIL: expected '$pattern' from poseidon time $*"
-        failures=$((failures + 1))
+        fail "expected '$pattern' from poseidon time $*"
     fi
 }
 said 'Memory of blobs: .* MiB in one arena (.* MiB without sharing)' --input-shape=1,28,28
@@ -144,23 +134,22 @@ unset POSEIDON_EMULATED_CAPTURES
 # what must be refused, and in which words
 refused() { # PATTERN RANKS PROGRAM ARGUMENTS...
     pattern=$1; ranks=$2; shift 2
-    if "$here/tests/mpirun.sh" "$ranks" "$@" >log 2>&1 || ! grep -q -e "$pattern" log; then
+    if "$POSEIDON_MPIRUN" "$ranks" "$@" >log 2>&1 || ! grep -q -e "$pattern" log; then
         cat log
-        echo "FAIL: expected a refusal with '$pattern' of: $*"
-        failures=$((failures + 1))
+        fail "expected a refusal with '$pattern' of: $*"
     fi
 }
 refused 'would share one GPU' 2 "$emulated" train --solver=plain.prototxt --engine=cuda
-refused '--hierarchy=2: .*\(the engine keeps parameters in memory of its own, and this build has no NCCL\|with --share-gpu\)' 2 "$emulated" train \
-    --solver=plain.prototxt --engine=cuda --share-gpu --hierarchy=2
-refused 'expected fp32, tf32 or bf16' 1 "$emulated" train --solver=plain.prototxt --math=fp8
+refused '--hierarchy=2: .*\(the engine keeps parameters in memory of its own, and this build has no NCCL\|with --tune share-gpu\)' 2 "$emulated" train \
+    --solver=plain.prototxt --engine=cuda --tune=share-gpu --hierarchy=2
+refused 'expected auto, fp32, tf32 or bf16' 1 "$emulated" train --solver=plain.prototxt --math=fp8
 # operators that mixed.prototxt has not; one layer writes what it reads to a file on the host
 cp "$here/tests/cuda/others.prototxt" net.prototxt
 sed 's/base_lr.*/base_lr: 0.001/' plain.prototxt >slow.prototxt
 expected=$(loss 1 "$real" train --solver=slow.prototxt) && mv out.h5 cpu.h5 || exit 1
 found=$(loss 1 "$emulated" train --solver=slow.prototxt --engine=cuda) || exit 1
 same 'other operators' "$expected" "$found" 1e-5
-"${POSEIDON_PYTHON:-python3}" - <<'END' || failures=$((failures + 1))
+"${POSEIDON_PYTHON:-python3}" - <<'END' || fail 'HDF5Output'
 try:
     import h5py
 except ImportError:
@@ -182,9 +171,9 @@ refused "the net's blobs need .* MiB at batch 40, and .* MiB are free: about bat
 batch=$(sed -n 's/.*about batch \([0-9]*\) would fit.*/\1/p' log)
 cp "$here/tests/cuda/mixed.prototxt" net.prototxt
 loss 1 "$emulated" train --solver=plain.prototxt --engine=cuda --batch="$batch" >/dev/null ||
-    { echo "FAIL: batch $batch was said to fit"; failures=$((failures + 1)); }
-[ "${batch:-0}" -ge 20 ] || { echo "FAIL: batch $batch is far below what fits"; failures=$((failures + 1)); }
+    fail "batch $batch was said to fit"
+[ "${batch:-0}" -ge 20 ] || fail "batch $batch is far below what fits"
 POSEIDON_EMULATED_GPUS=0
 export POSEIDON_EMULATED_GPUS
 refused 'shows no GPU' 1 "$emulated" train --solver=plain.prototxt --engine=cuda
-[ "$failures" -eq 0 ]
+finish

@@ -1,7 +1,7 @@
 /* Rows for tests of codecs: of any size, with what is no number, and such whose means tell in which
  * order they were summed. */
-#ifndef POSEIDON_TESTS_CODEC_ROWS_H
-#define POSEIDON_TESTS_CODEC_ROWS_H
+#ifndef POSEIDON_TESTS_ENGINE_CODEC_ROWS_H
+#define POSEIDON_TESTS_ENGINE_CODEC_ROWS_H
 
 #include "util/rng.h"
 

@@ -90,6 +90,36 @@ static int choose_conv(struct engine_case *c)
     return case_lay_out(c, 0);
 }
 
+/* What Winograd's algorithm takes: whole blocks of 8 or of 16 channels, stride 1. */
+static int choose_winograd(struct engine_case *c)
+{
+    struct conv_args *a = &c->rig.args.u.conv;
+    int block = case_draw(c, 0, 3) == 0 ? 8 : 16, kernel = case_draw(c, 0, 1) ? 3 : 5;
+    int64_t in[4], out[4], weight[4];
+
+    image(c, in);
+    a->group = case_draw(c, 0, 2) == 0 ? 2 : 1;
+    weight[1] = (int64_t)block * case_draw(c, 1, 2);
+    in[1] = a->group * weight[1];
+    out[0] = in[0];
+    weight[0] = out[1] = (int64_t)a->group * block * case_draw(c, 1, 2);
+    for (int i = 0; i < 2; i++) {
+        weight[2 + i] = a->kernel[i] = kernel;
+        a->stride[i] = a->dilation[i] = 1;
+        a->pad[i] = case_draw(c, 0, 2);
+        if (in[2 + i] + 2 * a->pad[i] < kernel)
+            in[2 + i] = kernel;
+        out[2 + i] = in[2 + i] + 2 * a->pad[i] - kernel + 1;
+    }
+    a->bias = case_draw(c, 0, 2) > 0;
+    rig_bottom(&c->rig, 4, in);
+    rig_top(&c->rig, 4, out);
+    rig_param(&c->rig, 4, weight);
+    if (a->bias)
+        rig_param(&c->rig, 1, (int64_t[]){out[1]});
+    return case_lay_out(c, 0);
+}
+
 static int choose_inner_product(struct engine_case *c)
 {
     struct inner_product_args *a = &c->rig.args.u.inner_product;
@@ -164,7 +194,7 @@ static int choose_like_bottom(struct engine_case *c)
         args->u.softmax.axis = case_draw(c, 0, c->rig.bottom[0].value.shape.naxes - 1);
     } else {
         args->u.lrn =
-            (struct lrn_args){.local_size = 2 * case_draw(c, 0, 4) + 1,
+            (struct lrn_args){.local_size = case_draw(c, 0, 1) ? 5 : 2 * case_draw(c, 0, 4) + 1,
                               .alpha = 0.5f * (float)case_draw(c, 1, 4),
                               .beta = case_draw(c, 0, 1) ? 0.75f : 0.2f * (float)case_draw(c, 1, 5),
                               .k = (float)case_draw(c, 1, 2),
@@ -329,6 +359,26 @@ static void fill(struct engine_case *c)
                               : case_draw(c, 0, (int)c->rig.bottom[0].value.shape.dim[1] - 1);
 }
 
+static void start(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed,
+                  bool coarse)
+{
+    *c = (struct engine_case){.seed = seed, .coarse = coarse};
+    rig_start(&c->rig, engine, kind);
+    c->rig.args.bottoms = c->rig.bottoms;
+    c->rig.args.tops = c->rig.tops;
+    c->rig.args.params = c->rig.params;
+}
+
+int case_choose_winograd(struct engine_case *c, struct engine *engine, enum op_kind kind,
+                         uint64_t seed, bool coarse)
+{
+    start(c, engine, kind, seed, coarse);
+    if (choose_winograd(c))
+        return -1;
+    fill(c);
+    return 0;
+}
+
 int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed,
                 bool coarse)
 {
@@ -344,11 +394,7 @@ int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind,
 
     int (*chosen)(struct engine_case *);
 
-    *c = (struct engine_case){.seed = seed, .coarse = coarse};
-    rig_start(&c->rig, engine, kind);
-    c->rig.args.bottoms = c->rig.bottoms;
-    c->rig.args.tops = c->rig.tops;
-    c->rig.args.params = c->rig.params;
+    start(c, engine, kind, seed, coarse);
     chosen = choose[kind] ? choose[kind] : case_chooser_more(kind);
     if (!chosen)
         return error_set("there are no cases of %s", op_kind_name(kind));

@@ -1,6 +1,6 @@
 /* Random cases of every operator: shapes, options and values, all from one seed. */
-#ifndef POSEIDON_TESTS_ENGINE_CASES_H
-#define POSEIDON_TESTS_ENGINE_CASES_H
+#ifndef POSEIDON_TESTS_ENGINE_ENGINE_CASES_H
+#define POSEIDON_TESTS_ENGINE_ENGINE_CASES_H
 
 #include "tests/engine/engine_reference.h"
 #include "tests/engine/engine_rig.h"
@@ -34,6 +34,9 @@ int (*case_chooser_more(enum op_kind kind))(struct engine_case *);
  * bfloat16 holds exactly. */
 int case_choose(struct engine_case *c, struct engine *engine, enum op_kind kind, uint64_t seed,
                 bool coarse);
+/* The same of convolutions that Winograd's algorithm takes. */
+int case_choose_winograd(struct engine_case *c, struct engine *engine, enum op_kind kind,
+                         uint64_t seed, bool coarse);
 /* Creates the op and its memory. */
 int case_create(struct engine_case *c);
 /* Writes the reference's bottoms and parameters, its top gradients, to the engine. */

@@ -1,7 +1,7 @@
 /* One case of an operator on an engine, held against the reference, and the reference against
  * finite differences. */
-#ifndef POSEIDON_TESTS_ENGINE_CHECK_H
-#define POSEIDON_TESTS_ENGINE_CHECK_H
+#ifndef POSEIDON_TESTS_ENGINE_ENGINE_CHECK_H
+#define POSEIDON_TESTS_ENGINE_ENGINE_CHECK_H
 
 #include "tests/engine/engine_cases.h"
 

@@ -6,6 +6,7 @@
  * there: for it, 1). */
 #include "tests/engine/engine_check.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static int read_settings(int argc, char **argv, struct settings *s)
         if (take(argv[i], "--engine=", &s->engine) || take(argv[i], "--op=", &s->op))
             continue;
         if (take(argv[i], "--math=", &text)) {
-            if (engine_math_parse(text, &s->math) == 0)
+            if (choice_parse("math", text, engine_math_words, (int *)&s->math) == 0)
                 continue;
             fprintf(stderr, "engine_conformance: %s\n", error_text());
             return -1;
@@ -97,14 +98,17 @@ static void print_tally(const char *name, int cases, const struct check_tally *t
     printf("%s\n", tally->failed ? "  FAILED" : "");
 }
 
+typedef int (*choose_function)(struct engine_case *, struct engine *, enum op_kind, uint64_t, bool);
+
 static int check_kind(const struct settings *s, struct engine *engine, enum op_kind kind,
-                      const char *name, int (*check)(struct check_tally *, struct engine_case *))
+                      const char *name, choose_function choose,
+                      int (*check)(struct check_tally *, struct engine_case *))
 {
     static struct engine_case c; /* large, and must not move */
     struct check_tally tally = {.limit = limits[s->math]};
 
     for (int i = 0; i < s->cases; i++) {
-        if (case_choose(&c, engine, kind, s->seed + (uint64_t)i, s->math != MATH_FP32) ||
+        if (choose(&c, engine, kind, s->seed + (uint64_t)i, s->math != MATH_FP32) ||
             check(&tally, &c)) {
             printf("FAIL: %s in\n  ", error_text());
             case_print(&c, stdout);
@@ -121,6 +125,23 @@ static bool chosen(const struct settings *s, const char *name)
     return !s->op || strcmp(s->op, name) == 0;
 }
 
+/* The CPU's convolutions by Winograd's algorithm, however small: an engine of its own. */
+static int check_winograd(const struct settings *s, enum engine_convolution convolution,
+                          const char *name)
+{
+    struct engine_options options = {.threads = s->threads, .convolution = convolution};
+    struct engine engine;
+    int failed;
+
+    if (engine_open("cpu", &options, &engine)) {
+        printf("FAIL: %s\n", error_text());
+        return 1;
+    }
+    failed = check_kind(s, &engine, OP_CONV, name, case_choose_winograd, check_case);
+    engine_close(&engine);
+    return failed;
+}
+
 static int check_engine(const struct settings *s, struct engine *engine)
 {
     int failed = 0, run = 0;
@@ -134,12 +155,15 @@ static int check_engine(const struct settings *s, struct engine *engine)
             continue;
         run++;
         if (engine_supports(engine, kind))
-            failed += check_kind(s, engine, kind, op_kind_name(kind), check_case);
+            failed += check_kind(s, engine, kind, op_kind_name(kind), case_choose, check_case);
         else
             printf("%-19s not supported\n", op_kind_name(kind));
     }
+    if (strcmp(s->engine, "cpu") == 0 && chosen(s, "Winograd") && ++run)
+        failed += check_winograd(s, CONVOLUTION_WINOGRAD, "Winograd") +
+                  check_winograd(s, CONVOLUTION_OWN, "own Winograd");
     if (chosen(s, "factors") && ++run)
-        failed += check_kind(s, engine, OP_INNER_PRODUCT, "factors", check_factors);
+        failed += check_kind(s, engine, OP_INNER_PRODUCT, "factors", case_choose, check_factors);
     if (chosen(s, "matrix product") && ++run) {
         struct check_tally tally = {.limit = limits[s->math]};
         check_gemm(&tally, engine, s->seed, s->cases);

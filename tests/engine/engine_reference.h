@@ -1,7 +1,7 @@
 /* Every operator again, as plain loops in double over plain row-major arrays: what engines are held
  * against. Shapes come from args->bottoms/tops/params; no layouts, no tricks. */
-#ifndef POSEIDON_TESTS_ENGINE_REFERENCE_H
-#define POSEIDON_TESTS_ENGINE_REFERENCE_H
+#ifndef POSEIDON_TESTS_ENGINE_ENGINE_REFERENCE_H
+#define POSEIDON_TESTS_ENGINE_ENGINE_REFERENCE_H
 
 #include "engine/engine.h"
 

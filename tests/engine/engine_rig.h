@@ -1,7 +1,7 @@
 /* One operator with its blobs and parameters, on any engine: what the engine's tests are made of.
  */
-#ifndef POSEIDON_TESTS_ENGINE_RIG_H
-#define POSEIDON_TESTS_ENGINE_RIG_H
+#ifndef POSEIDON_TESTS_ENGINE_ENGINE_RIG_H
+#define POSEIDON_TESTS_ENGINE_ENGINE_RIG_H
 
 #include "engine/engine.h"
 

@@ -1,7 +1,7 @@
 /* The kernels of src/engine compiled once for each instruction set, side by side: what the loader
  * would choose elsewhere can be called here, as far as this processor has it. */
-#ifndef POSEIDON_TESTS_KERNEL_SET_H
-#define POSEIDON_TESTS_KERNEL_SET_H
+#ifndef POSEIDON_TESTS_ENGINE_KERNEL_SET_H
+#define POSEIDON_TESTS_ENGINE_KERNEL_SET_H
 
 #include "engine/codec.h"
 #include "engine/rule.h"

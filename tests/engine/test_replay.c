@@ -9,6 +9,7 @@
 #include "engine/codec.h"
 #include "engine/replay/profile.h"
 #include "plan/plan.h"
+#include "sync/sync.h"
 #include "tests/net/test_net_common.h"
 #include "tests/suite.h"
 #include "util/clock.h"
@@ -357,11 +358,14 @@ static const struct group groups[] = {
 
 static struct plan *plan_of(const char *comm, int by)
 {
-    struct plan_options options = {
-        .nranks = 4, .chunk_bytes = 1 << 16, .iter_size = 1, .dilate = by};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .nranks = 4,
+                                   .chunk_bytes = 1 << 16,
+                                   .iter_size = 1,
+                                   .dilate = by};
     struct plan *plan;
 
-    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
     ck_assert_int_eq(plan_create(&options, 3, groups, &plan), 0);
     return plan;
 }

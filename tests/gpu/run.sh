@@ -151,7 +151,7 @@ same_losses() { # SOLVER BATCH SCHEMES...
     status=0
     { sed 's/^test_.*//; s/^snapshot:.*//; s/^snapshot_after_train:.*//' "$solver"
       echo 'snapshot_after_train: false'; } >"$work/quick.prototxt"
-    cuda="--solver=$work/quick.prototxt --engine=cuda --math=fp32 --deterministic --share-gpu"
+    cuda="--solver=$work/quick.prototxt --engine=cuda --math=fp32 --deterministic --tune share-gpu"
     expected=$(loss 1 --solver="$work/quick.prototxt" --engine=cpu --batch="$batch") ||
         { echo "$solver on the CPU: $expected"; return 1; }
     for comm in "$@"; do
@@ -170,9 +170,9 @@ same_losses() { # SOLVER BATCH SCHEMES...
     {
         loss 1 $cuda --batch="$batch" >/dev/null; first=$(parameters)
         loss 1 $cuda --batch="$batch" >/dev/null; second=$(parameters)
-        loss 1 $cuda --batch="$batch" --no-graphs >/dev/null; third=$(parameters)
-        loss 2 $cuda --batch=$((batch / 2)) --comm=ps --ps-update=host >/dev/null; host=$(parameters)
-        loss 2 $cuda --batch=$((batch / 2)) --comm=ps --ps-update=device >/dev/null; device=$(parameters)
+        loss 1 $cuda --batch="$batch" --tune=no-graphs >/dev/null; third=$(parameters)
+        loss 2 $cuda --batch=$((batch / 2)) --comm=ps --tune=ps-update=host >/dev/null; host=$(parameters)
+        loss 2 $cuda --batch=$((batch / 2)) --comm=ps --tune=ps-update=device >/dev/null; device=$(parameters)
         loss 2 $cuda --batch=$((batch / 2)) --comm=ps >/dev/null
     }
     grep 'Parameter servers update' "$work/loss.log" | sed 's/.*\] //'
@@ -231,7 +231,7 @@ for case in "models/lenet/solver.prototxt 64" "$work/cifar_solver.prototxt 100";
         >"$work/same.log" 2>&1 || failed=1
     sed "s|$work/||" "$work/same.log" | tee -a "$results"
 done
-for options in '' --no-graphs; do
+for options in '' --tune=no-graphs; do
     # shellcheck disable=SC2086
     lines=3 step "cifar10_quick, 100 images a pass $options" 30 "$build/poseidon" time \
         --model="$work/cifar.prototxt" --engine=cuda --iterations=200 $options || failed=1

@@ -1,9 +1,9 @@
 /* Convolution by oneDNN, in the formats it likes best; channels last where those would pad much.
  *
  * Weights travel plain and are laid out for each primitive: in memory that all ops share where they
- * are learnt, for they are others by the next pass; elsewhere the op keeps a copy and renews it
- * when the parameter's version says so. The weight gradient is made in oneDNN's layout in memory
- * that all ops share, and laid out plainly from there. */
+ * are others by the next pass; elsewhere the op keeps a copy and renews it when the parameter's
+ * version says so. Our own Winograd keeps them at its points likewise. The weight gradient is made
+ * in oneDNN's layout in memory that all ops share, and laid out plainly from there. */
 #include "engine/cpu/conv.h"
 
 #include "util/error.h"
@@ -15,6 +15,7 @@
 struct weights {
     struct cpu_primitive reorder; /* empty where plain is what it wants */
     float *copy;                  /* NULL: laid out in WORK_PARAM for each pass */
+    size_t bytes;                 /* of the copy */
     size_t plain, laid;           /* floats of one part, as they travel and in the copy */
     uint64_t version;
     bool filled;
@@ -30,7 +31,9 @@ struct conv {
     bool shares_weights;               /* backward reads the forward copy */
     struct cpu_primitive diff_weights; /* reorder to plain; empty where it is */
     size_t weight_elems, bias_elems;
-    bool winograd[CONV_PASSES];
+    enum conv_way way[CONV_PASSES];
+    struct winograd own[CONV_PASSES];
+    struct weights points[CONV_PASSES];     /* of such passes: the weights as they take them */
     int parts[CONV_PASSES];                 /* several: the primitive runs for one group each */
     struct conv_part bottom_part, top_part; /* of such a pass */
     int slices[CONV_PASSES];                /* several: for some of the images each */
@@ -45,7 +48,21 @@ static const_md_t conv_plain_weights(const struct conv_descs *d, enum conv_pass 
 /* Whether the weights are others in the next pass. */
 static bool conv_weights_change(const struct conv *conv)
 {
-    return conv->op.args.train && conv->op.args.params[0]->wants_grad;
+    return conv->op.args.train && conv->op.args.params[0]->wants_grad &&
+           conv->op.engine->passes <= 1;
+}
+
+/* Memory for weights that stay as they are until the parameter changes. */
+static int conv_weights_keep(struct conv *conv, size_t bytes, struct weights *out)
+{
+    void *copy;
+
+    if (cpu_alloc(bytes, "a copy of weights", &copy))
+        return -1;
+    out->copy = copy;
+    out->bytes = bytes;
+    conv->op.engine->kept += bytes;
+    return 0;
 }
 
 static int conv_weights_create(struct conv *conv, const struct conv_descs *d, enum conv_pass pass,
@@ -53,17 +70,26 @@ static int conv_weights_create(struct conv *conv, const struct conv_descs *d, en
 {
     const_md_t plain = conv_plain_weights(d, pass);
     size_t parts = (size_t)d->parts[pass], bytes = dnnl_memory_desc_get_size(wanted);
-    void *copy = NULL;
 
     out->plain = out->laid = conv->weight_elems / parts;
     if (dnnl_memory_desc_equal(wanted, plain))
         return 0;
     if (conv_weights_change(conv) ? cpu_work_reserve(conv->op.engine, WORK_PARAM, parts * bytes)
-                                  : cpu_alloc(parts * bytes, "a copy of weights", &copy))
+                                  : conv_weights_keep(conv, parts * bytes, out))
         return -1;
-    out->copy = copy;
     out->laid = bytes / sizeof(float);
     return cpu_reorder_create(conv->op.engine, plain, wanted, &out->reorder);
+}
+
+/* Whether the copy holds the weights as they are; from now on it does. */
+static bool conv_weights_fresh(const struct conv *conv, struct weights *w)
+{
+    const struct param *param = conv->op.args.params[0];
+    bool fresh = w->filled && w->version == param->version;
+
+    w->filled = w->copy != NULL;
+    w->version = param->version;
+    return fresh;
 }
 
 static int conv_weights_get(struct conv *conv, struct weights *w, const float **out)
@@ -72,21 +98,38 @@ static int conv_weights_get(struct conv *conv, struct weights *w, const float **
     float *to = w->copy ? w->copy : conv->op.engine->work[WORK_PARAM].data;
 
     *out = w->reorder.primitive ? to : param->value;
-    if (!w->reorder.primitive || (w->filled && w->version == param->version))
+    if (!w->reorder.primitive || conv_weights_fresh(conv, w))
         return 0;
     for (size_t part = 0; part * w->plain < conv->weight_elems; part++)
         if (cpu_reorder_run(conv->op.engine, &w->reorder, param->value + part * w->plain,
                             to + part * w->laid))
             return -1;
-    w->filled = w->copy != NULL;
-    w->version = param->version;
     return 0;
 }
 
-static void conv_weights_destroy(struct weights *w)
+static void conv_weights_destroy(const struct conv *conv, struct weights *w)
 {
     cpu_primitive_destroy(&w->reorder);
+    conv->op.engine->kept -= w->bytes;
     cpu_free(w->copy);
+}
+
+static int conv_own_create(struct conv *conv, enum conv_pass pass)
+{
+    const struct winograd *own = &conv->own[pass];
+    bool keeps = pass != CONV_BACKWARD_WEIGHTS && !conv_weights_change(conv);
+
+    if (keeps && conv_weights_keep(conv, winograd_points_bytes(own), &conv->points[pass]))
+        return -1;
+    return cpu_work_reserve(conv->op.engine, WORK_SCRATCHPAD, winograd_bytes(own, keeps));
+}
+
+static void conv_own_run(struct conv *conv, enum conv_pass pass, struct winograd_data data)
+{
+    data.scratch = conv->op.engine->work[WORK_SCRATCHPAD].data;
+    data.points = conv->points[pass].copy;
+    data.pointed = conv_weights_fresh(conv, &conv->points[pass]);
+    winograd_run(&conv->own[pass], &data);
 }
 
 static int conv_forward_create(struct conv *conv, const struct conv_descs *d)
@@ -96,8 +139,11 @@ static int conv_forward_create(struct conv *conv, const struct conv_descs *d)
     const_md_t weights = conv_desc_md(d->forward, dnnl_query_weights_md);
 
     cpu_top_set(top, d->dst_format);
-    if (cpu_input_create(engine, &bottom->value, d->src_format, WORK_OWN, &conv->src) ||
-        conv_weights_create(conv, d, CONV_FORWARD, weights, &conv->weights) ||
+    if (cpu_input_create(engine, &bottom->value, d->src_format, WORK_OWN, &conv->src))
+        return -1;
+    if (conv->way[CONV_FORWARD] == CONV_OWN)
+        return conv_own_create(conv, CONV_FORWARD);
+    if (conv_weights_create(conv, d, CONV_FORWARD, weights, &conv->weights) ||
         cpu_primitive_create(engine, d->forward, &conv->forward) ||
         cpu_primitive_arg(engine, &conv->forward, DNNL_ARG_SRC,
                           conv_desc_md(d->forward, dnnl_query_src_md)) ||
@@ -118,17 +164,20 @@ static int conv_data_create(struct conv *conv, const struct conv_descs *d)
     struct cpu_primitive *primitive = &conv->backward_data;
     const_md_t weights = conv_desc_md(d->backward_data, dnnl_query_weights_md);
 
+    if (cpu_input_create(engine, &top->grad, d->data_dst_format, WORK_TOP_GRAD,
+                         &conv->diff_dst_data) ||
+        cpu_output_create(engine, &bottom->grad, d->data_src_format, WORK_BOTTOM_GRAD,
+                          &conv->diff_src))
+        return -1;
+    if (conv->way[CONV_BACKWARD_DATA] == CONV_OWN)
+        return conv_own_create(conv, CONV_BACKWARD_DATA);
     conv->shares_weights =
-        !conv_weights_change(conv) &&
+        conv->way[CONV_FORWARD] != CONV_OWN && !conv_weights_change(conv) &&
         dnnl_memory_desc_equal(weights, conv_desc_md(d->forward, dnnl_query_weights_md));
     if (!conv->shares_weights &&
         conv_weights_create(conv, d, CONV_BACKWARD_DATA, weights, &conv->weights_back))
         return -1;
-    if (cpu_input_create(engine, &top->grad, d->data_dst_format, WORK_TOP_GRAD,
-                         &conv->diff_dst_data) ||
-        cpu_output_create(engine, &bottom->grad, d->data_src_format, WORK_BOTTOM_GRAD,
-                          &conv->diff_src) ||
-        cpu_primitive_create(engine, d->backward_data, primitive) ||
+    if (cpu_primitive_create(engine, d->backward_data, primitive) ||
         cpu_primitive_arg(engine, primitive, DNNL_ARG_DIFF_DST,
                           conv_desc_md(d->backward_data, dnnl_query_diff_dst_md)) ||
         cpu_primitive_arg(engine, primitive, DNNL_ARG_WEIGHTS, weights))
@@ -146,12 +195,15 @@ static int conv_backward_weights_args(struct conv *conv, const struct conv_descs
     size_t bytes = dnnl_memory_desc_get_size(weights);
     size_t plain = (conv->weight_elems + conv->bias_elems) * sizeof(float);
 
+    /* the plain gradients of weight and bias, one behind the other, when they are to be added */
+    if (cpu_work_reserve(engine, WORK_PARAM, plain))
+        return -1;
+    if (conv->way[CONV_BACKWARD_WEIGHTS] == CONV_OWN)
+        return conv_own_create(conv, CONV_BACKWARD_WEIGHTS);
     if (!dnnl_memory_desc_equal(weights, plain_weights) &&
         cpu_reorder_create(engine, weights, plain_weights, &conv->diff_weights))
         return -1;
-    /* the plain gradients of weight and bias, one behind the other, when they are to be added */
     if (cpu_work_reserve(engine, WORK_WEIGHT_GRAD, bytes) ||
-        cpu_work_reserve(engine, WORK_PARAM, plain) ||
         cpu_primitive_create(engine, desc, &conv->backward_weights) ||
         cpu_primitive_arg(engine, &conv->backward_weights, DNNL_ARG_SRC,
                           conv_desc_md(desc, dnnl_query_src_md)) ||
@@ -208,11 +260,14 @@ static int conv_create(struct cpu_op *op)
 
     conv->weight_elems = shape_elems(&op->args.params[0]->shape);
     conv->bias_elems = op->args.u.conv.bias ? shape_elems(&op->args.params[1]->shape) : 0;
-    if (conv_descs_choose(op, &d) || conv_parts_create(conv, &d) || conv_forward_create(conv, &d) ||
+    if (conv_descs_choose(op, &d))
+        goto done;
+    memcpy(conv->way, d.way, sizeof conv->way);
+    memcpy(conv->own, d.own, sizeof conv->own);
+    if (conv_parts_create(conv, &d) || conv_forward_create(conv, &d) ||
         (d.backward_data && conv_data_create(conv, &d)) ||
         (d.backward_weights && conv_backward_weights_create(conv, &d)))
         goto done;
-    memcpy(conv->winograd, d.winograd, sizeof conv->winograd);
     status = 0;
 done:
     conv_descs_destroy(&d);
@@ -273,14 +328,42 @@ static int conv_forward_run(struct conv *conv, int run, const float *weights, co
     return 0;
 }
 
+/* The fused ReLU on a top, or on its gradient, in place. */
+static void conv_relu(const struct blob *top, bool backward)
+{
+    const size_t piece = 4096, n = cpu_tensor_stored(&top->value);
+    float *y = top->value.data, *dy = top->grad.data;
+
+#pragma omp parallel for if (n > 4 * piece)
+    for (size_t i = 0; i < n; i += piece) {
+        size_t some = n - i < piece ? n - i : piece;
+        if (backward)
+            cpu_relu_back_piece(y + i, dy + i, 0, dy + i, some);
+        else
+            cpu_relu_piece(y + i, 0, y + i, some);
+    }
+}
+
 static int conv_forward(struct cpu_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
     const float *weights, *bias = conv->bias_elems ? op->args.params[1]->value : NULL;
+    struct blob *top = op->args.tops[0];
     int parts = conv->parts[CONV_FORWARD];
 
     (void)run;
-    if (cpu_input_load(op->engine, &conv->src) || conv_weights_get(conv, &conv->weights, &weights))
+    if (cpu_input_load(op->engine, &conv->src))
+        return -1;
+    if (conv->way[CONV_FORWARD] == CONV_OWN) {
+        conv_own_run(conv, CONV_FORWARD,
+                     (struct winograd_data){.x = cpu_input_data(op->engine, &conv->src),
+                                            .weights = op->args.params[0]->value,
+                                            .bias = bias,
+                                            .y = top->value.data,
+                                            .relu = op->args.u.conv.relu});
+        return 0;
+    }
+    if (conv_weights_get(conv, &conv->weights, &weights))
         return -1;
     for (int i = 0; i < parts * conv->slices[CONV_FORWARD]; i++) {
         size_t part = conv_run_part(conv, CONV_FORWARD, i);
@@ -289,6 +372,8 @@ static int conv_forward(struct cpu_op *op, const struct run *run)
                              bias ? bias + part * (conv->bias_elems / (size_t)parts) : NULL))
             return -1;
     }
+    if (op->args.u.conv.relu)
+        conv_relu(top, false);
     return 0;
 }
 
@@ -298,14 +383,19 @@ static void conv_grad_add(struct param *param, const float *from, size_t n)
     cpu_axpby(param->grad, 1, from, 1, n);
 }
 
+static const struct cpu_input *conv_weights_src(const struct conv *conv)
+{
+    return conv->src_again.tensor ? &conv->src_again : &conv->src;
+}
+
 /* The gradients of a part's weights and biases, plain, at weight and bias. */
 static int conv_weights_run(struct conv *conv, int run, float *weight, float *bias)
 {
     const enum conv_pass pass = CONV_BACKWARD_WEIGHTS;
     struct cpu_engine *engine = conv->op.engine;
-    const struct cpu_input *src = conv->src_again.tensor ? &conv->src_again : &conv->src;
     float *blocked = conv->diff_weights.primitive ? engine->work[WORK_WEIGHT_GRAD].data : NULL;
-    const float *x = conv_part_in(conv, pass, run, false, cpu_input_data(engine, src));
+    const float *x =
+        conv_part_in(conv, pass, run, false, cpu_input_data(engine, conv_weights_src(conv)));
     const float *dy =
         conv_part_in(conv, pass, run, true, cpu_input_data(engine, &conv->diff_dst_weights));
 
@@ -315,6 +405,19 @@ static int conv_weights_run(struct conv *conv, int run, float *weight, float *bi
     if (!blocked || !conv->op.args.params[0]->wants_grad)
         return 0;
     return cpu_reorder_run(engine, &conv->diff_weights, blocked, weight);
+}
+
+static void conv_weights_own(struct conv *conv, float *weight, float *bias)
+{
+    const struct cpu_engine *engine = conv->op.engine;
+    struct param *const *params = conv->op.args.params;
+
+    conv_own_run(
+        conv, CONV_BACKWARD_WEIGHTS,
+        (struct winograd_data){.x = cpu_input_data(engine, conv_weights_src(conv)),
+                               .dy = cpu_input_data(engine, &conv->diff_dst_weights),
+                               .dweights = params[0]->wants_grad ? weight : NULL,
+                               .dbias = conv->bias_elems && params[1]->wants_grad ? bias : NULL});
 }
 
 /* The gradients of a slice of images, all parts: those of slices behind the first are added. */
@@ -331,11 +434,14 @@ static int conv_weights_slice(struct conv *conv, int slice)
     float *bias_to = bias_direct ? bias->grad : plain + conv->weight_elems;
     size_t parts = (size_t)conv->parts[CONV_BACKWARD_WEIGHTS];
 
-    for (size_t i = 0; i < parts; i++)
-        if (conv_weights_run(conv, parts > 1 ? (int)i : slice,
-                             weight_to + i * (conv->weight_elems / parts),
-                             bias_to + i * (conv->bias_elems / parts)))
-            return -1;
+    if (conv->way[CONV_BACKWARD_WEIGHTS] == CONV_OWN)
+        conv_weights_own(conv, weight_to, bias_to);
+    else
+        for (size_t i = 0; i < parts; i++)
+            if (conv_weights_run(conv, parts > 1 ? (int)i : slice,
+                                 weight_to + i * (conv->weight_elems / parts),
+                                 bias_to + i * (conv->bias_elems / parts)))
+                return -1;
     if (weight->wants_grad && !weight_direct)
         conv_grad_add(weight, weight_to, conv->weight_elems);
     if (bias && bias->wants_grad && !bias_direct)
@@ -378,7 +484,16 @@ static int conv_data_backward(struct conv *conv)
     struct weights *w = conv->shares_weights ? &conv->weights : &conv->weights_back;
     const float *weights;
 
-    if (cpu_input_load(engine, &conv->diff_dst_data) || conv_weights_get(conv, w, &weights))
+    if (cpu_input_load(engine, &conv->diff_dst_data))
+        return -1;
+    if (conv->way[CONV_BACKWARD_DATA] == CONV_OWN) {
+        conv_own_run(conv, CONV_BACKWARD_DATA,
+                     (struct winograd_data){.x = cpu_input_data(engine, &conv->diff_dst_data),
+                                            .weights = conv->op.args.params[0]->value,
+                                            .y = cpu_output_data(engine, &conv->diff_src)});
+        return cpu_output_store(engine, &conv->diff_src);
+    }
+    if (conv_weights_get(conv, w, &weights))
         return -1;
     for (int i = 0; i < conv->parts[CONV_BACKWARD_DATA] * conv->slices[CONV_BACKWARD_DATA]; i++)
         if (conv_data_run(conv, i, weights + conv_run_part(conv, CONV_BACKWARD_DATA, i) * w->laid))
@@ -390,13 +505,17 @@ static int conv_backward(struct cpu_op *op, const struct run *run)
 {
     struct conv *conv = (struct conv *)op;
 
+    struct blob *top = op->args.tops[0];
+    bool learns = conv->diff_dst_weights.tensor,
+         propagates = conv->diff_dst_data.tensor && cpu_op_propagates(op, 0);
+
     (void)run;
+    if (op->args.u.conv.relu && (learns || propagates))
+        conv_relu(top, true);
     /* parameters first: their gradients can then travel while the rest is computed */
-    if (conv->backward_weights.primitive && conv_weights_backward(conv))
+    if (learns && conv_weights_backward(conv))
         return -1;
-    if (conv->backward_data.primitive && cpu_op_propagates(op, 0))
-        return conv_data_backward(conv);
-    return 0;
+    return propagates ? conv_data_backward(conv) : 0;
 }
 
 static void conv_destroy(struct cpu_op *op)
@@ -412,19 +531,33 @@ static void conv_destroy(struct cpu_op *op)
     cpu_input_destroy(&conv->diff_dst_data);
     cpu_input_destroy(&conv->diff_dst_weights);
     cpu_output_destroy(&conv->diff_src);
-    conv_weights_destroy(&conv->weights);
-    conv_weights_destroy(&conv->weights_back);
+    conv_weights_destroy(conv, &conv->weights);
+    conv_weights_destroy(conv, &conv->weights_back);
+    for (int pass = 0; pass < CONV_PASSES; pass++)
+        conv_weights_destroy(conv, &conv->points[pass]);
+}
+
+/* Appends " NAME forward data weights", as far as passes go that way, to words of `used` bytes. */
+static int conv_describe_way(const struct conv *conv, enum conv_way way, const char *name, int used,
+                             char words[ENGINE_OP_WORDS])
+{
+    static const char *const passes[] = {" forward", " data", " weights"};
+    int start = used;
+
+    for (int i = 0; i < CONV_PASSES; i++)
+        if (conv->way[i] == way)
+            used += snprintf(words + used, (size_t)(ENGINE_OP_WORDS - used), "%s%s%s",
+                             used == start && used > 0 ? ", " : "", used == start ? name : "",
+                             passes[i]);
+    return used;
 }
 
 static void conv_describe(const struct cpu_op *op, char words[ENGINE_OP_WORDS])
 {
-    const bool *winograd = ((const struct conv *)op)->winograd;
+    const struct conv *conv = (const struct conv *)op;
+    int used = conv_describe_way(conv, CONV_OWN, "own Winograd", 0, words);
 
-    if (!winograd[0] && !winograd[1] && !winograd[2])
-        return;
-    snprintf(words, ENGINE_OP_WORDS, "Winograd%s%s%s", winograd[CONV_FORWARD] ? " forward" : "",
-             winograd[CONV_BACKWARD_DATA] ? " data" : "",
-             winograd[CONV_BACKWARD_WEIGHTS] ? " weights" : "");
+    conv_describe_way(conv, CONV_WINOGRAD, "Winograd", used, words);
 }
 
 const struct cpu_kind cpu_conv = {

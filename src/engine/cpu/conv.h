@@ -3,8 +3,17 @@
 #define POSEIDON_ENGINE_CPU_CONV_H
 
 #include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/winograd.h"
 
 enum conv_pass { CONV_FORWARD, CONV_BACKWARD_DATA, CONV_BACKWARD_WEIGHTS, CONV_PASSES };
+
+/* By which code; the numbers stand in the file of choices. */
+enum conv_way {
+    CONV_DIRECT,
+    CONV_WINOGRAD, /* oneDNN's */
+    CONV_OWN,      /* winograd.h */
+    CONV_WAYS
+};
 
 /* What the three primitives are asked for, and what oneDNN makes of it. */
 struct conv_descs {
@@ -12,8 +21,10 @@ struct conv_descs {
     md_t plain_weights;
     struct compat_window window;
     dnnl_primitive_desc_t forward, backward_data, backward_weights; /* NULL where not needed */
-    bool winograd[CONV_PASSES];
-    int parts[CONV_PASSES];  /* 1, or runs of the primitive, one for each group */
+    bool for_own; /* in formats that are our own Winograd's alone: the shape decides */
+    enum conv_way way[CONV_PASSES];
+    struct winograd own[CONV_PASSES]; /* of passes that go that way */
+    int parts[CONV_PASSES];           /* 1, or runs of the primitive, one for each group */
     int slices[CONV_PASSES]; /* 1, or runs of the primitive, each for as many of the images */
     md_t part_weights;       /* plain, of one group, where a pass has several parts; else NULL */
     /* formats that they chose */
@@ -63,8 +74,8 @@ void conv_part_descs(const struct cpu_op *op, const struct conv_descs *d, struct
 void conv_slice_descs(const struct cpu_op *op, const struct conv_descs *d, int slices,
                       struct conv_part_op *part, struct conv_descs *out);
 
-/* conv_winograd.c: replaces the direct algorithm by Winograd's in passes where that is wanted; the
- * formats of activations stay. */
+/* conv_winograd.c: replaces the direct algorithm by Winograd's, oneDNN's or our own, in passes
+ * where that is wanted; the formats of activations stay. */
 int conv_winograd_choose(const struct cpu_op *op, struct conv_descs *d);
 
 #endif

@@ -186,7 +186,37 @@ static int conv_direct_choose(const struct cpu_op *op, struct conv_descs *d)
     return 0;
 }
 
+/* Blocks of 8 channels for our own Winograd, where oneDNN has none of its code for some pass and
+ * would take plain activations: Arm, x86 without AVX2. false: not all passes go that way. */
+static bool conv_blocks_choose(const struct cpu_op *op, struct conv_descs *d)
+{
+    const_dnnl_primitive_desc_t passes[CONV_PASSES];
+
+    if (op->args.bottoms[0]->value.shape.naxes != 4 || conv_descs_create(op, dnnl_aBcd8b, d))
+        return false;
+    d->for_own = true;
+    if (conv_descs_pad(op, d) || conv_winograd_choose(op, d))
+        return false;
+    passes[CONV_FORWARD] = d->forward;
+    passes[CONV_BACKWARD_DATA] = d->backward_data;
+    passes[CONV_BACKWARD_WEIGHTS] = d->backward_weights;
+    for (int i = 0; i < CONV_PASSES; i++)
+        if (passes[i] && d->way[i] != CONV_OWN)
+            return false;
+    return true;
+}
+
 int conv_descs_choose(const struct cpu_op *op, struct conv_descs *d)
 {
-    return conv_direct_choose(op, d) || conv_winograd_choose(op, d) ? -1 : 0;
+    struct conv_descs blocks = {0};
+
+    if (conv_direct_choose(op, d))
+        return -1;
+    if (!conv_descs_quick(d) && conv_blocks_choose(op, &blocks)) {
+        conv_descs_destroy(d);
+        *d = blocks;
+        return 0;
+    }
+    conv_descs_destroy(&blocks);
+    return conv_winograd_choose(op, d);
 }

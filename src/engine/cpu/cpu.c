@@ -9,6 +9,7 @@
 #include "engine/op_check.h"
 #include "util/error.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdlib.h>
 
@@ -59,6 +60,8 @@ static int cpu_open(const struct engine_options *options, void **context)
         engine->convolution = options->convolution;
         engine->no_fusion = options->no_fusion;
         engine->workspace = options->workspace;
+        engine->passes = options->passes;
+        engine->repeatable = options->repeatable;
     }
     if (choices_open(&engine->choices) ||
         cpu_check(dnnl_engine_create(&engine->engine, dnnl_cpu, 0)) ||
@@ -93,6 +96,7 @@ static int cpu_convert(struct cpu_engine *engine, const struct shape *shape,
     struct cpu_primitive reorder = {0};
     int status = -1;
 
+    assert(from && to);
     cpu_enter(engine);
     if (from_format == to_format) {
         cpu_copy(to, from, cpu_format_bytes(shape, from_format) / sizeof(float));
@@ -186,6 +190,7 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
 
     *out = NULL;
     kind = kinds[args->kind];
+    assert(kind && kind->size >= sizeof *op && kind->forward);
     op = calloc(1, kind->size);
     if (!op)
         return error_memory(kind->size, "an operator");
@@ -203,14 +208,12 @@ static int cpu_op_create(void *context, const struct op_args *args, struct op **
     return 0;
 }
 
-/* Not convolutions: a ReLU within oneDNN's makes 0 of NaN, so that weights that are lost would give
- * finite losses. */
 static bool cpu_fuses(void *context, enum op_kind kind, enum op_kind next)
 {
     const struct cpu_engine *engine = context;
 
     return !engine->no_fusion && next == OP_RELU &&
-           (kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT);
+           (kind == OP_CONV || kind == OP_BATCH_NORM || kind == OP_ELTWISE || kind == OP_CONCAT);
 }
 
 static void cpu_op_describe(const struct op *op, char words[ENGINE_OP_WORDS])
@@ -237,11 +240,11 @@ static int cpu_choices_take(void *context, const char *text)
     return choices_take(engine->choices, text);
 }
 
-/* What the slots hold. */
+/* What the slots hold, and ops keep. */
 static size_t cpu_held(void *context)
 {
     const struct cpu_engine *engine = context;
-    size_t bytes = 0;
+    size_t bytes = engine->kept;
 
     for (int i = 0; i < WORK_SLOTS; i++)
         bytes += engine->work[i].bytes;

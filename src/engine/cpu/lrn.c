@@ -5,8 +5,10 @@
  * compiler vectorises that in every format: one loop takes the window's sum, the power and the
  * product. Backward recomputes s, which is less work than to load it. Where channels lie side by
  * side, several pixels make one flat array with zeros between them: a shifted load soon after the
- * store of what it reads would wait for the cache. */
+ * store of what it reads would wait for the cache. The windows and the exponent of all known nets
+ * have code of their own there (lrn_blocked.c). */
 #include "engine/cpu/cpu_internal.h"
+#include "engine/cpu/lrn_blocked.h"
 
 #include <math.h>
 #include <omp.h>
@@ -24,6 +26,8 @@ struct lrn {
     bool quick_power; /* s and s^-beta are normal floats > 0, or as good as infinite */
     int64_t together; /* across, channels side by side: pixels of a tile */
     int64_t tile;     /* floats of one work array */
+    bool usual;       /* by lrn_blocked.c, as these say */
+    struct lrn_blocked blocked;
 };
 
 static int lrn_create(struct cpu_op *op)
@@ -52,6 +56,17 @@ static int lrn_create(struct cpu_op *op)
     }
     lrn->tile = (lrn->tile + 15) / 16 * 16;
     lrn->quick_power = lrn->k > 1e-6f && lrn->k < 1e6f && lrn->scale >= 0 && fabsf(a->beta) <= 2;
+    lrn->usual = lrn->quick_power && !a->within_channel && lrn->half == 2 && a->beta == 0.75f &&
+                 p->block % 8 == 0;
+    if (lrn->usual) {
+        lrn->together = LRN_TILE;
+        lrn->blocked = (struct lrn_blocked){.octets = p->groups * p->block / 8,
+                                            .block = p->block,
+                                            .pixels = p->pixels,
+                                            .scale = lrn->scale,
+                                            .k = lrn->k};
+        return 0;
+    }
     return cpu_work_reserve(op->engine, WORK_SCRATCHPAD,
                             (size_t)(lrn->tile * ARRAYS * op->engine->threads) * sizeof(float));
 }
@@ -257,10 +272,8 @@ CPU_KERNEL static void lrn_across(const struct lrn *lrn, const struct strip *str
         lrn_strip_run(lrn, strip, length, 0, false, x, dy, to);
     else if (lrn->half != 2)
         lrn_strip_run(lrn, strip, length, 0, true, x, dy, to);
-    else if (length == 16)
-        lrn_strip_run(lrn, strip, 16, 2, true, x, dy, to);
-    else if (length == 8)
-        lrn_strip_run(lrn, strip, 8, 2, true, x, dy, to);
+    else if (length == PIXELS)
+        lrn_strip_run(lrn, strip, PIXELS, 2, true, x, dy, to);
     else
         lrn_strip_run(lrn, strip, length, 2, true, x, dy, to);
 }
@@ -278,7 +291,12 @@ static void lrn_across_run(const struct lrn *lrn, const float *x, const float *d
         int64_t width = pixels - first < most ? pixels - first : most;
         int64_t at = i / strips * sample + first * p->block;
         struct strip strip = lrn_strip(lrn, pixels, width);
-        lrn_across(lrn, &strip, x + at, dy ? dy + at : NULL, to + at);
+        if (lrn->usual && dy)
+            lrn_blocked_backward(&lrn->blocked, width, x + at, dy + at, to + at);
+        else if (lrn->usual)
+            lrn_blocked_forward(&lrn->blocked, width, x + at, to + at);
+        else
+            lrn_across(lrn, &strip, x + at, dy ? dy + at : NULL, to + at);
     }
 }
 

@@ -6,8 +6,11 @@
 
 #include "util/error.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const struct cpu_format formats[] = {
     {"nChw8c", dnnl_aBcd8b, dnnl_aBcde8b, 8},
@@ -18,6 +21,22 @@ static const struct cpu_format formats[] = {
 
 #define FORMATS (sizeof formats / sizeof formats[0])
 
+/* Much memory asks for large pages where it spans whole ones: what goes through many rows or planes
+ * of it at once, as products and Winograd's points do, needs more small ones than a processor
+ * remembers the places of. */
+static void ask_for_large_pages(void *memory, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t large = (uintptr_t)2 << 20, at = (uintptr_t)memory;
+    uintptr_t from = (at + large - 1) / large * large, to = (at + bytes) / large * large;
+
+    if (from < to)
+        madvise((void *)from, to - from, MADV_HUGEPAGE); /* where there are none, small ones do */
+#else
+    (void)memory, (void)bytes;
+#endif
+}
+
 int cpu_alloc(size_t bytes, const char *what, void **out)
 {
     const size_t align = 64;
@@ -26,6 +45,7 @@ int cpu_alloc(size_t bytes, const char *what, void **out)
     *out = padded < bytes ? NULL : aligned_alloc(align, padded ? padded : align);
     if (!*out)
         return error_memory(bytes, what);
+    ask_for_large_pages(*out, padded);
     memset(*out, 0, padded);
     return 0;
 }
@@ -46,6 +66,7 @@ int cpu_work_reserve(struct cpu_engine *engine, enum cpu_work_slot slot, size_t 
     struct cpu_work *work = &engine->work[slot];
     void *data;
 
+    assert(slot < WORK_SLOTS);
     if (work->bytes >= bytes)
         return 0;
     if (cpu_alloc(bytes, what[slot], &data))
@@ -162,6 +183,7 @@ void cpu_top_set(struct blob *top, const struct cpu_format *format)
 
 void cpu_top_alias(struct blob *top, struct blob *bottom, bool grad)
 {
+    assert(shape_elems(&top->value.shape) == shape_elems(&bottom->value.shape));
     cpu_top_set(top, cpu_tensor_format(&bottom->value));
     top->value.base = &bottom->value;
     if (grad)
@@ -204,6 +226,7 @@ int cpu_primitive_arg(struct cpu_engine *engine, struct cpu_primitive *primitive
 int cpu_primitive_run(struct cpu_engine *engine, struct cpu_primitive *primitive,
                       const void *const data[])
 {
+    assert(primitive->primitive && primitive->nargs > 0);
     for (int i = 0; i < primitive->nargs; i++) {
         /* the scratchpad came first, at creation */
         const void *at = !primitive->scratchpad ? data[i]

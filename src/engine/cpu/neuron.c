@@ -1,7 +1,9 @@
 /* ReLU and dropout: one value in, one value out, whatever the format. */
 #include "engine/cpu/cpu_internal.h"
 
-#include "util/rng.h"
+#include "util/rng_blocks.h"
+
+#include <math.h>
 
 #define PIECE 4096
 
@@ -122,31 +124,42 @@ static int dropout_create(struct cpu_op *op)
     return 0;
 }
 
-static uint32_t dropout_mask_word(const struct rng *rng, int64_t word, float ratio)
-{
-    uint32_t bits = 0, draw[4];
+enum { MASK_PIECE = 64 }; /* words drawn by one thread */
 
-    for (uint32_t q = 0; q < 8; q++) {
-        rng_block(rng, (uint32_t)word * 8 + q, draw);
-        for (uint32_t i = 0; i < 4; i++) {
-            float uniform = (float)(draw[i] >> 8) * 0x1p-24f;
-            bits |= (uint32_t)(uniform >= ratio) << (4 * q + i);
+/* n words of a sample's mask from the first-th on: eight blocks of its sequence each, side by side
+ * as rng_block computes them one by one. A bit is set where the draw is >= ratio, which in 24 bits
+ * is `least` or more. */
+CPU_KERNEL static void dropout_mask_words(const struct rng *rng, uint32_t first, int64_t n,
+                                          uint32_t least, uint32_t *mask)
+{
+    for (int64_t w = 0; w < n; w++) {
+        uint32_t draws[4][RNG_BLOCKS], bits = 0;
+        rng_blocks(rng, (first + (uint32_t)w) * RNG_BLOCKS, draws);
+#pragma omp simd reduction(| : bits)
+        for (int i = 0; i < RNG_BLOCKS; i++) {
+            uint32_t kept = (uint32_t)(draws[0][i] >> 8 >= least) |
+                            (uint32_t)(draws[1][i] >> 8 >= least) << 1 |
+                            (uint32_t)(draws[2][i] >> 8 >= least) << 2 |
+                            (uint32_t)(draws[3][i] >> 8 >= least) << 3;
+            bits |= kept << 4 * i;
         }
+        mask[w] = bits;
     }
-    return bits;
 }
 
 static void dropout_mask_draw(const struct dropout *drop, const struct run *run)
 {
-    float ratio = drop->op.args.u.dropout.ratio;
-    uint32_t layer = (uint32_t)drop->op.args.layer_index;
+    const uint32_t layer = (uint32_t)drop->op.args.layer_index;
+    const uint32_t least = (uint32_t)ceil((double)drop->op.args.u.dropout.ratio * 0x1p24);
 
-#pragma omp parallel for
-    for (int64_t i = 0; i < drop->samples * drop->words; i++) {
-        uint64_t sample = run->first_sample + (uint64_t)(i / drop->words);
-        struct rng rng = rng_make(run->seed, RNG_DROPOUT, layer, sample);
-        drop->mask[i] = dropout_mask_word(&rng, i % drop->words, ratio);
-    }
+#pragma omp parallel for collapse(2)
+    for (int64_t s = 0; s < drop->samples; s++)
+        for (int64_t w = 0; w < drop->words; w += MASK_PIECE) {
+            int64_t n = drop->words - w < MASK_PIECE ? drop->words - w : MASK_PIECE;
+            struct rng rng =
+                rng_make(run->seed, RNG_DROPOUT, layer, run->first_sample + (uint64_t)s);
+            dropout_mask_words(&rng, (uint32_t)w, n, least, drop->mask + s * drop->words + w);
+        }
 }
 
 /* Up to 32 elements. x and y may be the same. */

@@ -5,6 +5,7 @@
  * bound by memory, it loses nothing. */
 #include "engine/cpu/cpu_internal.h"
 
+#include "engine/cpu/pool_max.h"
 #include "engine/op_size.h"
 #include "util/rng.h"
 
@@ -17,9 +18,10 @@ struct pool {
     struct op_windows windows;
     /* Place of each top in its D x H x W plane, -1: none. MAX: in TRAIN or for the mask;
      * STOCHASTIC: in TRAIN. int32_t, or the last bits of it in a uint8_t, which are enough for a
-     * window to be asked whether it took a place of its own. */
+     * window to be asked whether it took a place of its own, or pool_max.c's numbers. */
     void *where;
     bool where_small;
+    bool usual; /* MAX by pool_max.c */
 };
 
 /* A window along one axis, clipped to the image. */
@@ -323,6 +325,11 @@ CPU_KERNEL static void pool_forward_plane(const struct pool *pool, const float *
         pool_forward_windows(pool, pool->windows, x, y, where);
 }
 
+static void pool_usual_plane(const struct pool *pool, const float *x, float *y, void *where)
+{
+    pool_max_forward(&pool->windows, pool->top.block, x, y, where);
+}
+
 /* ---- STOCHASTIC ---- */
 
 /* The sums go in the order of all engines, so that they draw the same places. */
@@ -486,10 +493,13 @@ static int pool_create(struct cpu_op *op)
     pool->top = cpu_planes_of(&op->args.tops[0]->value.shape, format);
     pool->windows = op_pool_windows(&op->args.u.pool, &op->args.bottoms[0]->value.shape,
                                     &op->args.tops[0]->value.shape);
+    pool->usual = op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
+                  pool_max_fits(&pool->windows, pool->top.block);
     if (op->args.u.pool.method == POOL_AVE || (!op->args.train && op->args.ntops < 2))
         return 0;
-    pool->where_small = op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
-                        pool->top.block % STRIP == 0 && pool_places_differ(&pool->windows);
+    pool->where_small =
+        pool->usual || (op->args.u.pool.method == POOL_MAX && op->args.ntops < 2 &&
+                        pool->top.block % STRIP == 0 && pool_places_differ(&pool->windows));
     return cpu_alloc(cpu_tensor_stored(&op->args.tops[0]->value) *
                          (pool->where_small ? sizeof(uint8_t) : sizeof(int32_t)),
                      "the places that pooling chose", &pool->where);
@@ -526,8 +536,10 @@ static int pool_forward(struct cpu_op *op, const struct run *run)
     bool separable = pool_is_separable(pool);
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++)
-        (separable ? pool_separable_plane : pool_forward_plane)(pool, x + p * from, y + p * to,
-                                                                pool_where_at(pool, p * to));
+        (pool->usual ? pool_usual_plane
+         : separable
+             ? pool_separable_plane
+             : pool_forward_plane)(pool, x + p * from, y + p * to, pool_where_at(pool, p * to));
     if (op->args.ntops == 2) {
         float *mask = op->args.tops[1]->value.data;
 #pragma omp parallel for
@@ -549,6 +561,11 @@ static int pool_backward(struct cpu_op *op, const struct run *run)
         return 0;
 #pragma omp parallel for
     for (int64_t p = 0; p < pool->bottom.planes; p++) {
+        if (pool->usual) {
+            pool_max_backward(&pool->windows, pool->top.block, dy + p * from,
+                              pool_where_at(pool, p * from), dx + p * to);
+            continue;
+        }
         if (pool->where && pool->top.block % STRIP == 0) {
             pool_max_gather_plane(pool, dy + p * from, pool_where_at(pool, p * from), dx + p * to);
             continue;

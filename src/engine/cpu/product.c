@@ -15,6 +15,8 @@
 /* Up to so many rows matmul's forward pass was measured to be faster in all shapes looked at. */
 enum { FEW_ROWS = 128 };
 
+#define MOST_FLOATS ((double)(1 << 28)) /* of operands that are measured: 1 GiB */
+
 static void product_start(struct cpu_engine *engine, const struct product_args *args,
                           struct product *out)
 {
@@ -202,9 +204,13 @@ static void choice_key(const struct product *p, char key[CHOICES_KEY_BYTES])
                 (long long)p->args.size.outputs, p->args.transpose, p->args.bias);
 }
 
-static bool is_large(const struct product *p)
+/* Large enough to be worth measuring, and not so large that the trial's memory is what a net that
+ * just fits has no room for. */
+static bool is_measured(const struct product *p)
 {
-    return 2.0 * (double)p->m * (double)p->n * (double)p->k >= FASTEST_LEAST_FLOPS;
+    double m = (double)p->m, n = (double)p->n, k = (double)p->k;
+
+    return 2.0 * m * n * k >= FASTEST_LEAST_FLOPS && m * k + k * n + m * n <= MOST_FLOATS;
 }
 
 static bool streams_by_rule(const struct product *p)
@@ -253,23 +259,23 @@ static int choose(struct product *p, const char *key)
 int product_create(struct cpu_engine *engine, const struct product_args *args, struct product *out)
 {
     char key[CHOICES_KEY_BYTES];
-    bool large, asks; /* asks: for matmul, to measure or to follow */
+    bool measured, asks; /* asks: for matmul, to measure or to follow */
     int known = -1;
 
     product_start(engine, args, out);
-    large = is_large(out);
-    if (large) {
+    measured = is_measured(out) && !engine->repeatable;
+    if (measured) {
         choice_key(out, key);
         known = choices_find(engine->choices, key);
     }
-    asks = large && known != PRODUCT_SGEMM && known != PRODUCT_STREAM;
+    asks = measured && known != PRODUCT_SGEMM && known != PRODUCT_STREAM;
     if ((asks || is_matmul_by_rule(out)) && matmul_create(out))
         return -1;
     out->way = way_by_rule(out);
     if (known >= 0 && known < PRODUCT_WAYS) {
         if (has_way(out, (enum product_way)known))
             out->way = (enum product_way)known;
-    } else if (large && choose(out, key)) {
+    } else if (measured && choose(out, key)) {
         return -1;
     }
     if (out->way != PRODUCT_MATMUL)

@@ -1,0 +1,492 @@
+/* Winograd's algorithm for activations in blocks of BLOCK channels, LANES of them at a time, for
+ * the instructions that the file which includes it has chosen; CODE is the name of what it exports.
+ *
+ * The values of a group of tiles, over all channels, at the 36 points are
+ *     v[point][tile / rows][channel / LANES][tile % rows][LANES],
+ * which one vector store a point writes as a tile is transformed. With the rows that a product
+ * keeps in registers, what it reads forward is one stream; with all tiles of the group as rows,
+ * what the weights' gradient reads is: nothing is ever transposed. */
+#include "engine/cpu/winograd_tiles.h"
+
+#include <math.h>
+#include <omp.h>
+
+/* ROWS x PANEL and WEIGHT_ROWS x WEIGHT_VECTORS vectors of sums fill the registers. DEPTH: channels
+ * whose weights for a panel stay in the first-level cache. */
+enum {
+    ROWS = LANES == 16 ? 12 : 6,
+    PANEL = 2,
+    DEPTH = 256,
+    WEIGHT_ROWS = LANES == 16 ? 8 : 4,
+    WEIGHT_VECTORS = 3,
+    WEIGHT_TILES = 48, /* of a group, transformed by one thread */
+};
+
+/* ---- groups of tiles ---- */
+
+/* What a pass works on: one of the convolution's groups, and some tiles. */
+struct job {
+    const struct winograd *p;
+    float *v, *m, *u;   /* at points: what goes in, what comes out or its gradient, weights */
+    int first, tiles;   /* of all tiles: those now */
+    int from, channels; /* of the group's: those that are chunked, now */
+};
+
+/* A tensor and which of its channels are meant, LANES by LANES. */
+struct side {
+    const float *data;
+    int all, from, blocks;       /* of an image; the first; how many */
+    int height, width, up, left; /* pixels; those of padding before them */
+};
+
+/* Where LANES channels, counted over all images, have their first pixel. */
+static size_t plane_at(size_t lanes, size_t pixels)
+{
+    const size_t each = BLOCK / LANES;
+
+    return lanes / each * pixels * BLOCK + lanes % each * LANES;
+}
+
+static const float *side_plane(const struct side *s, int image, int block)
+{
+    return s->data +
+           plane_at((size_t)image * s->all + s->from + block, (size_t)s->height * s->width);
+}
+
+static void tile_at(const struct winograd *p, int tile, int *image, int *y, int *x)
+{
+    int one = p->down * p->across, t = tile % one;
+
+    *image = tile / one;
+    *y = t / p->across * p->step;
+    *x = t % p->across * p->step;
+}
+
+static void side_tile(const struct job *job, const struct side *s, bool gradient, int block, int t,
+                      float *to, size_t row, size_t point)
+{
+    const struct winograd *p = job->p;
+    const float *plane;
+    int image, y, x;
+
+    tile_at(p, job->first + t, &image, &y, &x);
+    plane = side_plane(s, image, block);
+    to += (size_t)(t / p->rows) * row + ((size_t)block * p->rows + t % p->rows) * LANES;
+    if (gradient)
+        gradient_tile(plane, p->step, s->height, s->width, y, x, to, point);
+    else
+        image_tile(plane, s->height, s->width, y - s->up, x - s->left, to, point);
+}
+
+/* The job's tiles of a side at the points. */
+static void side_points(const struct job *job, const struct side *s, bool gradient, float *to,
+                        size_t row, size_t point)
+{
+    int each = job->p->shape.weights ? WEIGHT_TILES : ROWS;
+
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int t0 = 0; t0 < job->tiles; t0 += each)
+        for (int block = 0; block < s->blocks; block++)
+            for (int t = t0; t < t0 + each && t < job->tiles; t++)
+                side_tile(job, s, gradient, block, t, to, row, point);
+}
+
+/* How many parts each point's work is cut into, so that threads have equal shares. */
+static int point_parts(int most)
+{
+    int threads = omp_get_max_threads();
+
+    return POINTS % threads == 0 ? 1 : most < threads ? most : threads;
+}
+
+/* ---- forward ---- */
+
+/* m[ROWS tiles][vecs] (+)= v[tiles][LANES blocks] u[LANES blocks][vecs] */
+INLINE void rows_product(const float *v, const float *u, int blocks, int vecs, bool add, float *m)
+{
+    vec s[ROWS * PANEL]; /* registers, since loops over them are unrolled */
+
+#pragma GCC unroll 24
+    for (int i = 0; i < ROWS * vecs; i++)
+        s[i] = add ? *(const vec *)(m + (i % vecs * ROWS + i / vecs) * LANES) : (vec){0};
+    for (int b = 0; b < blocks; b++, v += ROWS * LANES) {
+#pragma GCC unroll 2
+        for (int k = 0; k < LANES; k++, u += vecs * LANES) {
+#pragma GCC unroll 24
+            for (int i = 0; i < ROWS * vecs; i++)
+                s[i] += v[i / vecs * LANES + k] * *(const vec *)(u + i % vecs * LANES);
+        }
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < ROWS * vecs; i++)
+        *(vec *)(m + (i % vecs * ROWS + i / vecs) * LANES) = s[i];
+}
+
+static void rows_products(const struct job *job, const float *v, const float *u, int blocks,
+                          bool two, bool add, float *m)
+{
+    for (int t = 0; t < job->tiles; t += ROWS, v += job->p->vrow, m += job->p->mrow) {
+        if (two && add)
+            rows_product(v, u, blocks, 2, true, m);
+        else if (two)
+            rows_product(v, u, blocks, 2, false, m);
+        else
+            rows_product(v, u, blocks, 1, add, m);
+    }
+}
+
+/* One point: all tiles, outputs begin to end of the chunk. */
+static void point_product(const struct job *job, int i, int begin, int end)
+{
+    const struct winograd *p = job->p;
+    const float *v = job->v + (size_t)i * p->vpoint, *u = job->u + (size_t)i * p->upoint;
+    float *m = job->m + (size_t)i * p->mpoint;
+    int in = p->shape.in, panel = PANEL * LANES;
+
+    for (int k = 0; k < in; k += DEPTH) {
+        int blocks = (in - k < DEPTH ? in - k : DEPTH) / LANES;
+        for (int o = begin; o < end; o += panel) {
+            bool two = job->channels - o >= panel;
+            rows_products(job, v + (size_t)k * ROWS,
+                          u + (size_t)o * in + (size_t)k * (two ? panel : LANES), blocks, two,
+                          k > 0, m + (size_t)o * ROWS);
+        }
+    }
+}
+
+static void products(const struct job *job)
+{
+    int panel = PANEL * LANES, panels = (job->channels + panel - 1) / panel;
+    int parts = point_parts(panels), each = (panels + parts - 1) / parts * panel;
+
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int i = 0; i < POINTS; i++)
+        for (int o = 0; o < job->channels; o += each)
+            point_product(job, i, o, job->channels - o < each ? job->channels : o + each);
+}
+
+/* The weights of LANES outputs at LANES channels, as lanes[window * window * LANES][LANES]. */
+static void weights_gather(const struct winograd_shape *s, const float *w, int o, int c,
+                           float *lanes)
+{
+    int taps = s->window * s->window;
+
+    for (int a = 0; a < LANES; a++)
+        for (int b = 0; b < LANES; b++) {
+            int output = s->turned ? b : a, channel = s->turned ? a : b;
+            const float *from = w + (s->turned ? (size_t)(c + channel) * s->out + o + output
+                                               : (size_t)(o + output) * s->in + c + channel) *
+                                        taps;
+            for (int k = 0; k < taps; k++)
+                lanes[(channel * taps + (s->turned ? taps - 1 - k : k)) * LANES + output] = from[k];
+        }
+}
+
+INLINE void weights_points_of(const float *lanes, int n, float *to, size_t point)
+{
+    vec d[SIDE][SIDE];
+
+    for (int k = 0; k < n * n; k++)
+        d[k / n][k % n] = *(const vec *)(lanes + k * LANES);
+    factor_tile(d, n, to, point);
+}
+
+/* Of LANES outputs, in their panel as products read it, and LANES channels. */
+static void weights_block(const struct job *job, const float *w, int o, int c0)
+{
+    const struct winograd_shape *s = &job->p->shape;
+    int panel = PANEL * LANES, taps = s->window * s->window, at = o / panel * panel;
+    int width = job->channels - at >= panel ? panel : LANES;
+    float lanes[5 * 5 * LANES * LANES] __attribute__((aligned(64)));
+
+    weights_gather(s, w, job->from + o, c0, lanes);
+    for (int c = 0; c < LANES; c++) {
+        float *to = job->u + (size_t)at * s->in + (size_t)(c0 + c) * width + o % panel;
+        const float *from = lanes + c * taps * LANES;
+        if (s->window == 3)
+            weights_points_of(from, 3, to, job->p->upoint);
+        else
+            weights_points_of(from, 5, to, job->p->upoint);
+    }
+}
+
+/* The chunk's weights at the points. */
+static void weights_points(const struct job *job, const float *w)
+{
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int o = 0; o < job->channels; o += LANES)
+        for (int c = 0; c < job->p->shape.in; c += LANES)
+            weights_block(job, w, o, c);
+}
+
+/* What comes out, where and how. */
+struct results {
+    const float *bias; /* of the job's first output; NULL: none */
+    float *y;
+    size_t all, from; /* as of a side */
+    float least;      /* what is less becomes 0 */
+};
+
+static void results_row(const struct job *job, const struct results *to, int t0, int block)
+{
+    const struct winograd *p = job->p;
+    const float *from = job->m + (size_t)(t0 / ROWS) * p->mrow + (size_t)block * ROWS * LANES;
+    size_t pixels = (size_t)p->out_height * p->out_width;
+
+    for (int t = t0; t < t0 + ROWS && t < job->tiles; t++, from += LANES) {
+        int image, row, column;
+        tile_at(p, job->first + t, &image, &row, &column);
+        back_tile(from, p->mpoint, p->step, to->bias ? to->bias + block * LANES : NULL, to->least,
+                  to->y + plane_at((size_t)image * to->all + to->from + block, pixels),
+                  p->out_height, p->out_width, row, column);
+    }
+}
+
+static void results_store(const struct job *job, const struct results *to)
+{
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int t = 0; t < job->tiles; t += ROWS)
+        for (int block = 0; block < job->channels / LANES; block++)
+            results_row(job, to, t, block);
+}
+
+static struct job job_start(const struct winograd *p, float *scratch)
+{
+    return (struct job){.p = p,
+                        .v = scratch,
+                        .m = scratch + POINTS * p->vpoint,
+                        .u = scratch + POINTS * (p->vpoint + p->mpoint)};
+}
+
+/* The next group of tiles; false behind the last one. */
+static bool job_group(struct job *job, int first)
+{
+    int left = job->p->tiles - first;
+
+    job->first = first;
+    job->tiles = left < job->p->group ? left : job->p->group;
+    return left > 0;
+}
+
+/* Where the points of the weights of a group's chunk are, and whether they still have to be made.
+ */
+static bool points_find(struct job *job, const struct winograd_data *d, int group)
+{
+    const struct winograd *p = job->p;
+    int chunks = (p->shape.out + p->chunk - 1) / p->chunk;
+
+    if (!d->points)
+        return true;
+    job->u = d->points + ((size_t)group * chunks + job->from / p->chunk) * POINTS * p->upoint;
+    return !d->pointed;
+}
+
+static void forward_group(const struct winograd *p, const struct winograd_data *d, int group)
+{
+    const struct winograd_shape *s = &p->shape;
+    const struct side in = {d->x,
+                            s->groups * s->in / LANES,
+                            group * s->in / LANES,
+                            s->in / LANES,
+                            s->height,
+                            s->width,
+                            s->pad[0],
+                            s->pad[1]};
+    struct job job = job_start(p, d->scratch);
+    size_t outputs = (size_t)group * s->out;
+
+    for (int o = 0; o < s->out; o += p->chunk) {
+        const size_t at = outputs + (size_t)o;
+        const struct results out = {d->bias ? d->bias + at : NULL, d->y,
+                                    (size_t)(s->groups * s->out / LANES), at / LANES,
+                                    d->relu ? 0 : -INFINITY};
+        job.from = o;
+        job.channels = s->out - o < p->chunk ? s->out - o : p->chunk;
+        if (points_find(&job, d, group))
+            weights_points(&job, d->weights + outputs * s->in * s->window * s->window);
+        for (int t = 0; job_group(&job, t); t += p->group) {
+            if (o == 0 || job.tiles < p->tiles) /* else it is there from the chunk before */
+                side_points(&job, &in, false, job.v, p->vrow, p->vpoint);
+            products(&job);
+            results_store(&job, &out);
+        }
+    }
+}
+
+static void forward(const struct winograd *p, const struct winograd_data *data)
+{
+    for (int group = 0; group < p->shape.groups; group++)
+        forward_group(p, data, group);
+}
+
+/* ---- the weights' gradient ---- */
+
+/* to[WEIGHT_ROWS outputs][vecs of channels] (+)= dy[tiles][outputs]' v[tiles][channels] */
+INLINE void weights_product(const float *dy, const float *v, size_t block, int tiles, int vecs,
+                            bool add, float *to, size_t output)
+{
+    vec s[WEIGHT_ROWS * WEIGHT_VECTORS];
+
+#pragma GCC unroll 24
+    for (int i = 0; i < WEIGHT_ROWS * vecs; i++)
+        s[i] = (vec){0};
+#pragma GCC unroll 2
+    for (int t = 0; t < tiles; t++) {
+#pragma GCC unroll 24
+        for (int i = 0; i < WEIGHT_ROWS * vecs; i++)
+            s[i] += dy[t * LANES + i / vecs] *
+                    *(const vec *)(v + (size_t)(i % vecs) * block + t * LANES);
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < WEIGHT_ROWS * vecs; i++) {
+        vec *at = (vec *)(to + (size_t)(i / vecs) * output + i % vecs * LANES);
+        if (add)
+            s[i] += *at;
+        *at = s[i];
+    }
+}
+
+/* One point: outputs begin to end by the chunk's channels. */
+static void point_weights(const struct job *job, int i, int begin, int end)
+{
+    const struct winograd *p = job->p;
+    const float *v = job->v + (size_t)i * p->vpoint, *dy = job->m + (size_t)i * p->mpoint;
+    size_t block = (size_t)p->rows * LANES, output = (size_t)job->channels;
+    bool add = job->first > 0;
+
+    for (int c = 0; c < job->channels; c += WEIGHT_VECTORS * LANES) {
+        int left = (job->channels - c) / LANES;
+        const float *from = v + (size_t)(c / LANES) * block;
+        for (int o = begin; o < end; o += WEIGHT_ROWS) {
+            const float *g = dy + (size_t)(o / LANES) * block + o % LANES;
+            float *to = job->u + (size_t)i * p->upoint + (size_t)o * output + c;
+            if (left >= 3)
+                weights_product(g, from, block, job->tiles, 3, add, to, output);
+            else if (left == 2)
+                weights_product(g, from, block, job->tiles, 2, add, to, output);
+            else
+                weights_product(g, from, block, job->tiles, 1, add, to, output);
+        }
+    }
+}
+
+static void weights_products(const struct job *job)
+{
+    int out = job->p->shape.out, parts = point_parts(out / LANES);
+    int each = (out / LANES + parts - 1) / parts * LANES;
+
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int i = 0; i < POINTS; i++)
+        for (int o = 0; o < out; o += each)
+            point_weights(job, i, o, out - o < each ? out : o + each);
+}
+
+INLINE void weights_result_of(const float *from, size_t point, int n, float *dw)
+{
+    vec r[SIDE][SIDE];
+
+    result_tile(from, point, n, r);
+    for (int l = 0; l < LANES; l++)
+        for (int k = 0; k < n * n; k++)
+            dw[l * n * n + k] = r[k / n][k % n][l];
+}
+
+static void weights_output(const struct job *job, int o, float *dw)
+{
+    int window = job->p->shape.window;
+
+    for (int c = 0; c < job->channels; c += LANES, dw += LANES * window * window) {
+        const float *from = job->u + (size_t)o * job->channels + c;
+        if (window == 3)
+            weights_result_of(from, job->p->upoint, 3, dw);
+        else
+            weights_result_of(from, job->p->upoint, 5, dw);
+    }
+}
+
+/* dw: of the group's first output and the chunk's first channel. */
+static void weights_store(const struct job *job, float *dw)
+{
+    const struct winograd_shape *s = &job->p->shape;
+
+#pragma omp parallel for schedule(static)
+    for (int o = 0; o < s->out; o++)
+        weights_output(job, o, dw + (size_t)o * s->in * s->window * s->window);
+}
+
+static void weights_group(const struct winograd *p, const struct winograd_data *d, int group)
+{
+    const struct winograd_shape *s = &p->shape;
+    const struct side dy = {d->dy,
+                            s->groups * s->out / LANES,
+                            group * s->out / LANES,
+                            s->out / LANES,
+                            p->out_height,
+                            p->out_width,
+                            0,
+                            0};
+    struct side in = {d->x,     s->groups * s->in / LANES, 0, 0, s->height, s->width, s->pad[0],
+                      s->pad[1]};
+    struct job job = job_start(p, d->scratch);
+    size_t taps = (size_t)(s->window * s->window);
+
+    for (int c = 0; c < s->in; c += p->chunk) {
+        job.channels = s->in - c < p->chunk ? s->in - c : p->chunk;
+        in.from = (group * s->in + c) / LANES;
+        in.blocks = job.channels / LANES;
+        for (int t = 0; job_group(&job, t); t += p->group) {
+            side_points(&job, &in, false, job.v, p->vrow, p->vpoint);
+            if (c == 0 || job.tiles < p->tiles)
+                side_points(&job, &dy, true, job.m, p->mrow, p->mpoint);
+            weights_products(&job);
+        }
+        weights_store(&job, d->dweights + ((size_t)group * s->out * s->in + c) * taps);
+    }
+}
+
+/* Of a plane: rows, then their sums. */
+static void plane_sum(const float *plane, int height, int width, float *sum)
+{
+    vec all = {0};
+
+    for (int y = 0; y < height; y++) {
+        vec row = {0};
+        for (int x = 0; x < width; x++)
+            row += *(const loose *)(plane + ((size_t)y * width + x) * BLOCK);
+        all += row;
+    }
+    *(vec *)sum = all;
+}
+
+/* Images side by side, as many as there is scratch for, then their sums in order. */
+static void bias_gradient(const struct winograd *p, const struct winograd_data *d)
+{
+    int blocks = p->shape.groups * p->shape.out / LANES, images = p->shape.images;
+    int some = (int)(winograd_bytes(p, false) / sizeof(vec) / (size_t)blocks);
+    const struct side dy = {d->dy, blocks, 0, blocks, p->out_height, p->out_width, 0, 0};
+
+    for (int n = 0; n < images; n += some) {
+        int now = images - n < some ? images - n : some;
+#pragma omp parallel for schedule(static) collapse(2)
+        for (int i = 0; i < now; i++)
+            for (int b = 0; b < blocks; b++)
+                plane_sum(side_plane(&dy, n + i, b), p->out_height, p->out_width,
+                          d->scratch + ((size_t)i * blocks + b) * LANES);
+        for (int c = 0; c < blocks * LANES; c++) {
+            float all = n > 0 ? d->dbias[c] : 0;
+            for (int i = 0; i < now; i++)
+                all += d->scratch[(size_t)i * blocks * LANES + c];
+            d->dbias[c] = all;
+        }
+    }
+}
+
+static void weights(const struct winograd *p, const struct winograd_data *data)
+{
+    for (int group = 0; data->dweights && group < p->shape.groups; group++)
+        weights_group(p, data, group);
+    if (data->dbias)
+        bias_gradient(p, data);
+}
+
+const struct winograd_code CODE = {BLOCK, LANES, ROWS, forward, weights};
