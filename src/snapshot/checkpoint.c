@@ -4,9 +4,11 @@
 
 #include "snapshot/snapshot.h"
 #include "util/error.h"
+#include "util/finite.h"
 #include "util/sha256.h"
 #include "util/strbuf.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -14,13 +16,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The layer that owns this parameter. */
-static int owner_of(const struct net *net, int param)
+/* The group that the parameter is of. */
+static const struct param_group *group_of(const struct net *net, int param)
 {
-    for (int g = 0; g < net->ngroups; g++)
-        if (param >= net->groups[g].first && param < net->groups[g].first + net->groups[g].nparams)
-            return net->groups[g].layer;
-    return -1;
+    const struct param_group *group = net->groups;
+
+    while (param < group->first || param >= group->first + group->nparams)
+        group++;
+    assert(group < net->groups + net->ngroups); /* every parameter is of one */
+    return group;
+}
+
+/* Says whose the values are that were refused; -1. */
+static int blame(const struct net *net, int param, const char *what)
+{
+    const struct param_group *group = group_of(net, param);
+
+    return error_context("layer '%s', %sblob %d", group->name, what, param - group->first);
+}
+
+/* One parameter behind another; to NULL: they are only looked at. */
+static int take_values(const struct net *net, float *to)
+{
+    for (int p = 0; p < net->nparams; p++) {
+        size_t elems = shape_elems(&net->params[p].shape);
+        if (finite_copy(to, net_host_value(net, &net->params[p]), elems))
+            return blame(net, p, "");
+        to += to ? elems : 0;
+    }
+    return 0;
+}
+
+/* Blocks as in the arenas; to NULL likewise. */
+static int take_history(const struct net *net, int nhistory, float *to, const float *history)
+{
+    for (int b = 0; b < nhistory; b++)
+        for (int p = 0; p < net->nparams; p++) {
+            size_t at = (size_t)b * net->elems + net_param_begin(net, p);
+            if (finite_copy(to ? to + at : NULL, history + at, shape_elems(&net->params[p].shape)))
+                return blame(net, p, "history of ");
+        }
+    return 0;
+}
+
+int checkpoint_look(const struct net *net)
+{
+    return take_values(net, NULL);
 }
 
 /* All layers of the net with pointers into its values; to be freed. */
@@ -34,10 +75,10 @@ static struct snapshot_layer *describe_layers(const struct net *net)
         layers[i].nblobs = layer->nparams;
         for (int p = 0; p < layer->nparams; p++) {
             const struct param *param = layer->params[p];
-            layers[i].blobs[p] =
-                (struct snapshot_blob){.shape = &param->shape,
-                                       .data = net_host_value(net, param),
-                                       .shared = owner_of(net, (int)(param - net->params)) != i};
+            layers[i].blobs[p] = (struct snapshot_blob){
+                .shape = &param->shape,
+                .data = net_host_value(net, param),
+                .shared = group_of(net, (int)(param - net->params))->layer != i};
         }
     }
     if (!layers)
@@ -67,30 +108,29 @@ struct checkpoint {
     struct checkpoint_owner owner; /* owned copies */
     struct snapshot_layer *layers; /* of the net, with pointers into `values` */
     struct snapshot_blob *blobs;   /* of the history, with pointers into it */
-    int nblobs;
-    size_t history_bytes;
-    float *values, *history; /* parameters one behind another; blocks as in the arenas */
+    int nhistory, nblobs;          /* blocks, and blobs of all of them */
+    float *values, *history;       /* parameters one behind another; blocks as in the arenas */
 };
 
 int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out)
 {
     struct checkpoint *made = calloc(1, sizeof *made);
-    size_t elems = 0, at = 0;
+    size_t history_bytes = (size_t)nhistory * net->elems * sizeof(float), elems = 0, at = 0;
 
     *out = made;
     if (!made)
         return error_memory(sizeof *made, "a snapshot");
     made->net = net;
-    made->history_bytes = (size_t)nhistory * net->elems * sizeof(float);
+    made->nhistory = nhistory;
     made->nblobs = nhistory * net->nparams;
     for (int p = 0; p < net->nparams; p++)
         elems += shape_elems(&net->params[p].shape);
     made->values = malloc((elems + 1) * sizeof *made->values);
-    made->history = malloc(made->history_bytes + 1);
+    made->history = malloc(history_bytes + 1);
     made->layers = describe_layers(net);
     made->blobs = made->history ? describe_history(net, nhistory, made->history) : NULL;
     if (!made->values || !made->history)
-        error_memory(elems * sizeof(float) + made->history_bytes, "the copy that is saved");
+        error_memory(elems * sizeof(float) + history_bytes, "the copy that is saved");
     if (!made->values || !made->blobs || !made->layers) {
         checkpoint_destroy(made);
         *out = NULL;
@@ -98,7 +138,7 @@ int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **o
     }
     /* the kernel's pages come now, and not while training stands still */
     memset(made->values, 0, elems * sizeof *made->values);
-    memset(made->history, 0, made->history_bytes);
+    memset(made->history, 0, history_bytes);
     /* what several layers share is copied once */
     for (int p = 0; p < net->nparams; p++) {
         for (int l = 0; l < net->nlayers; l++)
@@ -107,6 +147,7 @@ int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **o
                     made->layers[l].blobs[b].data = made->values + at;
         at += shape_elems(&net->params[p].shape);
     }
+    assert(at == elems);
     return 0;
 }
 
@@ -137,23 +178,19 @@ int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct checkpoint_owner *owner)
 {
     const struct net *net = checkpoint->net;
-    float *at = checkpoint->values;
 
+    assert(history || checkpoint->nhistory == 0);
     checkpoint_owner_free(&checkpoint->owner);
     checkpoint->owner.global_batch = owner->global_batch;
     if (copy_text(owner->run, &checkpoint->owner.run) ||
         copy_text(owner->digest, &checkpoint->owner.digest) ||
         copy_text(owner->plan, &checkpoint->owner.plan))
         return -1;
-    for (int p = 0; p < net->nparams; p++) {
-        size_t elems = shape_elems(&net->params[p].shape);
-        memcpy(at, net_host_value(net, &net->params[p]), elems * sizeof *at);
-        at += elems;
-    }
-    if (checkpoint->history_bytes > 0)
-        memcpy(checkpoint->history, history, checkpoint->history_bytes);
     checkpoint->state = *state;
-    return 0;
+    return take_values(net, checkpoint->values) ||
+                   take_history(net, checkpoint->nhistory, checkpoint->history, history)
+               ? CHECKPOINT_NOT_FINITE
+               : 0;
 }
 
 /* Both files under names that are there. */
@@ -176,20 +213,25 @@ static int write_files(const struct checkpoint *checkpoint, char *model, const c
                                   .global_batch = owner->global_batch};
     int status;
 
+    status = binary ? snapshot_write_model_binary(model, owner->run, net->def, checkpoint->layers,
+                                                  net->nlayers)
+                    : snapshot_write_model(model, owner->run, checkpoint->layers, net->nlayers);
+    if (status)
+        return status;
+    status = binary
+                 ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
+                 : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
+    if (status)
+        return status;
+    /* Caffe says so before; who reads these lines wants to know that the files are there */
     LOG_INFO(log, "Snapshotting to %s file %s", form, model);
     if (binary && net->nlearnable > (size_t)INT32_MAX / sizeof(float))
         LOG_WARNING(log,
                     "%s exceeds 2 GB, more than Caffe and other programs take; "
                     "snapshot_format: HDF5 has no such limit",
                     model);
-    status = binary ? snapshot_write_model_binary(model, owner->run, net->def, checkpoint->layers,
-                                                  net->nlayers)
-                    : snapshot_write_model(model, owner->run, checkpoint->layers, net->nlayers);
-    if (status)
-        return status;
     LOG_INFO(log, "Snapshotting solver state to %s file %s", form, path);
-    return binary ? snapshot_write_state_binary(path, &file, checkpoint->blobs, checkpoint->nblobs)
-                  : snapshot_write_state(path, &file, checkpoint->blobs, checkpoint->nblobs);
+    return 0;
 }
 
 int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
@@ -216,6 +258,12 @@ static bool is_missing(const struct snapshot_report *report, const char *name)
     return false;
 }
 
+/* Programs before this one wrote such files. */
+static int diverged(const char *path)
+{
+    return error_context("%s: training had diverged, take an earlier snapshot", path);
+}
+
 /* run: of the state that goes with the model, or NULL. found: per layer of the net, set where the
  * file has its parameters; NULL: nobody asks. */
 static int read_model(const char *path, const char *run, struct net *net, bool *found,
@@ -229,6 +277,10 @@ static int read_model(const char *path, const char *run, struct net *net, bool *
         return -1;
     }
     free(layers);
+    if (checkpoint_look(net)) {
+        snapshot_report_free(&report);
+        return diverged(path);
+    }
     if (run && report.run && strcmp(run, report.run)) {
         error_set("%s: the model of run '%s', and its state is run '%s': one was written over",
                   path, report.run, run);
@@ -260,6 +312,10 @@ int checkpoint_resume(const char *path, struct net *net, int nhistory, float *hi
     if (snapshot_find_model(path, file.learned_net, &model) ||
         read_model(model, file.run, net, NULL, log))
         goto done;
+    if (take_history(net, nhistory, NULL, history)) {
+        diverged(path);
+        goto done;
+    }
     LOG_INFO(log, "SGDSolver: restoring history");
     state->iteration = file.iter;
     state->current_step = file.current_step;

@@ -29,9 +29,16 @@ struct checkpoint;
  */
 int checkpoint_create(const struct net *net, int nhistory, struct checkpoint **out);
 
-/* Copies the net's values (on the host), the history, in the arenas' layout, and the rest. */
+/* Copies the net's values (on the host), the history, in the arenas' layout, and the rest. Returns
+ * 0; CHECKPOINT_NOT_FINITE where some of them are NaN or infinite, with their layer and number, and
+ * there is no copy; -1 without memory. */
+enum { CHECKPOINT_NOT_WRITTEN = 1, CHECKPOINT_NOT_FINITE };
 int checkpoint_fill(struct checkpoint *checkpoint, const float *history,
                     const struct train_state *state, const struct checkpoint_owner *owner);
+
+/* Fails as that does where the net's values (on the host) are not all finite. */
+int checkpoint_look(const struct net *net);
+
 int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
 
 /* Writes PREFIX_iter_N.caffemodel.h5, then PREFIX_iter_N.solverstate.h5, each whole or not at all,
@@ -39,7 +46,6 @@ int64_t checkpoint_iteration(const struct checkpoint *checkpoint);
  * without ".h5". Returns 0; CHECKPOINT_NOT_WRITTEN with a message where the file system refused,
  * which it may not the next time; -1 where the next time would be no better. Any one thread; rank
  * 0. */
-enum { CHECKPOINT_NOT_WRITTEN = 1 };
 int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bool binary,
                      struct log *log);
 
@@ -47,7 +53,7 @@ int checkpoint_write(const struct checkpoint *checkpoint, const char *prefix, bo
 void checkpoint_destroy(struct checkpoint *checkpoint);
 
 /* Reads state, history and the model it names into net->values. A model that another run wrote
- * than the state is refused. Rank 0. */
+ * than the state is refused, and values that are not finite. Rank 0. */
 int checkpoint_resume(const char *path, struct net *net, int nhistory, float *history,
                       struct train_state *state, struct log *log);
 
@@ -73,7 +79,7 @@ int checkpoint_read_owner(const char *path, struct checkpoint_owner *owner);
 void checkpoint_owner_free(struct checkpoint_owner *owner);
 
 /* Weights by layer name from a comma list of files. Says which layers were not found; fails where
- * none was, or, if `all`, where one was not. Rank 0. */
+ * none was, or, if `all`, where one was not, and where a value is not finite. Rank 0. */
 int checkpoint_load_weights(const char *list, bool all, struct net *net, struct log *log);
 
 /* SHA-256 over the parameters, layer by layer in Caffe's shape, little-endian floats; hex, 65

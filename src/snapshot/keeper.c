@@ -1,11 +1,16 @@
-/* The keeper's thread and its one slot: a copy that is filled (full), written (busy) and free
- * again. A copy that waits for its next try may be replaced; one that is being written may not. */
+/* The keeper's thread and its slots: copies that are filled (full), written (busy) and free again.
+ * A copy that waits for its next try may be replaced by a newer one, unless the best is awaited in
+ * it: then a second slot takes the newer one. One that was never tried, or is being written, may
+ * not. */
 #include "snapshot/keeper.h"
 
 #include "snapshot/snapshot.h"
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/file.h"
+#include "util/path.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -18,7 +23,20 @@
 #include <unistd.h>
 
 enum { STEPS_BACK = 10 }; /* of niceness: a tenth of a core where nobody else leaves anything */
-enum { FIRST_PAUSE = 10, LONGEST_PAUSE = 300, HASTY_PAUSE = 1 }; /* seconds between tries */
+/* Seconds between tries: while training goes on, and when it is over; then so often it is told. */
+enum {
+    FIRST_PAUSE = 10,
+    LONGEST_PAUSE = 300,
+    FIRST_HASTY = 1,
+    LONGEST_HASTY = 10,
+    TELL_EVERY = 60
+};
+
+struct slot {
+    struct checkpoint *copy; /* NULL: it was never needed */
+    bool full, tried;
+    double begun; /* the clock when it was filled */
+};
 
 struct keeper {
     struct keeper_options options;
@@ -26,18 +44,26 @@ struct keeper {
     bool started;
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t changed;
-    struct checkpoint *slot;
-    bool full, busy, ends;
-    bool hasty;     /* somebody waits for the slot to be written */
+    struct slot slots[2];
+    bool busy, ends;
+    bool hasty;     /* training is over, and somebody waits */
+    double until;   /* the clock; so long, if hasty */
+    double next;    /* the clock when what failed is tried again */
+    double told;    /* the clock when a failure was told of last */
+    int pause;      /* seconds after the next failure */
     bool hopeless;  /* no snapshot can be composed, or may be written: with its message */
     char *reason;   /* of the last failure */
-    double begun;   /* the clock when the slot was filled */
     double seconds; /* the last snapshot took */
     struct best {
         int64_t iteration; /* -1: none */
         double score;
+        bool only_best;
     } best, awaited; /* that is there; that is to be written */
-    int64_t *kept;   /* iterations of the snapshots there, the oldest first */
+    int64_t named;   /* the iteration that is PREFIX_best; -1: it is not known */
+    struct kept {
+        int64_t iteration;
+        bool only_best; /* it was not due */
+    } * kept;           /* the snapshots there, the oldest first */
     int nkept, room;
 };
 
@@ -51,55 +77,81 @@ static void remember_reason(struct keeper *keeper)
     keeper->reason = reason;
 }
 
-static int remember_kept(struct keeper *keeper, int64_t iteration)
+/* The best may be written after a newer one. */
+static int remember_kept(struct keeper *keeper, int64_t iteration, bool only_best)
 {
-    if (keeper->nkept > 0 && keeper->kept[keeper->nkept - 1] == iteration)
+    int at = keeper->nkept;
+
+    while (at > 0 && keeper->kept[at - 1].iteration > iteration)
+        at--;
+    if (at > 0 && keeper->kept[at - 1].iteration == iteration)
         return 0;
     if (keeper->nkept == keeper->room) {
         int room = keeper->room > 0 ? 2 * keeper->room : 16;
-        int64_t *grown = realloc(keeper->kept, (size_t)room * sizeof *grown);
+        struct kept *grown = realloc(keeper->kept, (size_t)room * sizeof *grown);
         if (!grown)
             return error_memory((size_t)room * sizeof *grown, "a list of snapshots");
         keeper->kept = grown;
         keeper->room = room;
     }
-    keeper->kept[keeper->nkept++] = iteration;
+    assert(keeper->nkept < keeper->room);
+    memmove(keeper->kept + at + 1, keeper->kept + at,
+            (size_t)(keeper->nkept++ - at) * sizeof *keeper->kept);
+    keeper->kept[at] = (struct kept){.iteration = iteration, .only_best = only_best};
     return 0;
+}
+
+static char *state_path(const struct keeper *keeper, int64_t iteration)
+{
+    const struct keeper_options *o = &keeper->options;
+
+    return o->binary ? snapshot_state_path_binary(o->prefix, iteration)
+                     : snapshot_state_path(o->prefix, iteration);
+}
+
+static char *model_path(const struct keeper *keeper, int64_t iteration)
+{
+    const struct keeper_options *o = &keeper->options;
+
+    return o->binary ? snapshot_model_path_binary(o->prefix, iteration)
+                     : snapshot_model_path(o->prefix, iteration);
 }
 
 /* The state first: a state never names a model that is not there. */
 static void remove_one(const struct keeper *keeper, int64_t iteration)
 {
-    const struct keeper_options *o = &keeper->options;
-    char *state = o->binary ? snapshot_state_path_binary(o->prefix, iteration)
-                            : snapshot_state_path(o->prefix, iteration);
-    char *model = o->binary ? snapshot_model_path_binary(o->prefix, iteration)
-                            : snapshot_model_path(o->prefix, iteration);
+    char *state = state_path(keeper, iteration), *model = model_path(keeper, iteration);
 
     if (state && model && (unlink(state) == 0 || errno == ENOENT) && unlink(model) != 0 &&
         errno != ENOENT)
-        LOG_WARNING(o->log, "cannot remove '%s': %s", model, strerror(errno));
+        LOG_WARNING(keeper->options.log, "cannot remove '%s': %s", model, strerror(errno));
     free(state);
     free(model);
 }
 
+/* The best, and the one that is PREFIX_best until the best is, stay besides. */
 static void prune(struct keeper *keeper)
 {
     int64_t best = -1;
     double score;
-    int surplus = keeper->nkept - keeper->options.keep, stay = 0;
+    int surplus = -keeper->options.keep, stay = 0;
 
-    if (keeper_best(keeper, &best, &score))
-        for (int i = 0; i < keeper->nkept; i++)
-            surplus -= keeper->kept[i] == best; /* besides */
-    if (keeper->options.keep <= 0 || surplus <= 0)
-        return;
-    for (int i = 0; i < keeper->nkept; i++)
-        if (surplus > 0 && keeper->kept[i] != best) {
-            remove_one(keeper, keeper->kept[i]);
-            surplus--;
-        } else
-            keeper->kept[stay++] = keeper->kept[i];
+    (void)keeper_best(keeper, &best, &score);
+    for (int i = 0; i < keeper->nkept; i++) {
+        const struct kept *one = &keeper->kept[i];
+        surplus += one->iteration != best && one->iteration != keeper->named && !one->only_best;
+    }
+    for (int i = 0; i < keeper->nkept; i++) {
+        struct kept one = keeper->kept[i];
+        bool spared = one.iteration == best || one.iteration == keeper->named;
+        bool old = keeper->options.keep > 0 && surplus > 0;
+        if (spared || (!one.only_best && !old)) {
+            keeper->kept[stay++] = one;
+            continue;
+        }
+        surplus -= !one.only_best;
+        remove_one(keeper, one.iteration);
+    }
     keeper->nkept = stay;
 }
 
@@ -112,74 +164,156 @@ static void take_best(struct keeper *keeper, int64_t iteration)
     pthread_mutex_unlock(&keeper->mutex);
 }
 
-/* Without the mutex: only this thread touches the slot while it is busy, and the list of kept ones.
+/* When training is over nobody will bring back a folder that was there when it began. */
+static void restore_folder(const struct keeper *keeper)
+{
+    char *folder = path_folder(keeper->options.prefix);
+
+    if (folder && access(folder, F_OK) != 0 && errno == ENOENT) {
+        path_make_folders(folder);
+        if (access(folder, F_OK) == 0)
+            LOG_WARNING(keeper->options.log, "The folder '%s' is gone: it is made again", folder);
+    }
+    free(folder);
+}
+
+/* Without the mutex: only this thread touches a slot that is tried, and the list of kept ones.
  * Returns 0, CHECKPOINT_NOT_WRITTEN or -1. */
-static int write_slot(struct keeper *keeper)
+static int write_copy(struct keeper *keeper, const struct checkpoint *copy, bool over)
 {
     const struct keeper_options *o = &keeper->options;
-    int64_t iteration = checkpoint_iteration(keeper->slot);
+    int64_t iteration = checkpoint_iteration(copy);
     int status = o->check ? o->check(o->context) : 0;
 
+    if (!status && over)
+        restore_folder(keeper);
     if (!status)
-        status = checkpoint_write(keeper->slot, o->prefix, o->binary, o->log);
+        status = checkpoint_write(copy, o->prefix, o->binary, o->log);
     if (!status)
         take_best(keeper, iteration);
     if (!status && o->written && o->written(o->context, iteration))
         status = CHECKPOINT_NOT_WRITTEN;
-    if (!status && remember_kept(keeper, iteration) == 0)
+    if (!status &&
+        remember_kept(keeper, iteration,
+                      keeper->awaited.iteration == iteration && keeper->awaited.only_best) == 0)
         prune(keeper);
     return status;
 }
 
-static void pause_for(struct keeper *keeper, int pause)
+/* PREFIX_best becomes a name of that snapshot, the state last: until then, and where it ends in
+ * between, each names a model that is there. Then the former one may go. Without the mutex. */
+static int name_best(struct keeper *keeper, int64_t iteration)
 {
-    struct timespec until;
-    double begun = clock_seconds();
+    const struct keeper_options *o = &keeper->options;
+    char *model = model_path(keeper, iteration), *state = state_path(keeper, iteration);
+    char *best_model = model_path(keeper, SNAPSHOT_BEST),
+         *best_state = state_path(keeper, SNAPSHOT_BEST);
+    int status = o->check ? o->check(o->context) : 0;
 
-    while (keeper->full && !keeper->ends &&
-           clock_seconds() - begun < (keeper->hasty ? HASTY_PAUSE : pause)) {
-        double left = (keeper->hasty ? HASTY_PAUSE : pause) - (clock_seconds() - begun);
-        struct checkpoint *slot = keeper->slot;
-        double filled = keeper->begun;
-
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += (long)(1e9 * (left - (double)(long)left));
-        until.tv_sec += (long)left + until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &until);
-        if (slot != keeper->slot || filled != keeper->begun)
-            return; /* a newer one is in its place */
-    }
+    if (!status &&
+        (!model || !state || !best_model || !best_state || file_link(model, best_model) ||
+         file_link(state, best_state) || (o->written && o->written(o->context, iteration))))
+        status = CHECKPOINT_NOT_WRITTEN;
+    free(model);
+    free(state);
+    free(best_model);
+    free(best_state);
+    if (status)
+        return status;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->named = iteration;
+    pthread_mutex_unlock(&keeper->mutex);
+    prune(keeper);
+    return 0;
 }
 
-/* One try, and what becomes of it. The mutex is held, but for the writing. */
-static void try_once(struct keeper *keeper, int *pause)
+/* The mutex is held in what follows, but for the writing. */
+
+static void put_off(struct keeper *keeper, int64_t iteration)
 {
+    int longest = keeper->hasty ? LONGEST_HASTY : LONGEST_PAUSE;
+    double now = clock_seconds();
+
+    keeper->next = now + keeper->pause;
+    if (!keeper->hasty) {
+        LOG_WARNING(keeper->options.log,
+                    "The snapshot of iteration %" PRId64 " is not written: %s. Training goes on; "
+                    "it is tried again in %d s, and what was written before stays",
+                    iteration, error_text(), keeper->pause);
+    } else if (now - keeper->told >= TELL_EVERY && now < keeper->until) {
+        LOG_WARNING(keeper->options.log,
+                    "Training is over, and the snapshot of iteration %" PRId64
+                    " is not written: %s. It is tried for %.0f s more; what was written before "
+                    "stays",
+                    iteration, error_text(), keeper->until - now);
+        keeper->told = now;
+    }
+    keeper->pause = keeper->pause < longest / 2 ? 2 * keeper->pause : longest;
+}
+
+/* One try, and what becomes of it. slot: what is written; NULL: the best gets its name. */
+static void try_once(struct keeper *keeper, struct slot *slot)
+{
+    int64_t iteration = slot ? checkpoint_iteration(slot->copy) : keeper->best.iteration;
+    bool over = keeper->hasty;
     int status;
 
+    assert((!slot || slot->full) && !keeper->busy);
     keeper->busy = true;
     pthread_mutex_unlock(&keeper->mutex);
-    status = write_slot(keeper);
+    status = slot ? write_copy(keeper, slot->copy, over) : name_best(keeper, iteration);
     pthread_mutex_lock(&keeper->mutex);
     keeper->busy = false;
+    if (slot) {
+        slot->tried = true;
+        slot->full = status == CHECKPOINT_NOT_WRITTEN;
+    }
     if (status)
         remember_reason(keeper);
-    if (!status) {
-        keeper->seconds = clock_seconds() - keeper->begun;
-        *pause = FIRST_PAUSE;
-    }
+    else
+        keeper->pause = FIRST_PAUSE;
+    if (slot && !status)
+        keeper->seconds = clock_seconds() - slot->begun;
     keeper->hopeless |= status && status != CHECKPOINT_NOT_WRITTEN;
-    keeper->full = status == CHECKPOINT_NOT_WRITTEN;
+    if (status == CHECKPOINT_NOT_WRITTEN && !keeper->ends)
+        put_off(keeper, iteration);
     pthread_cond_broadcast(&keeper->changed);
-    if (status != CHECKPOINT_NOT_WRITTEN || keeper->ends)
-        return;
-    LOG_WARNING(keeper->options.log,
-                "The snapshot of iteration %" PRId64 " is not written: %s. Training goes on; it is "
-                "tried again in %d s, and what was written before stays",
-                checkpoint_iteration(keeper->slot), error_text(),
-                keeper->hasty ? HASTY_PAUSE : *pause);
-    pause_for(keeper, *pause);
-    *pause = *pause < LONGEST_PAUSE / 2 ? 2 * *pause : LONGEST_PAUSE;
+}
+
+/* The one that was never tried, else the oldest whose time has come; NULL: none. */
+static struct slot *next_slot(struct keeper *keeper)
+{
+    struct slot *oldest = NULL;
+
+    for (int s = 0; s < 2; s++) {
+        struct slot *slot = &keeper->slots[s];
+        if (slot->full && !slot->tried)
+            return slot;
+        if (slot->full && clock_seconds() >= keeper->next &&
+            (!oldest || checkpoint_iteration(slot->copy) < checkpoint_iteration(oldest->copy)))
+            oldest = slot;
+    }
+    return oldest;
+}
+
+static bool is_unnamed(const struct keeper *keeper)
+{
+    return keeper->best.iteration != keeper->named && !keeper->hopeless;
+}
+
+/* Something is to be written, or named. */
+static bool is_behind(const struct keeper *keeper)
+{
+    return keeper->slots[0].full || keeper->slots[1].full || is_unnamed(keeper);
+}
+
+/* Until something changes, or that moment comes. */
+static void wait_until(struct keeper *keeper, double moment)
+{
+    struct timespec until = {.tv_sec = (time_t)moment};
+
+    until.tv_nsec = (long)(1e9 * (moment - (double)until.tv_sec));
+    pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &until);
 }
 
 /* The compute threads come first where all cores are theirs: what their waits leave of the cores is
@@ -194,14 +328,18 @@ static void step_back(void)
 static void *keep(void *argument)
 {
     struct keeper *keeper = argument;
-    int pause = FIRST_PAUSE;
+    struct slot *slot;
 
     prctl(PR_SET_NAME, "keeper");
     step_back();
     pthread_mutex_lock(&keeper->mutex);
     while (!keeper->ends) {
-        if (keeper->full)
-            try_once(keeper, &pause);
+        if ((slot = next_slot(keeper)) != NULL)
+            try_once(keeper, slot);
+        else if (is_unnamed(keeper) && clock_seconds() >= keeper->next)
+            try_once(keeper, NULL);
+        else if (is_behind(keeper))
+            wait_until(keeper, keeper->next);
         else
             pthread_cond_wait(&keeper->changed, &keeper->mutex);
     }
@@ -220,13 +358,14 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
     if (!keeper)
         return error_memory(sizeof *keeper, "snapshots");
     keeper->options = *options;
-    keeper->best.iteration = keeper->awaited.iteration = -1;
+    keeper->best.iteration = keeper->awaited.iteration = keeper->named = -1;
+    keeper->pause = FIRST_PAUSE;
     pthread_mutex_init(&keeper->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&keeper->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    if (checkpoint_create(options->net, options->nhistory, &keeper->slot)) {
+    if (checkpoint_create(options->net, options->nhistory, &keeper->slots[0].copy)) {
         keeper_destroy(keeper);
         return -1;
     }
@@ -239,22 +378,26 @@ int keeper_create(const struct keeper_options *options, struct keeper **out)
     return 0;
 }
 
-int keeper_add(struct keeper *keeper, int64_t iteration)
+int keeper_add(struct keeper *keeper, int64_t iteration, bool only_best)
 {
-    return remember_kept(keeper, iteration);
+    return remember_kept(keeper, iteration, only_best);
 }
 
 void keeper_mark_best(struct keeper *keeper, int64_t iteration, double score)
 {
-    struct best best = {.iteration = iteration, .score = score};
+    struct best best = {.iteration = iteration, .score = score, .only_best = true};
 
     pthread_mutex_lock(&keeper->mutex);
     while (keeper->busy)
         pthread_cond_wait(&keeper->changed, &keeper->mutex);
+    for (int s = 0; s < 2; s++)
+        if (keeper->slots[s].full && checkpoint_iteration(keeper->slots[s].copy) == iteration)
+            best.only_best = false;
     for (int i = 0; i < keeper->nkept; i++)
-        if (keeper->kept[i] == iteration)
+        if (keeper->kept[i].iteration == iteration)
             keeper->best = best;
     keeper->awaited = best;
+    pthread_cond_broadcast(&keeper->changed);
     pthread_mutex_unlock(&keeper->mutex);
 }
 
@@ -276,45 +419,130 @@ static int report_hopeless(const struct keeper *keeper)
     return error_set("%s", keeper->reason ? keeper->reason : "snapshots cannot be written");
 }
 
+static bool is_untried(const struct slot *slot)
+{
+    return slot->full && !slot->tried;
+}
+
+static bool holds_best(const struct keeper *keeper, const struct slot *slot)
+{
+    return slot->full && checkpoint_iteration(slot->copy) == keeper->awaited.iteration;
+}
+
+static int fill(struct keeper *keeper, const float *history, const struct train_state *state,
+                const struct checkpoint_owner *owner)
+{
+    const struct keeper_options *o = &keeper->options;
+    struct slot *slot = &keeper->slots[holds_best(keeper, &keeper->slots[0])];
+    int status;
+
+    if (!slot->copy && checkpoint_create(o->net, o->nhistory, &slot->copy))
+        return -1;
+    if (slot->full)
+        LOG_WARNING(o->log,
+                    "The snapshot of iteration %" PRId64 ", which could not be written, is "
+                    "replaced by that of iteration %" PRId64,
+                    checkpoint_iteration(slot->copy), state->iteration);
+    assert(!keeper->busy); /* else the copy is changed while it is written */
+    slot->begun = clock_seconds();
+    slot->tried = false;
+    status = checkpoint_fill(slot->copy, history, state, owner);
+    slot->full = status == 0;
+    pthread_cond_broadcast(&keeper->changed);
+    return status;
+}
+
 int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
                 const struct checkpoint_owner *owner)
 {
-    int status = 0;
+    int status;
+
+    pthread_mutex_lock(&keeper->mutex);
+    while (keeper->busy || is_untried(&keeper->slots[0]) || is_untried(&keeper->slots[1]))
+        pthread_cond_wait(&keeper->changed, &keeper->mutex);
+    status = keeper->hopeless ? report_hopeless(keeper) : fill(keeper, history, state, owner);
+    pthread_mutex_unlock(&keeper->mutex);
+    return status;
+}
+
+/* The mutex is held. */
+static char *newest_path(const struct keeper *keeper)
+{
+    return keeper->nkept > 0 ? state_path(keeper, keeper->kept[keeper->nkept - 1].iteration) : NULL;
+}
+
+char *keeper_newest(struct keeper *keeper)
+{
+    char *path;
 
     pthread_mutex_lock(&keeper->mutex);
     while (keeper->busy)
         pthread_cond_wait(&keeper->changed, &keeper->mutex);
-    if (keeper->hopeless) {
-        status = report_hopeless(keeper);
-    } else {
-        keeper->begun = clock_seconds();
-        status = checkpoint_fill(keeper->slot, history, state, owner);
-        keeper->full = status == 0;
-        pthread_cond_broadcast(&keeper->changed);
-    }
+    path = newest_path(keeper);
     pthread_mutex_unlock(&keeper->mutex);
+    return path;
+}
+
+/* What is not written now never is: the reason, with the snapshot that was. */
+static void give_up(struct keeper *keeper)
+{
+    char *newest = newest_path(keeper);
+
+    error_set("%s; it was tried as long as there was time. %s%s",
+              keeper->reason ? keeper->reason : "the snapshot cannot be written",
+              newest ? "--resume continues from " : "There is no snapshot to resume from",
+              newest ? newest : "");
+    remember_reason(keeper);
+    free(newest);
+    keeper->hopeless = true;
+    keeper->slots[0].full = keeper->slots[1].full = false;
+}
+
+/* Whether what was named the best is what is on the disk, by that iteration's name or as
+ * SNAPSHOT_BEST. */
+static int check_best(const struct keeper *keeper, int64_t name)
+{
+    int64_t iteration = keeper->awaited.iteration;
+    char *state = state_path(keeper, name), *model = model_path(keeper, name);
+    int status = 0;
+
+    if (!state || !model)
+        status = -1;
+    else if (iteration >= 0 && (keeper->best.iteration != iteration || access(state, F_OK) != 0 ||
+                                access(model, F_OK) != 0))
+        status = error_set("the best snapshot, of iteration %" PRId64
+                           ", is not there: expected %s and %s",
+                           iteration, model, state);
+    free(state);
+    free(model);
     return status;
 }
 
 int keeper_finish(struct keeper *keeper, double seconds)
 {
-    double begun = clock_seconds();
-    struct timespec until;
-    int status = 0;
+    const struct keeper_options *o;
+    int status;
 
     if (!keeper)
         return 0;
+    o = &keeper->options;
     pthread_mutex_lock(&keeper->mutex);
     keeper->hasty = true;
+    keeper->until = clock_seconds() + seconds;
+    keeper->pause = FIRST_HASTY;
+    keeper->next = 0;
+    keeper->told = -TELL_EVERY;
     pthread_cond_broadcast(&keeper->changed);
-    while (keeper->busy || (keeper->full && clock_seconds() - begun < seconds)) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec++;
-        pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &until);
-    }
+    while (keeper->busy ||
+           (is_behind(keeper) && (keeper->next == 0 || (clock_seconds() < keeper->until &&
+                                                        !(o->hurries && o->hurries(o->context))))))
+        wait_until(keeper, clock_seconds() + 1);
     keeper->hasty = false;
-    if (keeper->full || keeper->hopeless)
-        status = report_hopeless(keeper);
+    if (is_behind(keeper))
+        give_up(keeper);
+    status = keeper->hopeless                                ? report_hopeless(keeper)
+             : check_best(keeper, keeper->awaited.iteration) ? -1
+                                                             : check_best(keeper, SNAPSHOT_BEST);
     pthread_mutex_unlock(&keeper->mutex);
     return status;
 }
@@ -342,7 +570,8 @@ void keeper_destroy(struct keeper *keeper)
     }
     pthread_cond_destroy(&keeper->changed);
     pthread_mutex_destroy(&keeper->mutex);
-    checkpoint_destroy(keeper->slot);
+    checkpoint_destroy(keeper->slots[0].copy);
+    checkpoint_destroy(keeper->slots[1].copy);
     free(keeper->reason);
     free(keeper->kept);
     free(keeper);

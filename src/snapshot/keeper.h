@@ -2,9 +2,12 @@
  * copy of the moment and goes on; what takes long, composing, checksums and the disk, is the
  * keeper's.
  *
- * A snapshot that cannot be written (no space, an I/O error, a folder that is away) is tried again,
- * 10 s later, then 20, and so on up to five minutes, until it succeeds or the next one takes its
- * place; each failure is a warning, and what was written before stays. Not collective: rank 0. */
+ * Every snapshot is tried once, and the best until it is there. Another that cannot be written (no
+ * space, an I/O error, a folder that is away) is tried again, 10 s later, then 20, and so on up to
+ * five minutes, until it succeeds or the next one takes its place; each failure is a warning, and
+ * what was written before stays. The best one has PREFIX_best as a second name, which it takes once
+ * it is there; one that was saved only for being the best goes when a better one has that name. Not
+ * collective: rank 0. */
 #ifndef POSEIDON_SNAPSHOT_KEEPER_H
 #define POSEIDON_SNAPSHOT_KEEPER_H
 
@@ -20,31 +23,40 @@ struct keeper_options {
     int keep;              /* > 0: so many snapshots stay, and the best one; older ones that the
                               keeper knows of are removed when a new one is there */
     struct log *log;       /* borrowed */
-    void *context;         /* of the two below: on the keeper's thread */
+    void *context;         /* of the three below; two on the keeper's thread */
     int (*check)(void *context); /* before each writing; fails where nothing may be written */
     int (*written)(void *context, int64_t iteration); /* it is there */
+    bool (*hurries)(void *context); /* in keeper_finish: whether to wait no longer */
 };
 
 /* Makes room for a copy: parameters and history once more. Starts the thread. */
 int keeper_create(const struct keeper_options *options, struct keeper **out);
 
-/* A snapshot that was there before, for `keep`; those of the run, the oldest first. */
-int keeper_add(struct keeper *keeper, int64_t iteration);
+/* A snapshot that was there before, for `keep`; those of the run, the oldest first. only_best: it
+ * goes when a better one is there. */
+int keeper_add(struct keeper *keeper, int64_t iteration, bool only_best);
 
 /* The snapshot of that iteration, which is there or is handed over next, is the best by a score:
- * `keep` spares it until a better one is written. */
+ * `keep` spares it until a better one is written. Which is handed over next is there only for being
+ * the best. */
 void keeper_mark_best(struct keeper *keeper, int64_t iteration, double score);
 
 /* The best one that is there; false: none is. */
 bool keeper_best(struct keeper *keeper, int64_t *iteration, double *score);
 
-/* Copies the moment and returns; waits first for a snapshot that is being written just now. Fails
- * where one before could not be composed, or `check` forbade it: no later one would do better. */
+/* Copies the moment and returns; waits first until the snapshot before was tried. Fails as
+ * checkpoint_fill does, and where one before could not be composed, or `check` forbade it: no later
+ * one would do better. */
 int keeper_save(struct keeper *keeper, const float *history, const struct train_state *state,
                 const struct checkpoint_owner *owner);
 
-/* Until what was handed over is written, at most so many seconds of failures; then -1 with the
- * last one's message. NULL is fine: 0. */
+/* The path of the newest state that is there; to be freed. NULL: none is. */
+char *keeper_newest(struct keeper *keeper);
+
+/* Training is over: waits until all that was handed over is written, which is tried at least once,
+ * and for at most so many seconds; makes the folder again if it is gone. Then -1 with the last
+ * failure's message and the state that is left, or where the best snapshot is not there. NULL is
+ * fine: 0. */
 int keeper_finish(struct keeper *keeper, double seconds);
 
 /* How long the last snapshot took, from copy to disk; 0: there was none. */

@@ -5,6 +5,7 @@
 #include "snapshot/prefix_lock.h"
 
 #include "snapshot/run_file.h"
+#include "util/clock.h"
 #include "util/error.h"
 #include "util/file.h"
 #include "util/strbuf.h"
@@ -34,7 +35,8 @@ struct owner {
 struct prefix_lock {
     char *path;
     struct owner me;
-    int fd; /* of the file that the link names */
+    struct owner before; /* whose it was while it was waited for; .pid 0: nobody's */
+    int fd;              /* of the file that the link names */
     struct stat file;
     pthread_t toucher;
     bool touching;
@@ -164,15 +166,30 @@ static bool try_link(const char *own, const char *path, int fd)
     return rename(own, path) == 0;
 }
 
-/* Seconds since the lock was touched, by the file system's clock; negative: it is gone. */
-static double age_of(const char *path, int own_fd)
+/* When a lock was touched last, by the file system's clock, and since when we see it so, by ours.
+ */
+struct sight {
+    struct timespec touched;
+    double since;
+};
+
+/* Seconds since the lock was touched, by the file system's clock; negative: it is gone. One that
+ * was touched later than now, before that clock was set back, is as old as we have seen it. */
+static double age_of(const char *path, int own_fd, struct sight *sight)
 {
     struct stat lock, now;
+    double age, seen;
 
     if (futimens(own_fd, NULL) || fstat(own_fd, &now) || stat(path, &lock))
         return -1;
-    return (double)(now.st_mtim.tv_sec - lock.st_mtim.tv_sec) +
-           1e-9 * (double)(now.st_mtim.tv_nsec - lock.st_mtim.tv_nsec);
+    if (memcmp(&sight->touched, &lock.st_mtim, sizeof lock.st_mtim)) {
+        sight->touched = lock.st_mtim;
+        sight->since = clock_seconds();
+    }
+    age = (double)(now.st_mtim.tv_sec - lock.st_mtim.tv_sec) +
+          1e-9 * (double)(now.st_mtim.tv_nsec - lock.st_mtim.tv_nsec);
+    seen = clock_seconds() - sight->since;
+    return age > seen ? age : seen;
 }
 
 enum verdict { FREE, HELD, STALE, PERHAPS };
@@ -215,22 +232,26 @@ static void pause_a_second(void)
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
 }
 
-/* Rounds of looking, until the lock is made or plainly another's. */
+/* Rounds of looking, until the lock is made or plainly another's. *before: whose it was that left
+ * in order meanwhile. */
 static int contend(const char *path, const char *own, int fd, const struct owner *me, bool patient,
-                   struct log *log)
+                   struct log *log, struct owner *before)
 {
-    struct owner owner, before = {.pid = 0};
+    struct owner owner;
+    struct sight sight = {.since = 0};
     double age, last = 0;
     int waited = 0;
 
     for (int round = 0; !try_link(own, path, fd); round++) {
         if (!read_owner(path, &owner) && access(path, F_OK) == 0 && errno == EACCES)
             return error_set("cannot read '%s': %s", path, strerror(errno));
-        age = age_of(path, fd);
+        age = age_of(path, fd, &sight);
         switch (judge(&owner, me, age)) {
         case FREE:
             if (access(path, F_OK) != 0 && round > PREFIX_LOCK_STALE)
                 return error_set("cannot make '%s': %s", path, strerror(errno));
+            if (round == 3)
+                LOG_INFO(log, "Waiting up to %d s until %s can be made", PREFIX_LOCK_STALE, path);
             pause_a_second();
             break;
         case STALE:
@@ -239,6 +260,7 @@ static int contend(const char *path, const char *own, int fd, const struct owner
                         "over",
                         path, owner.run, owner.host, owner.pid);
             remove_stale(path, own, &owner);
+            before->pid = 0;
             break;
         case HELD:
             if (!patient || waited >= PREFIX_LOCK_PATIENCE)
@@ -246,18 +268,19 @@ static int contend(const char *path, const char *own, int fd, const struct owner
             if (waited++ == 0)
                 LOG_INFO(log, "Waiting up to %d s for run '%s', process %ld, to leave %s",
                          PREFIX_LOCK_PATIENCE, owner.run, owner.pid, path);
+            *before = owner;
             pause_a_second();
             break;
         case PERHAPS:
             /* touched since we looked: its owner lives */
-            if (same_owner(&owner, &before) && age < last)
+            if (same_owner(&owner, before) && age < last)
                 return refuse(path, &owner, age);
-            if (!same_owner(&owner, &before))
+            if (!same_owner(&owner, before))
                 LOG_INFO(log,
                          "Waiting up to %d s to see whether run '%s' on %s (process %ld), whose "
                          "lock %s is, still lives",
                          PREFIX_LOCK_STALE, owner.run, owner.host, owner.pid, path);
-            before = owner;
+            *before = owner;
             last = age;
             pause_a_second();
             break;
@@ -315,7 +338,7 @@ int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct p
     identify(&lock->me);
     status = lock->path ? make_own(lock->path, &lock->me, &own, &lock->fd) : -1;
     if (!status) {
-        status = contend(lock->path, own, lock->fd, &lock->me, patient, log);
+        status = contend(lock->path, own, lock->fd, &lock->me, patient, log, &lock->before);
         unlink(own);
         if (!status && fstat(lock->fd, &lock->file))
             status = error_set("cannot look at '%s': %s", lock->path, strerror(errno));
@@ -340,6 +363,11 @@ int prefix_lock_name(struct prefix_lock *lock, const char *run)
 {
     if (!lock)
         return 0;
+    if (lock->before.pid && strcmp(lock->before.run, "?") && strcmp(lock->before.run, run))
+        return error_set("%s: run '%s' on %s (process %ld) wrote snapshots under this prefix until "
+                         "just now, and run '%s' would write over them: give the solver another "
+                         "snapshot_prefix, or start again to have it so",
+                         lock->path, lock->before.run, lock->before.host, lock->before.pid, run);
     snprintf(lock->me.run, sizeof lock->me.run, "%s", run);
     return write_owner(lock->fd, lock->path, &lock->me);
 }

@@ -2,8 +2,8 @@
  * share, NFS included: the lock is a hard link, which only one of them can make, to a file that
  * names its owner. Its owner touches it every few seconds, in a thread that does nothing else. A
  * lock is stale where its process is gone, or, on another host, where nobody touched it for
- * PREFIX_LOCK_STALE seconds by the file system's own clock: nobody else's is asked. Not collective:
- * rank 0. */
+ * PREFIX_LOCK_STALE seconds by the file system's own clock: nobody else's is asked, but for a lock
+ * that is dated in the future. Not collective: rank 0. */
 #ifndef POSEIDON_SNAPSHOT_PREFIX_LOCK_H
 #define POSEIDON_SNAPSHOT_PREFIX_LOCK_H
 
@@ -19,7 +19,8 @@ struct prefix_lock;
  * its run, host and process. */
 int prefix_lock_take(const char *prefix, bool patient, struct log *log, struct prefix_lock **out);
 
-/* Says in the lock for which run it is held. NULL is fine: 0. */
+/* Says in the lock for which run it is held. Fails where it was waited for while another run held
+ * it, which has left in order since: the files there are that run's. NULL is fine: 0. */
 int prefix_lock_name(struct prefix_lock *lock, const char *run);
 
 /* Fails where another process has the lock now. NULL is fine: 0. */

@@ -19,11 +19,6 @@ static const char *const ends[] = {
 
 enum { LINES_MOST = 1 << 20 };
 
-const char *run_end_name(enum run_end end)
-{
-    return ends[end];
-}
-
 char *run_file_path(const char *prefix)
 {
     struct strbuf path = {0};

@@ -40,9 +40,6 @@ int run_file_read(const char *path, struct run_file *out, bool *found);
 int run_file_write(const char *path, const struct run_file *file);
 void run_file_free(struct run_file *file);
 
-/* "goes-on", "stopped", "done". */
-const char *run_end_name(enum run_end end);
-
 /* Whether it may name a run: 1 to 63 letters, digits, '.', '_' and '-', the first no sign. Fails
  * with what is wrong. */
 int run_check_name(const char *name);

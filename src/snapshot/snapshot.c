@@ -21,7 +21,10 @@ static char *path_of_iteration(const char *prefix, int64_t iter, const char *end
 {
     struct strbuf path = {0};
 
-    strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
+    if (iter == SNAPSHOT_BEST)
+        strbuf_printf(&path, "%s_best%s", prefix, ending);
+    else
+        strbuf_printf(&path, "%s_iter_%" PRId64 "%s", prefix, iter, ending);
     return strbuf_take(&path);
 }
 

@@ -42,7 +42,7 @@ struct snapshot_layer {
 /* What a solver state holds besides the history. */
 struct snapshot_state {
     int32_t iter;         /* iterations done */
-    int32_t current_step; /* see policy_rate */
+    int32_t current_step; /* see policy_step */
     char *learned_net;    /* path of the model as written; owned by the struct after reading */
     bool has_data_cursor; /* false after reading a file that Caffe wrote */
     uint64_t data_cursor; /* place in the global sample order: samples consumed so far */
@@ -69,8 +69,9 @@ struct snapshot_report {
  * file can be created under this prefix. To be called at start-up. */
 int snapshot_probe(const char *prefix);
 
-/* "<prefix>_iter_<iter>.caffemodel.h5" and ".solverstate.h5"; freed by the caller. NULL: no memory.
- */
+/* "<prefix>_iter_<iter>.caffemodel.h5" and ".solverstate.h5", of SNAPSHOT_BEST "<prefix>_best" with
+ * these endings; freed by the caller. NULL: no memory. */
+enum { SNAPSHOT_BEST = -1 };
 char *snapshot_model_path(const char *prefix, int64_t iter);
 char *snapshot_state_path(const char *prefix, int64_t iter);
 

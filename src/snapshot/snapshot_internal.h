@@ -1,6 +1,6 @@
 /* Shared by the readers and writers of snapshots. */
-#ifndef POSEIDON_SNAPSHOT_INTERNAL_H
-#define POSEIDON_SNAPSHOT_INTERNAL_H
+#ifndef POSEIDON_SNAPSHOT_SNAPSHOT_INTERNAL_H
+#define POSEIDON_SNAPSHOT_SNAPSHOT_INTERNAL_H
 
 #include "snapshot/snapshot.h"
 

@@ -1,11 +1,10 @@
 /* What the suites of snapshots share: a net that fits the fixtures, and what h5py says of a file.
  */
-#ifndef POSEIDON_TEST_SNAPSHOT_COMMON_H
-#define POSEIDON_TEST_SNAPSHOT_COMMON_H
+#ifndef POSEIDON_TESTS_SNAPSHOT_SNAPSHOT_COMMON_H
+#define POSEIDON_TESTS_SNAPSHOT_SNAPSHOT_COMMON_H
 
 #include "snapshot/snapshot.h"
-#include "tests/suite.h"
-#include "util/error.h"
+#include "tests/files.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,29 +14,6 @@
 
 #define DATA   TEST_DATA "/solver/"
 #define PYTHON "/usr/bin/python3"
-
-static char folder[] = "/tmp/poseidon_snapshot_XXXXXX";
-
-/* A path in the test's own folder; valid until the fourth call after it. */
-static const char *in_folder(const char *name)
-{
-    static char paths[4][256];
-    static int next;
-    char *path = paths[next++ % 4];
-
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-static inline void assert_error(const char *format, ...)
-{
-    char expected[2048];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(expected, sizeof expected, format, args);
-    va_end(args);
-    ck_assert_str_eq(error_text(), expected);
-}
 
 static inline void assert_error_begins(const char *format, ...)
 {
@@ -71,15 +47,6 @@ static inline size_t read_bytes(const char *path, unsigned char *out, size_t siz
     ck_assert_uint_lt(n, size);
     fclose(file);
     return n;
-}
-
-static inline void write_bytes(const char *path, const void *data, size_t length)
-{
-    FILE *file = fopen(path, "wb");
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(data, 1, length, file), length);
-    fclose(file);
 }
 
 /* A net of the layers in caffe.caffemodel.h5, with one more and without one of those. */

@@ -14,21 +14,9 @@
 #include "snapshot/prefix_lock.h"
 #include "snapshot/run_file.h"
 #include "snapshot/snapshot.h"
-#include "tests/suite.h"
+#include "tests/files.h"
 #include "util/clock.h"
 #include "util/error.h"
-
-static char folder[] = "/tmp/poseidon-run-XXXXXX";
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][256];
-    static int next;
-
-    next = (next + 1) % 4;
-    snprintf(path[next], sizeof path[next], "%s/%s", folder, name);
-    return path[next];
-}
 
 START_TEST(a_run_file_comes_back_as_it_was_written)
 {
@@ -164,6 +152,76 @@ START_TEST(a_lock_of_another_host_is_stale_after_a_minute)
 }
 END_TEST
 
+/* A clock was set back since, on this host or on the file server. */
+START_TEST(a_lock_from_the_future_is_no_older_than_it_looks)
+{
+    struct prefix_lock *lock;
+    double start = clock_seconds();
+
+    write_lock("future.lock", "other/pid", 1, 1, -3600);
+    ck_assert_msg(prefix_lock_take(in_folder("future"), false, NULL, &lock) == 0, "%s",
+                  error_text());
+    ck_assert_double_ge(clock_seconds() - start, PREFIX_LOCK_STALE - 1);
+    prefix_lock_release(lock);
+}
+END_TEST
+
+START_TEST(a_dead_process_s_lock_from_the_future_is_taken_over_at_once)
+{
+    struct prefix_lock *lock;
+    struct timespec later[2];
+    double start = clock_seconds();
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(prefix_lock_take(in_folder("later"), false, NULL, &lock) ? 1 : 0);
+    waitpid(child, NULL, 0);
+    clock_gettime(CLOCK_REALTIME, &later[0]);
+    later[0].tv_sec += 3600;
+    later[1] = later[0];
+    ck_assert_int_eq(utimensat(AT_FDCWD, in_folder("later.lock"), later, 0), 0);
+    ck_assert_msg(prefix_lock_take(in_folder("later"), false, NULL, &lock) == 0, "%s",
+                  error_text());
+    ck_assert_double_lt(clock_seconds() - start, PREFIX_LOCK_STALE - 10);
+    prefix_lock_release(lock);
+}
+END_TEST
+
+/* _i: the run that waited is the one that left. */
+START_TEST(whoever_waited_does_not_write_over_another_run)
+{
+    const char *prefix = in_folder(_i ? "left-own" : "left");
+    struct prefix_lock *lock;
+    int held[2];
+    char byte = 0;
+    pid_t child;
+
+    ck_assert(!pipe(held));
+    child = fork();
+    if (child == 0) {
+        if (prefix_lock_take(prefix, false, NULL, &lock) || prefix_lock_name(lock, "first") ||
+            write(held[1], &byte, 1) != 1)
+            _exit(1);
+        sleep(2);
+        prefix_lock_release(lock);
+        _exit(0);
+    }
+    ck_assert_int_eq(read(held[0], &byte, 1), 1);
+    ck_assert_msg(prefix_lock_take(prefix, true, NULL, &lock) == 0, "%s", error_text());
+    waitpid(child, NULL, 0);
+    ck_assert_int_eq(prefix_lock_name(lock, _i ? "first" : "second") == 0, _i);
+    if (!_i)
+        ck_assert_msg(strstr(error_text(), "left.lock: run 'first' on ") != NULL &&
+                          strstr(error_text(), "run 'second' would write over them") != NULL,
+                      "%s", error_text());
+    prefix_lock_release(lock);
+    /* whoever comes later starts anew, as ever */
+    ck_assert_int_eq(prefix_lock_take(prefix, true, NULL, &lock), 0);
+    ck_assert_int_eq(prefix_lock_name(lock, "third"), 0);
+    prefix_lock_release(lock);
+}
+END_TEST
+
 START_TEST(a_lock_that_another_host_touches_is_held)
 {
     struct prefix_lock *lock;
@@ -273,6 +331,9 @@ SUITE_IN(folder, "run")
     tcase_add_test(tcase, a_lock_is_one_process_s_and_gone_after_it);
     tcase_add_test(tcase, a_lock_of_a_dead_process_is_taken_over_at_once);
     tcase_add_test(tcase, a_lock_of_another_host_is_stale_after_a_minute);
+    tcase_add_test(tcase, a_lock_from_the_future_is_no_older_than_it_looks);
+    tcase_add_test(tcase, a_dead_process_s_lock_from_the_future_is_taken_over_at_once);
+    tcase_add_loop_test(tcase, whoever_waited_does_not_write_over_another_run, 0, 2);
     tcase_add_test(tcase, a_lock_that_another_host_touches_is_held);
     tcase_add_test(tcase, whoever_lost_its_lock_is_told_by_whom);
     tcase_add_test(tcase, one_of_many_takes_over);

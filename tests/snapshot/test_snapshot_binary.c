@@ -112,9 +112,8 @@ START_TEST(blob_with_fewer_values_than_its_shape_is_refused)
     const struct snapshot_layer layer = {"ip", 1, {{&two, values, false}}};
 
     ck_assert_int_ne(
-        snapshot_read_model(write_bytes(tmp("short"), bytes, sizeof bytes - 1), &layer, 1, NULL),
-        0);
-    assert_error("%s: param 0 of layer 'ip' holds 1 values; its shape has 2", tmp("short"));
+        snapshot_read_model(file_put("short", bytes, sizeof bytes - 1), &layer, 1, NULL), 0);
+    assert_error("%s: param 0 of layer 'ip' holds 1 values; its shape has 2", in_folder("short"));
 }
 END_TEST
 
@@ -188,18 +187,18 @@ START_TEST(written_model_is_read_by_protoc_and_by_us)
                      0);
     ck_assert_int_eq(net_def_create(doc, spec_net(doc), &state, &def), 0);
     ck_assert_int_eq(def->nlayers, 4);
-    ck_assert_msg(snapshot_write_model_binary(tmp("w.caffemodel"), NULL, def, layers, 4) == 0, "%s",
-                  error_text());
+    ck_assert_msg(snapshot_write_model_binary(in_folder("w.caffemodel"), NULL, def, layers, 4) == 0,
+                  "%s", error_text());
     layers[1].blobs[0].data = w2;
     layers[1].blobs[1].data = b2;
-    ck_assert_int_eq(snapshot_read_model(tmp("w.caffemodel"), layers, 4, NULL), 0);
+    ck_assert_int_eq(snapshot_read_model(in_folder("w.caffemodel"), layers, 4, NULL), 0);
     ck_assert_mem_eq(w, w2, sizeof w);
     ck_assert_mem_eq(b, b2, sizeof b);
-    ck_assert_int_eq(spec_read_net(tmp("w.caffemodel"), &back), 0);
+    ck_assert_int_eq(spec_read_net_of(in_folder("w.caffemodel"), NULL, &back), 0);
     ck_assert_uint_eq(spec_net(back)->n_layer, 4);
     if (have_protoc())
         ck_assert_str_eq(
-            decode(tmp("w.caffemodel"), "NetParameter"),
+            decode(in_folder("w.caffemodel"), "NetParameter"),
             "name: \"n\"\nlayer {\n  name: \"d\"\n  type: \"Input\"\n  top: \"x\"\n  phase: "
             "TRAIN\n  input_param {\n    shape {\n      dim: 1\n      dim: 8\n    }\n  }\n}\n"
             "layer {\n  name: \"ip\"\n  type: \"InnerProduct\"\n  bottom: \"x\"\n  top: \"ip\"\n  "
@@ -226,16 +225,16 @@ START_TEST(damage_to_what_we_wrote_is_found)
     int found = 0;
 
     make_small(&net);
-    ck_assert_int_eq(snapshot_write_model_binary(tmp("d.caffemodel"), NULL, NULL, net.layers, 4),
-                     0);
-    length = read_bytes(tmp("d.caffemodel"), bytes, sizeof bytes);
+    ck_assert_int_eq(
+        snapshot_write_model_binary(in_folder("d.caffemodel"), NULL, NULL, net.layers, 4), 0);
+    length = read_bytes(in_folder("d.caffemodel"), bytes, sizeof bytes);
     for (size_t at = 0; at < length; at++) {
         bytes[at] ^= 4;
-        write_bytes(tmp("e.caffemodel"), bytes, length);
+        file_put("e.caffemodel", bytes, length);
         bytes[at] ^= 4;
         /* of the seal's own first three bytes, a change makes it another field, unknown and passed
          * over */
-        if (snapshot_read_model(tmp("e.caffemodel"), net.layers, 4, NULL) == 0)
+        if (snapshot_read_model(in_folder("e.caffemodel"), net.layers, 4, NULL) == 0)
             ck_assert_msg(at >= length - 35 && at < length - 32, "byte %zu of %zu", at, length);
         else
             found += strstr(error_text(), "damaged") != NULL;
@@ -250,9 +249,10 @@ START_TEST(scalars_and_empty_blobs_are_written_as_they_are)
     float one[1] = {4}, none[1], back[1] = {0};
     struct snapshot_layer layer = {"l", 2, {{&scalar, one, false}, {&empty, none, false}}};
 
-    ck_assert_int_eq(snapshot_write_model_binary(tmp("s.caffemodel"), NULL, NULL, &layer, 1), 0);
+    ck_assert_int_eq(snapshot_write_model_binary(in_folder("s.caffemodel"), NULL, NULL, &layer, 1),
+                     0);
     layer.blobs[0].data = back;
-    ck_assert_msg(snapshot_read_model(tmp("s.caffemodel"), &layer, 1, NULL) == 0, "%s",
+    ck_assert_msg(snapshot_read_model(in_folder("s.caffemodel"), &layer, 1, NULL) == 0, "%s",
                   error_text());
     ck_assert_float_eq(back[0], 4);
 }
@@ -264,12 +264,12 @@ START_TEST(two_layers_of_one_name_with_weights_are_not_written)
 
     make_small(&net);
     net.layers[3].name = "ip";
-    ck_assert_int_ne(snapshot_write_model_binary(tmp("t.caffemodel"), NULL, NULL, net.layers, 4),
-                     0);
+    ck_assert_int_ne(
+        snapshot_write_model_binary(in_folder("t.caffemodel"), NULL, NULL, net.layers, 4), 0);
     assert_error("the model cannot be saved: %s: two layers named 'ip' have parameters; a snapshot "
                  "holds one layer of a name, rename the other",
-                 tmp("t.caffemodel"));
-    ck_assert_int_ne(access(tmp("t.caffemodel"), F_OK), 0);
+                 in_folder("t.caffemodel"));
+    ck_assert_int_ne(access(in_folder("t.caffemodel"), F_OK), 0);
 }
 END_TEST
 
@@ -320,10 +320,11 @@ START_TEST(written_state_is_read_by_protoc_and_by_us)
                                    .random_seed = -5},
                           back;
 
-    ck_assert_int_eq(snapshot_write_state_binary(tmp("w.solverstate"), &state, history, 2), 0);
+    ck_assert_int_eq(snapshot_write_state_binary(in_folder("w.solverstate"), &state, history, 2),
+                     0);
     history[0].data = a2;
     history[1].data = b2;
-    ck_assert_msg(snapshot_read_state(tmp("w.solverstate"), &back, history, 2) == 0, "%s",
+    ck_assert_msg(snapshot_read_state(in_folder("w.solverstate"), &back, history, 2) == 0, "%s",
                   error_text());
     ck_assert_int_eq(back.iter, 300);
     ck_assert_int_eq(back.current_step, 1);
@@ -335,7 +336,7 @@ START_TEST(written_state_is_read_by_protoc_and_by_us)
     snapshot_state_free(&back);
     if (have_protoc())
         ck_assert_str_eq(
-            decode(tmp("w.solverstate"), "SolverState"),
+            decode(in_folder("w.solverstate"), "SolverState"),
             "iter: 300\nlearned_net: \"m.caffemodel\"\nhistory {\n  data: 1\n  data: "
             "2\n  data: 3\n  data: 4\n  data: 5\n  data: 6\n  shape {\n    dim: 2\n    "
             "dim: 3\n  }\n}\nhistory {\n  data: 7\n  data: 8\n  shape {\n    dim: 2\n  "
@@ -376,13 +377,12 @@ START_TEST(what_is_no_state_is_told_apart)
     ck_assert_int_ne(snapshot_read_state(data("mean.binaryproto"), &state, NULL, 0), 0);
     assert_error("%s: expected a solver state (.solverstate), found something else",
                  data("mean.binaryproto"));
-    ck_assert_int_ne(state_file_open(write_bytes(tmp("empty"), "", 0), &file), 0);
-    assert_error("%s: expected a solver state, found an empty file", tmp("empty"));
+    ck_assert_int_ne(state_file_open(file_put("empty", "", 0), &file), 0);
+    assert_error("%s: expected a solver state, found an empty file", in_folder("empty"));
     ck_assert_int_ne(
-        state_file_open(write_bytes(tmp("neg"), "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11),
-                        &file),
+        state_file_open(file_put("neg", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11), &file),
         0);
-    assert_error("%s: iter is -1 and current_step 0; expected 0 or more", tmp("neg"));
+    assert_error("%s: iter is -1 and current_step 0; expected 0 or more", in_folder("neg"));
 }
 END_TEST
 
