@@ -1,5 +1,6 @@
-/* The choice of schemes and of merging. Single groups are tried against a table of what each costs
- * by itself, which is cheap; what comes of that, and the size of merging, is then settled on real
+/* The search for schemes and a size of merging by the cost model alone: one candidate of
+ * simulate/choose.h, which also plays what could have been named. Single groups are tried against a
+ * table of what each costs by itself, which is cheap; the size of merging is settled on real
  * plans. */
 #include "plan/timeline.h"
 
@@ -25,7 +26,20 @@ struct chooser {
     double seconds; /* of best; < 0: none yet */
 };
 
-/* Alone; see cost_choose on ties. */
+bool cost_may_choose(const struct cost_question *question, const struct scheme *scheme)
+{
+    return scheme->lossless && !(question->whole_gradients && scheme->factors);
+}
+
+bool cost_may_choose_paper(const struct cost_question *question)
+{
+    const struct scheme *factors = scheme_of_factors(question->how->registry);
+
+    return factors && cost_may_choose(question, factors) &&
+           cost_may_choose(question, question->how->registry[0]);
+}
+
+/* Alone; see cost_search on ties. */
 static bool is_cheaper(const struct cost *a, const struct cost *b)
 {
     double limit = EQUAL * (a->seconds > b->seconds ? a->seconds : b->seconds);
@@ -37,9 +51,7 @@ static bool is_cheaper(const struct cost *a, const struct cost *b)
 
 static bool is_allowed(const struct chooser *c, int scheme)
 {
-    const struct scheme *s = c->question->registry[scheme];
-
-    return s->lossless && s != c->question->except;
+    return cost_may_choose(c->question, c->question->how->registry[scheme]);
 }
 
 /* Whether what lasts so long is better than what is best so far. */
@@ -112,7 +124,7 @@ static int open_chooser(struct chooser *c, const struct cost_question *q)
 
     *c = (struct chooser){.question = q,
                           .ngroups = q->work->ngroups,
-                          .nschemes = cost_count_schemes(q->registry),
+                          .nschemes = cost_count_schemes(q->how->registry),
                           .seconds = -1};
     schemes = (size_t)c->nschemes;
     c->table = calloc((groups + 1) * (schemes + 2), sizeof *c->table);
@@ -123,68 +135,29 @@ static int open_chooser(struct chooser *c, const struct cost_question *q)
     c->best = c->now + groups;
     if (timeline_create(q->work, c->ngroups, q->work->layer, q->overlap, &c->line))
         return -1;
-    return cost_table(q->cluster, q->how, q->registry, c->ngroups, q->groups, c->table);
+    return cost_table(q->cluster, q->how, c->ngroups, q->groups, c->table);
 }
 
 /* ---- on real plans ---- */
 
-static void keep_plan(struct chooser *c, const struct plan *plan, const struct cost_iteration *it,
-                      struct cost_answer *out)
-{
-    for (int g = 0; g < c->ngroups; g++)
-        out->scheme[g] = plan->buckets[plan->bucket_of[g]].scheme;
-    out->merge_bytes = plan->options.merge_bytes;
-    out->iteration = *it;
-    c->seconds = it->seconds;
-}
-
-/* Every group by `scheme`, or by `comm` where that is NULL. */
-static int offer_plan(struct chooser *c, struct comm comm, const struct scheme *const *scheme,
-                      size_t merge, double worth, struct cost_answer *out)
+/* What was found, merged up to that size; taken where it promises more than the model errs. */
+static int offer_merge(struct chooser *c, size_t merge, struct cost_answer *out)
 {
     const struct cost_question *q = c->question;
     struct plan_options options = *q->how;
     struct cost_iteration iteration;
-    struct plan *plan;
 
-    options.comm = comm;
-    if (scheme)
-        options.comm = (struct comm){.policy = COMM_AUTO};
-    options.schemes = scheme;
+    options.comm = (struct comm){.policy = COMM_AUTO};
+    options.schemes = out->scheme;
     options.merge_bytes = merge;
-    if (plan_create(&options, c->ngroups, q->groups, &plan))
+    if (cost_predict(q->work, q->cluster, &options, q->groups, q->overlap, &iteration))
         return -1;
-    cost_plan(q->cluster, plan, c->now);
-    if (cost_iterate(q->work, plan, c->now, q->overlap, &iteration)) {
-        plan_destroy(plan);
-        return -1;
-    }
-    if (improves(c, iteration.seconds, worth))
-        keep_plan(c, plan, &iteration, out);
-    plan_destroy(plan);
+    if (!improves(c, iteration.seconds, WORTH_MERGING))
+        return 0;
+    out->merge_bytes = merge;
+    out->iteration = iteration;
+    c->seconds = iteration.seconds;
     return 0;
-}
-
-/* The search's result, and what the user could have named. */
-static int offer_plans(struct chooser *c, const struct scheme *const *found, size_t merge,
-                       struct cost_answer *out)
-{
-    bool ps = false, sfb = false;
-
-    c->seconds = -1;
-    if (offer_plan(c, (struct comm){.policy = COMM_AUTO}, found, merge, WORTH_CHANGING, out))
-        return -1;
-    for (int s = 0; s < c->nschemes; s++) {
-        const struct scheme *scheme = c->question->registry[s];
-        ps |= scheme == &scheme_ps && is_allowed(c, s);
-        sfb |= scheme == &scheme_sfb && is_allowed(c, s);
-        if (is_allowed(c, s) &&
-            offer_plan(c, (struct comm){COMM_SCHEME, scheme}, NULL, merge, WORTH_CHANGING, out))
-            return -1;
-    }
-    return ps && sfb ? offer_plan(c, (struct comm){.policy = COMM_PAPER}, NULL, merge,
-                                  WORTH_CHANGING, out)
-                     : 0;
 }
 
 static int settle(struct chooser *c, struct cost_answer *out)
@@ -192,23 +165,18 @@ static int settle(struct chooser *c, struct cost_answer *out)
     bool chosen = c->question->how->merge_bytes == COST_SIZE_CHOSEN;
     size_t merge =
         chosen ? cost_sizes_for(c->question->cluster).merge : c->question->how->merge_bytes;
-    const struct scheme **scheme = calloc((size_t)c->ngroups + 1, sizeof *scheme);
     int status;
 
-    if (!scheme)
-        return error_memory((uint64_t)c->ngroups * sizeof *scheme, "the choice of schemes");
     for (int g = 0; g < c->ngroups; g++)
-        scheme[g] = c->best[g].scheme;
-    status = offer_plans(c, scheme, merge, out);
-    memcpy(scheme, out->scheme, (size_t)c->ngroups * sizeof *scheme);
+        out->scheme[g] = c->best[g].scheme;
+    c->seconds = -1;
+    status = offer_merge(c, merge, out);
     for (size_t i = 0; chosen && !status && i < sizeof merges / sizeof *merges; i++)
-        status = offer_plan(c, (struct comm){.policy = COMM_AUTO}, scheme, merges[i], WORTH_MERGING,
-                            out);
-    free(scheme);
+        status = offer_merge(c, merges[i], out);
     return status;
 }
 
-int cost_choose(const struct cost_question *question, struct cost_answer *out)
+int cost_search(const struct cost_question *question, struct cost_answer *out)
 {
     struct chooser c;
     int status;

@@ -102,8 +102,9 @@ int plan_cut(struct plan *plan)
     for (int b = 0; b < plan->nbuckets; b++)
         least += plan->buckets[b].elems / most + 2;
     if (least > INT32_MAX / 8)
-        return error_set("--chunk=%zu cuts the parameters into %zu pieces; choose a larger chunk",
-                         plan->options.chunk_bytes, least);
+        return error_set(
+            "chunks of %zu bytes cut the parameters into %zu pieces; choose a larger chunk",
+            plan->options.chunk_bytes, least);
     for (int b = 0; b < plan->nbuckets; b++)
         cut_bucket(plan, b, false);
     plan->chunks = calloc((size_t)plan->nchunks + 1, sizeof *plan->chunks);
@@ -191,6 +192,7 @@ static int deal_one(struct deck *deck, uint64_t elems)
     last = deck->seats[--deck->count];
     if (deck->count > 0)
         sift_down(deck, last);
+    assert(seat.load + elems >= seat.load);
     seat.load += elems;
     deck->seats[deck->count] = seat;
     return seat.leader;

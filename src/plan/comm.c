@@ -72,25 +72,33 @@ void comm_help(const struct scheme *const *registry, int indent, char out[COMM_H
         append_help(out, indent, registry[i]->name, registry[i]->help);
 }
 
-const struct scheme *scheme_find(const char *name)
+const struct scheme *scheme_find(const struct scheme *const *registry, const char *name)
 {
-    for (int i = 0; scheme_registry[i]; i++)
-        if (!strcmp(scheme_registry[i]->name, name))
-            return scheme_registry[i];
+    for (int i = 0; registry[i]; i++)
+        if (!strcmp(registry[i]->name, name))
+            return registry[i];
     return NULL;
 }
 
-int scheme_index(const struct scheme *scheme)
+const struct scheme *scheme_of_factors(const struct scheme *const *registry)
 {
-    for (int i = 0; scheme_registry[i]; i++)
-        if (scheme_registry[i] == scheme)
+    for (int i = 0; registry[i]; i++)
+        if (registry[i]->factors && registry[i]->lossless)
+            return registry[i];
+    return NULL;
+}
+
+int scheme_index(const struct scheme *const *registry, const struct scheme *scheme)
+{
+    for (int i = 0; registry[i]; i++)
+        if (registry[i] == scheme)
             return i;
     return -1;
 }
 
-const struct scheme *scheme_at(int index)
+const struct scheme *scheme_at(const struct scheme *const *registry, int index)
 {
-    return index < 0 ? NULL : scheme_registry[index];
+    return index < 0 ? NULL : registry[index];
 }
 
 const char *scheme_label(const struct scheme *scheme)

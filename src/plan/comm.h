@@ -14,8 +14,8 @@ struct comm {
     const struct scheme *scheme; /* COMM_SCHEME alone; else NULL */
 };
 
-/* "auto", "paper", "none", or the name of a scheme in that registry (scheme_registry, or a test's
- * own, ended by NULL). Fails with the list of them. */
+/* "auto", "paper", "none", or the name of a scheme in that registry. Fails with the list of them.
+ */
 int comm_parse(const struct scheme *const *registry, const char *text, struct comm *out);
 
 /* By what comm_parse knows it; borrowed. */

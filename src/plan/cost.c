@@ -392,10 +392,10 @@ int cost_count_schemes(const struct scheme *const *registry)
     return count;
 }
 
-int cost_table(const struct cost_cluster *cluster, const struct plan_options *how,
-               const struct scheme *const *registry, int ngroups, const struct group *groups,
-               struct cost *out)
+int cost_table(const struct cost_cluster *cluster, const struct plan_options *how, int ngroups,
+               const struct group *groups, struct cost *out)
 {
+    const struct scheme *const *registry = how->registry;
     int schemes = cost_count_schemes(registry), status = 0;
     struct cost *column = calloc((size_t)ngroups + 1, sizeof *column);
 
@@ -428,6 +428,17 @@ static size_t bounded(double bytes, size_t least, size_t most)
     size_t whole = bytes > (double)most ? most : (size_t)bytes;
 
     return (whole > least ? whole : least) & ~(size_t)4095;
+}
+
+void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders_per_host)
+{
+    double link = bytes_per_second * leaders_per_host;
+
+    if (bytes_per_second <= 0)
+        return;
+    cluster->link_Bps = link < cluster->link_Bps ? link : cluster->link_Bps;
+    cluster->local_Bps =
+        bytes_per_second < cluster->local_Bps ? bytes_per_second : cluster->local_Bps;
 }
 
 struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster)

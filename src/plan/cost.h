@@ -60,6 +60,9 @@ struct cost_cluster {
 
 #define COST_MOST_SHARE 2.0
 
+/* The same where no rank sends more than that (0: no limit) and so many share a host's link. */
+void cost_cap(struct cost_cluster *cluster, double bytes_per_second, int leaders_per_host);
+
 /* What one rank of a role sends and receives in one iteration; the mean over the ranks of that
  * role. */
 struct cost_side {
@@ -125,12 +128,11 @@ struct cost_sizes cost_sizes_for(const struct cost_cluster *cluster);
 /* Every bucket of the plan; out: plan->nbuckets places. Time: O(leaders + shares log shares). */
 void cost_plan(const struct cost_cluster *cluster, const struct plan *plan, struct cost *out);
 
-/* Every group by itself by every scheme of the registry: row g of `out`, of as many places as the
+/* Every group by itself by every scheme of how->registry: row g of `out`, of as many places as the
  * registry has schemes, is group g's. How: all of the plan's options but the schemes and merging.
  * Fails for want of memory, or where no such plan can be. */
-int cost_table(const struct cost_cluster *cluster, const struct plan_options *how,
-               const struct scheme *const *registry, int ngroups, const struct group *groups,
-               struct cost *out);
+int cost_table(const struct cost_cluster *cluster, const struct plan_options *how, int ngroups,
+               const struct group *groups, struct cost *out);
 
 /* How many schemes a registry has. */
 int cost_count_schemes(const struct scheme *const *registry);

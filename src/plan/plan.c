@@ -2,6 +2,7 @@
  * ranks know, so that every rank computes the same plan without talking. */
 #include "plan/plan_internal.h"
 
+#include "util/choice.h"
 #include "util/error.h"
 
 #include <assert.h>
@@ -34,8 +35,8 @@ static const struct scheme *wished_scheme(const struct plan *plan, int group)
         return g->factorable &&
                        plan_prefers_sfb(g->m, g->n, g->k * o->iter_size * plan->most_locals,
                                         plan->nworkers, plan->nservers)
-                   ? &scheme_sfb
-                   : &scheme_ps;
+                   ? scheme_of_factors(o->registry)
+                   : NULL;
     case COMM_NONE:
         break;
     }
@@ -50,7 +51,8 @@ static const struct scheme *choose_scheme(const struct plan *plan, int group)
         return NULL;
     if (plan->nworkers > 1) /* else it talks to itself, or to the one worker's server */
         wished = wished_scheme(plan, group);
-    return wished && scheme_can_move(wished, &plan->groups[group]) ? wished : &scheme_ps;
+    return wished && scheme_can_move(wished, &plan->groups[group]) ? wished
+                                                                   : plan->options.registry[0];
 }
 
 /* ---- buckets ---- */
@@ -283,6 +285,7 @@ int plan_create(const struct plan_options *options, int ngroups, const struct gr
     *out = NULL;
     if (!plan)
         return error_memory(sizeof *plan, "the communication plan");
+    assert(options->registry && options->registry[0]);
     plan->options = *options;
     if (plan->options.chunk_bytes > PLAN_LARGEST_MESSAGE)
         plan->options.chunk_bytes = PLAN_LARGEST_MESSAGE;
@@ -327,17 +330,19 @@ bool plan_is_worker(const struct plan *plan, int world_rank)
     return world_rank < plan->ncomputing;
 }
 
-static const char *const wire_names[] = {"fp32", "bf16"};
+const char *const wire_words[] = {[WIRE_FP32] = "fp32", [WIRE_BF16] = "bf16", NULL};
 
 int wire_parse(const char *text, enum wire_format *out)
 {
-    *out = !strcmp(text, wire_names[WIRE_BF16]) ? WIRE_BF16 : WIRE_FP32;
-    return strcmp(text, wire_names[*out]) ? error_set("--wire=%s: expected fp32 or bf16", text) : 0;
+    int found = WIRE_FP32, status = choice_parse("wire", text, wire_words, &found);
+
+    *out = (enum wire_format)found;
+    return status;
 }
 
 const char *wire_name(enum wire_format wire)
 {
-    return wire_names[wire];
+    return wire_words[wire];
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word)

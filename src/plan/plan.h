@@ -32,6 +32,7 @@ enum wire_format {
 };
 
 struct plan_options {
+    const struct scheme *const *registry; /* of all schemes there are; outlives the plan */
     struct comm comm;
     enum wire_format wire;
     const struct scheme *const
@@ -110,7 +111,7 @@ struct share {
  * no nodes, then the dedicated servers. They are numbered from 0 in the order of their world
  * ranks. With several rails, a leader is several workers of its node, each for its chunks. */
 struct plan {
-    struct plan_options options; /* its borrowed pointers are NULL */
+    struct plan_options options; /* its borrowed pointers but the registry are NULL */
     int nworkers, nservers;      /* among the leaders */
     bool dedicated;              /* servers are ranks of their own */
     int ncomputing;              /* workers in all, whose gradients the mean is of */
@@ -230,7 +231,8 @@ uint64_t plan_memory(const struct plan *plan, int world_rank);
 /* A number that differs when two ranks' plans (or the extra words given) differ. */
 uint64_t plan_digest(const struct plan *plan, uint64_t seed);
 
-/* "fp32", "bf16". Fails with the list. */
+/* By enum wire_format, ended by NULL; wire_parse fails with the list. */
+extern const char *const wire_words[];
 int wire_parse(const char *text, enum wire_format *out);
 const char *wire_name(enum wire_format wire);
 

@@ -1,6 +1,6 @@
 /* What the files that make a plan share. */
-#ifndef POSEIDON_PLAN_INTERNAL_H
-#define POSEIDON_PLAN_INTERNAL_H
+#ifndef POSEIDON_PLAN_PLAN_INTERNAL_H
+#define POSEIDON_PLAN_PLAN_INTERNAL_H
 
 #include "plan/plan.h"
 

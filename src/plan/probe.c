@@ -561,7 +561,7 @@ fail:
 }
 
 int probe_cluster(MPI_Comm world, const struct topology *topology, const struct engine *engine,
-                  const char *file, struct probe *out)
+                  const char *file, bool keeps, struct probe *out)
 {
     struct probe known = {.nranks = 0};
     int rank = 0, status = 0;
@@ -581,7 +581,7 @@ int probe_cluster(MPI_Comm world, const struct topology *topology, const struct 
     }
     if (probe_measure(world, topology, engine, out))
         return -1;
-    return error_agree(world, rank == 0 ? probe_write(file, out) : 0);
+    return error_agree(world, rank == 0 && keeps ? probe_write(file, out) : 0);
 fail:
     return -1;
 }

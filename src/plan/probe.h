@@ -1,8 +1,8 @@
 /* Measures the cluster at start-up, as training will use it: all ranks at once, each talking to all
  * others. Takes less than two seconds; a file keeps the figures for the next run on the same
  * cluster. */
-#ifndef POSEIDON_SYNC_PROBE_H
-#define POSEIDON_SYNC_PROBE_H
+#ifndef POSEIDON_PLAN_PROBE_H
+#define POSEIDON_PLAN_PROBE_H
 
 #include <mpi.h>
 
@@ -38,10 +38,10 @@ int probe_copying(const struct engine *engine, double *Bps);
 int probe_sums(double *Bps);
 
 /* As probe_measure, but figures in `file` for as many ranks, as many of them a node, are taken
- * instead of measuring; else they are measured and rank 0 writes the file. A damaged file is an
- * error, not overwritten. file NULL: measures. Collective. */
+ * instead of measuring; else they are measured, and rank 0 writes the file where it `keeps` them. A
+ * damaged file is an error, not overwritten. file NULL: measures. Collective. */
 int probe_cluster(MPI_Comm world, const struct topology *topology, const struct engine *engine,
-                  const char *file, struct probe *out);
+                  const char *file, bool keeps, struct probe *out);
 
 /* The file: lines KEY = NUMBER, # starts a comment. Reading fails with FILE:LINE where a line is
  * none, a key is unknown, twice there or missing, or a figure is out of range. Not collective. */

@@ -2,7 +2,7 @@
  * parameters. A scheme is one constant table in one file (src/sync/ps.c, sfb.c, ...) and one line
  * in the registry (src/sync/registry.c). The plan asks a table what the scheme can move, where it
  * adds up, in what form gradients travel, how many bytes that is and what it costs; sync runs its
- * steps. Nobody else compares schemes by name. */
+ * steps. Nobody else names a scheme. */
 #ifndef POSEIDON_PLAN_SCHEME_H
 #define POSEIDON_PLAN_SCHEME_H
 
@@ -64,18 +64,19 @@ struct scheme {
     const struct scheme_steps *steps;
 };
 
-/* All schemes, in the order of --help; ends with NULL (src/sync/registry.c). The first is the one
- * that moves what others cannot. */
-extern const struct scheme *const scheme_registry[];
-extern const struct scheme scheme_ps;
-extern const struct scheme scheme_sfb; /* the other one that the paper's rule knows */
+/* ---- registries: schemes in the order of --help, ended by NULL (sync_schemes, or a test's). The
+ * first is the parameter server, which moves what others cannot ---- */
 
 /* By --comm's name; NULL where there is none. */
-const struct scheme *scheme_find(const char *name);
+const struct scheme *scheme_find(const struct scheme *const *registry, const char *name);
+
+/* The other one that the paper's rule knows: the first lossless one that moves factors, or NULL. */
+const struct scheme *scheme_of_factors(const struct scheme *const *registry);
 
 /* Its number in the registry, for traces and messages between ranks; -1 for NULL. */
-int scheme_index(const struct scheme *scheme);
-const struct scheme *scheme_at(int index);             /* NULL for -1 */
+int scheme_index(const struct scheme *const *registry, const struct scheme *scheme);
+const struct scheme *scheme_at(const struct scheme *const *registry, int index); /* NULL for -1 */
+
 const char *scheme_label(const struct scheme *scheme); /* "-" for NULL */
 
 /* Whether the scheme can move the group. */

@@ -15,11 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const overlap_names[] = {"none", "backward", "wfbp", NULL};
+const char *const cost_overlap_words[] = {[COST_OVERLAP_NONE] = "none",
+                                          [COST_OVERLAP_BACKWARD] = "backward",
+                                          [COST_OVERLAP_WFBP] = "wfbp",
+                                          NULL};
 
 int cost_overlap_parse(const char *text, enum cost_overlap *out)
 {
-    int found = COST_OVERLAP_WFBP, status = choice_parse("overlap", text, overlap_names, &found);
+    int found = COST_OVERLAP_WFBP,
+        status = choice_parse("overlap", text, cost_overlap_words, &found);
 
     *out = (enum cost_overlap)found;
     return status;
@@ -27,7 +31,7 @@ int cost_overlap_parse(const char *text, enum cost_overlap *out)
 
 const char *cost_overlap_name(enum cost_overlap overlap)
 {
-    return overlap_names[overlap];
+    return cost_overlap_words[overlap];
 }
 
 /* ---- work ---- */

@@ -1,5 +1,5 @@
 /* What an iteration lasts when all buckets' traffic shares the link with the passes going on beside
- * it, and the choice of schemes and of merging that makes it shortest. Pure arithmetic. */
+ * it, and the search for schemes and a size of merging that make it shortest. Pure arithmetic. */
 #ifndef POSEIDON_PLAN_TIMELINE_H
 #define POSEIDON_PLAN_TIMELINE_H
 
@@ -32,6 +32,8 @@ enum cost_overlap {
 };
 
 /* "none", "backward", "wfbp": --overlap's words. Parsing fails with the list of them. */
+/* By enum cost_overlap, ended by NULL. */
+extern const char *const cost_overlap_words[];
 int cost_overlap_parse(const char *text, enum cost_overlap *out);
 const char *cost_overlap_name(enum cost_overlap overlap);
 
@@ -69,17 +71,15 @@ int cost_predict(const struct cost_work *work, const struct cost_cluster *cluste
                  const struct plan_options *how, const struct group *groups,
                  enum cost_overlap overlap, struct cost_iteration *out);
 
-/* ---- choice ---- */
+/* ---- search ---- */
 
 struct cost_question {
     const struct cost_work *work;
     const struct cost_cluster *cluster;
     const struct plan_options *how; /* .comm and .schemes are not read. merge_bytes may be
                                        COST_SIZE_CHOSEN: to be chosen, too */
-    const struct scheme *const *registry;
-    const struct scheme *except; /* not to be chosen; NULL: none. Schemes that are not lossless
-                                    never are */
-    const struct group *groups;  /* work->ngroups of them */
+    bool whole_gradients;           /* no scheme that moves factors may be chosen */
+    const struct group *groups;     /* work->ngroups of them */
     enum cost_overlap overlap;
 };
 
@@ -89,14 +89,19 @@ struct cost_answer {
     struct cost_iteration iteration;
 };
 
-/* One scheme per group and one size of merging, so that the iteration is shortest. First without
- * merging: starts from the better of "every group by what is cheapest for it alone" and each single
- * scheme, then changes single groups while that shortens the iteration by more than a thousandth.
- * Alone, equal seconds (to 1e-9 of them) go to fewer bytes, then to the earlier in the registry.
- * Then real plans of that choice and of the single schemes are played with every size of merging
- * (the optimum that MG-WFBP looks for; Shi et al., INFOCOM 2019); another size than suits the
- * network must promise 2 %. The same on every rank where the figures are. */
-int cost_choose(const struct cost_question *question, struct cost_answer *out);
+/* Whether the scheme, or the paper's rule, may be the answer: what is not lossless never is. */
+bool cost_may_choose(const struct cost_question *question, const struct scheme *scheme);
+bool cost_may_choose_paper(const struct cost_question *question);
+
+/* One scheme per group and one size of merging, so that the iteration is shortest as the model has
+ * it: a candidate of the choice (simulate/choose.h). First without merging: starts from the better
+ * of "every group by what is cheapest for it alone" and each single scheme, then changes single
+ * groups while that shortens the iteration by more than a thousandth. Alone, equal seconds (to 1e-9
+ * of them) go to fewer bytes, then to the earlier in the registry. Then real plans of that are
+ * priced with every size of merging (the optimum that MG-WFBP looks for; Shi et al., INFOCOM 2019);
+ * another size than suits the network must promise 2 %. The same on every rank where the figures
+ * are. */
+int cost_search(const struct cost_question *question, struct cost_answer *out);
 void cost_answer_free(struct cost_answer *answer);
 
 #endif

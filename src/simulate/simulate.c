@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define AGREEING 1e-4 /* of an iteration */
+
 /* ---- the passes ---- */
 
 static bool is_there(struct simulation *s, int actor, int bucket)
@@ -115,6 +117,27 @@ static int enough_iterations(const struct simulation *s)
     return count < LEAST ? LEAST : count > MOST ? MOST : (int)count;
 }
 
+/* When the last worker has ended an iteration: whether the last ones that were measured lasted as
+ * long, and no more need be played. */
+static void end_round(struct simulation *s)
+{
+    enum { AGREEMENTS = 2 }; /* one alone may be by chance */
+    double seconds = s->now - s->round_ended;
+    bool measured = ++s->round > SIMULATE_WARM_UP + 1;
+
+    s->through = 0;
+    for (int i = 0; i < s->nworkers; i++)
+        s->through += s->actors[i].iteration > s->round;
+    s->agreed =
+        measured && fabs(seconds - s->round_seconds) <= AGREEING * seconds ? s->agreed + 1 : 0;
+    if (s->options->iterations == 0 && s->agreed >= AGREEMENTS) {
+        s->iterations = s->round - SIMULATE_WARM_UP;
+        s->ended = s->nworkers - 1; /* this one is through, too */
+    }
+    s->round_ended = s->now;
+    s->round_seconds = seconds;
+}
+
 static int end_layer(struct simulation *s, int actor)
 {
     struct actor *a = &s->actors[actor];
@@ -131,15 +154,16 @@ static int end_layer(struct simulation *s, int actor)
         s->begin = s->now; /* the last one's stays */
         a->stall_seconds = 0;
     }
-    a->iteration++;
     a->layer = 0;
+    if (a->iteration++ == s->round && ++s->through == s->nworkers)
+        end_round(s);
     if (a->iteration < SIMULATE_WARM_UP + s->iterations)
         return step(s, actor);
     s->ended++;
     return 0;
 }
 
-int passes_back(struct simulation *s, int actor, int bucket)
+static int passes_back(struct simulation *s, int actor, int bucket)
 {
     struct actor *a = &s->actors[actor];
 

@@ -75,8 +75,9 @@ struct simulate_options {
     bool fifo;               /* as struct queue_options */
     double bytes_per_second; /* as struct queue_options: most that a rank sends; 0: no limit */
     int most_actors;         /* more leaders are folded into blocks; 0: SIMULATE_ACTORS */
-    int iterations;          /* that are measured, after two that are not; 0: 2 to 20, as
-                                many as are played in a second or so */
+    int iterations;          /* that are measured, after two that are not; 0: until three in a row
+                                last as long to 1e-4, or 2 to 20, as many as are played in a second
+                                or so */
     struct simulate_manner manner;
     double transport_Bps;    /* bytes that a rank's wire thread sends, and as many that it receives,
                                 per second of its time; 0: that takes it no time */
@@ -111,27 +112,5 @@ struct simulate_result {
 /* ranks: plan->nleaders places, or NULL. Fails for want of memory. Not collective. */
 int simulate_run(const struct simulate_options *options, struct simulate_result *out,
                  struct simulate_rank *ranks);
-
-/* ---- the choice of schemes (choose.c) ---- */
-
-/* Seconds of an iteration of a plan that is made for it. Of options, what the question has, plan
- * and iterations are not read; the cluster is the options'. Fails as plan_create does, and for want
- * of memory. Not collective. */
-int simulate_predict(const struct cost_question *question, const struct simulate_options *options,
-                     const struct plan_options *how, double *seconds);
-
-struct simulate_choice {
-    double seconds; /* of an iteration as it was played */
-    size_t window;  /* as struct queue_options */
-};
-
-/* cost_choose, whose answer is then played beside what the user could have named: every scheme that
- * may be chosen, and the paper's rule, merged as the answer and as suits the network. Another one
- * takes the answer's place where it is shorter by a hundredth; answer->iteration stays the cost
- * model's. If options->window is COST_SIZE_CHOSEN, wider ones are played, too: where many homes are
- * busy, one that suits a few ranks is full of messages that wait for them while links to others
- * stand idle; but what is urgent waits behind it. */
-int simulate_choose(const struct cost_question *question, const struct simulate_options *options,
-                    struct cost_answer *answer, struct simulate_choice *choice);
 
 #endif

@@ -1,7 +1,7 @@
 /* What the files of the simulator share. An actor is one leader of the plan, or a block of
  * neighbouring ones that do the same at the same time. */
-#ifndef POSEIDON_SIMULATE_INTERNAL_H
-#define POSEIDON_SIMULATE_INTERNAL_H
+#ifndef POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
+#define POSEIDON_SIMULATE_SIMULATE_INTERNAL_H
 
 #include "simulate/simulate.h"
 #include "wire/queue.h"
@@ -149,7 +149,10 @@ struct simulation {
     struct message_block *blocks;
     double now;
     int iterations, ended; /* that are measured, 0: not known yet; workers that are through */
-    double begin;          /* of what is measured */
+    int round, through;    /* the iteration that not all workers have ended; how many have */
+    int agreed;            /* iterations in a row that lasted as long as the one before */
+    double round_ended, round_seconds; /* of the last one that all have ended */
+    double begin;                      /* of what is measured */
     uint64_t messages;
 };
 
@@ -196,9 +199,6 @@ int traffic_summed(struct simulation *s, int actor, int unit, int piece, int ite
 int traffic_arrived(struct simulation *s, const struct message *message);
 
 /* ---- the passes (simulate.c) ---- */
-
-/* The bucket's parameters are in the worker's device. */
-int passes_back(struct simulation *s, int actor, int bucket);
 
 /* Another part of what a worker waits for is there. */
 int passes_arrived(struct simulation *s, int actor, int bucket, int iteration);

@@ -1,10 +1,11 @@
 /* What the suites of the cost model share: clusters, layers, and a question asked in one call. */
-#ifndef POSEIDON_TEST_COST_COMMON_H
-#define POSEIDON_TEST_COST_COMMON_H
+#ifndef POSEIDON_TESTS_PLAN_COST_COMMON_H
+#define POSEIDON_TESTS_PLAN_COST_COMMON_H
 
 #include <check.h>
 
 #include "plan/timeline.h"
+#include "tests/plan/schemes.h"
 #include "util/error.h"
 #include "util/rng.h"
 
@@ -37,18 +38,19 @@ static const struct scheme *ps, *sfb, *allreduce, *adam, *onebit;
 
 static inline void find_schemes(void)
 {
-    ps = scheme_find("ps");
-    sfb = scheme_find("sfb");
-    allreduce = scheme_find("allreduce");
-    adam = scheme_find("adam");
-    onebit = scheme_find("onebit");
+    ps = scheme_find(sync_schemes, "ps");
+    sfb = scheme_find(sync_schemes, "sfb");
+    allreduce = scheme_find(sync_schemes, "allreduce");
+    adam = scheme_find(sync_schemes, "adam");
+    onebit = scheme_find(sync_schemes, "onebit");
     ck_assert(ps && sfb && allreduce && adam && onebit);
 }
 
 /* Every worker serves. */
 static inline struct plan_options shared(int nodes)
 {
-    return (struct plan_options){.nranks = nodes, .iter_size = 1, .chunk_bytes = 2 << 20};
+    return (struct plan_options){
+        .registry = sync_schemes, .nranks = nodes, .iter_size = 1, .chunk_bytes = 2 << 20};
 }
 
 static inline struct plan_options dedicated(int workers, int servers)
@@ -122,15 +124,11 @@ static inline struct cost_answer choose(const struct cost_work *work,
                                         const struct plan_options *how, const struct group *groups,
                                         enum cost_overlap overlap)
 {
-    struct cost_question question = {.work = work,
-                                     .cluster = cluster,
-                                     .how = how,
-                                     .registry = scheme_registry,
-                                     .groups = groups,
-                                     .overlap = overlap};
+    struct cost_question question = {
+        .work = work, .cluster = cluster, .how = how, .groups = groups, .overlap = overlap};
     struct cost_answer answer;
 
-    ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
     return answer;
 }
 

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         status = topology_create(MPI_COMM_WORLD, &topology);
     if (!status)
         status = probe_cluster(MPI_COMM_WORLD, &topology, computes ? &engine : NULL,
-                               argc > 1 ? argv[1] : NULL, &probe);
+                               argc > 1 ? argv[1] : NULL, true, &probe);
     if (!status)
         status = check(&probe, nranks) || compare(&probe, nranks);
     if (rank == 0 && status)

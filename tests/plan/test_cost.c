@@ -176,8 +176,8 @@ START_TEST(bytes_equal_the_formulas_for_any_shape)
         for (int w = 0; w < workers * locals; w++)
             nodes[w] = w / locals;
         expect_bytes(&how, workers, &fc);
-        for (int s = 0; scheme_registry[s]; s++)
-            expect_sides(&how, workers, &fc, scheme_registry[s]);
+        for (int s = 0; sync_schemes[s]; s++)
+            expect_sides(&how, workers, &fc, sync_schemes[s]);
     }
 }
 END_TEST
@@ -372,8 +372,8 @@ START_TEST(impossible_and_frozen_layers_cost_nothing)
     struct plan_options setup = shared(4), lone = shared(1);
 
     frozen.trains = false;
-    for (int s = 0; scheme_registry[s]; s++) {
-        const struct scheme *scheme = scheme_registry[s];
+    for (int s = 0; sync_schemes[s]; s++) {
+        const struct scheme *scheme = sync_schemes[s];
         struct group fc = connected(10, 10, 2);
         struct cost c = cost_of(&usual, &setup, &frozen, scheme), row[8];
         ck_assert(!c.possible && c.seconds == 0 && c.bytes == 0);
@@ -381,7 +381,7 @@ START_TEST(impossible_and_frozen_layers_cost_nothing)
         ck_assert_msg(c.bytes == 0 && c.worker.sent == 0 && c.worker.received == 0 &&
                           c.wire_seconds == 0,
                       "%s", scheme->name);
-        ck_assert_int_eq(cost_table(&usual, &setup, scheme_registry, 1, &conv, row), 0);
+        ck_assert_int_eq(cost_table(&usual, &setup, 1, &conv, row), 0);
         ck_assert_int_eq(row[s].possible, scheme == ps || scheme == allreduce);
         ck_assert(row[s].possible || row[s].seconds == 0);
         ck_assert_ptr_eq(row[s].scheme, scheme);

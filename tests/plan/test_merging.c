@@ -2,6 +2,7 @@
 #include <check.h>
 
 #include "plan/plan.h"
+#include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -25,14 +26,15 @@ static const struct group row[] = {
 
 static struct plan *merged(const char *comm, int nranks, size_t bytes, int dilate)
 {
-    struct plan_options options = {.nranks = nranks,
+    struct plan_options options = {.registry = sync_schemes,
+                                   .nranks = nranks,
                                    .chunk_bytes = 1 << 20,
                                    .iter_size = 1,
                                    .merge_bytes = bytes,
                                    .dilate = dilate};
     struct plan *plan = NULL;
 
-    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
     ck_assert_msg(plan_create(&options, 6, row, &plan) == 0, "%s", error_text());
     return plan;
 }

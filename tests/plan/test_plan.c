@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "plan/plan.h"
+#include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -69,11 +70,14 @@ static const struct group groups[] = {
 
 static struct plan *make(const char *comm, int nranks, int servers, size_t chunk)
 {
-    struct plan_options options = {
-        .nranks = nranks, .servers = servers, .chunk_bytes = chunk, .iter_size = 1};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .nranks = nranks,
+                                   .servers = servers,
+                                   .chunk_bytes = chunk,
+                                   .iter_size = 1};
     struct plan *plan = NULL;
 
-    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
     ck_assert_msg(plan_create(&options, 3, groups, &plan) == 0, "%s", error_text());
     return plan;
 }
@@ -180,7 +184,8 @@ START_TEST(one_worker_of_a_node_sends_for_all)
 {
     static const int nodes[7] = {0, 0, 0, 1, 1, 1, 2};
     static const int locals[3] = {3, 3, 1}, leader[3] = {0, 3, 6};
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_sfb},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_sfb},
                                    .nranks = 8,
                                    .servers = 1,
                                    .nodes = nodes,
@@ -234,7 +239,8 @@ START_TEST(factors_travel_in_slices_of_a_chunk_at_most)
 {
     static const int nodes[7] = {0, 1, 0, 1, 0, 1, 2};
     static const size_t chunks[] = {4, 5000, 4096, 100000, 1 << 21};
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_sfb},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_sfb},
                                    .nranks = 7,
                                    .nodes = nodes,
                                    .iter_size = 6,
@@ -310,12 +316,13 @@ START_TEST(the_leaders_of_a_node_share_what_one_would_do)
     static const int nodes[7] = {0, 1, 0, 1, 0, 1, 2};
     static const char *const comms[] = {"ps", "allreduce", "onebit", "sfb", "adam"};
     static const int first[3] = {0, 1, 6};
-    struct plan_options options = {.nodes = nodes, .chunk_bytes = 4096, .iter_size = 2};
+    struct plan_options options = {
+        .registry = sync_schemes, .nodes = nodes, .chunk_bytes = 4096, .iter_size = 2};
 
     for (int i = 0; i < 5 * 4 * 2 * 2; i++) {
         int servers = i / 20 % 2;
         struct plan *plan;
-        ck_assert(!comm_parse(scheme_registry, comms[i % 5], &options.comm));
+        ck_assert(!comm_parse(sync_schemes, comms[i % 5], &options.comm));
         options.nranks = 7 + servers;
         options.servers = servers;
         options.rails = i / 5 % 4;
@@ -336,7 +343,8 @@ END_TEST
 START_TEST(rails_carry_alike)
 {
     static const int nodes[8] = {0, 0, 1, 1, 2, 2, 3, 3};
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = 8,
                                    .nodes = nodes,
                                    .rails = 2,
@@ -369,7 +377,8 @@ END_TEST
 START_TEST(the_papers_rule_counts_the_rows_of_a_node)
 {
     static const int nodes[8] = {0, 0, 0, 0, 1, 1, 1, 1};
-    struct plan_options options = {.comm = {.policy = COMM_PAPER},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {.policy = COMM_PAPER},
                                    .nranks = 8,
                                    .nodes = nodes,
                                    .chunk_bytes = 4096,
@@ -389,8 +398,11 @@ END_TEST
 START_TEST(every_server_gets_a_part_of_a_large_layer)
 {
     static const struct group one = {.name = "fc", .elems = 400000, .nparams = 1, .trains = true};
-    struct plan_options options = {
-        .comm = {COMM_SCHEME, &scheme_ps}, .nranks = 8, .chunk_bytes = 2 << 20, .iter_size = 1};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
+                                   .nranks = 8,
+                                   .chunk_bytes = 2 << 20,
+                                   .iter_size = 1};
     struct plan *plan;
     unsigned homes = 0;
 
@@ -427,7 +439,8 @@ START_TEST(nothing_of_the_callers_is_kept)
 {
     const struct scheme **schemes = calloc(3, sizeof *schemes);
     int *nodes = calloc(4, sizeof *nodes);
-    struct plan_options options = {.comm = {.policy = COMM_AUTO},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {.policy = COMM_AUTO},
                                    .schemes = schemes,
                                    .nodes = nodes,
                                    .nranks = 4,
@@ -454,7 +467,8 @@ START_TEST(no_message_is_longer_than_mpi_can_count)
 {
     const struct group giant = {
         .name = "giant", .elems = (size_t)3 << 31, .nparams = 1, .trains = true};
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = 2,
                                    .chunk_bytes = (size_t)1 << 40,
                                    .iter_size = 1};
@@ -476,7 +490,8 @@ END_TEST
 
 START_TEST(impossible_requests_are_refused_with_the_reason)
 {
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = 4,
                                    .servers = 4,
                                    .chunk_bytes = 4096,
@@ -490,7 +505,7 @@ START_TEST(impossible_requests_are_refused_with_the_reason)
     options.chunk_bytes = 3;
     ck_assert_int_ne(plan_create(&options, 3, groups, &plan), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "--chunk=3"));
-    ck_assert_int_ne(comm_parse(scheme_registry, "ring", &comm), 0);
+    ck_assert_int_ne(comm_parse(sync_schemes, "ring", &comm), 0);
     ck_assert_ptr_nonnull(
         strstr(error_text(), "auto, paper, none, ps, sfb, allreduce, adam, onebit"));
 }

@@ -8,9 +8,10 @@
 #include "plan/tree.h"
 #include "layers/layer.h"
 #include "net/net.h"
-#include "solver/groups.h"
+#include "forecast/groups.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
+#include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -48,13 +49,14 @@ static void close_net(void)
 
 static struct plan *plan_of(const char *comm, int ranks)
 {
-    struct plan_options options = {.nranks = ranks,
+    struct plan_options options = {.registry = sync_schemes,
+                                   .nranks = ranks,
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk,
                                    .merge_bytes = COST_USUAL_SIZES.merge};
     struct plan *plan;
 
-    ck_assert_int_eq(comm_parse(scheme_registry, comm, &options.comm), 0);
+    ck_assert_int_eq(comm_parse(sync_schemes, comm, &options.comm), 0);
     ck_assert_msg(!plan_create(&options, net->ngroups, groups, &plan), "%s", error_text());
     return plan;
 }
@@ -157,8 +159,10 @@ START_TEST(trees_are_for_few_homes_among_many_ranks)
 {
     static const struct group few = {.name = "few", .elems = 10000, .trains = true},
                               many = {.name = "many", .elems = 64 << 20, .trains = true};
-    struct plan_options options = {
-        .comm = {COMM_SCHEME, &scheme_ps}, .iter_size = 1, .chunk_bytes = 1 << 20};
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
+                                   .iter_size = 1,
+                                   .chunk_bytes = 1 << 20};
     const struct {
         const struct group *group;
         int ranks, servers;
@@ -195,7 +199,8 @@ END_TEST
 START_TEST(parts_larger_than_a_chunk_are_cut_evenly)
 {
     static const struct group group = {.name = "fc6", .elems = 25088 * 4096 + 4096, .trains = true};
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = sizes[_i],
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk};
@@ -216,7 +221,8 @@ END_TEST
 START_TEST(a_tree_keeps_a_sum_for_each_edge)
 {
     static const struct group group = {.name = "few", .elems = 10000, .trains = true};
-    struct plan_options options = {.comm = {COMM_SCHEME, &scheme_ps},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, &scheme_ps},
                                    .nranks = sizes[_i],
                                    .iter_size = 1,
                                    .chunk_bytes = 1 << 20};

@@ -6,6 +6,7 @@
 
 #include "engine/codec.h"
 #include "plan/timeline.h"
+#include "tests/plan/schemes.h"
 #include "tests/suite.h"
 #include "util/error.h"
 
@@ -97,7 +98,8 @@ static const struct cost_cluster cluster = {.latency_seconds = 30e-6,
 
 static struct plan_options options_of(struct comm comm)
 {
-    return (struct plan_options){.comm = comm, .nranks = 4, .iter_size = 1, .chunk_bytes = 1 << 16};
+    return (struct plan_options){
+        .registry = registry, .comm = comm, .nranks = 4, .iter_size = 1, .chunk_bytes = 1 << 16};
 }
 
 static struct plan *plan_of(struct comm comm)
@@ -128,7 +130,7 @@ START_TEST(a_registry_names_its_schemes)
     ck_assert_str_eq(comm_name(comm_of("paper")), "paper");
     ck_assert_int_ne(comm_parse(registry, "sfb", &comm), 0);
     ck_assert_ptr_nonnull(strstr(error_text(), "expected one of auto, paper, none, ps, whisper"));
-    ck_assert_int_ne(comm_parse(scheme_registry, "whisper", &comm), 0);
+    ck_assert_int_ne(comm_parse(sync_schemes, "whisper", &comm), 0);
     comm_help(registry, 4, help);
     ck_assert_ptr_nonnull(
         strstr(help, "\n    whisper: a byte for sixteen parameters, to the next worker"));
@@ -195,30 +197,36 @@ START_TEST(the_model_prices_and_chooses_it)
     struct cost_question question = {.work = &work,
                                      .cluster = &cluster,
                                      .how = &how,
-                                     .registry = registry,
                                      .groups = groups,
                                      .overlap = COST_OVERLAP_WFBP};
+    struct scheme whisper_of_factors = whisper;
+    const struct scheme *const with_factors[] = {&scheme_ps, &whisper_of_factors, NULL};
     struct cost table[6];
     struct cost_answer answer;
     struct cost_iteration by_ps;
 
-    ck_assert_int_eq(cost_table(&cluster, &how, registry, 3, groups, table), 0);
+    ck_assert_int_eq(cost_table(&cluster, &how, 3, groups, table), 0);
     ck_assert(!table[1].possible && table[0].possible);
     ck_assert_uint_eq(table[5].bytes, 4 * (100000 / SHARE));
     ck_assert_double_eq(table[5].messages, 1);
     ck_assert_double_eq_tol(table[5].seconds,
                             6250 / 1e8 + cluster.message_seconds + 30e-6 + 1e-9 * 100000, 1e-9);
     ck_assert_double_eq(table[5].memory, 100000);
+    whisper_of_factors.factors = true;
     how.comm = comm_of("ps");
     ck_assert_int_eq(cost_predict(&work, &cluster, &how, groups, question.overlap, &by_ps), 0);
-    ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[0], &scheme_ps);
     ck_assert_ptr_eq(answer.scheme[1], &whisper);
     ck_assert_ptr_eq(answer.scheme[2], &whisper);
     ck_assert_double_lt(answer.iteration.seconds, 0.6 * by_ps.seconds);
     cost_answer_free(&answer);
-    question.except = &whisper;
-    ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+    how.registry = with_factors;
+    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
+    ck_assert_ptr_eq(answer.scheme[2], &whisper_of_factors);
+    cost_answer_free(&answer);
+    question.whole_gradients = true;
+    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[2], &scheme_ps);
     cost_answer_free(&answer);
 }

@@ -1,9 +1,10 @@
 /* A small net of three groups, 2000, 10^6 and 10^6 parameters, and the cluster, for seconds that
  * are worked out by hand. */
-#ifndef POSEIDON_TESTS_SIMULATE_GROUPS_H
-#define POSEIDON_TESTS_SIMULATE_GROUPS_H
+#ifndef POSEIDON_TESTS_SIMULATE_SIMULATE_GROUPS_H
+#define POSEIDON_TESTS_SIMULATE_SIMULATE_GROUPS_H
 
 #include "simulate/simulate.h"
+#include "tests/plan/schemes.h"
 
 enum { LAYERS = 3, BIG = 1000 * 1000 };
 

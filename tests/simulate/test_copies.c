@@ -15,7 +15,8 @@ static struct cost_cluster cluster;
 static struct plan_options by(const char *scheme, int ranks)
 {
     return (struct plan_options){
-        .comm = {.policy = COMM_SCHEME, .scheme = scheme_find(scheme)},
+        .registry = sync_schemes,
+        .comm = {.policy = COMM_SCHEME, .scheme = scheme_find(sync_schemes, scheme)},
         .nranks = ranks,
         .iter_size = 1,
         .chunk_bytes = 2 << 20,
@@ -115,12 +116,13 @@ END_TEST
 START_TEST(auto_takes_what_copies_less_where_the_link_is_fast)
 {
     static const char *const words[] = {"ps", "sfb"};
-    const struct scheme *const registry[] = {scheme_find("ps"), scheme_find("sfb"), NULL};
-    struct plan_options free = {.nranks = 4, .iter_size = 1, .chunk_bytes = 2 << 20};
+    const struct scheme *const registry[] = {scheme_find(sync_schemes, "ps"),
+                                             scheme_find(sync_schemes, "sfb"), NULL};
+    struct plan_options free = {
+        .registry = registry, .nranks = 4, .iter_size = 1, .chunk_bytes = 2 << 20};
     struct cost_question question = {.work = &three_layers,
                                      .cluster = &cluster,
                                      .how = &free,
-                                     .registry = registry,
                                      .groups = groups,
                                      .overlap = COST_OVERLAP_NONE};
     struct cost_answer answer;
@@ -136,12 +138,12 @@ START_TEST(auto_takes_what_copies_less_where_the_link_is_fast)
             how.comm.policy = COMM_SCHEME;
             seconds[s] = play(&three_layers, groups, &how, COST_OVERLAP_NONE);
         }
-        ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+        ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
         ck_assert_ptr_eq(answer.scheme[2], registry[seconds[1] < seconds[0]]);
         cost_answer_free(&answer);
     }
     cluster.gemm_flops *= 5; /* 1 ms */
-    ck_assert_msg(cost_choose(&question, &answer) == 0, "%s", error_text());
+    ck_assert_msg(cost_search(&question, &answer) == 0, "%s", error_text());
     ck_assert_ptr_eq(answer.scheme[2], registry[1]);
     cost_answer_free(&answer);
 }

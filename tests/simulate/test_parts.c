@@ -3,7 +3,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "simulate/baseline.h"
+#include "forecast/systems.h"
 #include "tests/simulate/simulate_groups.h"
 #include "tests/suite.h"
 #include "util/error.h"
@@ -26,7 +26,8 @@ static int nlayers;
 static void start(int ranks)
 {
     cluster = only_link;
-    how = (struct plan_options){.comm = {.policy = COMM_SCHEME, .scheme = &scheme_ps},
+    how = (struct plan_options){.registry = sync_schemes,
+                                .comm = {.policy = COMM_SCHEME, .scheme = &scheme_ps},
                                 .nranks = ranks,
                                 .iter_size = 1,
                                 .chunk_bytes = 2 << 20};
@@ -39,7 +40,7 @@ static void start(int ranks)
 
 static void start_baseline(const char *name, int ranks)
 {
-    const struct baseline *baseline = baseline_find(name);
+    const struct system *baseline = systems_find(name);
 
     start(ranks);
     how.comm = baseline->comm;

@@ -40,8 +40,9 @@ enum { SCHEMES = sizeof schemes / sizeof *schemes };
 static struct plan_options among(int ranks, const char *scheme)
 {
     return (struct plan_options){
+        .registry = sync_schemes,
         .comm = {.policy = scheme ? COMM_SCHEME : COMM_NONE,
-                 .scheme = scheme ? scheme_find(scheme) : NULL},
+                 .scheme = scheme ? scheme_find(sync_schemes, scheme) : NULL},
         .nranks = ranks,
         .iter_size = 1,
         .chunk_bytes = 8 << 20,
@@ -187,7 +188,7 @@ START_TEST(factors_in_slices_hold_nothing_back)
     struct plan_options how = among(4, NULL);
     double sliced, whole, links;
 
-    wishes[LAYERS - 1] = scheme_find("sfb");
+    wishes[LAYERS - 1] = scheme_find(sync_schemes, "sfb");
     how.comm = (struct comm){.policy = COMM_AUTO};
     how.schemes = wishes;
     how.factor_bytes = (size_t)1 << 31; /* in one round */
@@ -317,7 +318,7 @@ START_TEST(alike_ranks_end_alike)
     struct plan_options how = among(16, schemes[_i]);
     struct simulate_rank ranks[16];
 
-    if (scheme_find(schemes[_i])->home == HOME_OWNER)
+    if (scheme_find(sync_schemes, schemes[_i])->home == HOME_OWNER)
         return; /* one of them is not like the others */
     how.chunk_bytes = 4 * BIG / 16;
     run(&setting, &how, NULL, ranks);

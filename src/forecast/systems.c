@@ -14,7 +14,7 @@
  *
  * p3: Jayarajan et al., MLSys 2019: slices of 40,000 parameters (its artefact's default), the layer
  * first that the next pass needs first. */
-#include "simulate/baseline.h"
+#include "forecast/systems.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static const struct scheme scheme_ring = {
         .policy = COMM_SCHEME, .scheme = &(table)                                                  \
     }
 
-static const struct baseline baselines[] = {
+static const struct system baselines[] = {
     {.name = "poseidon",
      .help = "Zhang et al. 2017: the paper's rule, pairs of 2 MB, first come first sent",
      .comm = {.policy = COMM_PAPER},
@@ -77,7 +77,7 @@ static const struct baseline baselines[] = {
      .manner = {.fifo = true, .syncs_alone = true}},
     {.name = "wfbp",
      .help = "the same without SFB: a parameter server beside backward",
-     .comm = BY(scheme_ps),
+     .comm = {.policy = COMM_SCHEME},
      .overlap = COST_OVERLAP_BACKWARD,
      .chunk_bytes = 2 * MB,
      .manner = {.fifo = true, .syncs_alone = true}},
@@ -107,14 +107,14 @@ static const struct baseline baselines[] = {
      .manner = {.ring = SIMULATE_RING_MERGED}},
     {.name = "p3",
      .help = "Jayarajan et al. 2019: PS in slices, what is needed first goes first",
-     .comm = BY(scheme_ps),
+     .comm = {.policy = COMM_SCHEME},
      .overlap = COST_OVERLAP_WFBP,
      .chunk_bytes = 40000 * sizeof(float)},
 };
 
 enum { BASELINES = sizeof baselines / sizeof *baselines };
 
-void baseline_help(int indent, char out[COMM_HELP_BYTES])
+void systems_help(int indent, char out[COMM_HELP_BYTES])
 {
     for (int i = 0; i < BASELINES; i++) {
         size_t used = strlen(out);
@@ -123,7 +123,7 @@ void baseline_help(int indent, char out[COMM_HELP_BYTES])
     }
 }
 
-const struct baseline *baseline_find(const char *name)
+const struct system *systems_find(const char *name)
 {
     for (int i = 0; i < BASELINES; i++)
         if (!strcmp(baselines[i].name, name))

@@ -1,23 +1,23 @@
 /* How other systems communicate, as far as it decides their speed: what papers compare with. Each
  * is this program's plan and messages under other rules, or a ring. Adam's strategy and 1-bit
  * quantisation are schemes of training itself ("adam", "onebit"). */
-#ifndef POSEIDON_SIMULATE_BASELINE_H
-#define POSEIDON_SIMULATE_BASELINE_H
+#ifndef POSEIDON_FORECAST_SYSTEMS_H
+#define POSEIDON_FORECAST_SYSTEMS_H
 
 #include "simulate/simulate.h"
 
-struct baseline {
+struct system {
     const char *name, *help; /* help: one line, without a full stop */
-    struct comm comm;
+    struct comm comm; /* COMM_SCHEME without a scheme: the registry's first, the parameter server */
     enum cost_overlap overlap;
     size_t chunk_bytes, merge_bytes; /* COST_SIZE_CHOSEN: what suits the network, as training */
     struct simulate_manner manner;
 };
 
 /* NULL: that is none. */
-const struct baseline *baseline_find(const char *name);
+const struct system *systems_find(const char *name);
 
 /* Appends a line for each to what comm_help wrote. */
-void baseline_help(int indent, char out[COMM_HELP_BYTES]);
+void systems_help(int indent, char out[COMM_HELP_BYTES]);
 
 #endif

@@ -1,0 +1,131 @@
+/* models/profiles/DEVICE-NET.csv, wherever models is. */
+#define _GNU_SOURCE
+#include "forecast/profiles.h"
+
+#include "engine/replay/profile.h"
+#include "util/error.h"
+#include "util/path.h"
+#include "util/strbuf.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_device(const char *text)
+{
+    static const char devices[] = ", " PROFILES_DEVICES ",";
+    char word[16];
+
+    if (strlen(text) > 8 || strpbrk(text, ", "))
+        return false;
+    stpcpy(stpcpy(stpcpy(word, " "), text), ",");
+    return strstr(devices, word) != NULL;
+}
+
+/* Folders of profiles: beside the model's, of the build's source, of the installation. */
+static int list_folders(const char *model, struct strbuf folders[3])
+{
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+
+    strbuf_append(&folders[0], model, (size_t)(path_base(model) - model));
+    strbuf_puts(&folders[0], "../profiles/");
+    program[length > 0 ? length : 0] = '\0';
+    for (int i = 1; i < 3; i++) {
+        strbuf_append(&folders[i], program, (size_t)(path_base(program) - program));
+        strbuf_puts(&folders[i],
+                    i == 1 ? "../models/profiles/" : "../share/poseidon/models/profiles/");
+    }
+    return strbuf_status(&folders[0]) || strbuf_status(&folders[1]) || strbuf_status(&folders[2]);
+}
+
+/* The name of the folder that the model is in. */
+static char *net_of(const char *model)
+{
+    char *slash;
+
+    slash = strrchr(model, '/');
+    for (const char *at = slash ? slash : model; at > model; at--)
+        if (at[-1] == '/')
+            return strndup(at, (size_t)(slash - at));
+    return strdup("");
+}
+
+static void list_nets(const char *device, const struct strbuf folders[3], struct strbuf *out)
+{
+    for (int i = 0; i < 3; i++) {
+        struct strbuf pattern = {0};
+        glob_t found = {0};
+        strbuf_printf(&pattern, "%s%s-*.csv", folders[i].data, device);
+        if (!strbuf_status(&pattern) && glob(pattern.data, 0, NULL, &found) == 0 && !out->length)
+            for (size_t f = 0; f < found.gl_pathc; f++) {
+                const char *name = path_base(found.gl_pathv[f]) + strlen(device) + 1;
+                strbuf_printf(out, "%s%.*s", out->length ? ", " : "", (int)strlen(name) - 4, name);
+            }
+        globfree(&found);
+        strbuf_free(&pattern);
+    }
+}
+
+static int refuse(const char *device, const char *net, const struct strbuf folders[3])
+{
+    struct strbuf nets = {0};
+
+    list_nets(device, folders, &nets);
+    error_set("--profile=%s: there are no times of the net '%s' on that device (of: %s); measure "
+              "with \"poseidon time --profile=FILE\" and give the FILE",
+              device, net, nets.length ? nets.data : "none");
+    strbuf_free(&nets);
+    return -1;
+}
+
+static int find_device(const char *device, const char *model, char **file)
+{
+    struct strbuf folders[3] = {{0}}, path = {0};
+    char *net = net_of(model);
+    bool found = false;
+    int status = list_folders(model, folders) || !net ? -1 : 0;
+
+    for (int i = 0; i < 3 && !status && !found; i++) {
+        strbuf_free(&path);
+        strbuf_printf(&path, "%s%s-%s.csv", folders[i].data, device, net);
+        status = strbuf_status(&path);
+        found = !status && access(path.data, F_OK) == 0;
+    }
+    if (!status && !found)
+        status = refuse(device, net, folders);
+    *file = status ? NULL : strbuf_take(&path);
+    strbuf_free(&path);
+    for (int i = 0; i < 3; i++)
+        strbuf_free(&folders[i]);
+    free(net);
+    return *file ? 0 : -1;
+}
+
+int profiles_find(const char *text, const char *model, char **file, int *batch)
+{
+    struct profile profile;
+    char *real;
+    int status;
+
+    *file = NULL;
+    if (!is_device(text)) {
+        if (!strpbrk(text, "/.") && access(text, F_OK) != 0)
+            return error_set("--profile=%s is neither a device (" PROFILES_DEVICES ") nor a file",
+                             text);
+        *file = strdup(text);
+        return *file ? 0 : error_memory(strlen(text), "a profile's name");
+    }
+    real = realpath(model, NULL);
+    status = find_device(text, real ? real : model, file);
+    free(real);
+    if (status || *batch > 0)
+        return status;
+    if (profile_read(*file, &profile))
+        return -1;
+    *batch = profile.batch;
+    profile_free(&profile);
+    return 0;
+}

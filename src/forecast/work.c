@@ -1,0 +1,119 @@
+/* The seconds of a net's layers, estimated or measured. */
+#include "forecast/work.h"
+
+#include "engine/replay/profile.h"
+#include "util/error.h"
+
+#include <string.h>
+
+static double moved_bytes(const struct layer *layer)
+{
+    double bytes = 0;
+
+    for (int b = 0; b < layer->nbottoms; b++)
+        bytes += (double)shape_elems(&layer->bottoms[b]->value.shape) * sizeof(float);
+    for (int t = 0; t < layer->ntops; t++)
+        bytes += (double)shape_elems(&layer->tops[t]->value.shape) * sizeof(float);
+    return bytes;
+}
+
+/* Backward of a layer with parameters has one product for the weights' gradient and one for the
+ * bottoms', each as large as the forward product. */
+static double backward_products(const struct layer *layer)
+{
+    bool weights = false, bottoms = false;
+
+    for (int p = 0; p < layer->nparams; p++)
+        weights |= layer->params[p]->wants_grad;
+    for (int b = 0; b < layer->nbottoms; b++)
+        bottoms |= layer->propagate[b];
+    return !layer->needs_backward ? 0
+           : layer->nparams == 0  ? 1
+                                  : (weights ? 1 : 0) + (bottoms ? 1 : 0);
+}
+
+static void find_layers(const struct net *net, struct cost_work *work)
+{
+    int groups[LAYER_MAX_PARAMS];
+
+    for (int g = 0; g < net->ngroups; g++)
+        work->layer[g] = net->groups[g].layer;
+    for (int l = net->nlayers - 1; l >= 0; l--) {
+        int n = net_groups_of(net, l, groups);
+        for (int i = 0; i < n; i++)
+            work->layer[groups[i]] = l;
+    }
+}
+
+static int allocate(const struct net *net, struct cost_work *out)
+{
+    if (cost_work_create(net->nlayers, net->ngroups, out))
+        return -1;
+    find_layers(net, out);
+    return 0;
+}
+
+int work_estimate(const struct net *net, const struct cost_cluster *cluster, struct cost_work *out)
+{
+    if (allocate(net, out))
+        return -1;
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct layer *layer = &net->layers[l];
+        double products = layer->flops / cluster->gemm_flops;
+        double moves =
+            moved_bytes(layer) / 2 / cluster->copy_Bps; /* a copy reads and writes each byte */
+        out->forward[l] = products > moves ? products : moves;
+        out->backward[l] = backward_products(layer) * out->forward[l];
+    }
+    return 0;
+}
+
+/* Layers that the net inserted (splits) may be missing in the file. */
+static int take_times(const struct net *net, const struct profile *profile, struct cost_work *work)
+{
+    for (int l = 0; l < net->nlayers; l++) {
+        const struct profile_layer *times = profile_find(profile, net->layers[l].def->name);
+        if (!times && net->layers[l].def->inserted)
+            continue;
+        if (!times)
+            return error_set("%s: there is no line for layer '%s' of %s", profile->file,
+                             net->layers[l].def->name, net->def->file);
+        work->forward[l] = times->forward;
+        work->backward[l] = times->backward;
+    }
+    return cost_work_seconds(work) > 0 ? 0
+                                       : error_set("%s: all layers' times are 0", profile->file);
+}
+
+int work_read(const struct net *net, const char *file, struct cost_cluster *cluster,
+              struct cost_work *out)
+{
+    const struct profile_layer *product, *update, *copy;
+    struct profile profile;
+    int status;
+
+    memset(out, 0, sizeof *out);
+    if (profile_read(file, &profile))
+        return -1;
+    status = allocate(net, out) || take_times(net, &profile, out) ? -1 : 0;
+    product = profile_find(&profile, PROFILE_GEMM);
+    if (!status && product && product->forward > 0)
+        cluster->gemm_flops = 1e9 / product->forward;
+    update = profile_find(&profile, PROFILE_UPDATE);
+    if (!status && update && update->forward > 0)
+        cluster->update_Bps = 1e9 * sizeof(float) / update->forward;
+    copy = profile_find(&profile, PROFILE_COPY);
+    if (!status && copy && copy->forward > 0 && cluster->device_Bps <= 0)
+        cluster->device_Bps = 2e9 / (copy->forward + copy->backward);
+    if (status)
+        cost_work_free(out);
+    profile_free(&profile);
+    return status;
+}
+
+/* Only the last micro-batch's backward makes gradients final, and only the first one's forward
+ * waits: those between are as one long layer on top. */
+void work_repeat(struct cost_work *work, int iter_size)
+{
+    work->forward[work->nlayers - 1] += (iter_size - 1) * cost_work_seconds(work);
+}

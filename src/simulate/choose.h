@@ -1,0 +1,57 @@
+/* The one choice behind --comm=auto, of plan, train and its --dry-run: which scheme moves which
+ * group, up to which size neighbours are merged, how much a rank has in flight. Every candidate is
+ * played by the simulator; the shortest is taken. No MPI, no net; the same figures give the same
+ * answer. */
+#ifndef POSEIDON_SIMULATE_CHOOSE_H
+#define POSEIDON_SIMULATE_CHOOSE_H
+
+#include "simulate/simulate.h"
+
+/* All borrowed. */
+struct choose_question {
+    struct cost_question cost;    /* work: of one iteration, all its micro-batches */
+    struct simulate_options play; /* where candidates are played: ranks_per_node, fifo,
+                                     bytes_per_second, transport_Bps, ...; its cluster may differ
+                                     from the cost model's. window may be COST_SIZE_CHOSEN: to be
+                                     chosen, too. work, plan, overlap and iterations are not read */
+};
+
+/* Lossless schemes, the paper's rule and what the cost model found. */
+enum { CHOOSE_ROWS = 32 };
+
+/* A candidate at its best size of merging and window. */
+struct choose_row {
+    struct comm comm; /* COMM_AUTO: what the cost model found */
+    size_t merge_bytes, window;
+    double seconds; /* of an iteration, as it was played */
+};
+
+struct choose_answer {
+    const struct scheme **scheme; /* per group; NULL where it does not train; owned */
+    size_t merge_bytes, window;
+    double seconds; /* of an iteration: no row's is less */
+    struct choose_row row[CHOOSE_ROWS];
+    int nrows, taken; /* the row that the answer is */
+};
+
+/* Candidates: the paper's rule, every lossless scheme, each for all groups, and what the cost model
+ * finds (cost_search), each merged as suits the network, as the model finds and not at all (or up
+ * to how->merge_bytes, where that is given). The best three plans, and all that are within 3 % of
+ * the best, are also played with windows twice and four times as wide, unless the passes alone take
+ * as long to 0.05 %: where many homes are busy, one that suits a few ranks is full of messages that
+ * wait for them while links to others stand idle; but what is urgent waits behind it. Equal seconds
+ * (to 1e-9 of them) go to the earlier in that order. Fails as plan_create does, and for want of
+ * memory. Not collective. */
+int choose_comm(const struct choose_question *question, struct choose_answer *out);
+void choose_answer_free(struct choose_answer *answer);
+
+/* "paper 270 ms, ps 246 ms, ..., taken: ps": the rows, for people; out: CHOOSE_WORDS bytes. */
+enum { CHOOSE_WORDS = 512 };
+void choose_print_rows(const struct choose_answer *answer, char out[CHOOSE_WORDS]);
+
+/* Whether --comm=auto asks at all. Ranks of one machine have no network between them: what they
+ * measured would be memory and each other's computation, and the next run might decide otherwise.
+ * So without figures that the user gave (--cluster-file) they follow the paper's rule. */
+bool choose_is_asked(int nmachines, int nworkers, bool given_cluster);
+
+#endif
