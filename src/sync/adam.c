@@ -86,7 +86,7 @@ static int adam_open(struct sync *sync, int bucket)
     const struct bucket *b = bucket_of(sync, bucket);
     struct adam *adam = calloc(1, sizeof *adam);
 
-    sync->buckets[bucket].own = adam;
+    sync->buckets[bucket].scheme_state = adam;
     if (!adam)
         return error_memory(sizeof *adam, "sufficient factors");
     adam->owner = is_home(sync, b->first_chunk);
@@ -105,7 +105,7 @@ static int adam_open(struct sync *sync, int bucket)
 
 static void adam_close(struct sync *sync, int bucket)
 {
-    struct adam *adam = sync->buckets[bucket].own;
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
     if (!adam)
         return;
@@ -114,12 +114,12 @@ static void adam_close(struct sync *sync, int bucket)
     gradient_free(sync, adam->gradient);
     free(adam->here);
     free(adam);
-    sync->buckets[bucket].own = NULL;
+    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static int adam_stage(struct sync *sync, int bucket, int micro)
 {
-    struct adam *adam = sync->buckets[bucket].own;
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
     return factors_stage(sync, bucket, &adam->factors, 0, micro);
 }
@@ -128,7 +128,7 @@ static int adam_stage(struct sync *sync, int bucket, int micro)
 static int adam_rebuild(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct adam *adam = sync->buckets[bucket].own;
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
     if (factors_rebuild(sync, bucket, &adam->factors, 0, 0, false, adam->gradient))
         return -1;
@@ -143,7 +143,7 @@ static int adam_rebuild(struct sync *sync, int bucket)
 
 static int adam_arrive(struct sync *sync, int bucket, int worker)
 {
-    struct adam *adam = sync->buckets[bucket].own;
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
     adam->here[worker] = true;
     return ++adam->arrived == sync->plan->nworkers ? adam_rebuild(sync, bucket) : 0;
@@ -167,7 +167,7 @@ static int adam_sent(void *context, const struct wire_message *message)
 
 static int adam_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
 {
-    const struct adam *adam = sync->buckets[arrival->bucket].own;
+    const struct adam *adam = sync->buckets[arrival->bucket].scheme_state;
     int64_t iteration = tag_iteration(sync, arrival, adam->iteration);
     bool wanted = adam->owner && arrival->peer < sync->plan->nworkers && !adam->here[arrival->peer];
 
@@ -184,7 +184,7 @@ static int adam_accept(struct sync *sync, const struct arrival *arrival, struct 
 static int adam_post(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct adam *adam = sync->buckets[bucket].own;
+    struct adam *adam = sync->buckets[bucket].scheme_state;
 
     bucket_expect(sync, bucket, iteration, b->nchunks + (adam->owner ? 0 : 1));
     if (adam->owner)
@@ -200,7 +200,7 @@ static int adam_post(struct sync *sync, int bucket, int64_t iteration)
 
 static int adam_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
-    const struct adam *adam = sync->buckets[bucket].own;
+    const struct adam *adam = sync->buckets[bucket].scheme_state;
 
     if (!adam->owner)
         return home_describe_wait(sync, bucket, text, bytes);
@@ -229,7 +229,7 @@ static const struct scheme_steps steps_adam = {
 const struct scheme scheme_adam = {
     .name = "adam",
     .label = "Adam",
-    .help = "factors to each layer's owner, the whole matrix back",
+    .help = "send factors to each layer's server, receive full parameters (Project Adam)",
     .home = HOME_OWNER,
     .factors = true, /* and auto is not offered it: the owner sends all that PS spreads */
     .traffic = count_traffic,

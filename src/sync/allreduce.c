@@ -6,22 +6,12 @@
 #include "sync/home.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
-
 /* ---- the plan ---- */
 
 static const struct codec *choose_codec(const struct plan *plan, int chunk)
 {
     (void)chunk;
     return plan->options.wire == WIRE_BF16 && plan->nworkers > 1 ? &codec_bf16 : NULL;
-}
-
-/* The whole bucket's sum is kept beside the home's places. */
-static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
-{
-    uint64_t sum = plan->buckets[bucket].elems * sizeof(float);
-
-    return leader < plan->nworkers ? plan_home_memory(plan, bucket, leader) + sum : 0;
 }
 
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
@@ -39,28 +29,12 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 static int allreduce_open(struct sync *sync, int bucket)
 {
-    struct home *home;
-
-    if (!sync->worker)
-        return 0;
-    home = sync->buckets[bucket].own = calloc(1, sizeof *home);
-    return home ? home_open(sync, bucket, true, false, home)
-                : error_memory(sizeof *home, "an allreduce");
-}
-
-static void allreduce_close(struct sync *sync, int bucket)
-{
-    struct home *home = sync->buckets[bucket].own;
-
-    if (home)
-        home_close(sync, home);
-    free(home);
-    sync->buckets[bucket].own = NULL;
+    return sync->worker ? home_open_alone(sync, bucket, false) : 0;
 }
 
 const struct scheme_steps steps_allreduce = {
     .open = allreduce_open,
-    .close = allreduce_close,
+    .close = home_close_alone,
     .post = home_post,
     .accept = home_accept,
     .cleared = home_cleared,
@@ -82,7 +56,7 @@ const struct scheme scheme_allreduce = {
     .codec = choose_codec,
     .codec_back = true,
     .traffic = plan_home_traffic,
-    .memory = count_memory,
+    .memory = home_count_totals,
     .cost = estimate,
     .steps = &steps_allreduce,
 };

@@ -21,19 +21,19 @@ static int alone_open(struct sync *sync, int bucket)
 
     if (!sync->worker)
         return 0;
-    history = sync->buckets[bucket].own = calloc(1, sizeof *history);
+    history = sync->buckets[bucket].scheme_state = calloc(1, sizeof *history);
     return history ? history_open(sync, b->name, b->elems, true, history)
                    : error_memory(sizeof *history, "history");
 }
 
 static void alone_close(struct sync *sync, int bucket)
 {
-    struct history *history = sync->buckets[bucket].own;
+    struct history *history = sync->buckets[bucket].scheme_state;
 
     if (history)
         history_close(sync, history);
     free(history);
-    sync->buckets[bucket].own = NULL;
+    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static int alone_post(struct sync *sync, int bucket, int64_t iteration)
@@ -52,7 +52,7 @@ static int alone_rebuild(struct sync *sync, int bucket, int64_t iteration)
 static int apply(struct sync *sync, int bucket, int64_t iteration, enum engine_turn turn)
 {
     return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
-                                sync->buckets[bucket].own, turn);
+                                sync->buckets[bucket].scheme_state, turn);
 }
 
 static int alone_settle(struct sync *sync, int bucket, int64_t iteration)
@@ -79,7 +79,7 @@ static int team_post(struct sync *sync, int bucket, int64_t iteration)
 static int alone_history(struct sync *sync, int chunk, struct history_view *out)
 {
     const struct chunk *c = chunk_of(sync, chunk);
-    struct history *history = sync->buckets[c->bucket].own;
+    struct history *history = sync->buckets[c->bucket].scheme_state;
     float *blocks;
 
     *out = (struct history_view){.blocks = NULL};
@@ -95,7 +95,7 @@ static int alone_history(struct sync *sync, int chunk, struct history_view *out)
 
 static int alone_restore(struct sync *sync, int bucket)
 {
-    struct history *history = sync->buckets[bucket].own;
+    struct history *history = sync->buckets[bucket].scheme_state;
 
     return history ? history_restore(sync, history) : 0;
 }
@@ -116,24 +116,24 @@ static int led_open(struct sync *sync, int bucket)
 {
     struct factors *factors = calloc(1, sizeof *factors);
 
-    sync->buckets[bucket].own = factors;
+    sync->buckets[bucket].scheme_state = factors;
     return factors ? factors_open(sync, bucket, false, factors)
                    : error_memory(sizeof *factors, "sufficient factors");
 }
 
 static void led_close(struct sync *sync, int bucket)
 {
-    struct factors *factors = sync->buckets[bucket].own;
+    struct factors *factors = sync->buckets[bucket].scheme_state;
 
     if (factors)
         factors_close(sync, factors);
     free(factors);
-    sync->buckets[bucket].own = NULL;
+    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static int led_stage(struct sync *sync, int bucket, int micro)
 {
-    const struct factors *factors = sync->buckets[bucket].own;
+    const struct factors *factors = sync->buckets[bucket].scheme_state;
 
     return factors_stage(sync, bucket, factors,
                          (int)(sync->buckets[bucket].posted % factors->slots), micro);

@@ -6,6 +6,7 @@
 #include "sync/gradient.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ int tag_of(const struct sync *sync, bool back, int chunk, int64_t iteration)
 {
     int64_t slot = iteration % sync->tag_period;
 
+    assert(0 <= chunk && chunk < sync->plan->nchunks && iteration >= 0);
     return (int)((slot * sync->plan->nchunks + chunk) * 2 + (back ? 1 : 0));
 }
 
@@ -96,10 +98,10 @@ void bucket_account(void *context, const struct wire_message *message)
         .tag = message->tag,
         .peer = message->peer,
         .layer = b->layer,
-        .scheme = (uint8_t)scheme_index(b->scheme),
+        .scheme = (uint8_t)scheme_index(sync->plan->options.registry, b->scheme),
         .start = (message->received ? message->posted : message->started) + shift,
         .posted = message->received ? 0 : message->posted + shift,
-        .iteration = sync->worker ? (int32_t)sync->buckets[bucket].running - 1
+        .iteration = sync->worker ? (int32_t)sync->buckets[bucket].started - 1
                                   : trace_current(sync->options.trace)};
     trace_keep(sync->options.trace, TRACE_PROGRESS, event);
 }
@@ -122,8 +124,9 @@ int bucket_post(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
 
-    state->running++;
-    return state->steps->post(sync, bucket, state->running - 1);
+    assert(state->steps && state->started - state->complete < state->depth);
+    state->started++;
+    return state->steps->post(sync, bucket, state->started - 1);
 }
 
 int bucket_await(struct sync *sync, int bucket)
@@ -132,6 +135,7 @@ int bucket_await(struct sync *sync, int bucket)
 
     if (there)
         return there < 0 ? -1 : bucket_post(sync, bucket);
+    assert(sync->nwaiting < (sync->plan->nbuckets + 1) * (2 + sync->options.staleness));
     sync->waiting[sync->nwaiting++] = bucket;
     return 0;
 }
@@ -182,7 +186,7 @@ void bucket_expect(struct sync *sync, int bucket, int64_t iteration, int count)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
 
-    assert(count > 0);
+    assert(count > 0 && iteration < state->started);
     state->pending[iteration % state->depth] = count;
 }
 
@@ -202,10 +206,10 @@ int bucket_finish_one(struct sync *sync, int bucket, int64_t iteration)
     struct sync_bucket *state = &sync->buckets[bucket];
     int *pending = &state->pending[iteration % state->depth];
 
-    assert(*pending > 0 && iteration >= state->complete && iteration < state->running);
+    assert(*pending > 0 && iteration >= state->complete && iteration < state->started);
     if (--*pending > 0)
         return 0;
-    while (state->complete < state->running && state->pending[state->complete % state->depth] == 0)
+    while (state->complete < state->started && state->pending[state->complete % state->depth] == 0)
         state->complete++;
     if (state->depth == 1 && !bucket_settles(sync, bucket)) {
         if (gradient_store(sync, bucket))
@@ -222,14 +226,15 @@ void bucket_brought(struct sync *sync, int bucket)
     struct sync_bucket *state = &sync->buckets[bucket];
 
     if (state->leads)
-        assert(state->complete == state->running);
+        assert(state->complete == state->started);
     else
-        state->complete = ++state->running;
+        state->complete = ++state->started;
     make_done(sync, state);
 }
 
 void sync_count_served(struct sync *sync)
 {
+    assert(sync->service.chunks > 0);
     sync->service.updates++;
     if (sync->service.updates % sync->service.chunks)
         return;

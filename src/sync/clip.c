@@ -5,6 +5,7 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -78,6 +79,7 @@ static int clip_complete(void *context, const struct wire_message *message)
     double total = 0;
 
     (void)message;
+    assert(clip->local == 0);
     for (int c = 0; c < sync->plan->nchunks; c++)
         total += clip->all[c];
     clip->norm = sqrt(total);
@@ -183,6 +185,7 @@ int clip_give(struct sync *sync, int64_t iteration)
     for (int b = sync->plan->nbuckets - 1; b >= 0 && sync->worker; b--)
         if (sync->buckets[b].steps && sync->buckets[b].steps->rebuild && clip_give_bucket(sync, b))
             return -1;
+    assert(sync->clip.given == iteration);
     sync->clip.given = iteration + 1;
     wire_call(sync->wire, clip_take, sync, 0);
     return 0;

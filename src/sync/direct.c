@@ -16,18 +16,8 @@
 
 enum { SHORT_ELEMS = 64, LONG_ELEMS = 1 << 18 };
 
-int sync_direct_parse(const char *name, enum sync_direct *out)
-{
-    static const char *const names[] = {
-        [SYNC_DIRECT_AUTO] = "auto", [SYNC_DIRECT_ON] = "on", [SYNC_DIRECT_OFF] = "off"};
-
-    for (int i = 0; i <= SYNC_DIRECT_OFF; i++)
-        if (!strcmp(name, names[i])) {
-            *out = (enum sync_direct)i;
-            return 0;
-        }
-    return error_set("--direct=%s: expected auto, on or off", name);
-}
+const char *const sync_direct_words[] = {
+    [SYNC_DIRECT_AUTO] = "auto", [SYNC_DIRECT_ON] = "on", [SYNC_DIRECT_OFF] = "off", NULL};
 
 /* What worker `rank` sends; whole numbers that floats hold. */
 static float sample(int rank, int i)
@@ -110,7 +100,7 @@ static const char *find_obstacle(const struct sync *sync)
     if (!sync->model.engine->i->own_memory)
         return "the engine works in the host's memory, there is no other";
     if (sync->options.direct == SYNC_DIRECT_OFF)
-        return "--direct=off";
+        return "--tune direct=off";
 #ifdef OMPI_HAVE_MPI_EXT_CUDA
     return MPIX_Query_cuda_support()
                ? NULL
@@ -128,10 +118,10 @@ int direct_find(struct sync *sync, bool *direct, char *way, size_t bytes)
 
     MPI_TRY(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, sync->sums));
     if (obstacle && sync->options.direct == SYNC_DIRECT_ON)
-        return error_set("--direct=on: %s", obstacle);
+        return error_set("--tune direct=on: %s", obstacle);
     if (all && sync->nranks > 1 && make_trial(sync)) {
         if (sync->options.direct == SYNC_DIRECT_ON)
-            return error_context("--direct=on");
+            return error_context("--tune direct=on");
         obstacle = error_text();
         all = 0;
     }

@@ -2,6 +2,7 @@
  * are encoded behind the computation, and only what they have become is fetched. */
 #include "sync/gradient_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 bool encode_wanted(const struct sync *sync, int chunk)
@@ -62,6 +63,7 @@ static int find_matrix_end(const struct plan *plan, int chunk, size_t *rows)
     size_t width = c->elems / c->rows, bytes = plan_gradient_bytes(plan, chunk);
     int next = chunk + 1;
 
+    assert(codec && c->rows > 0 && c->elems % c->rows == 0);
     *rows = c->rows;
     for (; next < b->first_chunk + b->nchunks; next++) {
         const struct chunk *n = &plan->chunks[next];

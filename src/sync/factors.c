@@ -3,6 +3,7 @@
 
 #include "sync/sync_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* As many ones as a slot has rows. */
@@ -121,6 +122,7 @@ int factors_stage(struct sync *sync, int bucket, const struct factors *factors, 
                  (size_t)micro * rows * (m + n);
     const float *bottom, *top_grad;
 
+    assert(((size_t)micro + 1) * rows * (m + n) <= factors->each);
     sync->model.factors(sync->model.context, b->first_group, &bottom, &top_grad);
     return rows_stage(sync, bucket, &factors->place, row, m + n, bottom, n, rows) ||
                    rows_stage(sync, bucket, &factors->place, row + n, m + n, top_grad, m, rows)
@@ -158,6 +160,15 @@ int factors_product(struct sync *sync, int bucket, const struct factors *factors
     return 0;
 }
 
+/* A bias that does not learn has the gradient 0 of other schemes and of Caffe, whatever its
+ * factors: norms count it. A weight that does not learn is never sent as factors. */
+static bool bias_learns(const struct sync *sync, const struct bucket *b)
+{
+    const struct group *group = &sync->plan->groups[b->first_group];
+
+    return group->nparams > 1 && group->params[1].lr_mult != 0;
+}
+
 int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors, int slot,
                     int first, bool add, float *gradient)
 {
@@ -170,7 +181,7 @@ int factors_rebuild(struct sync *sync, int bucket, const struct factors *factors
     if (factors_product(sync, bucket, factors, slot, first, factors->workers, add || first > 0,
                         gradient))
         return -1;
-    if (b->elems == (size_t)(b->m * b->n) || engine->i->blank)
+    if (!bias_learns(sync, b) || engine->i->blank)
         return 0;
     if (engine->i->gemm(engine->context, true, false, b->m, 1, rows, 1.0f, from + b->n, width,
                         factors->ones, 1, add ? 1.0f : 0.0f, bias, 1))

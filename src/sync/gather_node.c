@@ -17,6 +17,7 @@
 #include "sync/factors.h"
 #include "sync/sync_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +213,7 @@ static int node_post(struct sync *sync, int bucket)
 {
     struct node_gather *state = sync->gathering;
 
+    assert(state->nopen < 2 * (sync->plan->nbuckets + 1));
     state->buckets[bucket].posted++;
     state->buckets[bucket].step = NODE_POSTED;
     state->open[state->nopen++] = bucket;

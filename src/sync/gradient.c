@@ -4,6 +4,7 @@
 
 #include "engine/vector.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +197,7 @@ static float *slot_of(const struct sync *sync, float *slots, int bucket, int64_t
 {
     size_t slot = (size_t)(iteration % sync->buckets[bucket].depth);
 
+    assert(slots && iteration >= 0);
     return slots + slot * bucket_of(sync, bucket)->elems;
 }
 
@@ -262,7 +264,7 @@ int gradient_arrived(struct sync *sync, int bucket)
     struct bucket_copies *copies = &g->buckets[bucket];
 
     return g->copies->ready(g->context, has_slots(sync, bucket)
-                                            ? copies->fetches[state->running % state->depth]
+                                            ? copies->fetches[state->started % state->depth]
                                             : copies->down);
 }
 
@@ -366,10 +368,11 @@ int64_t gradient_take(struct sync *sync, int bucket)
                                .width = b->elems,
                                .rows = 1};
 
+    assert(state->posted > 0); /* else there is no fetch of a post before this one */
     /* the next gradient is written where this one is read */
     if (g->copies->order(g->context, copies->fetches[(state->posted - 1) % state->depth]))
         return -1;
-    if (newest <= state->settled)
+    if (newest <= state->applied)
         return newest;
     rows.host = slot_of(sync, copies->values, bucket, newest - 1);
     if (g->copies->store_in_turn(g->context, &rows, copies->up) ||

@@ -4,6 +4,7 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* A solver without any still has a place. */
@@ -131,7 +132,9 @@ static int apply_piece(struct sync *sync, const struct history_update *u, const 
 int history_apply(struct sync *sync, const struct history_update *u)
 {
     struct piece piece = piece_before(u->bucket, u->begin, u->elems);
+    const struct bucket *b = bucket_of(sync, u->bucket);
 
+    assert(b->begin <= u->begin && u->begin + u->elems <= b->begin + b->elems);
     if (sync->clip.skips)
         return 0;
     while (sync->update.describe && piece_next(sync, &piece))

@@ -4,22 +4,23 @@
 #include "sync/gradient.h"
 #include "sync/home_tree.h"
 #include "sync/sync_internal.h"
-#include "util/crew.h"
+#include "util/workers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct home_part *home_part_of(const struct sync *sync, int chunk)
 {
     int bucket = chunk_of(sync, chunk)->bucket;
-    struct home *home = sync->buckets[bucket].own;
+    struct home *home = sync->buckets[bucket].scheme_state;
 
     return home ? &home->parts[chunk - bucket_of(sync, bucket)->first_chunk] : NULL;
 }
 
 static struct home *home_of(const struct sync *sync, int chunk)
 {
-    return sync->buckets[chunk_of(sync, chunk)->bucket].own;
+    return sync->buckets[chunk_of(sync, chunk)->bucket].scheme_state;
 }
 
 /* Who sends the chunk's answer to a worker that is not its home. */
@@ -72,6 +73,7 @@ static int apply_sum(struct sync *sync, struct home_part *part)
 /* The sum is here; its update waits for the norm of all gradients, unless that came before. */
 static int take_sum(struct sync *sync, struct home_part *part)
 {
+    assert(!part->held);
     part->held = sync_clips(sync) &&
                  atomic_load_explicit(&sync->clip.done, memory_order_relaxed) < part->back;
     return part->held ? 0 : apply_sum(sync, part);
@@ -103,6 +105,7 @@ static int back_sent(void *context, const struct wire_message *message)
     int chunk = message_chunk(sync, message);
     struct home_part *part = home_part_of(sync, chunk);
 
+    assert(part->sum->sends > 0);
     if (--part->sum->sends > 0)
         return 0;
     if (home_of(sync, chunk)->updates)
@@ -178,6 +181,7 @@ static int publish_values(struct sync *sync, struct home_part *part)
     const struct chunk *c = chunk_of(sync, part->chunk);
     int64_t iteration = sum->iteration;
 
+    assert(sum->sum && sum->cleared && !sum->updating && sum->sends == 0);
     end_iteration(sync, sum);
     begin_iteration(sync, part);
     if (send_back(sync, part, sum->values, iteration))
@@ -217,9 +221,9 @@ static int update_on_host(struct sync *sync, struct home_part *part)
 
 /* What it reads does not change meanwhile: no sum of the next iteration is looked at before this
  * one's update is over, so no norm of it is known either. */
-int home_help(void *context, int chunk)
+int home_help(void *context, uint64_t chunk)
 {
-    return update_on_host(context, home_part_of(context, chunk));
+    return update_on_host(context, home_part_of(context, (int)chunk));
 }
 
 static int update_values(struct sync *sync, struct home_part *part)
@@ -234,9 +238,9 @@ static int update_values(struct sync *sync, struct home_part *part)
         return gradient_serve(sync, part->chunk, sum->iteration, sync->scale * sync->clip.scale,
                               sum->sum, &part->history);
     }
-    if (sync->service.crew && c->elems >= FEWEST) {
+    if (sync->service.helpers && c->elems >= FEWEST) {
         sum->updating = true;
-        crew_give(sync->service.crew, part->chunk);
+        jobs_give(sync->service.helpers, (uint64_t)part->chunk);
         return 0;
     }
     if (update_on_host(sync, part))
@@ -298,13 +302,14 @@ int home_updated(struct sync *sync, int chunk)
 {
     struct home_part *part = home_part_of(sync, chunk);
 
+    assert(part->sum->updating);
     part->sum->updating = false;
     return publish_values(sync, part);
 }
 
 int home_cleared(struct sync *sync, int bucket)
 {
-    struct home *home = sync->buckets[bucket].own;
+    struct home *home = sync->buckets[bucket].scheme_state;
 
     for (int i = 0; home && i < home->nparts; i++) {
         struct home_part *part = &home->parts[i];
@@ -388,7 +393,7 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
     const struct home_part *part = home_part_of(sync, arrival->chunk);
     int64_t iteration = tag_iteration(sync, arrival, state->complete);
     bool expected = part && !part->sum && sync->worker && arrival->peer == answers_from(sync, part);
-    int64_t end = expected ? state->running : 0;
+    int64_t end = expected ? state->started : 0;
 
     if (!arrival->back)
         return part && part->tree ? home_tree_accept(sync, part->tree, arrival, out)
@@ -406,7 +411,7 @@ int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_me
 
 int home_post(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct home *home = sync->buckets[bucket].own;
+    struct home *home = sync->buckets[bucket].scheme_state;
     int waits = 0;
 
     /* a chunk of its own, or a gradient there and an answer back */
@@ -449,7 +454,7 @@ int home_post(struct sync *sync, int bucket, int64_t iteration)
 
 void home_start(struct sync *sync, int bucket)
 {
-    struct home *home = sync->buckets[bucket].own;
+    struct home *home = sync->buckets[bucket].scheme_state;
 
     for (int i = 0; i < home->nparts; i++) {
         const struct home_sum *sum = home->parts[i].sum;
@@ -473,7 +478,7 @@ int home_history(struct sync *sync, int chunk, struct history_view *out)
 
 int home_restore(struct sync *sync, int bucket)
 {
-    struct home *home = sync->buckets[bucket].own;
+    struct home *home = sync->buckets[bucket].scheme_state;
 
     for (int i = 0; home && i < home->nparts; i++)
         if (home->parts[i].history.memory && history_restore(sync, &home->parts[i].history))
@@ -483,7 +488,7 @@ int home_restore(struct sync *sync, int bucket)
 
 int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
-    const struct home *home = sync->buckets[bucket].own;
+    const struct home *home = sync->buckets[bucket].scheme_state;
     const struct sync_bucket *state = &sync->buckets[bucket];
     int named = 0;
     size_t used = 0;
@@ -497,13 +502,13 @@ int home_describe_wait(const struct sync *sync, int bucket, char *text, size_t b
         if (child >= 0)
             used += describe_one(sync, text + used, bytes - used, named++ == 0, "the gradients of",
                                  bucket, plan_rank(sync->plan, child, part->chunk));
-        else if (!part->sum && sync->worker && part->back < state->running)
+        else if (!part->sum && sync->worker && part->back < state->started)
             used += describe_one(sync, text + used, bytes - used, named++ == 0,
                                  home->updates ? "new parameters of" : "the sum of", bucket,
                                  plan_rank(sync->plan, answers_from(sync, part), part->chunk));
         for (int w = 0; part->sum && part->sum->arrived && w < workers && named < 3; w++)
             if (!part->sum->arrived[(int)(part->sum->iteration % part->sum->depth) * workers + w] &&
-                (!sync->worker || part->sum->iteration < state->running) && w != sync->rank)
+                (!sync->worker || part->sum->iteration < state->started) && w != sync->rank)
                 used +=
                     describe_one(sync, text + used, bytes - used, named++ == 0, "the gradient of",
                                  bucket, plan_rank(sync->plan, w, part->chunk));

@@ -21,6 +21,7 @@
 
 struct arrival;
 struct home_tree;
+struct plan;
 struct sync;
 struct wire_message;
 
@@ -56,7 +57,7 @@ struct home_part {
     struct home_tree *tree; /* gradients travel along it (home_tree.h); NULL: straight */
 };
 
-/* A bucket's; the first member of what schemes keep in sync_bucket.own. */
+/* A bucket's; the first member of what schemes keep in sync_bucket.scheme_state. */
 struct home {
     bool gathers; /* every gradient comes home, chunk by chunk; false: the sum is made otherwise
                      (from factors, along a tree) */
@@ -72,8 +73,15 @@ struct home {
 int home_open(struct sync *sync, int bucket, bool gathers, bool updates, struct home *home);
 void home_close(struct sync *sync, struct home *home);
 
-/* Steps of scheme_steps; `own` of the bucket is a struct home, or NULL where this rank has no part
- * in it. */
+/* Of schemes that keep nothing else of a bucket: every gradient comes home. */
+int home_open_alone(struct sync *sync, int bucket, bool updates);
+void home_close_alone(struct sync *sync, int bucket);
+
+/* scheme.memory without updates at home: of a bucket, whose whole sum is kept beside the places. */
+uint64_t home_count_totals(const struct plan *plan, int bucket, int leader);
+
+/* Steps of scheme_steps; `scheme_state` of the bucket is a struct home, or NULL where this rank has
+ * no part in it. */
 void home_start(struct sync *sync, int bucket);
 int home_post(struct sync *sync, int bucket, int64_t iteration);
 int home_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out);
@@ -91,7 +99,7 @@ int home_summed(struct sync *sync, int chunk, const float *sum);
 /* The update that was started in the engine's memory, or by a helper, is over. */
 int home_updated(struct sync *sync, int chunk);
 
-/* What a helper of the wire thread does (struct crew): updates the chunk. context: the sync. */
-int home_help(void *context, int chunk);
+/* What a helper of the wire thread does (struct jobs): updates the chunk. context: the sync. */
+int home_help(void *context, uint64_t chunk);
 
 #endif

@@ -159,3 +159,28 @@ void home_close(struct sync *sync, struct home *home)
     free(home->parts);
     free(home->totals);
 }
+
+int home_open_alone(struct sync *sync, int bucket, bool updates)
+{
+    struct home *home = sync->buckets[bucket].scheme_state = calloc(1, sizeof *home);
+
+    return home ? home_open(sync, bucket, true, updates, home)
+                : error_memory(sizeof *home, "chunks' homes");
+}
+
+void home_close_alone(struct sync *sync, int bucket)
+{
+    struct home *home = sync->buckets[bucket].scheme_state;
+
+    if (home)
+        home_close(sync, home);
+    free(home);
+    sync->buckets[bucket].scheme_state = NULL;
+}
+
+uint64_t home_count_totals(const struct plan *plan, int bucket, int leader)
+{
+    uint64_t sum = plan->buckets[bucket].elems * sizeof(float);
+
+    return leader < plan->nworkers ? plan_home_memory(plan, bucket, leader) + sum : 0;
+}

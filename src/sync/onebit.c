@@ -1,6 +1,7 @@
 /* One bit a gradient, with error feedback (Seide et al., Interspeech 2014): reduced like allreduce,
  * weights and their sums in one bit and two values a row, biases as floats. */
 #include "plan/cost.h"
+#include "sync/home.h"
 #include "sync/steps.h"
 
 /* ---- the plan ---- */
@@ -29,13 +30,6 @@ static const struct codec *choose_codec(const struct plan *plan, int chunk)
     return c->begin < bucket->begin + (size_t)(bucket->m * bucket->n) ? &codec_onebit : NULL;
 }
 
-static uint64_t count_memory(const struct plan *plan, int bucket, int leader)
-{
-    uint64_t sum = plan->buckets[bucket].elems * sizeof(float);
-
-    return leader < plan->nworkers ? plan_home_memory(plan, bucket, leader) + sum : 0;
-}
-
 static void estimate(const struct cost_cluster *cluster, const struct plan *plan, int bucket,
                      struct cost *out)
 {
@@ -52,7 +46,7 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 const struct scheme scheme_onebit = {
     .name = "onebit",
     .label = "1-bit",
-    .help = "fully connected layers in one bit a gradient",
+    .help = "quantise fully connected gradients to 1 bit, with error feedback",
     .home = HOME_WORKERS,
     .sliced = true,
     .can_move = can_move,
@@ -60,7 +54,7 @@ const struct scheme scheme_onebit = {
     .codec = choose_codec,
     .codec_back = true,
     .traffic = plan_home_traffic,
-    .memory = count_memory,
+    .memory = home_count_totals,
     .cost = estimate,
     .steps = &steps_allreduce,
 };

@@ -2,6 +2,8 @@
 #include "sync/gradient.h"
 #include "sync/sync_internal.h"
 
+#include <assert.h>
+
 int compute_wait(struct sync *sync, const _Atomic int64_t *counter, int64_t target, int bucket)
 {
     int64_t traced;
@@ -39,7 +41,7 @@ static int publish_bucket(void *context, int64_t bucket)
 
 static void tell(struct sync *sync, int bucket)
 {
-    sync->buckets[bucket].told++;
+    sync->buckets[bucket].signalled++;
     wire_call(sync->wire, start_bucket, sync, bucket);
 }
 
@@ -50,8 +52,8 @@ static bool completes(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
 
-    state->joined = (state->joined + 1) % bucket_of(sync, bucket)->ngroups;
-    return state->joined == 0;
+    state->groups_ready = (state->groups_ready + 1) % bucket_of(sync, bucket)->ngroups;
+    return state->groups_ready == 0;
 }
 
 /* Layers whose factors come in rounds: each round waits until the one before is multiplied. */
@@ -90,8 +92,9 @@ int sync_post(struct sync *sync, int group, bool last)
         return -1;
     state->micro = 0;
     state->posted++;
+    assert(state->posted - state->applied <= state->depth);
     if (state->steps->local) {
-        state->told++;
+        state->signalled++;
         atomic_store_explicit(&state->done, state->posted, memory_order_relaxed);
     } else if (sync->options.overlap) {
         tell(sync, bucket);
@@ -127,7 +130,7 @@ static int wait_for(struct sync *sync, int bucket, int lag)
     struct sync_bucket *state = &sync->buckets[bucket];
     int64_t newest = state->posted;
 
-    if (state->settled >= state->posted)
+    if (state->applied >= state->posted)
         return 0;
     if ((!sync_clips(sync) && state->steps->ahead &&
          state->steps->ahead(sync, bucket, state->posted - 1)) ||
@@ -137,9 +140,9 @@ static int wait_for(struct sync *sync, int bucket, int lag)
         newest = gradient_take(sync, bucket);
     else if (settle(sync, bucket, state->posted - 1) || gradient_order(sync, bucket))
         return -1;
-    if (newest == state->settled || newest < 0)
+    if (newest == state->applied || newest < 0)
         return newest < 0 ? -1 : 0;
-    state->settled = newest;
+    state->applied = newest;
     if (state->leads && bucket_settles(sync, bucket) && sync->gather->publish)
         wire_call(sync->wire, publish_bucket, sync, bucket);
     for (int g = b->first_group; g < b->first_group + b->ngroups; g++)
@@ -162,7 +165,7 @@ int sync_flush(struct sync *sync)
 
     for (int b = sync->plan->nbuckets - 1; b >= 0; b--) {
         const struct sync_bucket *state = &sync->buckets[b];
-        if (state->steps && state->posted > state->told)
+        if (state->steps && state->posted > state->signalled)
             tell(sync, b);
         posted = state->posted > posted ? state->posted : posted;
     }

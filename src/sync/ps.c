@@ -5,8 +5,6 @@
 #include "sync/home.h"
 #include "sync/sync_internal.h"
 
-#include <stdlib.h>
-
 /* ---- the plan ---- */
 
 static const struct codec *choose_codec(const struct plan *plan, int chunk)
@@ -32,26 +30,12 @@ static void estimate(const struct cost_cluster *cluster, const struct plan *plan
 
 static int ps_open(struct sync *sync, int bucket)
 {
-    struct home *home = calloc(1, sizeof *home);
-
-    sync->buckets[bucket].own = home;
-    return home ? home_open(sync, bucket, true, true, home)
-                : error_memory(sizeof *home, "a parameter server");
-}
-
-static void ps_close(struct sync *sync, int bucket)
-{
-    struct home *home = sync->buckets[bucket].own;
-
-    if (home)
-        home_close(sync, home);
-    free(home);
-    sync->buckets[bucket].own = NULL;
+    return home_open_alone(sync, bucket, true);
 }
 
 static const struct scheme_steps steps_ps = {
     .open = ps_open,
-    .close = ps_close,
+    .close = home_close_alone,
     .start = home_start,
     .post = home_post,
     .accept = home_accept,
@@ -66,7 +50,7 @@ static const struct scheme_steps steps_ps = {
 const struct scheme scheme_ps = {
     .name = "ps",
     .label = "PS",
-    .help = "sharded parameter server, every worker holds a shard (default: --servers)",
+    .help = "sharded parameter server on all workers, or on --servers=K",
     .home = HOME_SERVERS,
     .sliced = true,
     .mergeable = true,

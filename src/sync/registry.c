@@ -1,8 +1,8 @@
 /* All schemes. */
-#include "plan/scheme.h"
+#include "sync/sync.h"
 
-extern const struct scheme scheme_allreduce, scheme_adam, scheme_onebit;
+extern const struct scheme scheme_ps, scheme_sfb, scheme_allreduce, scheme_adam, scheme_onebit;
 
-const struct scheme *const scheme_registry[] = {
+const struct scheme *const sync_schemes[] = {
     &scheme_ps, &scheme_sfb, &scheme_allreduce, &scheme_adam, &scheme_onebit, NULL,
 };

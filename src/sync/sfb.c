@@ -6,6 +6,7 @@
 #include "sync/history.h"
 #include "sync/sync_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,7 +116,7 @@ static int sfb_open(struct sync *sync, int bucket)
 
     if (!sync->worker)
         return 0;
-    sfb = sync->buckets[bucket].own = calloc(1, sizeof *sfb);
+    sfb = sync->buckets[bucket].scheme_state = calloc(1, sizeof *sfb);
     if (!sfb || !(sfb->peers = calloc(workers, sizeof *sfb->peers)))
         return error_memory(workers * sizeof *sfb->peers, "sufficient factors");
     sfb->multiplied = sync->options.iteration * b->rounds;
@@ -133,7 +134,7 @@ static int sfb_open(struct sync *sync, int bucket)
 
 static void sfb_close(struct sync *sync, int bucket)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
     if (!sfb)
         return;
@@ -141,7 +142,7 @@ static void sfb_close(struct sync *sync, int bucket)
     history_close(sync, &sfb->history);
     free(sfb->peers);
     free(sfb);
-    sync->buckets[bucket].own = NULL;
+    sync->buckets[bucket].scheme_state = NULL;
 }
 
 /* Of one round, the slot's rows were sent two iterations ago; of several, the rows were sent in the
@@ -149,7 +150,7 @@ static void sfb_close(struct sync *sync, int bucket)
 static int sfb_stage(struct sync *sync, int bucket, int micro)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
-    struct sfb *sfb = state->own;
+    struct sfb *sfb = state->scheme_state;
 
     return factors_stage(sync, bucket, &sfb->factors, (int)(state->posted & 1), micro);
 }
@@ -159,13 +160,15 @@ static int sfb_stage(struct sync *sync, int bucket, int micro)
 /* A worker's rows of the running round, or of the next, are here. */
 static int sfb_take(struct sync *sync, int bucket, int worker, int slot)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int64_t workers = sync->plan->nworkers, count;
 
+    assert(!sfb->peers[worker].slot[slot].here);
     sfb->peers[worker].slot[slot].here = true;
     if (slot != (int)(sfb->round & 1))
         return 0;
     count = atomic_load(&sfb->in_order) - sfb->round * workers;
+    assert(0 <= count && count <= workers);
     for (; count < workers && sfb->peers[count].slot[slot].here; count++)
         sfb->peers[count].slot[slot].here = false;
     if (sfb->factors.rounds > 1 && count == workers &&
@@ -180,7 +183,7 @@ static int sfb_take(struct sync *sync, int bucket, int worker, int slot)
 static int sfb_finish_one(struct sync *sync, int bucket, int64_t iteration)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
-    struct sfb *sfb = state->own;
+    struct sfb *sfb = state->scheme_state;
 
     if (state->pending[0] == 1 && sfb->factors.rounds == 1 &&
         factors_store(sync, bucket, &sfb->factors, (int)(iteration & 1)))
@@ -198,7 +201,7 @@ static int sfb_sent(void *context, const struct wire_message *message)
 
 static size_t bytes_of(const struct sync *sync, int bucket, int worker, int64_t round)
 {
-    const struct sfb *sfb = sync->buckets[bucket].own;
+    const struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
     return factors_round_bytes(sync, bucket, &sfb->factors, worker,
                                (int)(round % sfb->factors.rounds));
@@ -219,7 +222,7 @@ static int sfb_came(void *context, const struct wire_message *message)
 {
     struct sync *sync = context;
     int bucket = chunk_of(sync, message->tag / 2 % sync->plan->nchunks)->bucket;
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int slot = (int)(message->user & 1), worker = leader_of(sync, message);
     int64_t iteration = (int64_t)message->user / sfb->factors.rounds;
     int *came = &sfb->peers[worker].slot[slot].slices;
@@ -230,7 +233,7 @@ static int sfb_came(void *context, const struct wire_message *message)
     blank_rest(sfb, worker, slot, bytes_of(sync, bucket, worker, (int64_t)message->user));
     if (sfb_take(sync, bucket, worker, slot))
         return -1;
-    if (iteration >= sync->buckets[bucket].running)
+    if (iteration >= sync->buckets[bucket].started)
         return 0; /* this rank has not come to it */
     return sfb_finish_one(sync, bucket, iteration);
 }
@@ -241,7 +244,7 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
 {
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
     const struct bucket *b = bucket_of(sync, arrival->bucket);
-    struct sfb *sfb = state->own;
+    struct sfb *sfb = state->scheme_state;
     struct peer *peer = NULL;
     int64_t iteration = tag_iteration(sync, arrival, state->complete), round = 0;
     bool wanted = sfb && !arrival->back && arrival->peer < sync->plan->nworkers;
@@ -254,6 +257,7 @@ static int sfb_accept(struct sync *sync, const struct arrival *arrival, struct w
         all = bytes_of(sync, arrival->bucket, arrival->peer, round);
         begin = plan_slice_begin(b, all, peer->slice);
         end = plan_slice_begin(b, all, peer->slice + 1);
+        assert(peer->slice < b->slices && begin <= end);
     }
     if (arrival_check(sync, arrival, iteration, wanted ? iteration + 1 : 0, end - begin))
         return -1;
@@ -289,7 +293,7 @@ static int send_slice(struct sync *sync, int bucket, float *rows, size_t bytes, 
 static int start_round(struct sync *sync, int bucket)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     const struct factors *factors = &sfb->factors;
     int64_t round = ++sfb->round, iteration = round / factors->rounds;
     int part = (int)(round % factors->rounds), slot = (int)(round & 1);
@@ -313,7 +317,7 @@ static int start_round(struct sync *sync, int bucket)
 
 static int sfb_post(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int slot = (int)(iteration * sfb->factors.rounds & 1), workers = sync->plan->nworkers;
     int slices = bucket_of(sync, bucket)->slices;
     int waits = sfb->factors.rounds * ((slices + 1) * (workers - 1) + 1); /* each slice is sent */
@@ -335,7 +339,7 @@ static int send_next(void *context, int64_t bucket)
  * come. */
 static int multiply_round(struct sync *sync, int bucket)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
     const struct engine *engine = sync->model.engine;
     float *gradient = sync->model.engine_grads + b->begin, first;
@@ -360,15 +364,15 @@ static int multiply_round(struct sync *sync, int bucket)
 static bool has_rounds(const struct sync *sync, int bucket)
 {
     const struct sync_bucket *state = &sync->buckets[bucket];
-    const struct sfb *sfb = state->own;
+    const struct sfb *sfb = state->scheme_state;
 
-    return sfb && state->posted > state->settled &&
+    return sfb && state->posted > state->applied &&
            sfb->multiplied < state->posted * sfb->factors.rounds - 1;
 }
 
 static int sfb_advance(struct sync *sync, int bucket)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int64_t workers = sync->plan->nworkers;
 
     while (has_rounds(sync, bucket) && atomic_load_explicit(&sfb->in_order, memory_order_acquire) >=
@@ -380,7 +384,7 @@ static int sfb_advance(struct sync *sync, int bucket)
 
 static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     const struct bucket *b = bucket_of(sync, bucket);
     int64_t workers = sync->plan->nworkers, first = iteration * workers;
 
@@ -404,7 +408,7 @@ static int sfb_ahead(struct sync *sync, int bucket, int64_t iteration)
 /* The last round, or the only one. */
 static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int64_t round = (iteration + 1) * sfb->factors.rounds - 1;
 
     sfb->multiplied = round + 1;
@@ -419,7 +423,7 @@ static int sfb_rebuild(struct sync *sync, int bucket, int64_t iteration)
 
 static int sfb_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
     return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
                                 &sfb->history, ENGINE_IN_TURN);
@@ -428,7 +432,7 @@ static int sfb_settle(struct sync *sync, int bucket, int64_t iteration)
 static int sfb_history(struct sync *sync, int chunk, struct history_view *out)
 {
     const struct chunk *c = chunk_of(sync, chunk);
-    struct sfb *sfb = sync->buckets[c->bucket].own;
+    struct sfb *sfb = sync->buckets[c->bucket].scheme_state;
     float *blocks;
 
     *out = (struct history_view){.blocks = NULL};
@@ -444,14 +448,14 @@ static int sfb_history(struct sync *sync, int chunk, struct history_view *out)
 
 static int sfb_restore(struct sync *sync, int bucket)
 {
-    struct sfb *sfb = sync->buckets[bucket].own;
+    struct sfb *sfb = sync->buckets[bucket].scheme_state;
 
     return sfb ? history_restore(sync, &sfb->history) : 0;
 }
 
 static int sfb_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
-    const struct sfb *sfb = sync->buckets[bucket].own;
+    const struct sfb *sfb = sync->buckets[bucket].scheme_state;
     int64_t have = sfb ? atomic_load(&sfb->in_order) - sfb->round * sync->plan->nworkers : 0;
 
     if (!sfb || have < 0 || have >= sync->plan->nworkers)

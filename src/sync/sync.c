@@ -1,8 +1,8 @@
-/* Life of a sync. */
+/* Creates, starts and closes a rank's synchronisation. */
 #include "sync/gradient.h"
 #include "sync/home.h"
 #include "sync/sync_internal.h"
-#include "util/crew.h"
+#include "util/workers.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static int fit_tags(struct sync *sync)
         sync->tag_period = 1 << 16;
     if (sync->tag_period < 2 + sync->options.staleness)
         return error_set(
-            "%d chunks need more message tags than this MPI has (%d); use a larger --chunk", chunks,
-            found ? *upper : 32767);
+            "%d chunks need more message tags than this MPI has (%d); use a larger --tune chunk",
+            chunks, found ? *upper : 32767);
     return 0;
 fail:
     return -1;
@@ -60,8 +60,8 @@ static int open_bucket(struct sync *sync, int bucket)
 {
     struct sync_bucket *state = &sync->buckets[bucket];
 
-    state->posted = state->told = state->settled = sync->options.iteration;
-    state->running = state->complete = sync->options.iteration;
+    state->posted = state->signalled = state->applied = sync->options.iteration;
+    state->started = state->complete = sync->options.iteration;
     atomic_init(&state->done, sync->options.iteration);
     state->leads = leads_bucket(sync, bucket);
     state->steps = choose_steps(sync, bucket);
@@ -89,9 +89,11 @@ static int open_buckets(struct sync *sync)
 
 static int take_updates(struct sync *sync)
 {
-    int chunk, count = 0, status;
+    uint64_t chunk;
+    int count = 0, status;
 
-    while ((status = crew_take(sync->service.crew, &chunk)) > 0 && !home_updated(sync, chunk))
+    while ((status = jobs_take(sync->service.helpers, &chunk)) > 0 &&
+           !home_updated(sync, (int)chunk))
         count++;
     return status ? -1 : count;
 }
@@ -102,7 +104,7 @@ static int look_after(void *context)
     int posted = sync->nwaiting > 0 ? bucket_poll(sync) : 0;
     int gathered = sync->gather->poll ? sync->gather->poll(sync) : 0;
     int served = gradient_serve_busy(sync) ? gradient_serve_poll(sync) : 0;
-    int helped = crew_busy(sync->service.crew) ? take_updates(sync) : 0;
+    int helped = jobs_busy(sync->service.helpers) ? take_updates(sync) : 0;
 
     return posted < 0 || gathered < 0 || served < 0 || helped < 0
                ? -1
@@ -128,7 +130,7 @@ static bool is_busy(void *context)
 {
     struct sync *sync = context;
 
-    return sync->nwaiting > 0 || gradient_serve_busy(sync) || crew_busy(sync->service.crew) ||
+    return sync->nwaiting > 0 || gradient_serve_busy(sync) || jobs_busy(sync->service.helpers) ||
            (sync->gather->pace && sync->gather->pace(sync) != WIRE_IDLE);
 }
 
@@ -147,37 +149,11 @@ static int describe_wait(void *context, char *text, size_t bytes)
 
     for (int b = 0; b < sync->plan->nbuckets && named == 0; b++) {
         const struct sync_bucket *state = &sync->buckets[b];
-        bool waits = state->running > state->complete || !sync->worker;
+        bool waits = state->started > state->complete || !sync->worker;
         if (waits && state->steps && state->steps->describe_wait)
             named = state->steps->describe_wait(sync, b, text, bytes);
     }
     return named;
-}
-
-static void lost(void *context, const char *text)
-{
-    struct sync *sync = context;
-
-    sync->options.lost(sync->options.warn_context, text);
-}
-
-static const char *host_of(void *context, int rank)
-{
-    const struct sync *sync = context;
-
-    return sync->options.host_of(sync->options.warn_context, rank);
-}
-
-static const char *place_of(void *context, int64_t place)
-{
-    const struct sync *sync = context;
-
-    return sync->options.place_of(sync->options.warn_context, place);
-}
-
-void sync_mark(struct sync *sync, int64_t iteration, int group)
-{
-    wire_mark(sync->wire, iteration, group);
 }
 
 static void warn(void *context, const char *text)
@@ -231,11 +207,7 @@ static int open_wire(struct sync *sync, MPI_Comm world)
         .abort = abort_gathering,
         .describe_wait = describe_wait,
         .warn = warn,
-        .silence_seconds = sync->options.silence_seconds,
-        .lost_seconds = sync->options.lost_seconds,
-        .lost = sync->options.lost ? lost : NULL,
-        .host_of = sync->options.host_of ? host_of : NULL,
-        .place_of = sync->options.place_of ? place_of : NULL,
+        .watch = sync->options.watch,
     };
 
     return wire_open(world, &options, &sync->wire);
@@ -286,15 +258,16 @@ fail:
 
 /* A rank that computes has no core to spare; a dedicated server has all but the wire thread's. A
  * trace wants updates one after the other. */
-static int open_crew(struct sync *sync)
+static int open_helpers(struct sync *sync)
 {
     bool spare = !sync->worker && !sync->options.trace;
-    const struct crew_options options = {.threads = spare ? sync->options.threads - 1 : 0,
-                                         .jobs = sync->plan->nchunks,
+    const struct jobs_options options = {.threads = spare ? sync->options.threads - 1 : 0,
+                                         .places = sync->plan->nchunks,
                                          .work = home_help,
                                          .context = sync};
 
-    return options.threads > 0 && options.jobs > 0 ? crew_create(&options, &sync->service.crew) : 0;
+    return options.threads > 0 && options.places > 0 ? jobs_create(&options, &sync->service.helpers)
+                                                     : 0;
 }
 
 static int open_local(struct sync *sync)
@@ -312,7 +285,7 @@ static int open_local(struct sync *sync)
         !sync->bucket_sent || !sync->bucket_received || !sync->links ||
         (!sync->worker && !sync->values))
         return error_memory(sync->model.elems * sizeof *sync->values, "parameters");
-    return fit_tags(sync) || open_crew(sync) || open_buckets(sync) ? -1 : 0;
+    return fit_tags(sync) || open_helpers(sync) || open_buckets(sync) ? -1 : 0;
 }
 
 static const struct gather_i *choose_gather(const struct sync *sync)
@@ -325,6 +298,14 @@ static const struct gather_i *choose_gather(const struct sync *sync)
     while ((*gather)->fits && !(*gather)->fits(sync))
         gather++;
     return *gather;
+}
+
+static bool anything_trains(const struct plan *plan)
+{
+    for (int b = 0; b < plan->nbuckets; b++)
+        if (plan->buckets[b].trains)
+            return true;
+    return false;
 }
 
 static void fill_in(struct sync *sync)
@@ -343,6 +324,10 @@ static void fill_in(struct sync *sync)
     sync->gather = choose_gather(sync);
     if (sync->gather->sums)
         sync->model.grads = sync->gather->sums(sync);
+    if (!anything_trains(plan)) { /* no norm is ever given: nobody may wait for one */
+        sync->options.clip = sync->options.lars = 0;
+        sync->options.skips = 0;
+    }
 }
 
 int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model *model,
@@ -381,10 +366,12 @@ int sync_create(MPI_Comm world, const struct plan *plan, const struct sync_model
 static int broadcast(MPI_Comm comm, float *values, size_t elems)
 {
     enum { PIECE = 1 << 24 };
+    MPI_Request request;
 
     for (size_t at = 0; at < elems; at += PIECE) {
         size_t n = elems - at < PIECE ? elems - at : PIECE;
-        MPI_TRY(MPI_Bcast(values + at, (int)n, MPI_FLOAT, 0, comm));
+        MPI_TRY(MPI_Ibcast(values + at, (int)n, MPI_FLOAT, 0, comm, &request));
+        MPI_TRY(patience_wait("MPI_Bcast", &request));
     }
     return 0;
 fail:
@@ -488,8 +475,8 @@ void sync_destroy(struct sync *sync)
 
     if (!sync)
         return;
-    crew_destroy(sync->service.crew);
-    sync->service.crew = NULL;
+    jobs_destroy(sync->service.helpers);
+    sync->service.helpers = NULL;
     if (sync->in_flight) {
         abandon(sync);
         return;

@@ -30,8 +30,12 @@
 #include "engine/engine.h"
 #include "plan/plan.h"
 #include "sync/node.h"
+#include "wire/wire.h"
 
 struct gather_i;
+
+/* The registry of all schemes (plan/scheme.h), the parameter server first. */
+extern const struct scheme *const sync_schemes[];
 
 /* What is trained, as sync sees it. Borrowed, with all it points to, until sync_destroy. */
 struct sync_model {
@@ -68,8 +72,8 @@ enum sync_direct {
     SYNC_DIRECT_OFF,
 };
 
-/* "auto", "on" or "off"; fails with the list of them. */
-int sync_direct_parse(const char *name, enum sync_direct *out);
+/* By enum sync_direct: "auto", "on", "off"; ended by NULL, as util/choice.h has it. */
+extern const char *const sync_direct_words[];
 
 struct sync_options {
     bool overlap;           /* false: traffic starts when backward is over, forward waits for all */
@@ -102,12 +106,8 @@ struct sync_options {
     int64_t iteration;    /* the first one to come */
     double stall_seconds; /* after that long without progress in a wait, say what is waited for */
     void (*warn)(void *context, const char *text); /* says it; may be NULL. Any thread */
-    /* As in wire_options: who names silent ranks, and ends the process where one is lost. */
-    double silence_seconds, lost_seconds;
-    void (*lost)(void *context, const char *text);
-    const char *(*host_of)(void *context, int rank);
-    const char *(*place_of)(void *context, int64_t group); /* of sync_mark */
-    void *warn_context;                                    /* of all these */
+    void *warn_context;
+    struct wire_watch watch; /* who names ranks that keep all waiting, and ends the process */
     struct trace *trace; /* waits, updates and transfers are recorded there; borrowed; NULL: none */
 };
 
@@ -155,10 +155,6 @@ int sync_flush(struct sync *sync);
 
 /* Until the parameters of `group`, of the iteration last posted, are in place. */
 int sync_wait(struct sync *sync, int group);
-
-/* Where the passes are, for those who wait for this rank: behind that group (-1: at the beginning)
- * of that iteration. Workers and servers. */
-void sync_mark(struct sync *sync, int64_t iteration, int group);
 
 /* Whether nobody else waits for the group: its posts and waits may then come in any order. */
 bool sync_is_local(const struct sync *sync, int group);

@@ -22,15 +22,15 @@
 /* One bucket as this rank sees it. */
 struct sync_bucket {
     const struct scheme_steps *steps; /* NULL: nothing to synchronise */
-    void *own;                        /* the scheme's */
+    void *scheme_state;               /* the scheme's */
     bool leads;                       /* this rank moves some of its chunks */
     int depth;                        /* iterations that may be under way: 1, or staleness + 1 */
     int64_t posted;                   /* iterations posted (compute thread) */
-    int64_t told;                     /* of which the wire thread was told (compute thread) */
-    int64_t settled;                  /* iterations whose values are in place (compute thread) */
-    int joined;           /* groups whose gradient of this micro-batch is there (compute thread) */
+    int64_t signalled;                /* of which the wire thread was told (compute thread) */
+    int64_t applied;                  /* iterations whose values are in place (compute thread) */
+    int groups_ready;     /* groups whose gradient of this micro-batch is there (compute thread) */
     int micro;            /* micro-batches staged in this iteration (compute thread) */
-    int64_t running;      /* iterations posted as the wire thread knows */
+    int64_t started;      /* iterations posted as the wire thread knows */
     int64_t complete;     /* of which so many, without a gap, have all they waited for */
     int *pending;         /* per iteration modulo depth: what it still waits for */
     _Atomic int64_t done; /* `complete`, for the compute thread */
@@ -52,7 +52,7 @@ struct sync_service {
     int chunks;           /* whose home this rank is */
     int64_t updates;      /* of them, sent since the start (wire thread) */
     _Atomic int64_t done; /* dedicated server: iterations that are over for all its chunks */
-    struct crew *crew;    /* dedicated server with idle cores: updates chunks beside the
+    struct jobs *helpers; /* dedicated server with idle cores: update chunks beside the
                              wire thread; NULL: that does it. Owned */
 };
 

@@ -101,8 +101,9 @@ struct slot *messages_slot(struct wire *wire, enum slot_kind kind)
     return slot;
 }
 
-void messages_free(struct wire *wire, struct slot *slot)
+static void messages_free(struct wire *wire, struct slot *slot)
 {
+    assert(!slot->spare && wire->spare != slot); /* it is freed once */
     slot->spare = wire->spare;
     wire->spare = slot;
 }
@@ -118,6 +119,7 @@ void messages_track(struct wire *wire, MPI_Request request, struct slot *slot)
     struct active *active = &wire->active;
 
     assert(active->count < active->capacity);
+    assert(request != MPI_REQUEST_NULL);
     active->requests[active->count] = request;
     active->slots[active->count++] = slot;
     active->idle += is_idle(slot);
@@ -158,7 +160,7 @@ static int start_send(struct wire *wire, struct slot *slot)
 
     if (wire->options.account) /* before the call, which may copy all of it already */
         slot->message.started = wire_clock();
-    if (slot->entry.reply)
+    if (slot->entry.needs_ack)
         MPI_TRY(MPI_Issend(message->buffer, count_of(message), MPI_FLOAT, message->peer,
                            message->tag, wire->options.data, &request));
     else
@@ -391,7 +393,7 @@ static int hand_on(struct wire *wire, const struct slot *slot)
 
 static void finish(struct wire *wire, struct slot *slot, const MPI_Status *status)
 {
-    if (slot->kind == SLOT_SEND && slot->entry.reply)
+    if (slot->kind == SLOT_SEND && slot->entry.needs_ack)
         queue_sent(&wire->queue, &slot->entry);
     if (slot->kind == SLOT_CLOSING)
         thread_closing_over(wire);

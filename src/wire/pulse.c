@@ -1,8 +1,9 @@
-/* Signs of life. Every few seconds each rank's wire thread tells rank 0 where its compute thread is
- * and whether it waits, and rank 0 answers: so a rank that is silent, because it is stopped, dead
- * or cut off, is told from the many that merely wait for it. Rank 0 speaks for all; rank 1 where it
- * is rank 0 that is silent. A time in which this rank was itself stopped counts for nobody's
- * silence. */
+/* Signs of life. Every few seconds each rank's wire thread tells rank 0 where its compute thread
+ * is, how much it has got done and whether it waits, and rank 0 answers: so a rank that is silent,
+ * because it is stopped, dead or cut off, is told from the many that merely wait for it; and so is
+ * one that lives and yet stands still, as in a file system that does not answer. Rank 0 speaks for
+ * all; rank 1 where it is rank 0 that is silent. A time in which this rank was itself stopped
+ * counts for nobody's silence. */
 #include "wire/wire_internal.h"
 
 #include "util/agree.h"
@@ -20,26 +21,29 @@ enum { TAG_BEAT = 2, TAG_ANSWER = 3, RANKS_NAMED = 8, BEATS_A_SECOND = 64 }; /* 
     ((int64_t)6000000000) /* a turn longer than that: this rank was stopped itself                 \
                            */
 
-/* What a rank tells, and what rank 0 keeps of it. */
+/* What a rank tells. */
 struct beat {
-    int64_t iteration; /* of the compute thread's last mark; -1: there was none */
-    int64_t place;
-    int64_t since_ms; /* from that mark to the beat */
-    int64_t waits;    /* the compute thread waits for the network */
+    struct wire_place at; /* the compute thread's */
+    int64_t waits;        /* it waits for the network */
 };
 
 enum { BEAT_VALUES = sizeof(struct beat) / sizeof(int64_t) };
+
+/* What is known of another rank. */
+struct peer {
+    struct beat beat;
+    int64_t heard, moved; /* ns: its last beat, and the last that told of something new */
+    MPI_Request answer;   /* rank 0's, on its way */
+};
 
 struct pulse {
     int64_t each;         /* ns from one beat to the next */
     int64_t last, beaten; /* ns: the last look, the last beat sent */
     struct beat mine, came;
     MPI_Request out, in; /* rank 0: in alone */
-    /* rank 0: of every rank; elsewhere [0] alone, of rank 0 */
-    struct beat *beats;
-    int64_t *heard;
-    MPI_Request *answers; /* rank 0's, on their way */
-    int64_t told;         /* ns; 0: nobody is silent */
+    struct peer *peers;  /* rank 0: every rank, itself too; elsewhere [0] alone, rank 0 */
+    int npeers;
+    double told; /* seconds of silence or standstill when that was said last; 0: it was not */
 };
 
 int pulse_open(struct wire *wire)
@@ -47,22 +51,19 @@ int pulse_open(struct wire *wire)
     size_t n = wire->rank == 0 ? (size_t)wire->nranks : 1;
     struct pulse *pulse;
 
-    if (wire->options.silence_seconds <= 0 || wire->nranks == 1)
+    if (wire->options.watch.silence_seconds <= 0 || wire->nranks == 1)
         return 0;
     wire->pulse = pulse = calloc(1, sizeof *pulse);
     if (!pulse)
         return error_memory(sizeof *pulse, "signs of life");
     pulse->out = pulse->in = MPI_REQUEST_NULL;
     pulse->each = BEAT_NS * (1 + wire->nranks / BEATS_A_SECOND);
-    pulse->beats = calloc(n, sizeof *pulse->beats);
-    pulse->heard = calloc(n, sizeof *pulse->heard);
-    pulse->answers = malloc(n * sizeof *pulse->answers);
-    if (!pulse->beats || !pulse->heard || !pulse->answers)
-        return error_memory(n * sizeof *pulse->beats, "signs of life");
-    for (size_t i = 0; i < n; i++) {
-        pulse->answers[i] = MPI_REQUEST_NULL;
-        pulse->beats[i].iteration = -1;
-    }
+    pulse->peers = calloc(n, sizeof *pulse->peers);
+    if (!pulse->peers)
+        return error_memory(n * sizeof *pulse->peers, "signs of life");
+    pulse->npeers = (int)n;
+    for (size_t i = 0; i < n; i++)
+        pulse->peers[i] = (struct peer){.beat = {.at = WIRE_NOWHERE}, .answer = MPI_REQUEST_NULL};
     return 0;
 }
 
@@ -72,9 +73,7 @@ void pulse_close(struct wire *wire)
 
     if (!pulse)
         return;
-    free(pulse->beats);
-    free(pulse->heard);
-    free(pulse->answers);
+    free(pulse->peers);
     free(pulse);
     wire->pulse = NULL;
 }
@@ -104,8 +103,8 @@ void pulse_start(struct wire *wire)
     if (!pulse)
         return;
     pulse->last = now;
-    for (int r = 0; r < (wire->rank == 0 ? wire->nranks : 1); r++)
-        pulse->heard[r] = now;
+    for (int r = 0; r < pulse->npeers; r++)
+        pulse->peers[r].heard = pulse->peers[r].moved = now;
     listen(wire);
 }
 
@@ -119,22 +118,33 @@ void pulse_stop(struct wire *wire)
         (void)MPI_Wait(&pulse->in, MPI_STATUS_IGNORE);
     if (pulse->out != MPI_REQUEST_NULL)
         (void)MPI_Request_free(&pulse->out);
-    for (int r = 0; r < (wire->rank == 0 ? wire->nranks : 0); r++)
-        if (pulse->answers[r] != MPI_REQUEST_NULL)
-            (void)MPI_Request_free(&pulse->answers[r]);
+    for (int r = 0; r < pulse->npeers; r++)
+        if (pulse->peers[r].answer != MPI_REQUEST_NULL)
+            (void)MPI_Request_free(&pulse->peers[r].answer);
 }
 
 /* ---- saying ---- */
 
-static struct beat look_at_self(const struct wire *wire, int64_t now)
+/* Messages that come and go are progress, too: a slow link may keep all waiting for long. */
+static struct beat look_at_self(struct wire *wire)
 {
-    int64_t marked = atomic_load_explicit(&wire->mark_ns, memory_order_relaxed);
+    const struct wire_watch *watch = &wire->options.watch;
+    struct beat beat = {.at = WIRE_NOWHERE,
+                        .waits = atomic_load(&wire->sleeping) || atomic_load(&wire->close_asked)};
 
-    return (struct beat){.iteration =
-                             atomic_load_explicit(&wire->mark_iteration, memory_order_relaxed),
-                         .place = atomic_load_explicit(&wire->mark_place, memory_order_relaxed),
-                         .since_ms = marked > 0 ? (now - marked) / 1000000 : 0,
-                         .waits = atomic_load(&wire->sleeping) || atomic_load(&wire->close_asked)};
+    if (watch->where)
+        watch->where(watch->context, &beat.at);
+    beat.at.done += (int64_t)(atomic_load(&wire->counters.messages_sent) +
+                              atomic_load(&wire->counters.messages_received));
+    return beat;
+}
+
+static void hear(struct peer *peer, const struct beat *beat, int64_t now)
+{
+    if (memcmp(&peer->beat.at, &beat->at, sizeof beat->at) != 0)
+        peer->moved = now;
+    peer->beat = *beat;
+    peer->heard = now;
 }
 
 static void take_beats(struct wire *wire, int64_t now)
@@ -144,13 +154,15 @@ static void take_beats(struct wire *wire, int64_t now)
     int came = 1;
 
     while (pulse->in != MPI_REQUEST_NULL && came) {
+        struct peer *peer;
+
         if (MPI_Test(&pulse->in, &came, &from) != MPI_SUCCESS || !came)
             return;
-        pulse->heard[from.MPI_SOURCE] = now;
-        pulse->beats[from.MPI_SOURCE] = pulse->came;
-        if (wire->rank == 0 && is_over(&pulse->answers[from.MPI_SOURCE]))
+        peer = &pulse->peers[from.MPI_SOURCE];
+        hear(peer, &pulse->came, now);
+        if (wire->rank == 0 && is_over(&peer->answer))
             (void)MPI_Isend(&pulse->mine, BEAT_VALUES, MPI_INT64_T, from.MPI_SOURCE, TAG_ANSWER,
-                            wire->comm, &pulse->answers[from.MPI_SOURCE]);
+                            wire->comm, &peer->answer);
         listen(wire);
     }
 }
@@ -164,8 +176,10 @@ static void send_beat(struct wire *wire, int64_t now)
     if (now - pulse->beaten < pulse->each)
         return;
     pulse->beaten = now;
-    pulse->mine = look_at_self(wire, now); /* rank 0's goes with its answers */
-    if (wire->rank != 0)
+    pulse->mine = look_at_self(wire); /* rank 0's goes with its answers */
+    if (wire->rank == 0)
+        hear(&pulse->peers[0], &pulse->mine, now);
+    else
         (void)MPI_Isend(&pulse->mine, BEAT_VALUES, MPI_INT64_T, 0, TAG_BEAT, wire->comm,
                         &pulse->out);
 }
@@ -175,63 +189,88 @@ static void send_beat(struct wire *wire, int64_t now)
 /* "rank 3 on n3", "rank 3" */
 static void put_rank(const struct wire *wire, struct strbuf *text, int rank)
 {
-    const struct wire_options *o = &wire->options;
-    const char *host = o->host_of ? o->host_of(o->context, rank) : NULL;
+    const struct wire_watch *watch = &wire->options.watch;
+    const char *host = watch->host_of ? watch->host_of(watch->context, rank) : NULL;
 
     strbuf_printf(text, host ? "rank %d on %s" : "rank %d", rank, host);
 }
 
+/* "in iteration 12 (testing)" */
 static void put_place(const struct wire *wire, struct strbuf *text, const struct beat *beat)
 {
-    const struct wire_options *o = &wire->options;
-    const char *place =
-        beat->place >= 0 && o->place_of ? o->place_of(o->context, beat->place) : NULL;
+    const struct wire_watch *watch = &wire->options.watch;
+    const struct wire_place *at = &beat->at;
 
-    if (beat->iteration < 0)
+    if (at->iteration < 0)
         strbuf_puts(text, "before the first iteration");
     else
-        strbuf_printf(text, "in iteration %lld", (long long)beat->iteration);
-    if (place)
-        strbuf_printf(text, " after layer %s", place);
+        strbuf_printf(text, "in iteration %lld", (long long)at->iteration);
+    if (beat->waits)
+        strbuf_puts(text, " (waiting for other ranks)");
+    else if (watch->put_place)
+        watch->put_place(watch->context, at->place, text);
 }
 
-/* "; ranks 0, 1, 2 wait for it" */
-static void put_waiting(const struct wire *wire, struct strbuf *text, int except)
-{
-    int named = 0, more = 0;
-
-    for (int r = 0; r < wire->nranks && wire->rank == 0; r++) {
-        if (r == except || !wire->pulse->beats[r].waits)
-            continue;
-        if (named == RANKS_NAMED)
-            more++;
-        else
-            strbuf_printf(text, "%s%d", named++ ? ", " : "; ranks ", r);
-    }
-    if (more > 0)
-        strbuf_printf(text, " and %d more", more);
-    if (named > 0)
-        strbuf_puts(text, named == 1 ? " waits for it" : " wait for it");
-}
-
-static void describe(const struct wire *wire, int rank, int64_t now, struct strbuf *text)
+/* "; ranks 0, 1, 2 wait for it". except: -1: for all of those that do not wait. */
+static void put_waiting(const struct wire *wire, struct strbuf *text, int except, const char *whom)
 {
     const struct pulse *pulse = wire->pulse;
-    const struct beat *beat = &pulse->beats[rank];
-    double silent = 1e-9 * (double)(now - pulse->heard[rank]);
+    int waiting = 0, named = 0;
 
+    for (int r = 0; r < pulse->npeers && wire->rank == 0; r++)
+        waiting += r != except && pulse->peers[r].beat.waits;
+    if (waiting == 0)
+        return;
+    strbuf_puts(text, waiting == 1 ? "; rank" : "; ranks");
+    for (int r = 0; r < pulse->npeers && named < RANKS_NAMED; r++)
+        if (r != except && pulse->peers[r].beat.waits)
+            strbuf_printf(text, "%s%d", named++ ? ", " : " ", r);
+    if (waiting > named)
+        strbuf_printf(text, " and %d more", waiting - named);
+    strbuf_printf(text, " %s for %s", waiting == 1 ? "waits" : "wait", whom);
+}
+
+static void describe_silence(const struct wire *wire, int rank, double seconds, struct strbuf *text)
+{
     put_rank(wire, text, rank);
-    if (silent > wire->options.silence_seconds)
-        strbuf_printf(text, " silent for %.0f s, last seen ", silent);
-    else
-        strbuf_printf(text, " has computed for %.0f s ", 1e-3 * (double)beat->since_ms);
-    put_place(wire, text, beat);
-    put_waiting(wire, text, rank);
+    strbuf_printf(text, " silent for %.0f s, last seen ", seconds);
+    put_place(wire, text, &wire->pulse->peers[rank].beat);
+    put_waiting(wire, text, rank, "it");
     if (wire->rank != 0) { /* one of the two is cut off: who reads this may know which */
         strbuf_puts(text, " (as ");
         put_rank(wire, text, wire->rank);
         strbuf_puts(text, " sees it)");
     }
+}
+
+/* Nobody gets on: those who do not wait for others are what all wait for. */
+static void describe_standstill(const struct wire *wire, int64_t now, double seconds,
+                                struct strbuf *text)
+{
+    const struct pulse *pulse = wire->pulse;
+    int stuck = 0;
+
+    for (int r = 0; r < pulse->npeers; r++) {
+        const struct peer *peer = &pulse->peers[r];
+
+        if (peer->beat.waits || stuck++ >= RANKS_NAMED)
+            continue;
+        if (stuck > 1)
+            strbuf_puts(text, ", ");
+        put_rank(wire, text, r);
+        strbuf_printf(text, " has not got on for %.0f s ", 1e-9 * (double)(now - peer->moved));
+        put_place(wire, text, &peer->beat);
+    }
+    if (stuck > RANKS_NAMED)
+        strbuf_printf(text, " and %d more", stuck - RANKS_NAMED);
+    if (stuck > 0) {
+        put_waiting(wire, text, -1, stuck == 1 ? "it" : "them");
+        return;
+    }
+    strbuf_printf(text, "no rank has got on for %.0f s ", seconds);
+    put_place(wire, text, &pulse->peers[0].beat);
+    strbuf_puts(text, ": all give signs of life, and large messages may be lost "
+                      "(compare the MTU of hosts and switches)");
 }
 
 /* The rank that is silent longest; -1: all have given signs. Elsewhere than on rank 0: rank 0. */
@@ -240,63 +279,63 @@ static int most_silent(const struct wire *wire, int64_t now, double *seconds)
     const struct pulse *pulse = wire->pulse;
     int found = -1;
 
-    *seconds = wire->options.silence_seconds;
-    for (int r = wire->rank == 0 ? 1 : 0; r < (wire->rank == 0 ? wire->nranks : 1); r++)
-        if (1e-9 * (double)(now - pulse->heard[r]) > *seconds) {
-            *seconds = 1e-9 * (double)(now - pulse->heard[r]);
+    *seconds = wire->options.watch.silence_seconds;
+    for (int r = wire->rank == 0 ? 1 : 0; r < pulse->npeers; r++)
+        if (1e-9 * (double)(now - pulse->peers[r].heard) > *seconds) {
+            *seconds = 1e-9 * (double)(now - pulse->peers[r].heard);
             found = r;
         }
     return found;
 }
 
-/* Rank 0: the one rank that computes while all others wait for longer than is usual; -1. */
-static int one_that_computes(const struct wire *wire)
+/* Rank 0: for how many seconds no rank has got on. */
+static double standstill(const struct wire *wire, int64_t now)
 {
     const struct pulse *pulse = wire->pulse;
-    int found = -1;
+    int64_t last = wire->rank == 0 ? pulse->peers[0].moved : now;
 
-    for (int r = 0; r < wire->nranks && wire->rank == 0; r++) {
-        if (pulse->beats[r].waits)
-            continue;
-        if (found >= 0)
-            return -1;
-        found = r;
-    }
-    return found >= 0 && 1e-3 * (double)pulse->beats[found].since_ms > wire->options.silence_seconds
-               ? found
-               : -1;
+    for (int r = 1; r < pulse->npeers; r++)
+        if (pulse->peers[r].moved > last)
+            last = pulse->peers[r].moved;
+    return 1e-9 * (double)(now - last);
 }
 
+/* Said again whenever it has lasted twice as long. */
 static void judge(struct wire *wire, int64_t now)
 {
-    const struct wire_options *o = &wire->options;
+    const struct wire_watch *watch = &wire->options.watch;
     struct pulse *pulse = wire->pulse;
-    double silent, grace = wire->rank > 1 ? 15 : 0; /* one speaks first */
-    int rank = most_silent(wire, now, &silent);
-    bool lost = rank >= 0 && o->lost_seconds > 0 && silent > o->lost_seconds + grace;
+    double seconds, grace = 0;
+    int silent = most_silent(wire, now, &seconds);
     struct strbuf text = {0};
+    bool lost;
 
-    if (rank < 0)
-        rank = one_that_computes(wire);
-    if (rank < 0) {
+    if (silent < 0)
+        seconds = standstill(wire, now);
+    else if (wire->rank > 1)
+        grace = 15; /* one speaks first */
+    if (seconds <= watch->silence_seconds) {
         pulse->told = 0;
         return;
     }
-    if (lost || (!pulse->told && wire->rank <= 1)) {
-        describe(wire, rank, now, &text);
-        if (lost && o->lost)
-            o->lost(o->context, strbuf_text(&text));
-        else if (!pulse->told && o->warn)
-            o->warn(o->context, strbuf_text(&text));
-        strbuf_free(&text);
-    }
-    if (!pulse->told)
-        pulse->told = now;
+    lost = watch->lost_seconds > 0 && seconds > watch->lost_seconds + grace;
+    if (!lost && (wire->rank > 1 || (pulse->told > 0 && seconds < 2 * pulse->told)))
+        return;
+    pulse->told = seconds;
+    if (silent >= 0)
+        describe_silence(wire, silent, seconds, &text);
+    else
+        describe_standstill(wire, now, seconds, &text);
+    if (lost && watch->lost)
+        watch->lost(watch->context, strbuf_text(&text));
+    else if (watch->warn)
+        watch->warn(watch->context, strbuf_text(&text));
+    strbuf_free(&text);
 }
 
 bool pulse_speaks(const struct wire *wire)
 {
-    return wire->pulse && (wire->rank != 0 || wire->pulse->told);
+    return wire->pulse && (wire->rank != 0 || wire->pulse->told > 0);
 }
 
 void pulse_look(struct wire *wire, int64_t now)
@@ -308,15 +347,12 @@ void pulse_look(struct wire *wire, int64_t now)
         return;
     lapse = now - pulse->last;
     pulse->last = now;
-    if (lapse > STOPPED_NS)
-        for (int r = 0; r < (wire->rank == 0 ? wire->nranks : 1); r++)
-            pulse->heard[r] += lapse;
+    for (int r = 0; r < pulse->npeers && lapse > STOPPED_NS; r++) {
+        pulse->peers[r].heard += lapse;
+        pulse->peers[r].moved += lapse;
+    }
     take_beats(wire, now);
     send_beat(wire, now);
-    if (wire->rank == 0) {
-        pulse->heard[0] = now;
-        pulse->beats[0] = look_at_self(wire, now);
-    }
     if (!wire->stop && !atomic_load(&wire->failed))
         judge(wire, now);
 }

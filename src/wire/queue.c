@@ -11,7 +11,8 @@
 
 enum { SHARES = 8 };           /* of the window; one peer has one */
 enum { MOST_MESSAGES = 2048 }; /* in a window: each counts as such a part of it at least */
-enum { SILENT_OF_SHARE = 4, SILENT_OF_WINDOW = 8 }; /* what needs no reply: such a part at most */
+/* What needs no reply: such a part at most. */
+enum { UNACKNOWLEDGED_OF_SHARE = 4, UNACKNOWLEDGED_OF_WINDOW = 8 };
 
 static const double SAVED_SECONDS = 0.02; /* of the cap */
 
@@ -61,17 +62,17 @@ static struct queue_entry *meld_row(struct queue_entry *row)
     return heap;
 }
 
-/* ---- the heap of lanes ---- */
+/* ---- the heap of peers ---- */
 
 static void stand(struct queue *q, int place, int peer)
 {
     q->heap[place] = peer;
-    q->lanes[peer].place = place;
+    q->queues[peer].place = place;
 }
 
 static bool goes_before(const struct queue *q, int peer, int other)
 {
-    return before(q->lanes[peer].first, q->lanes[other].first);
+    return before(q->queues[peer].first, q->queues[other].first);
 }
 
 /* The place is free: whoever belongs there or nearer to the root than `peer` moves. */
@@ -100,46 +101,49 @@ static size_t room_for(const struct queue *q, size_t bytes)
     return bytes > least ? bytes : least;
 }
 
-/* Something larger than the room goes alone, but for what is silent. */
-static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t silent, size_t bytes)
+/* Something larger than the room goes alone, but for what is unacknowledged. */
+static bool fits(const struct queue *q, size_t room, size_t in_flight, size_t unacknowledged,
+                 size_t bytes)
 {
-    return !room || in_flight == silent ||
+    return !room || in_flight == unacknowledged ||
            (in_flight <= room && room_for(q, bytes) <= room - in_flight);
 }
 
-/* The entry takes its room. It needs no reply if it is small and not too much is silent already. */
-static void take_room(struct queue *q, struct queue_lane *lane, struct queue_entry *entry)
+/* The entry takes its room. It needs no reply if it is small and not too much is unacknowledged
+ * already. */
+static void take_room(struct queue *q, struct peer_queue *to, struct queue_entry *entry)
 {
     size_t window = q->options.window, room = room_for(q, entry->bytes);
 
-    lane->in_flight += room;
+    assert(to->unacknowledged <= to->in_flight && q->unacknowledged <= q->in_flight);
+    to->in_flight += room;
     q->in_flight += room;
-    entry->reply = !q->options.shared_replies || entry->bytes >= window / MOST_MESSAGES ||
-                   lane->silent + room > q->share / SILENT_OF_SHARE ||
-                   q->silent + room > window / SILENT_OF_WINDOW;
-    if (entry->reply) {
-        entry->covered = lane->silent;
-        q->silent -= lane->silent;
-        lane->silent = 0;
+    entry->needs_ack = !q->options.shared_replies || entry->bytes >= window / MOST_MESSAGES ||
+                       to->unacknowledged + room > q->share / UNACKNOWLEDGED_OF_SHARE ||
+                       q->unacknowledged + room > window / UNACKNOWLEDGED_OF_WINDOW;
+    if (entry->needs_ack) {
+        entry->acks = to->unacknowledged;
+        q->unacknowledged -= to->unacknowledged;
+        to->unacknowledged = 0;
     } else {
-        lane->silent += room;
-        q->silent += room;
+        to->unacknowledged += room;
+        q->unacknowledged += room;
     }
 }
 
-/* The lane's first entry or its room has changed. */
-static void place_lane(struct queue *q, int peer)
+/* A peer's first entry, or its room, has changed. */
+static void place_peer(struct queue *q, int peer)
 {
-    struct queue_lane *lane = &q->lanes[peer];
+    struct peer_queue *to = &q->queues[peer];
     bool ready =
-        lane->first && fits(q, q->share, lane->in_flight, lane->silent, lane->first->bytes);
-    int place = lane->place;
+        to->first && fits(q, q->share, to->in_flight, to->unacknowledged, to->first->bytes);
+    int place = to->place;
 
     if (ready) {
         sift(q, place >= 0 ? place : q->nheap++, peer);
     } else if (place >= 0) {
         int last = q->heap[--q->nheap];
-        lane->place = -1;
+        to->place = -1;
         if (last != peer)
             sift(q, place, last);
     }
@@ -154,27 +158,27 @@ int queue_open(struct queue *q, const struct queue_options *options, double now)
     assert(options->peers >= 0);
     *q = (struct queue){.options = *options, .filled = now};
     q->share = (options->window + SHARES - 1) / SHARES;
-    q->lanes = calloc(peers + 1, sizeof *q->lanes);
+    q->queues = calloc(peers + 1, sizeof *q->queues);
     q->heap = calloc(peers + 1, sizeof *q->heap);
-    if (!q->lanes || !q->heap) {
+    if (!q->queues || !q->heap) {
         queue_close(q);
-        return error_memory(peers * (sizeof *q->lanes + sizeof *q->heap), "the send queue");
+        return error_memory(peers * (sizeof *q->queues + sizeof *q->heap), "the send queue");
     }
     for (size_t peer = 0; peer < peers; peer++)
-        q->lanes[peer].place = -1;
+        q->queues[peer].place = -1;
     return 0;
 }
 
 void queue_close(struct queue *q)
 {
-    free(q->lanes);
+    free(q->queues);
     free(q->heap);
     *q = (struct queue){0};
 }
 
 void queue_put(struct queue *q, struct queue_entry *entry)
 {
-    struct queue_lane *lane = &q->lanes[entry->peer];
+    struct peer_queue *to = &q->queues[entry->peer];
 
     assert(entry->peer >= 0 && entry->peer < q->options.peers);
     assert(entry->weight == entry->weight); /* NaN has no place in an order */
@@ -184,10 +188,10 @@ void queue_put(struct queue *q, struct queue_entry *entry)
     }
     entry->number = q->number++;
     entry->below = entry->beside = NULL;
-    lane->first = meld(lane->first, entry);
+    to->first = meld(to->first, entry);
     q->count++;
-    if (lane->first == entry) /* else the lane stands where it stood */
-        place_lane(q, entry->peer);
+    if (to->first == entry) /* else the peer stands where it stood */
+        place_peer(q, entry->peer);
 }
 
 /* Bytes that the cap lets go at that moment. */
@@ -212,13 +216,14 @@ double queue_delay(const struct queue *q, double now)
 struct queue_entry *queue_take(struct queue *q, double now)
 {
     struct queue_entry *entry;
-    struct queue_lane *lane;
+    struct peer_queue *to;
 
     if (q->nheap == 0)
         return NULL;
-    lane = &q->lanes[q->heap[0]];
-    entry = lane->first;
-    if (!fits(q, q->options.window, q->in_flight, q->silent, entry->bytes))
+    to = &q->queues[q->heap[0]];
+    entry = to->first;
+    assert(entry && to->place == 0 && q->count > 0);
+    if (!fits(q, q->options.window, q->in_flight, q->unacknowledged, entry->bytes))
         return NULL;
     if (q->options.bytes_per_second > 0) {
         if (queue_delay(q, now) > 0)
@@ -226,24 +231,25 @@ struct queue_entry *queue_take(struct queue *q, double now)
         q->bucket = saved(q, now) - (double)entry->bytes;
         q->filled = now;
     }
-    lane->first = meld_row(entry->below);
-    take_room(q, lane, entry);
+    to->first = meld_row(entry->below);
+    take_room(q, to, entry);
     q->count--;
-    place_lane(q, entry->peer);
+    place_peer(q, entry->peer);
     return entry;
 }
 
 void queue_sent(struct queue *q, const struct queue_entry *entry)
 {
-    struct queue_lane *lane = &q->lanes[entry->peer];
-    size_t room = room_for(q, entry->bytes) + entry->covered;
+    struct peer_queue *to = &q->queues[entry->peer];
+    size_t room = room_for(q, entry->bytes) + entry->acks;
 
     assert(entry->peer >= 0 && entry->peer < q->options.peers);
-    assert(entry->reply && lane->silent + room <= lane->in_flight);
-    lane->in_flight -= room;
+    assert(entry->needs_ack && to->unacknowledged + room <= to->in_flight);
+    assert(room <= q->in_flight);
+    to->in_flight -= room;
     q->in_flight -= room;
-    if (lane->first && lane->place < 0) /* else nothing that matters here has changed */
-        place_lane(q, entry->peer);
+    if (to->first && to->place < 0) /* else nothing that matters here has changed */
+        place_peer(q, entry->peer);
 }
 
 size_t queue_count(const struct queue *q)
@@ -253,5 +259,5 @@ size_t queue_count(const struct queue *q)
 
 const struct queue_entry *queue_first(const struct queue *q)
 {
-    return q->nheap > 0 ? q->lanes[q->heap[0]].first : NULL;
+    return q->nheap > 0 ? q->queues[q->heap[0]].first : NULL;
 }

@@ -28,13 +28,13 @@
 struct queue_entry {
     int peer; /* [0, peers) */
     /* Set by queue_take. Without a reply nobody calls queue_sent. */
-    bool reply;
+    bool needs_ack;
     int64_t urgency;
     size_t bytes;
     double weight;
     /* the queue's own: */
     uint64_t number;
-    size_t covered; /* of those before it that share its reply */
+    size_t acks; /* of those before it that share its reply */
     struct queue_entry *below, *beside;
 };
 
@@ -47,18 +47,18 @@ struct queue_options {
 };
 
 /* What waits for one peer; private, as is all below. 32 bytes a peer, and 4 in `heap`. */
-struct queue_lane {
-    struct queue_entry *first; /* root of a pairing heap; NULL: nothing waits */
-    size_t in_flight, silent;  /* the second: of the first, what no reply is under way for */
-    int place;                 /* in queue.heap; -1: nothing waits, or its share is on its way */
+struct peer_queue {
+    struct queue_entry *first;        /* root of a pairing heap; NULL: nothing waits */
+    size_t in_flight, unacknowledged; /* the second: of the first, what no reply is under way for */
+    int place; /* in queue.heap; -1: nothing waits, or its share is on its way */
 };
 
 struct queue {
     struct queue_options options;
-    struct queue_lane *lanes;
-    int *heap; /* lanes that have room, a binary heap by their first entries */
+    struct peer_queue *queues;
+    int *heap; /* queues that have room, a binary heap by their first entries */
     int nheap;
-    size_t count, in_flight, silent, share;
+    size_t count, in_flight, unacknowledged, share;
     uint64_t number;
     double bucket, filled; /* bytes that may go; when that was right */
 };

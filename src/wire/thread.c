@@ -35,10 +35,10 @@ enum { TURNS_A_DOUBLING = 2, TURNS_A_DOUBLING_WAITED_FOR = 64 };
 
 static int take_calls(struct wire *wire)
 {
-    struct mailbox_call call;
+    struct ring_call call;
     int taken = 0;
 
-    for (; mailbox_take(&wire->mailbox, &call); taken++)
+    for (; call_ring_take(&wire->calls, &call); taken++)
         if (!atomic_load(&wire->failed) && /* after a failure nothing new starts */
             (call.call(call.context, call.argument) || messages_flush(wire)))
             alarm_raise(wire, true);
@@ -147,21 +147,21 @@ static int64_t rest_length(const struct wire *wire, int idle_turns, bool waited_
 }
 
 /* On the clock that nobody sets: put back, another one would stop the rank's traffic. */
-static void sleep_on_bell(struct wire *wire, int64_t length, int64_t now)
+static void sleep_until_woken(struct wire *wire, int64_t length, int64_t now)
 {
     struct timespec until;
 
 #ifdef HAVE_SEM_CLOCKWAIT
     now += length;
     until = (struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000};
-    sem_clockwait(&wire->bell, CLOCK_MONOTONIC, &until);
+    sem_clockwait(&wire->wakeup, CLOCK_MONOTONIC, &until);
 #else
     (void)now;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += length;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    sem_timedwait(&wire->bell, &until);
+    sem_timedwait(&wire->wakeup, &until);
 #endif
 }
 
@@ -176,8 +176,8 @@ static void rest(struct wire *wire, int *idle_turns, bool waited_for, bool closi
     }
     wire_count(&wire->counters.rests, 1);
     atomic_store(&wire->resting, 1);
-    if (mailbox_empty(&wire->mailbox) && atomic_load(&wire->close_asked) == closing)
-        sleep_on_bell(wire, rest_length(wire, *idle_turns, waited_for, now), now);
+    if (call_ring_empty(&wire->calls) && atomic_load(&wire->close_asked) == closing)
+        sleep_until_woken(wire, rest_length(wire, *idle_turns, waited_for, now), now);
     atomic_store(&wire->resting, 0);
     ++*idle_turns;
 }

@@ -21,7 +21,7 @@ static int open_parts(struct wire *wire, MPI_Comm world)
     MPI_TRY(MPI_Comm_set_errhandler(wire->comm, MPI_ERRORS_RETURN));
     if (wire->options.data != MPI_COMM_NULL)
         MPI_TRY(MPI_Comm_set_errhandler(wire->options.data, MPI_ERRORS_RETURN));
-    if (mailbox_open(&wire->mailbox, wire->options.calls) || messages_open(wire) ||
+    if (call_ring_open(&wire->calls, wire->options.calls) || messages_open(wire) ||
         pulse_open(wire))
         return -1;
     return 0;
@@ -43,11 +43,9 @@ int wire_open(MPI_Comm world, const struct wire_options *options, struct wire **
     wire->options = *options;
     wire->comm = MPI_COMM_NULL;
     wire->told = &wire->told_place;
-    atomic_store(&wire->mark_iteration, -1);
-    atomic_store(&wire->mark_place, -1);
     MPI_Comm_rank(world, &wire->rank);
     MPI_Comm_size(world, &wire->nranks);
-    sem_init(&wire->bell, 0, 0);
+    sem_init(&wire->wakeup, 0, 0);
     sem_init(&wire->wake, 0, 0);
     if (error_agree(world, open_parts(wire, world))) {
         wire_destroy(wire);
@@ -68,8 +66,8 @@ void wire_destroy(struct wire *wire)
         MPI_Comm_free(&wire->comm);
     messages_close(wire);
     pulse_close(wire);
-    mailbox_close(&wire->mailbox);
-    sem_destroy(&wire->bell);
+    call_ring_close(&wire->calls);
+    sem_destroy(&wire->wakeup);
     sem_destroy(&wire->wake);
     free(wire);
 }
@@ -79,7 +77,7 @@ static void *thread_main(void *argument)
     struct wire *wire = argument;
     struct timespec used;
 
-    while (sem_wait(&wire->bell)) /* until wire->thread is there */
+    while (sem_wait(&wire->wakeup)) /* until wire->thread is there */
         ;
     prctl(PR_SET_NAME, "wire");
     prctl(PR_SET_TIMERSLACK, 1000UL); /* the default of 50 us would double every rest */
@@ -95,28 +93,28 @@ int wire_start(struct wire *wire)
     if (pthread_create(&wire->thread, NULL, thread_main, wire))
         return error_set("the wire's thread cannot be started");
     wire->started = true;
-    sem_post(&wire->bell);
+    sem_post(&wire->wakeup);
     return 0;
 }
 
 /* The wire thread has something to do. */
-static void ring_bell(struct wire *wire)
+static void wake(struct wire *wire)
 {
     if (atomic_load(&wire->resting) && atomic_exchange(&wire->resting, 0))
-        sem_post(&wire->bell);
+        sem_post(&wire->wakeup);
 }
 
 void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t argument)
 {
-    struct mailbox_call mail = {.call = call, .context = context, .argument = argument};
+    struct ring_call mail = {.call = call, .context = context, .argument = argument};
 
     assert(!wire->closed);
     assert(!wire->started || !pthread_equal(pthread_self(), wire->thread));
-    while (!mailbox_put(&wire->mailbox, mail)) {
+    while (!call_ring_put(&wire->calls, mail)) {
         assert(wire->started); /* else nobody makes room */
         sched_yield();
     }
-    ring_bell(wire);
+    wake(wire);
 }
 
 int wire_failed(const struct wire *wire)
@@ -125,14 +123,6 @@ int wire_failed(const struct wire *wire)
         return 0;
     atomic_store(wire->told, 1);
     return error_set("another rank failed"); /* its message is agreed at closing */
-}
-
-void wire_mark(struct wire *wire, int64_t iteration, int64_t place)
-{
-    atomic_store_explicit(&wire->mark_iteration, iteration, memory_order_relaxed);
-    atomic_store_explicit(&wire->mark_place, place, memory_order_relaxed);
-    if (wire->pulse)
-        atomic_store_explicit(&wire->mark_ns, wire_clock(), memory_order_relaxed);
 }
 
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds)
@@ -152,7 +142,7 @@ int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target,
                     ;
             break;
         }
-        ring_bell(wire); /* from now on its rests are short */
+        wake(wire); /* from now on its rests are short */
         while (sem_wait(&wire->wake))
             ;
     }
@@ -179,7 +169,7 @@ int wire_close(struct wire *wire, int status)
         mine = strdup(error_text());
     atomic_store(&wire->close_asked, 1);
     if (wire->started) {
-        ring_bell(wire);
+        wake(wire);
         pthread_join(wire->thread, NULL);
         wire->started = false;
     } else {

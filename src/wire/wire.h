@@ -38,6 +38,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct strbuf;
 struct wire;
 struct wire_message;
 
@@ -74,6 +75,32 @@ enum wire_pace {
                        nothing else to do: rests stay short */
 };
 
+/* Where the compute thread is. */
+struct wire_place {
+    int64_t iteration; /* -1: before the first one */
+    int64_t place;     /* in it: the caller's; -1: nothing is known */
+    int64_t done;      /* changes whenever something was got done */
+};
+
+#define WIRE_NOWHERE ((struct wire_place){.iteration = -1, .place = -1})
+
+/* Signs of life. A rank of world that gives none for so long is named by rank 0 (rank 0 itself by
+ * rank 1), in one sentence, to `warn`, and again at growing intervals; after lost_seconds to
+ * `lost`, which ends the process, as on every rank that does not hear of rank 0 any more. So are
+ * ranks that give them and for which all wait, when no rank has got anything done for so long. All
+ * on the wire thread; each may be NULL. */
+struct wire_watch {
+    double silence_seconds, lost_seconds; /* 0: no signs are asked for; never */
+    void *context;
+    void (*warn)(void *context, const char *text);
+    void (*lost)(void *context, const char *text);
+    const char *(*host_of)(void *context, int rank); /* its host's name, or NULL */
+    /* Where this rank's compute thread is; and what a place means, some rank's, appended: "
+     * (testing)". */
+    void (*where)(void *context, struct wire_place *out);
+    void (*put_place)(void *context, int64_t place, struct strbuf *text);
+};
+
 struct wire_options {
     MPI_Comm data; /* of this rank's messages, borrowed, and no one else's; MPI_COMM_NULL: it sends
                       and gets none. Its errors return from now on */
@@ -106,14 +133,7 @@ struct wire_options {
     int (*describe_wait)(void *context, char *text, size_t bytes);
     /* Says a sentence about a stall to the user. Any thread. */
     void (*warn)(void *context, const char *text);
-    /* Signs of life: a rank of world that gives none for so long is named by rank 0 (rank 0 itself
-     * by rank 1), in one sentence, to `warn`; after lost_seconds to `lost`, which ends the process,
-     * as on every rank that does not hear of rank 0 any more. 0: not asked for, and never. */
-    double silence_seconds, lost_seconds;
-    void (*lost)(void *context, const char *text);
-    const char *(*host_of)(void *context, int rank); /* its host's name, or NULL */
-    const char *(*place_of)(void *context,
-                            int64_t place); /* of wire_mark: a layer's name, or NULL */
+    struct wire_watch watch;
 };
 
 struct wire_stats {
@@ -136,16 +156,12 @@ int wire_start(struct wire *wire);
 /* ---- compute thread ---- */
 
 /* Has the wire thread call `call`. Calls are made in order. Never waits but for room in the
- * mailbox; calls after a failure are dropped. */
+ * ring of calls; calls after a failure are dropped. */
 void wire_call(struct wire *wire, wire_call_fn *call, void *context, int64_t argument);
 
 /* Sleeps until *counter >= target: 0; or until some rank failed: -1 with a message. Callbacks that
  * advance the counter call wire_wake. seconds, if not NULL: how long it slept is added. */
 int wire_wait(struct wire *wire, const _Atomic int64_t *counter, int64_t target, double *seconds);
-
-/* Where the compute thread is, for signs of life: after that place (below 0: at the beginning) of
- * that iteration. Costs a few nanoseconds. */
-void wire_mark(struct wire *wire, int64_t iteration, int64_t place);
 
 /* -1 with a message where some rank failed, else 0. Any thread. */
 int wire_failed(const struct wire *wire);

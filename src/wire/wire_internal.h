@@ -3,7 +3,7 @@
 #ifndef POSEIDON_WIRE_WIRE_INTERNAL_H
 #define POSEIDON_WIRE_WIRE_INTERNAL_H
 
-#include "wire/mailbox.h"
+#include "wire/call_ring.h"
 #include "wire/queue.h"
 #include "wire/wire.h"
 
@@ -68,12 +68,11 @@ struct wire {
     bool started, closed;
 
     /* compute thread -> wire thread */
-    struct mailbox mailbox;
-    sem_t bell;
-    _Atomic int resting;     /* the wire thread is about to sleep on the bell */
+    struct call_ring calls;
+    sem_t wakeup;
+    _Atomic int resting;     /* the wire thread is about to sleep on wakeup */
     _Atomic int close_asked; /* set after the two below */
     bool compute_failed;     /* the compute thread closes with a failure of its own */
-    _Atomic int64_t mark_iteration, mark_place, mark_ns; /* wire_mark */
 
     /* wire thread -> compute thread */
     char apart[64];
@@ -129,7 +128,6 @@ int messages_open(struct wire *wire);
 void messages_close(struct wire *wire);
 /* A free slot, zeroed; NULL with a message. */
 struct slot *messages_slot(struct wire *wire, enum slot_kind kind);
-void messages_free(struct wire *wire, struct slot *slot);
 /* The request is on its way; takes the slot over. idle: closing does not wait for it. */
 void messages_track(struct wire *wire, MPI_Request request, struct slot *slot);
 /* Hands MPI what may leave. */

@@ -61,7 +61,7 @@ static int flood_open(struct sync *sync, int bucket)
 
     if (!sync->worker)
         return 0;
-    flood = sync->buckets[bucket].own = calloc(1, sizeof *flood);
+    flood = sync->buckets[bucket].scheme_state = calloc(1, sizeof *flood);
     if (!flood || !(flood->room = calloc(2 * workers * b->elems, sizeof(float))) ||
         !(flood->here = calloc(2 * workers, sizeof(bool))) ||
         !(flood->sum = calloc(b->elems, sizeof(float))) ||
@@ -72,7 +72,7 @@ static int flood_open(struct sync *sync, int bucket)
 
 static void flood_close(struct sync *sync, int bucket)
 {
-    struct flood *flood = sync->buckets[bucket].own;
+    struct flood *flood = sync->buckets[bucket].scheme_state;
 
     if (!flood)
         return;
@@ -82,7 +82,7 @@ static void flood_close(struct sync *sync, int bucket)
     free(flood->x);
     history_close(sync, &flood->history);
     free(flood);
-    sync->buckets[bucket].own = NULL;
+    sync->buckets[bucket].scheme_state = NULL;
 }
 
 static size_t place_of(const struct sync *sync, int worker, int64_t iteration)
@@ -107,17 +107,17 @@ static int flood_came(void *context, const struct wire_message *message)
     struct sync *sync = context;
     int bucket = bucket_of_message(sync, message);
     struct sync_bucket *state = &sync->buckets[bucket];
-    struct flood *flood = state->own;
+    struct flood *flood = state->scheme_state;
     int64_t iteration = (int64_t)message->user;
 
     flood->here[place_of(sync, leader_of(sync, message), iteration)] = true;
-    return iteration < state->running ? bucket_finish_one(sync, bucket, iteration) : 0;
+    return iteration < state->started ? bucket_finish_one(sync, bucket, iteration) : 0;
 }
 
 static int flood_accept(struct sync *sync, const struct arrival *arrival, struct wire_message *out)
 {
     const struct sync_bucket *state = &sync->buckets[arrival->bucket];
-    const struct flood *flood = state->own;
+    const struct flood *flood = state->scheme_state;
     size_t elems = bucket_of(sync, arrival->bucket)->elems;
     int64_t iteration = tag_iteration(sync, arrival, state->complete);
     size_t place = place_of(sync, arrival->peer, iteration);
@@ -135,7 +135,7 @@ static int flood_accept(struct sync *sync, const struct arrival *arrival, struct
 static int flood_post(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct flood *flood = sync->buckets[bucket].own;
+    struct flood *flood = sync->buckets[bucket].scheme_state;
     int workers = sync->plan->nworkers, waits = 2 * (workers - 1);
 
     for (int w = 0; w < workers; w++)
@@ -157,7 +157,7 @@ static int flood_post(struct sync *sync, int bucket, int64_t iteration)
 static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
 {
     const struct bucket *b = bucket_of(sync, bucket);
-    struct flood *flood = sync->buckets[bucket].own;
+    struct flood *flood = sync->buckets[bucket].scheme_state;
     float *own = sync->model.engine_grads + b->begin;
 
     for (int w = 0; w < sync->plan->nworkers; w++) {
@@ -172,7 +172,7 @@ static int flood_rebuild(struct sync *sync, int bucket, int64_t iteration)
 
 static int flood_settle(struct sync *sync, int bucket, int64_t iteration)
 {
-    struct flood *flood = sync->buckets[bucket].own;
+    struct flood *flood = sync->buckets[bucket].scheme_state;
 
     return history_apply_bucket(sync, bucket, iteration, sync->scale * sync->clip.scale,
                                 &flood->history, ENGINE_IN_TURN);
@@ -181,7 +181,7 @@ static int flood_settle(struct sync *sync, int bucket, int64_t iteration)
 static int flood_history(struct sync *sync, int chunk, struct history_view *out)
 {
     const struct chunk *c = chunk_of(sync, chunk);
-    struct flood *flood = sync->buckets[c->bucket].own;
+    struct flood *flood = sync->buckets[c->bucket].scheme_state;
     size_t at = c->begin - bucket_of(sync, c->bucket)->begin;
 
     *out = (struct history_view){.blocks = flood ? flood->history.memory + at : NULL,
@@ -192,8 +192,8 @@ static int flood_history(struct sync *sync, int chunk, struct history_view *out)
 
 static int flood_describe_wait(const struct sync *sync, int bucket, char *text, size_t bytes)
 {
-    const struct flood *flood = sync->buckets[bucket].own;
-    int64_t iteration = sync->buckets[bucket].running - 1;
+    const struct flood *flood = sync->buckets[bucket].scheme_state;
+    int64_t iteration = sync->buckets[bucket].started - 1;
 
     for (int w = 0; flood && w < sync->plan->nworkers; w++)
         if (w != sync->rank && !flood->here[place_of(sync, w, iteration)]) {

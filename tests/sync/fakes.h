@@ -1,6 +1,6 @@
 /* A scheme and a gathering of the tests' own: each is one file, and no file of src knows of it. */
-#ifndef TESTS_SYNC_FAKES_H
-#define TESTS_SYNC_FAKES_H
+#ifndef POSEIDON_TESTS_SYNC_FAKES_H
+#define POSEIDON_TESTS_SYNC_FAKES_H
 
 #include <stdint.h>
 

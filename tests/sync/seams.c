@@ -9,6 +9,7 @@
 
 #include "sync/gather.h"
 #include "tests/mpi/conformance.h"
+#include "tests/plan/schemes.h"
 #include "tests/sync/fakes.h"
 
 enum { ITERATIONS = 8 };
@@ -40,33 +41,17 @@ static const struct seam_case {
 
 static int iterate(struct sync *sync, const struct plan *plan, struct made_net *net, int iteration)
 {
-    float bottom[ROWS * WIDEST], top[ROWS * WIDEST];
-
     for (int g = 0; g < GROUPS; g++)
         if (sync_wait(sync, g))
             return -1;
-    for (int micro = 0; micro < plan->options.iter_size; micro++)
-        for (int g = GROUPS - 1; g >= 0; g--) {
-            const struct group *group = &net->groups[g];
-            if ((iteration + rank + g) % 3 == 0)
-                usleep((useconds_t)(200 * rank));
-            if (conformance_by_factors(plan, plan->bucket_of[g])) {
-                conformance_factors(group, g, rank, iteration, micro, net->values, bottom, top);
-                conformance_factors_show(bottom, top);
-            } else if (group->trains) {
-                conformance_gradient(group, g, rank, iteration, micro, net->values,
-                                     net->grads + group->begin, micro > 0);
-            }
-            if (sync_post(sync, g, micro == plan->options.iter_size - 1))
-                return -1;
-        }
-    return sync_flush(sync);
+    return conformance_backward(sync, plan, net, rank, iteration);
 }
 
 static struct plan *make_plan(const struct seam_case *c, const struct made_net *net)
 {
     const struct scheme *mixed[GROUPS];
-    struct plan_options options = {.comm = {COMM_SCHEME, c->scheme},
+    struct plan_options options = {.registry = sync_schemes,
+                                   .comm = {COMM_SCHEME, c->scheme},
                                    .schemes = mixed,
                                    .nranks = nranks,
                                    .servers = c->servers,
@@ -120,7 +105,7 @@ static void run(const struct seam_case *c)
     const float *history;
     double one = 1;
 
-    conformance_net_make(&net, 300);
+    conformance_net_make(&net, 300, false);
     plan = make_plan(c, &net);
     if (plan_is_worker(plan, rank))
         conformance_net_place(&net, NULL);

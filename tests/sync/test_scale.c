@@ -17,7 +17,7 @@
 #include "net/net.h"
 #include "plan/cost.h"
 #include "plan/timeline.h"
-#include "solver/groups.h"
+#include "forecast/groups.h"
 #include "spec/netdef.h"
 #include "spec/read.h"
 #include "sync/steps.h"
@@ -113,13 +113,14 @@ static void model_close(struct model *model)
 
 static struct plan *plan_of(const struct model *model, const char *comm, int ranks)
 {
-    struct plan_options options = {.nranks = ranks,
+    struct plan_options options = {.registry = sync_schemes,
+                                   .nranks = ranks,
                                    .iter_size = 1,
                                    .chunk_bytes = COST_USUAL_SIZES.chunk,
                                    .merge_bytes = COST_USUAL_SIZES.merge};
     struct plan *plan;
 
-    REQUIRE(!comm_parse(scheme_registry, comm, &options.comm) &&
+    REQUIRE(!comm_parse(sync_schemes, comm, &options.comm) &&
                 !plan_create(&options, model->net->ngroups, model->groups, &plan),
             "%s", error_text());
     return plan;

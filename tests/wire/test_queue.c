@@ -58,7 +58,7 @@ static void over(int peer)
 {
     while (flying_to[peer] > 0) {
         const struct queue_entry *entry = on_their_way[peer][--flying_to[peer]];
-        if (entry->reply)
+        if (entry->needs_ack)
             queue_sent(&queue, entry);
     }
 }
@@ -216,7 +216,7 @@ START_TEST(a_reply_in_65_is_enough_for_small_ones)
         put(0, 0, 4);
     ck_assert_int_eq(nsent, 256); /* the share counts them all the same */
     for (int i = 0; i < nsent; i++)
-        ck_assert_int_eq(entries[i].reply, i % 65 == 64);
+        ck_assert_int_eq(entries[i].needs_ack, i % 65 == 64);
     queue_sent(&queue, &entries[64]);
     flush();
     ck_assert_int_eq(nsent, 256 + 65);
@@ -233,7 +233,7 @@ START_TEST(what_is_not_small_has_a_reply_which_small_ones_before_it_share)
     put(0, 0, 4);
     put(0, 0, 100);
     put_to(1, 0, 0, 4);
-    ck_assert(!entries[0].reply && entries[1].reply && !entries[2].reply);
+    ck_assert(!entries[0].needs_ack && entries[1].needs_ack && !entries[2].needs_ack);
     ck_assert_uint_eq(queue.in_flight, 300);
     queue_sent(&queue, &entries[1]);
     ck_assert_uint_eq(queue.in_flight, 100); /* to the other peer */
@@ -250,7 +250,7 @@ START_TEST(silent_ones_keep_nothing_large_waiting)
     ck_assert_uint_eq(queue.in_flight, PEERS * 100);
     put(0, 0, 2048 * 100); /* all of the window */
     ck_assert_int_eq(nsent, PEERS + 1);
-    ck_assert(entries[PEERS].reply);
+    ck_assert(entries[PEERS].needs_ack);
     put(0, 0, 4);
     ck_assert_int_eq(nsent, PEERS + 1); /* now there is a reply to wait for */
     queue_sent(&queue, &entries[PEERS]);
@@ -267,10 +267,10 @@ START_TEST(silent_ones_to_many_take_an_eighth_of_the_window_at_most)
         put_to(i % PEERS, 0, 0, 4);
     ck_assert_int_eq(nsent, 20 * PEERS);
     for (int i = 0; i < 256; i++)
-        ck_assert(!entries[i].reply);
-    ck_assert(entries[256].reply); /* that of twelve before it as well, so that twelve may go */
+        ck_assert(!entries[i].needs_ack);
+    ck_assert(entries[256].needs_ack); /* that of twelve before it as well, so that twelve may go */
     for (int i = 257; i < 270; i++)
-        ck_assert_int_eq(entries[i].reply, i == 269);
+        ck_assert_int_eq(entries[i].needs_ack, i == 269);
     queue_close(&queue);
 }
 END_TEST
@@ -475,7 +475,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
             if (expected) {
                 size_t room;
                 bool reply = naive_reply(&naive, expected, &room);
-                ck_assert_int_eq(expected->reply, reply);
+                ck_assert_int_eq(expected->needs_ack, reply);
                 if (reply)
                     flying[nflying++] = (struct flying){expected, room};
                 taken++;
@@ -489,7 +489,7 @@ START_TEST(agrees_with_a_naive_list_whatever_comes_and_goes)
         }
         ck_assert_uint_eq(queue_count(&queue), (size_t)naive.nwaiting);
         ck_assert_uint_eq(queue.in_flight, naive.all);
-        ck_assert_uint_eq(queue.silent, naive.all_silent);
+        ck_assert_uint_eq(queue.unacknowledged, naive.all_silent);
     }
     ck_assert_int_gt(taken, 100);
     queue_close(&queue);

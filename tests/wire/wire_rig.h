@@ -1,8 +1,8 @@
 /* What the scenarios of wire_ranks share: the rank's wire, and MPI's profiling interface, which
  * notes the order of sends and, where a seed asks for it, delays sends and lets arrivals and
  * completions be seen late and out of order. */
-#ifndef POSEIDON_TESTS_WIRE_RIG_H
-#define POSEIDON_TESTS_WIRE_RIG_H
+#ifndef POSEIDON_TESTS_WIRE_WIRE_RIG_H
+#define POSEIDON_TESTS_WIRE_WIRE_RIG_H
 
 #include <mpi.h>
 #include <pthread.h>

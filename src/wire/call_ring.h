@@ -1,18 +1,18 @@
 /* Calls on their way from the compute thread to the wire thread: a ring with one writer and one
  * reader, and no lock. */
-#ifndef POSEIDON_WIRE_MAILBOX_H
-#define POSEIDON_WIRE_MAILBOX_H
+#ifndef POSEIDON_WIRE_CALL_RING_H
+#define POSEIDON_WIRE_CALL_RING_H
 
 #include "wire/wire.h"
 
-struct mailbox_call {
+struct ring_call {
     wire_call_fn *call;
     void *context;
     int64_t argument;
 };
 
-struct mailbox {
-    struct mailbox_call *calls;
+struct call_ring {
+    struct ring_call *calls;
     size_t mask;
     char apart[64]; /* each thread's counter has a cache line of its own */
     _Atomic size_t tail;
@@ -21,17 +21,17 @@ struct mailbox {
 };
 
 /* Room for `calls` at least; fails where memory does, with a message. */
-int mailbox_open(struct mailbox *box, int calls);
-void mailbox_close(struct mailbox *box);
+int call_ring_open(struct call_ring *ring, int calls);
+void call_ring_close(struct call_ring *ring);
 
 /* Writer: false if there is no room. What it wrote before is seen by the call's reader. */
-bool mailbox_put(struct mailbox *box, struct mailbox_call call);
+bool call_ring_put(struct call_ring *ring, struct ring_call call);
 
 /* Reader: false if there is none. */
-bool mailbox_take(struct mailbox *box, struct mailbox_call *out);
+bool call_ring_take(struct call_ring *ring, struct ring_call *out);
 
 /* Reader: whether nothing is there. Sequentially consistent: a reader that first says it is going
- * to sleep, and a writer that looks for sleepers after mailbox_put, cannot miss each other. */
-bool mailbox_empty(struct mailbox *box);
+ * to sleep, and a writer that looks for sleepers after call_ring_put, cannot miss each other. */
+bool call_ring_empty(struct call_ring *ring);
 
 #endif

@@ -1,0 +1,54 @@
+/* Counters only grow; a call's place is its number modulo the size, a power of two. */
+#include "wire/call_ring.h"
+
+#include "util/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int call_ring_open(struct call_ring *ring, int calls)
+{
+    size_t size = 64;
+
+    while (calls > 0 && size < (size_t)calls)
+        size *= 2;
+    ring->calls = calloc(size, sizeof *ring->calls);
+    if (!ring->calls)
+        return error_memory(size * sizeof *ring->calls, "calls of the wire");
+    ring->mask = size - 1;
+    return 0;
+}
+
+void call_ring_close(struct call_ring *ring)
+{
+    free(ring->calls);
+    ring->calls = NULL;
+}
+
+bool call_ring_put(struct call_ring *ring, struct ring_call call)
+{
+    size_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+    assert(call.call);
+    if (tail - atomic_load_explicit(&ring->head, memory_order_acquire) > ring->mask)
+        return false;
+    ring->calls[tail & ring->mask] = call;
+    atomic_store(&ring->tail, tail + 1);
+    return true;
+}
+
+bool call_ring_take(struct call_ring *ring, struct ring_call *out)
+{
+    size_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    if (head == atomic_load_explicit(&ring->tail, memory_order_acquire))
+        return false;
+    *out = ring->calls[head & ring->mask];
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+    return true;
+}
+
+bool call_ring_empty(struct call_ring *ring)
+{
+    return atomic_load_explicit(&ring->head, memory_order_relaxed) == atomic_load(&ring->tail);
+}
